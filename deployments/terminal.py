@@ -44,15 +44,14 @@ class _Output(io.FileIO):
 def lasting_output() -> Iterator[None]:
     """Within the block a closed pipe, a full disk, a closed output or a terminal without Unicode raises no error."""
     _open_closed()
-    before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = _lasting(sys.stdout, 1), _lasting(sys.stderr, 2)
-    try:
-        yield
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(ValueError):  # closed
-                stream.flush()
-        sys.stdout, sys.stderr = before
+    output, errors = _lasting(sys.stdout, 1), _lasting(sys.stderr, 2)
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
+        try:
+            yield
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                with contextlib.suppress(ValueError):  # closed
+                    stream.flush()
 
 
 def check_written() -> None:
@@ -70,10 +69,8 @@ def check_written() -> None:
 
 def _open_closed() -> None:
     """Open standard streams that are closed: otherwise the next file, a model or a table, takes their number."""
-    descriptor = os.open(os.devnull, os.O_RDWR)
-    while descriptor <= 2:
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
-        descriptor = os.open(os.devnull, os.O_RDWR)
     os.close(descriptor)
 
 

@@ -193,12 +193,11 @@ def _refused(federation: Federation) -> str:
         f"{', '.join(names[:MOST_NAMED])}{', …' * (len(names) > MOST_NAMED)}: {reason}"
         for names, reason in grouped(federation.refused)
     ]
-    more = f"; … {len(reasons) - MOST_NAMED} more reasons" if len(reasons) > MOST_NAMED else ""
     count = len(federation.refused)
+    total = count + len(federation.nodes)
     return (
-        f"{count} of {count + len(federation.nodes)} nodes are refused and left out of the run: "
-        f"{'; '.join(reasons[:MOST_NAMED])}{more}" if reasons else ""
-    )  # fmt: skip
+        f"{count} of {total} nodes are refused and left out of the run: {_some(reasons, ' reasons')}" if count else ""
+    )
 
 
 def _untested(federation: Federation) -> str:
@@ -261,10 +260,9 @@ def _falls(fallen: dict[int, dict[str, Any]], num_clients: int) -> str:
         for partition, course in fallen.items()
     ]
     back = sum(bool(course["back"]) for course in fallen.values())
-    more = f"; … {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
     return (
         f"{len(fallen)} of {num_clients} clients fell by more than {100 * FALL:.0f} points from one of their rounds to the "
-        f"next, and {back} came back ({'; '.join(told[:MOST_NAMED])}{more}): {STEADIER}"
+        f"next, and {back} came back ({_some(told)}): {STEADIER}"
     )
 
 
@@ -273,10 +271,15 @@ def _absences(state: State) -> str:
     ordered = sorted(state.absences.items(), key=lambda item: (-item[1]["rounds"], item[0]))
     told = [
         f"client {partition} in {one['rounds']} of {state.asked[partition]} ({one['reason']})"
-        for partition, one in ordered[:MOST_NAMED]
+        for partition, one in ordered
     ]
-    more = f"; … {len(ordered) - MOST_NAMED} more" if len(ordered) > MOST_NAMED else ""
-    return f"clients were out in rounds in which they were asked to train: {'; '.join(told)}{more}" if told else ""
+    return f"clients were out in rounds in which they were asked to train: {_some(told)}" if told else ""
+
+
+def _some(texts: Sequence[str], noun: str = "") -> str:
+    """The first texts, and how many more there are."""
+    more = len(texts) - MOST_NAMED
+    return "; ".join(texts[:MOST_NAMED]) + (f"; … {more} more{noun}" if more > 0 else "")
 
 
 def _lost(partition: int, told: Mapping[str, Any]) -> str:

@@ -65,6 +65,11 @@ def refuse_foreign(path: Path) -> None:
         raise DataError(f"{path} is {kind[0]}, which is not read; {kind[1]}")
 
 
+def is_tu_folder(path: Path) -> bool:
+    """Whether a folder holds a file of the TU collection, as published or as PyTorch Geometric keeps it."""
+    return any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt"))
+
+
 def _kind_of_file(path: Path) -> tuple[str, str] | None:
     if path.suffix.lower() == ".npz":
         return _kind_of_arrays(path)
@@ -93,7 +98,7 @@ def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
 
 def _kind_of_folder(path: Path) -> tuple[str, str] | None:
     """What a folder without images is, by files of certain names, or else by the first file that is known."""
-    if any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt")):
+    if is_tu_folder(path):
         return None
     for names, what, instead in FOLDERS:
         if all((path / name).is_file() for name in names):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
-from curvfed.tasks.foreign import refuse_foreign
+from curvfed.tasks.foreign import is_tu_folder, refuse_foreign
 from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.graphs.data.tu import GROUPS, LISTED, NAMES, ORIGIN, graph_dataset_names, is_path
 from curvfed.tasks.images.sources import ALIASES, source_of
@@ -66,7 +66,7 @@ def _tasks_of_folder(path: Path) -> tuple[str, ...]:
         return ("graphs", "images")
     if not any(path.glob("*")):
         raise ValueError("the folder is empty, or cannot be read")
-    if any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt")):  # it may hold a picture as well
+    if is_tu_folder(path):  # it may hold a picture as well
         return ("graphs",)
     if is_image_folder(path):
         return ("images",)

@@ -1,6 +1,5 @@
 """The image files of a data set, by its name or by the path of a folder: where they lie, and what reads them."""
 
-import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from curvfed.tasks.images import readers
 from curvfed.tasks.images.folder import read_folder
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, class_folders, read_layout
 from curvfed.tasks.images.raw import RawImages
-from curvfed.tasks.images.sources import SOURCES, TINY, Source, source_of
+from curvfed.tasks.images.sources import TINY, Source, source_of
 from curvfed.tasks.public_data import Located, brought, find_path
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -35,14 +34,7 @@ def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
         return Located(located.files, partial(_read, source, data_dir, located))
     if (own := brought(dataset, data_dir, RawImages)) is not None:
         return own
-    try:
-        path = find_path(dataset, data_dir, Path.is_dir)
-    except DataError:
-        if "/" in dataset or os.sep in dataset:
-            raise
-        raise DataError(
-            f'unknown image data set "{dataset}"; allowed is {", ".join(SOURCES)}, or the path of a folder of images'
-        ) from None
+    path = find_path(dataset, data_dir, Path.is_dir)
     if untrained := read_layout(path).untrained:
         raise DataError(
             f"{path}: {names_listed(untrained)} are classes of the test part alone, and no model learns them; allowed are "

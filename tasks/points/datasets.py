@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from curvfed.tasks import plugins
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.public_data import PublicData, find_path
 
 NAMES = ("uniform", "olsson")
@@ -56,9 +55,4 @@ def locate(dataset: str, data_dir: Path) -> Path | None:
         return None
     if dataset.lower() == "olsson":
         return OLSSON.fetched(data_dir, OLSSON.folder) / OLSSON.files[0]
-    if Path(dataset).suffix.lower() not in ENDINGS:
-        raise DataError(
-            f'unknown data set of points "{dataset}"; allowed is {", ".join(NAMES)}, or the path of a '
-            f"file: {', '.join(ENDINGS)}"
-        )
     return find_path(dataset, data_dir)

@@ -3,11 +3,10 @@
 from functools import partial
 from pathlib import Path
 
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import readers
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.sources import SOURCES
-from curvfed.tasks.graphs.data.tu import NAMES, is_path, tu_files
+from curvfed.tasks.graphs.data.tu import NAMES, tu_files
 from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.public_data import Located, brought, find_path
@@ -38,11 +37,7 @@ def locate(dataset: str, data_dir: Path) -> Located[RawGraph | RawGraphs]:
         return own
     if dataset.lower().endswith(".pt"):
         return locate_own(find_path(dataset, data_dir))
-    if is_path(dataset):
-        return locate_own(find_path(dataset, data_dir, Path.is_dir))
-    raise DataError(
-        f'unknown graph data set "{dataset}"; `curvfed datasets` lists all, and allowed is the path of a .pt file'
-    )
+    return locate_own(find_path(dataset, data_dir, Path.is_dir))
 
 
 def locate_own(path: Path) -> Located[RawGraph | RawGraphs]:

@@ -431,5 +431,5 @@ def test_an_empty_folder_is_no_data_set(tmp_path):
 def test_an_unknown_name(dataset, near, tmp_path):
     with pytest.raises(ValueError, match=f'did you mean "{near}".*`curvfed datasets` lists all'):
         tasks_of(dataset)
-    with pytest.raises(DataError, match=f'unknown image data set "{dataset}"; allowed is digits, mnist'):
+    with pytest.raises(DataError, match=f"no folder {dataset}, nor .*; it is taken as a data set's name"):
         load_test(ImageSpec(dataset, tmp_path), tmp_path)

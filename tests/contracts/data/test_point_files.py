@@ -364,7 +364,7 @@ def test_absent_files(tmp_path):
         load_own(text(tmp_path / "a.txt", "1"), PointSpec("uniform", tmp_path))
     with pytest.raises(DataError, match=r"no file folder/a\.csv, nor .*folder/a\.csv"):
         load_test(PointSpec("folder/a.csv", tmp_path))
-    with pytest.raises(DataError, match=r'points "olson"; allowed is uniform, olsson, or the path'):
+    with pytest.raises(DataError, match=r"no file olson, nor .*; it is taken as a data set's name"):
         load_test(PointSpec("olson", tmp_path))
 
 
