@@ -22,7 +22,6 @@ from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Header, Reply, decode_reply, encode_reply
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.names import GENERATED, OWN, is_named
 
 log = logging.getLogger("curvfed")
@@ -96,8 +95,11 @@ def look_at_data(request: Request, clients: int = 1, downloads: bool = True) -> 
         )
     if first:
         _check_model(config, Facts(first.task, first.num_features, first.class_names, first.shape))
-    elif source := source_of(config.dataset):
-        _check_model(config, Facts("images", 0, ("0", "1"), f"{source.channels}x32x32"))
+    else:
+        from curvfed.tasks.images.sources import source_of
+
+        if source := source_of(config.dataset):
+            _check_model(config, Facts("images", 0, ("0", "1"), f"{source.channels}x32x32"))
     key, value = ("dataset", config.dataset) if config.test_data == "auto" else ("test-data", config.test_data)
     is_tested = (
         first is not None and first.task == "images" if key == "dataset" else request.task in ("images", "points")
