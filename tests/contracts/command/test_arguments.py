@@ -282,10 +282,11 @@ def test_check_names_what_is_wrong(capsys, arguments, message):
 
 
 def said(capsys, *arguments: str) -> list[str]:
-    """What `check` says below its table."""
+    """What `check` says below its table, but for the classes and what is read of a file."""
     assert main(["check", *arguments]) == 0
     output = capsys.readouterr().out
-    return output[output.rindex("┘") + 1 :].strip().splitlines()
+    lines = output[output.rindex("┘") + 1 :].strip().splitlines()
+    return [line for line in lines if not line.startswith(("classes: ", "read: "))]
 
 
 @pytest.fixture(autouse=True)
