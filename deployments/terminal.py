@@ -81,6 +81,7 @@ def _lasting(stream: TextIO | None, descriptor: int) -> TextIO:
     if stream is not None:
         stream.flush()
     raw = _Output(descriptor, "wb", closefd=False)
-    is_terminal = raw.isatty()
+    # Python's option -u, which containers set, asks for every line at once.
+    is_line_buffered = raw.isatty() or descriptor == 2 or getattr(stream, "write_through", False)
     encoding = stream.encoding if stream is not None else "utf-8"
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, TO_PLAIN, line_buffering=is_terminal or descriptor == 2)
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, TO_PLAIN, line_buffering=is_line_buffered)

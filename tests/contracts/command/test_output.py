@@ -106,3 +106,10 @@ def test_an_output_that_does_not_block_takes_all(tmp_path: Path) -> None:
     assert program.returncode == 0
     assert len(said) > room
     assert b"client 9 of 10" in said
+
+
+def test_unbuffered_output_stays_so() -> None:
+    program = "import os\nfrom curvfed.deployments.terminal import lasting_output\n"
+    program += "with lasting_output():\n    print('a line')\n    os._exit(0)\n"  # before anything is flushed
+    done = subprocess.run([sys.executable, "-u", "-c", program], capture_output=True, text=True, timeout=600)
+    assert done.stdout == "a line\n"
