@@ -9,7 +9,7 @@ import numpy as np
 from flwr.app import Error, Message, RecordDict
 from flwr.serverapp import Grid
 
-from curvfed.strategies.wire.arrays import MessageError, one_line
+from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.messages import (
     DESCRIBE,
     MESSAGE_TYPES,
@@ -110,7 +110,7 @@ def exchange(
             seconds[node] = time.monotonic() - started
             try:
                 if is_simulation and message.has_error():
-                    _check_simulated(message.error, requests[node].header.run)
+                    _check_worker(message.error, requests[node].header.run)
                 replies[node] = _read(message, requests[node].header)
             except MessageError as error:
                 failures[node] = str(error)
@@ -134,22 +134,18 @@ def exchange(
     return replies, failures, seconds
 
 
-def _check_simulated(error: Error, run: str) -> None:
-    """The error of a simulated client, whose reason is of this machine.
+def _check_worker(error: Error, run: str) -> None:
+    """End a simulation that has lost a worker: Flower hands out the dead one again, and all messages to it fail.
 
     Raises
     ------
     FederationError
-        If a worker of Ray's has died: Flower hands out the dead one again, and each further message to it fails.
-    MessageError
     """
-    reason = one_line(error.reason or "")
-    if lost := re.search(r"'ray\.exceptions\.(\w+)'", reason):
+    if lost := re.search(r"'ray\.exceptions\.(\w+)'", error.reason or ""):
         raise FederationError(
             f"a Ray worker has died ({lost[1]}). The usual cause is too little memory: let fewer clients train at once, by "
             f"more cores for each (--cpus). What is done is kept: the same command with run-name={run} resume=true goes on"
         )
-    raise MessageError(f"Flower reports error {error.code} for this client: {reason}")
 
 
 def _read(message: Message, expected: Header) -> Reply:
@@ -159,7 +155,9 @@ def _read(message: Message, expected: Header) -> Reply:
         if message.error.code == MESSAGE_LOST:
             raise MessageError("its reply was lost in transit")
         # Flower's error text may contain the text of a client's exception, so only the code is shown.
-        raise MessageError(f"Flower reports error {message.error.code} for this node; the node's log has details")
+        raise MessageError(
+            f"Flower reports error {message.error.code} for this client; its log, or that of the simulation, has details"
+        )
     content: RecordDict = message.content
     reply = decode_reply(content, expected)
     if reply.error:

@@ -329,7 +329,7 @@ def test_a_doubled_reply_counts_once():
 def test_an_error_fails_its_node_and_its_text_goes_nowhere():
     replies, failures, seconds = ask(Scripted([[error(11), good(12)]]), (11, 12))
     assert list(replies) == [12]
-    assert failures == {11: "Flower reports error 2 for this node; the node's log has details"}
+    assert failures == {11: "Flower reports error 2 for this client; its log, or that of the simulation, has details"}
     assert seconds.keys() == {11, 12}
 
 

@@ -48,7 +48,7 @@ FAULTS = {
               "x curvfed | round 3/3\N{REPLACEMENT CHARACTER}[2J" + 1974 * "A" + "…"),
     "huge": (forged(lambda r: metrics(r, loss=1.7e308)), "loss is 1.7e+308; allowed is a finite number, up to 1e+30"),
     "raises": (lambda request, handle: Message(Error(1, "RuntimeError"), reply_to=request),
-               "Flower reports error 1 for this client: RuntimeError"),
+               "Flower reports error 1 for this client; its log, or that of the simulation, has details"),
     "silent": (lambda request, handle: None, "no reply within 600 s"),
 }  # fmt: skip
 

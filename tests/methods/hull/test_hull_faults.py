@@ -81,7 +81,7 @@ def test_a_client_that_errs_is_left_out_with_the_reason(phase, tmp_path):
     run = hull_run(tmp_path, intercept=Fault(1, fail, phase, 0), **TINY)
     assert decoded(run) == hulls_of(() if phase in ("confirm", "unmask") else (1,), **TINY)
     (row,) = [row for row in run.clients if row["phase"] == phase and row["dropped"]]
-    assert row["dropped"] == "Flower reports error 1 for this node; the node's log has details"
+    assert row["dropped"] == "Flower reports error 1 for this client; its log, or that of the simulation, has details"
 
 
 class Flip:

@@ -365,7 +365,7 @@ def test_the_text_of_an_error_that_flower_reports_stays(tmp_path):
     assert shown(found, recorder, SECRET) == []
     assert [row["dropped"] for row in found.clients][
         1
-    ] == "Flower reports error 2 for this node; the node's log has details"
+    ] == "Flower reports error 2 for this client; its log, or that of the simulation, has details"
 
 
 @pytest.mark.parametrize("name", ["first.time", "second.time", "first.gate", "second.gate", "k"])
