@@ -30,8 +30,8 @@ def imported(home: Path, method: str, dataset: str) -> set[str]:
 @pytest.mark.parametrize(
     ("method", "dataset", "most", "unused"),
     [
-        ("fedavg", "trees", 126, r"tasks\.(images|points)|tasks\.registry|.*secure|.*hull|.*image|.*global_test"),
-        ("fedavg", "digits", 148, r"tasks\.points|.*secure|.*hull|strategies\.methods\.(hyper|sphere)fed"),
+        ("fedavg", "trees", 132, r"tasks\.(images|points)|tasks\.registry|.*secure|.*hull|.*image|.*global_test"),
+        ("fedavg", "digits", 150, r"tasks\.points|.*secure|.*hull|strategies\.methods\.(hyper|sphere)fed"),
     ],
 )
 def test_a_run_imports_what_it_runs(tmp_path, method, dataset, most, unused):

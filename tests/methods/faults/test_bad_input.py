@@ -10,7 +10,7 @@ import torch
 from app_runs import Fault, Recorder, Run, forged, real_nodes, run
 from graph_fixtures import user_fields, write_user_graph
 
-from curvfed.deployments import simulate as command
+from curvfed.deployments import inprocess
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.federation import DIFFERENT_PARTITION, FederationError
 from curvfed.strategies.base.errors import ConfigError
@@ -323,7 +323,7 @@ def test_a_results_folder_that_cannot_be_written(named, tmp_path, own_home):
 
 
 def test_results_lie_below_the_users_folder_unless_told(own_home):
-    path = command.simulate({"num-rounds": 0, "embedding-dim": 8}, 2)
+    path = inprocess.simulate({"num-rounds": 0, "embedding-dim": 8}, 2)
     assert path.parent == own_home / "curvfed" / "results"
     assert path.name.startswith("flatland-trees-0-2")
 
@@ -331,7 +331,7 @@ def test_results_lie_below_the_users_folder_unless_told(own_home):
 @pytest.mark.parametrize("name", ["gräph mit ÜmläütЖ", "x" * 200])
 def test_a_graph_of_any_name(name, tmp_path):
     write_user_graph(tmp_path / f"{name[:120]}.pt")
-    path = command.simulate({"num-rounds": 1, "embedding-dim": 8, "dataset": str(tmp_path / f"{name[:120]}.pt")}, 2)
+    path = inprocess.simulate({"num-rounds": 1, "embedding-dim": 8, "dataset": str(tmp_path / f"{name[:120]}.pt")}, 2)
     assert Run(path).summary["status"] == "completed"
 
 
@@ -374,6 +374,6 @@ def test_the_exit_status_of_the_command(tmp_path, capsys, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "simulate", interrupt)
+    monkeypatch.setattr(inprocess, "simulate", interrupt)
     assert main(["simulate", *settings]) == 130
     assert "resume=true" in capsys.readouterr().out
