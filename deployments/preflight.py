@@ -16,7 +16,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.config.run_config import RunConfig, settled
+from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Header, Reply, decode_reply, encode_reply
@@ -94,12 +94,12 @@ def look_at_data(request: Request, clients: int = 1, downloads: bool = True) -> 
             f"{', '.join(tasks)}"
         )
     if first:
-        _check_model(config, Facts(first.task, first.num_features, first.class_names, first.shape))
+        _check_model(request, Facts(first.task, first.num_features, first.class_names, first.shape))
     else:
         from curvfed.tasks.images.sources import source_of
 
         if source := source_of(config.dataset):
-            _check_model(config, Facts("images", 0, ("0", "1"), f"{source.channels}x32x32"))
+            _check_model(request, Facts("images", 0, ("0", "1"), f"{source.channels}x32x32"))
     key, value = ("dataset", config.dataset) if config.test_data == "auto" else ("test-data", config.test_data)
     is_tested = (
         first is not None and first.task == "images" if key == "dataset" else request.task in ("images", "points")
@@ -133,11 +133,12 @@ def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
         facts = check_clients(descriptions, config)
     except FederationError as error:
         raise ConfigError(str(error)) from None
-    _check_model(config, facts)
+    _check_model(request, facts)
 
 
-def _check_model(config: RunConfig, facts: Facts) -> None:
+def _check_model(request: Request, facts: Facts) -> None:
     """Make the model as the run will; one-shot methods have none."""
+    config = request.config
     if not config.row.is_one_shot:
         with _naming("model", config.model or AUTO):
             build_model(model_spec(settled(config, facts.task), facts), config.seed)

@@ -75,6 +75,7 @@ def _read(folder: Path, files: Sequence[str], indices: Integers, size: int, chan
                 f"{folder}: image {name} cannot be read ({type(error).__name__}: {reason}); allowed are whole images with "
                 "8 or 16 bits per channel; one with too many pixels can be cut into tiles, or saved smaller",
                 name,
+                reason,
             ) from error
         if not place:
             images = torch.empty(len(indices), *image.shape[1:], dtype=torch.uint8)

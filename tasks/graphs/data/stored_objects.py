@@ -6,6 +6,7 @@ needed.
 """
 
 import re
+import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -24,7 +25,16 @@ STORE_AGAIN = (
     "torch.save(data.to_dict(), path)"
 )
 
-_NOT_ALLOWED = re.compile(r"GLOBAL (\S+) was not an allowed global")
+MOST_CLASSES = 100
+"""Classes that a file may have objects of: for each the reading begins again."""
+
+MOST_NAMED = 10
+"""Classes that an error names."""
+
+_LOCK = threading.Lock()
+"""Reading changes torch's list of allowed classes, which the whole process has."""
+
+_NOT_ALLOWED = re.compile(r"GLOBAL ([^\s\0]+) was not an allowed global")
 _CONTAINER = re.compile(r"Can only (append|extend|SETITEMS?)\b.* got <class '" + re.escape(__name__) + r"\.(\S+)'>")
 
 
@@ -143,12 +153,14 @@ def read_objects(path: Path, expected: str) -> object:
     stand_ins: dict[str, Any] = {}
     while True:
         try:
-            return _load(path, _READABLE | stand_ins)
+            with _LOCK:
+                return _load(path, _READABLE | stand_ins)
         except Exception as error:  # the file is a program for the unpickler, which may raise anything
             unknown = _unknown_class(str(error), stand_ins)
-            if not unknown:
+            if not unknown or len(stand_ins) == MOST_CLASSES:
                 words = str(error).rpartition("WeightsUnpickler error:")[2].strip().partition("\n")[0]
-                cause = f"{words}; it has objects of {', '.join(stand_ins)}" if stand_ins else words
+                classes = ", ".join(list(stand_ins)[:MOST_NAMED])
+                cause = f"{words}; it has objects of {classes}" if stand_ins else words
                 raise DataError(
                     f"{path} cannot be read ({type(error).__name__}: {cause}); expected {expected}, stored by torch.save; "
                     f"{STORE_AGAIN}",
@@ -189,7 +201,7 @@ def plain(value: object) -> object:
     """Arrays of numbers as tensors on the CPU, other arrays as lists, scalars as Python's; all else as it is."""
     if isinstance(value, StoredArray):
         value = value.value
-    if hasattr(value, "tocsr"):  # a sparse matrix of SciPy
+    if hasattr(value, "tocsr") and not isinstance(value, StandIn):  # a sparse matrix of SciPy
         matrix = value.tocsr()
         crow, columns, entries = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
         return csr(crow, columns, entries, matrix.shape[1])

@@ -140,6 +140,8 @@ def _fields(where: str, stored: object) -> dict[str, object]:
     attributes = getattr(stored, "__dict__", {})
     store: Any = attributes.get("_store")
     mapping = stored if isinstance(stored, dict) else getattr(store, "_mapping", attributes)
+    if not isinstance(mapping, dict):
+        mapping = {}
     if not {"x", "edge_index", "adj_t"} & mapping.keys():
         kind = type(stored).__name__
         if _is_model(mapping):
@@ -155,9 +157,8 @@ def _fields(where: str, stored: object) -> dict[str, object]:
             fields |= _edges(fields.pop(name))
     for name in ("x", "edge_index", "y"):
         if isinstance(value := fields.get(name), StandIn):
-            raise DataError(
-                f"{where}: {name} is a {type(value).__name__}; allowed is a tensor or an array; {STORE_AGAIN}"
-            )
+            kind = type(value).__name__
+            raise DataError(f"{where}: {name} is a {kind}; allowed is a tensor or an array; {STORE_AGAIN}", kind)
     return fields
 
 

@@ -6,6 +6,7 @@ import datetime
 import pickle
 import sys
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data import stored_objects
 from curvfed.tasks.graphs.data.clients import load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.stored_objects import read_objects
@@ -241,3 +243,50 @@ def test_stand_ins_run_nothing(tmp_path):
     assert type(trap).__name__ == "builtins.exec"
     assert array.value == [1, "a", None]
     assert not Path("sprung").exists()
+
+
+def with_classes(names: list[str]) -> dict[str, object]:
+    """Fields of a graph, and an object of each class in a module that is forgotten afterwards."""
+    module = types.ModuleType("hospital")
+    sys.modules["hospital"] = module
+    extras = []
+    for name in names:
+        kind = type(name, (), {"__module__": "hospital"})
+        setattr(module, name, kind)
+        extras.append(kind())
+    return user_fields() | {"extras": extras}
+
+
+def test_a_file_of_very_many_classes_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(stored_objects, "MOST_CLASSES", 12)
+    for count in (12, 13):
+        torch.save(with_classes([f"Kind{number}" for number in range(count)]), tmp_path / f"{count}.pt")
+    del sys.modules["hospital"]
+    assert isinstance(read_objects(tmp_path / "12.pt", "a graph"), dict)
+    with pytest.raises(DataError, match=r"13.pt cannot be read .*it has objects of hospital.Kind0, .*hospital.Kind9\)"):
+        read_objects(tmp_path / "13.pt", "a graph")
+
+
+def test_files_are_read_by_one_thread_at_a_time(tmp_path):
+    torch.save(with_arrays(), tmp_path / "arrays.pt")
+    before = torch.serialization.get_safe_globals()
+    with ThreadPoolExecutor(4) as pool:
+        graphs = list(pool.map(lambda _: read_user_file(tmp_path / "arrays.pt"), range(12)))
+    assert len(graphs) == 12
+    assert torch.serialization.get_safe_globals() == before
+
+
+def test_the_class_of_a_field_is_marked_as_the_datas_own(tmp_path):
+    (table,) = with_classes(["Table"])["extras"]
+    torch.save(user_fields() | {"x": table}, tmp_path / "own.pt")
+    del sys.modules["hospital"]
+    with pytest.raises(DataError, match=r"x is a hospital\.Table") as caught:
+        read_user_file(tmp_path / "own.pt")
+    assert "hospital.Table" in caught.value.names
+
+
+def test_an_object_whose_state_is_odd_is_refused_in_words(tmp_path):
+    store = types.SimpleNamespace(_mapping=3)
+    torch.save(types.SimpleNamespace(_store=store), tmp_path / "odd.pt")
+    with pytest.raises(DataError, match=r"holds a types\.SimpleNamespace; expected"):
+        read_user_file(tmp_path / "odd.pt")

@@ -30,7 +30,7 @@ def imported(home: Path, method: str, dataset: str) -> set[str]:
 @pytest.mark.parametrize(
     ("method", "dataset", "most", "unused"),
     [
-        ("fedavg", "trees", 132, r"tasks\.(images|points)|tasks\.registry|.*secure|.*hull|.*image|.*global_test"),
+        ("fedavg", "trees", 134, r"tasks\.(images|points)|tasks\.registry|.*secure|.*hull|.*image|.*global_test"),
         ("fedavg", "digits", 150, r"tasks\.points|.*secure|.*hull|strategies\.methods\.(hyper|sphere)fed"),
     ],
 )

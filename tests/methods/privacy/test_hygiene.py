@@ -165,7 +165,7 @@ def no_graph(folder: Path) -> Path:
 
 
 UNFIT = {
-    broken_image: "data-path: image … cannot be read (UnidentifiedImageError); allowed are whole images",
+    broken_image: "data-path: image … cannot be read (UnidentifiedImageError: …); allowed are whole images",
     smaller_image: "data-path: image … is …x… (height x width), those before it are …x…",
     headless_table: 'data-path has … columns and none is named "label" (points.label-key); its columns are …',
     other_arrays: "data-path lacks x_train, y_train; it holds …, wanted are",
