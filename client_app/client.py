@@ -153,7 +153,8 @@ class Client:
 
     def _set_up(self, facts: Facts) -> None:
         check_fits(self.data, facts)
-        if not self.shares_statistics and (norm := statistics(self.data, self.config).get("feature_norm")):
+        may_be_far = self.config.normalize == "none" and not self.shares_statistics
+        if may_be_far and (norm := statistics(self.data, self.config).get("feature_norm")):
             log.warning("partition %d: features of a norm up to %g: %s", self.partition, norm, FAR_FEATURES)
         classes = facts.class_names or self.data.class_names
         spec = model_spec(self.config, facts, self.data.num_features, len(classes))
