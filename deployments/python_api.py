@@ -276,12 +276,14 @@ def simulate(
     Examples
     --------
     >>> import curvfed
-    >>> run = curvfed.simulate(num_supernodes=2, num_rounds=1, embedding_dim=8, flatland={"gate": False}, quiet=True)
+    >>> run = curvfed.simulate(num_supernodes=2, num_rounds=3, embedding_dim=8, flatland={"gate": False}, quiet=True)
     >>> run.config["flatland.gate"], len(run.clients)
-    (False, 2)
+    (False, 6)
     >>> import numpy as np
-    >>> images = np.random.default_rng(0).integers(0, 256, (40, 8, 8), dtype=np.uint8)
-    >>> run = curvfed.simulate("fedavg", data=[(images, np.arange(40) % 2)] * 3, num_rounds=1, quiet=True)
+    >>> classes = np.arange(40) % 2
+    >>> images = np.random.default_rng(0).integers(0, 128, (40, 8, 8), dtype=np.uint8)
+    >>> images[classes == 1] += 100  # brighter
+    >>> run = curvfed.simulate("fedavg", data=[(images, classes)] * 3, num_rounds=1, quiet=True)
     >>> run.summary["dataset"]
     'own data of 3 nodes'
     >>> run.predict(images[:2])["image"].tolist()

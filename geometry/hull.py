@@ -141,6 +141,13 @@ def points_within(corners: ArrayLike, curvature: float, num: int, rng: np.random
     ------
     ValueError
         If there is no corner, and as `convex_hull`.
+
+    Examples
+    --------
+    >>> corners = [[0.5, 0.0], [0.0, 0.5], [-0.5, 0.0]]
+    >>> points = points_within(corners, curvature=-1.0, num=100, rng=np.random.default_rng(0))
+    >>> convex_hull([*corners, *points], curvature=-1.0)  # all points lie between the corners
+    array([2, 0, 1])
     """
     disc = _checked(corners, curvature)
     if not len(disc):

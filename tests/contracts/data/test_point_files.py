@@ -68,7 +68,7 @@ def test_npz_with_a_test_part(tmp_path):
         ({"x_train": np.zeros(8)}, r"x_train is float64 of shape \(8,\)"),
         ({"x_train": np.zeros((4, 2), dtype=complex)}, "x_train is complex128"),
         ({"y_train": CLASSES[:3]}, r"y_train has shape \(3,\); allowed is \(4,\)"),
-        ({"y_train": CLASSES[:, None]}, r"y_train has shape \(4, 1\)"),
+        ({"y_train": np.stack([CLASSES, CLASSES], axis=1)}, r"y_train has shape \(4, 2\)"),
         ({"y_train": np.full(4, 0.5)}, "y_train is float64; allowed are whole numbers or strings"),
         ({"curve": 0.5}, r"was made with curve 0\.5, points\.curvature is -1; allowed is -0\.5"),
         ({"x_train": np.array([[0.1, np.nan], [np.inf, 0], [0, 0], [0, 0]])}, "2 of 4 rows of x_train are NaN or inf"),
