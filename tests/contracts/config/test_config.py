@@ -121,7 +121,7 @@ def _chosen(raw: dict[str, Any], key: str, method: Method, task: str) -> str:
 def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the clients train by SGD that starts afresh in every round."""
     optimizer, state = (_chosen(raw, key, method, task) for key in ("optimizer", "optimizer-state"))
-    keeps = state == "kept" or (state == "personal" and method.personal and method.head_from != "client")
+    keeps = state == "kept" or (state == "personal" and method.personal)
     return ({"images": "sgd"}.get(task, "adamw") if optimizer == "auto" else optimizer) == "sgd" and not keeps
 
 
