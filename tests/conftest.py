@@ -49,11 +49,12 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         curvfed.client_app.clients_in_memory, "_clients", curvfed.client_app.clients_in_memory._clients.__class__()
     )
     monkeypatch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
-    # With a handler there already the app adds none: its own would hold on to this test's stdout.
-    log, quiet = logging.getLogger("curvfed"), logging.NullHandler()
-    log.addHandler(quiet)
+    # With a handler there already the app adds none, and one that an earlier test left would write to this test's stdout.
+    log = logging.getLogger("curvfed")
+    before = log.handlers[:]
+    log.handlers[:] = [logging.NullHandler()]
     yield home
-    log.removeHandler(quiet)
+    log.handlers[:] = before
 
 
 @pytest.fixture
