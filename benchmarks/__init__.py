@@ -4,4 +4,5 @@ import sys
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1] / "tests"
-sys.path.append(str(TESTS / "support"))  # plain loops, textbook programs and peers' maps are oracles there
+# plain loops, textbook programs and peers' maps are oracles there
+sys.path.append(str(TESTS / "support"))

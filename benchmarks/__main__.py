@@ -1,9 +1,11 @@
 """Measure rows, each ours against a limit, the flat twin, a peer or a budget.
 
-    python -m benchmarks [--data FOLDER] [--only WORD ...] [--device cuda] [--out FILE.json] [--page docs/benchmarks.md]
+    python -m benchmarks [--data FOLDER] [--only WORD ...] [--device cuda] [--out FILE.json] [--page
+    docs/benchmarks.md]
 
-With a folder of data sets on Cora and MNIST, else on the built-in trees and digits. `--only` selects topics, or rows by a
-part of their names. What each row is, and what it showed where: docs/benchmarks.md.
+With a folder of data sets on Cora and MNIST, else on the built-in trees and digits. `--only`
+selects topics, or rows by a part of their names. What each row is, and what it showed where:
+docs/benchmarks.md.
 """
 
 import argparse
@@ -27,13 +29,21 @@ from curvfed.tasks.stored_files import write_atomically
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, tell each row as it comes, and write the figures; 1 if a row failed, else 0."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks")
-    parser.add_argument("--data", type=Path, help="folder of the public data sets; without it the built-in ones")
+    parser.add_argument(
+        "--data", type=Path, help="folder of the public data sets; without it the built-in ones"
+    )
     words = f"a part of a row's name, or a topic: {', '.join(TOPICS)}"
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help=words)
     parser.add_argument("--out", type=Path, help="where to write the figures as JSON")
-    parser.add_argument("--page", type=Path, help="page whose tables are to be replaced, such as docs/benchmarks.md")
-    parser.add_argument("--device", default="cpu", help="of steps and networks: cpu, cuda or cuda:N")
-    parser.add_argument("--quick", action="store_true", help="small sizes, once: whether every row works")
+    parser.add_argument(
+        "--page", type=Path, help="page whose tables are to be replaced, such as docs/benchmarks.md"
+    )
+    parser.add_argument(
+        "--device", default="cpu", help="of steps and networks: cpu, cuda or cuda:N"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, once: whether every row works"
+    )
     options = parser.parse_args(arguments)
     try:
         device = str(pick_device(options.device))
@@ -47,22 +57,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not rows:
         parser.error(f"--only: no row has {' or '.join(options.only)} in its name")
     logging.getLogger("curvfed").addHandler(logging.NullHandler())
-    console, figures = Console(), list[dict[str, Any]]()
-    content = {"measured": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(device), "rows": figures}
+    console = Console()
+    figures = list[dict[str, Any]]()
+    content = {
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(device),
+        "rows": figures,
+    }
     for number, (topic, row) in enumerate(rows, 1):
-        console.print(f"[{number}/{len(rows)}] {topic}: {row.what} / {row.against}", markup=False, highlight=False)
+        console.print(
+            f"[{number}/{len(rows)}] {topic}: {row.what} / {row.against}",
+            markup=False,
+            highlight=False,
+        )
         one = figures_of(topic, row, options.quick)
         figures.append(one)
-        console.print("    " + "  ".join(filter(None, cells(one)[2:])), markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            "    " + "  ".join(filter(None, cells(one)[2:])),
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
         if options.out:  # at once: an interrupt loses only the row that is being measured
             write_atomically(options.out, (json.dumps(content, indent=1) + "\n").encode())
     if options.page:
         titles = dict.fromkeys(one["part"] for one in figures)
-        tables = {title: [cells(one) for one in figures if one["part"] == title] for title in titles}
+        tables = {
+            title: [cells(one) for one in figures if one["part"] == title] for title in titles
+        }
         write_tables(options.page, content, HEADS, tables)
     goals = [one["met"] for one in figures if one.get("met") is not None]
     failed = sum("error" in one for one in figures)
-    console.print(f"{sum(goals)} of {len(goals)} goals met" + (f", {failed} failed" if failed else ""))
+    console.print(
+        f"{sum(goals)} of {len(goals)} goals met" + (f", {failed} failed" if failed else "")
+    )
     return 1 if failed else 0
 
 

@@ -1,9 +1,11 @@
-"""All that only a GPU can show, on one page: tests, steps, clients that share the GPU, whole runs, waits for it.
+"""All that only a GPU can show, on one page: tests, steps, clients that share the GPU, whole runs,
+waits for it.
 
     python -m benchmarks.gpu [--data FOLDER] [--page docs/gpu.md] [--only PART ...]
 
-Every part has a process and seconds of its own. The page has the reason why one failed, or took longer, and its rows until
-then; the others go on. Status 0, 1 if a part failed, 2 on a machine without a GPU.
+Every part has a process and seconds of its own. The page has the reason why one failed, or took
+longer, and its rows until then; the others go on. Status 0, 1 if a part failed, 2 on a machine
+without a GPU.
 """
 
 import argparse
@@ -61,10 +63,20 @@ class Part(NamedTuple):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the parts in turn, and write the page after each."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu")
-    parser.add_argument("--data", type=Path, help="folder of the public data sets; without it the built-in ones")
+    parser.add_argument(
+        "--data", type=Path, help="folder of the public data sets; without it the built-in ones"
+    )
     parser.add_argument("--page", type=Path, default=Path("docs/gpu.md"))
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--rows-of", choices=PARTS, help=argparse.SUPPRESS)  # in the process of a part
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=PARTS,
+        default=list(PARTS),
+        metavar="PART",
+        help=", ".join(PARTS),
+    )
+    # in the process of a part
+    parser.add_argument("--rows-of", choices=PARTS, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         print(f"error: this needs a GPU; this machine has {devices()}", file=sys.stderr)
@@ -74,7 +86,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps(row), flush=True)
         return 0
     parts = list[dict[str, Any]]()
-    told = {"measured": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine("cuda:0"), "parts": parts}
+    told = {
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine("cuda:0"),
+        "parts": parts,
+    }
     for number, name in enumerate(options.only, 1):
         parts.append(found := measured(name, options.data))
         ending = f", failed: {found['error']}" if found["error"] else ""
@@ -86,8 +102,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measured(name: str, data: Path | None) -> dict[str, Any]:
     """The rows of a part, from its process, and why there are no more."""
-    command = [sys.executable, "-m", "benchmarks.gpu", "--rows-of", name, *(["--data", str(data)] if data else [])]
-    began, error = time.monotonic(), ""
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.gpu",
+        "--rows-of",
+        name,
+        *(["--data", str(data)] if data else []),
+    ]
+    began = time.monotonic()
+    error = ""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, stdout=out, stderr=log, start_new_session=True)
         try:
@@ -132,7 +156,9 @@ def _tests(place: Place) -> Cells:
     *others, ending = done.stdout.strip().splitlines() or [done.stderr[-200:]]
     yield from ([outcome, number] for number, outcome in re.findall(r"(\d+) ([a-z]+)[, ]", ending))
     wrong = [line for line in others if line.startswith(("FAILED", "ERROR"))]
-    yield from ([outcome, rest[:200]] for outcome, _, rest in (line.partition(" ") for line in wrong))
+    yield from (
+        [outcome, rest[:200]] for outcome, _, rest in (line.partition(" ") for line in wrong)
+    )
     if done.returncode:
         raise RuntimeError(f"pytest ended with status {done.returncode}: {ending}")
 
@@ -140,7 +166,11 @@ def _tests(place: Place) -> Cells:
 def _steps(place: Place) -> Cells:
     from benchmarks import local_training
 
-    rows = [row for row in local_training.networks(place) if "torch.compile" not in row.what and not row.told]
+    rows = [
+        row
+        for row in local_training.networks(place)
+        if "torch.compile" not in row.what and not row.told
+    ]
     what = f"fedavg: {STEPS} steps, each a CUDA graph, {place.graph}"
     rows.append(Row(what, "as they are", partial(_captured, place)))
     failed = 0
@@ -153,7 +183,8 @@ def _steps(place: Place) -> Cells:
 
 
 def _captured(place: Place) -> Pair:
-    """The same kernels on the same tensors, begun all at once: what a step would take without Python."""
+    """The same kernels on the same tensors, begun all at once: what a step would take without
+    Python."""
     captured, plain = (_one_step(place) for _ in range(2))
     torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
@@ -169,9 +200,16 @@ def _captured(place: Place) -> Pair:
 def _one_step(place: Place) -> Call:
     from one_client import a_client
 
-    settings = {"method": "fedavg", "dataset": place.graph, "data-dir": str(place.data or ""), "device": place.device}
+    settings = {
+        "method": "fedavg",
+        "dataset": place.graph,
+        "data-dir": str(place.data or ""),
+        "device": place.device,
+    }
     client, _ = a_client(settings)
-    model, task, optimizer = client.model.train(), client.task, client.optimizer
+    model = client.model.train()
+    task = client.task
+    optimizer = client.optimizer
     [batch] = task.batches(model)
 
     def step() -> None:
@@ -198,7 +236,12 @@ def _clients(place: Place) -> Cells:
     for number in (2, 4):
         both = side_by_side(place, number)
         yield _times(f"{number} processes, each with a client of resnet18", both, number * alone)
-    settings = _images(place) | {"method": "hyperfed", "num-rounds": 4, "device": place.device, "global-every": 0}
+    settings = _images(place) | {
+        "method": "hyperfed",
+        "num-rounds": 4,
+        "device": place.device,
+        "global-every": 0,
+    }
     found = []
     for share in ("0.25", "1"):
         with command_run("run", settings, 8, "--gpus", share) as (process, run):
@@ -223,16 +266,29 @@ def _runs(place: Place) -> Cells:
 
     flatland = {"method": "flatland", "dataset": place.graph, "data-dir": str(place.data or "")}
     flatland |= {"num-rounds": place.size(20, 2)}
-    hyperfed = _images(place) | {"method": "hyperfed", "num-rounds": place.size(5, 2), "fine-tune-epochs": 0}
+    hyperfed = _images(place) | {
+        "method": "hyperfed",
+        "num-rounds": place.size(5, 2),
+        "fine-tune-epochs": 0,
+    }
     for settings, device in product((flatland, hyperfed), (place.device, "cpu")):
         with tempfile.TemporaryDirectory() as folder:
-            run = simulate(settings | {"results-dir": folder, "run-name": "run", "device": device}, 10)
+            run = simulate(
+                settings | {"results-dir": folder, "run-name": "run", "device": device}, 10
+            )
             found = json.loads((run / "summary.json").read_text())
             with (run / "rounds.csv").open(encoding="utf-8") as file:
-                trained = [float(row["seconds"]) for row in csv.DictReader(file) if row["phase"] == "train"]
+                trained = [
+                    float(row["seconds"]) for row in csv.DictReader(file) if row["phase"] == "train"
+                ]
         scores = (found["global_accuracy"], found["personal_accuracy_mean"])
         what = f"{settings['method']}, {settings['dataset']}, {settings['num-rounds']} rounds"
-        yield [what, device, *("" if one is None else f"{one:.2%}" for one in scores), f"{sum(trained[1:]):.3g}"]
+        yield [
+            what,
+            device,
+            *("" if one is None else f"{one:.2%}" for one in scores),
+            f"{sum(trained[1:]):.3g}",
+        ]
 
 
 def _waits(place: Place) -> Cells:
@@ -246,12 +302,17 @@ def _waits(place: Place) -> Cells:
     for base, (method, variant) in (*product([graph], ON_GRAPHS), *product([images], ON_IMAGES)):
         settings = {**base, **variant, "method": method, "device": place.device}
         client, _ = a_client(settings)
-        plain, epochs = METHODS[method].client is None, client.config.local_epochs
+        plain = METHODS[method].client is None
+        epochs = client.config.local_epochs
         once = partial(client.learner.run_epochs, epochs) if plain else a_round(settings)
         once()
         changed = "".join(f", {key} = {value}" for key, value in variant.items())
-        yield [f"{method}{changed}, {base['dataset']}", "local training" if plain else "a round at the client",
-               str(epochs * client.task.num_steps), str(waits(once))]  # fmt: skip
+        yield [
+            f"{method}{changed}, {base['dataset']}",
+            "local training" if plain else "a round at the client",
+            str(epochs * client.task.num_steps),
+            str(waits(once)),
+        ]
 
 
 def waits(call: Call) -> int:
@@ -273,7 +334,9 @@ PARTS = {
     "steps": Part("steps of every kind of local work, in float32 and bfloat16", HEADS, 170, _steps),
     "clients": Part("clients that share the GPU, against one at a time", SHARED, 110, _clients),
     "runs": Part("whole runs beside the CPU's of the same seed", RUNS, 80, _runs),
-    "waits": Part("how often the processor waits for the GPU", ("method", "in", "steps", "waits"), 40, _waits),
+    "waits": Part(
+        "how often the processor waits for the GPU", ("method", "in", "steps", "waits"), 40, _waits
+    ),
 }
 """By name, in the order in which they run; their seconds are less than nine minutes in all."""
 

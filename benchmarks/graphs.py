@@ -1,4 +1,5 @@
-"""What is made of a graph: curvatures of edges, partitions, training steps by how its features are kept."""
+"""What is made of a graph: curvatures of edges, partitions, training steps by how its features are
+kept."""
 
 from dataclasses import replace
 from functools import partial
@@ -16,16 +17,26 @@ from curvfed.geometry.curvature import forman_ricci
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.partition import clean_edges, metis_parts
 
-FEATURES, CLASSES, PARTS = 32, 7, 10  # of graphs that are drawn
+# of graphs that are drawn
+FEATURES = 32
+CLASSES = 7
+PARTS = 10
 
 
 def rows(place: Place) -> list[Row]:
     """Curvatures of edges, and sparse features."""
     nodes = place.size(2_000, 50)
-    by_products, by_loop = "Forman–Ricci by sparse products, 2,000 nodes", "counting in a Python loop"
+    by_products = "Forman–Ricci by sparse products, 2,000 nodes"
+    by_loop = "counting in a Python loop"
     sparse = f"GCN steps on sparse features, {place.graph}"
     return [
-        Row("Forman–Ricci curvatures of 1M edges", "3 s", partial(_million, place.size(100_000, 50)), 1.0, 3),
+        Row(
+            "Forman–Ricci curvatures of 1M edges",
+            "3 s",
+            partial(_million, place.size(100_000, 50)),
+            1.0,
+            3,
+        ),
         Row(by_products, by_loop, partial(_against_loop, nodes), 1.0, 7),
         Row(sparse, "on the same features dense", partial(_sparse_against_dense, place), 1.0, 7),
     ]
@@ -38,11 +49,14 @@ def _million(nodes: int) -> Pair:
 
 def _against_loop(nodes: int) -> Pair:
     edges = _clustered(nodes)
-    return partial(forman_ricci, both_directions(edges), nodes), partial(forman_by_counting, edges, nodes, True)
+    return partial(forman_ricci, both_directions(edges), nodes), partial(
+        forman_by_counting, edges, nodes, True
+    )
 
 
 def _clustered(nodes: int) -> list[tuple[int, int]]:
-    """Edges, five for each node, of a power-law graph in which half of the new edges close a triangle."""
+    """Edges, five for each node, of a power-law graph in which half of the new edges close a
+    triangle."""
     return list(nx.powerlaw_cluster_graph(nodes, 5, 0.5, seed=0).edges)
 
 
@@ -71,9 +85,16 @@ def step(nodes: int, edges: int) -> Any:
         features=torch.randn(nodes, FEATURES, generator=generator),
         edge_index=torch.from_numpy(clean_edges(_drawn(nodes, edges), nodes)),
         labels=torch.randint(CLASSES, (nodes,), generator=generator),
-        train=role == 0, val=role == 1, test=role == 2, class_names=tuple(map(str, range(CLASSES))),
-        metric="accuracy", forman=0.0, forman_plain=0.0, digest="", partition_digest="",
-    )  # fmt: skip
+        train=role == 0,
+        val=role == 1,
+        test=role == 2,
+        class_names=tuple(map(str, range(CLASSES))),
+        metric="accuracy",
+        forman=0.0,
+        forman_plain=0.0,
+        digest="",
+        partition_digest="",
+    )
     return graph_steps(graph, "flatland", 1)
 
 

@@ -1,10 +1,12 @@
 """How time and memory grow with clients, parameters, nodes, edges, points and bins.
 
-    python -m benchmarks.growth [--to docs/cost] [--only WORD ...] [--largest FRACTION] [--cap SECONDS]
+    python -m benchmarks.growth [--to docs/cost] [--only WORD ...] [--largest FRACTION] [--cap
+    SECONDS]
 
-Writes `growth.json` and one figure, `growth.svg`, into the folder, and the tables of the page beside it, `FOLDER.md`. With
-`--only` the other curves keep the points that the folder has of them; without a word after it nothing is measured, and
-figure and tables are made anew. One thread. Sizes that would take more time or memory than there is are left out.
+Writes `growth.json` and one figure, `growth.svg`, into the folder, and the tables of the page
+beside it, `FOLDER.md`. With `--only` the other curves keep the points that the folder has of them;
+without a word after it nothing is measured, and figure and tables are made anew. One thread. Sizes
+that would take more time or memory than there is are left out.
 """
 
 import argparse
@@ -30,8 +32,10 @@ from benchmarks.measure import Call, peak_bytes, seconds
 from benchmarks.page import duration, machine, write_tables
 from curvfed.tasks.stored_files import write_atomically
 
-MODEL, MODELS = 25_000, 5  # parameters where the clients grow, as a small GCN has; models where the parameters grow
-DEGREE, NODES = 10, 10_000  # mean degree where the nodes of a graph grow; nodes where its edges grow
+MODEL = 25_000  # parameters where the number of clients grows, as many as a small GCN has
+MODELS = 5  # models where the number of parameters grows
+DEGREE = 10  # mean degree where the number of nodes grows
+NODES = 10_000  # nodes where the number of edges grows
 LEAST_BYTES = 2_000_000  # less is what the system's own accounts of a process come and go by
 HEADS = ("what", "time", "exponent", "expected", "memory", "exponent")
 
@@ -52,23 +56,37 @@ class Curve(NamedTuple):
 
 def _models(name: str, num: int = 0, length: int = 0) -> Callable[[int], Call]:
     """An aggregation of as many models, or of models as large, as the size says."""
-    return lambda size: partial(server.AGGREGATE[name], *server.models(num or size, length or size)[:2])
+    return lambda size: partial(
+        server.AGGREGATE[name], *server.models(num or size, length or size)[:2]
+    )
 
 
 def _nodes(make: Callable[[int, int], Call]) -> Callable[[int], Call]:
     return lambda size: make(size, size * DEGREE // 2)
 
 
-RICCI, STEP, CUT = "Forman–Ricci curvature", "a training step of the Lorentz GCN", "partition into 10 parts"
+RICCI = "Forman–Ricci curvature"
+STEP = "a training step of the Lorentz GCN"
+CUT = "partition into 10 parts"
 CURVES = {
-    "clients.average": Curve("average of the clients' models", CLIENTS, _models("average", length=MODEL)),
-    "clients.consistent": Curve("consistent aggregation", CLIENTS, _models("consistent", length=MODEL), 2),
-    "clients.secure-sum": Curve("server's side of a secure sum of 2,500 entries", CLIENTS, one_shot.sum_server, 2),
-    "clients.description": Curve("the clients' descriptions, in-process, on trees", CLIENTS, whole_runs.descriptions),
+    "clients.average": Curve(
+        "average of the clients' models", CLIENTS, _models("average", length=MODEL)
+    ),
+    "clients.consistent": Curve(
+        "consistent aggregation", CLIENTS, _models("consistent", length=MODEL), 2
+    ),
+    "clients.secure-sum": Curve(
+        "server's side of a secure sum of 2,500 entries", CLIENTS, one_shot.sum_server, 2
+    ),
+    "clients.description": Curve(
+        "the clients' descriptions, in-process, on trees", CLIENTS, whole_runs.descriptions
+    ),
     "clients.round": Curve("a whole round, in-process, on trees", CLIENTS, whole_runs.whole_round),
     "parameters.message": Curve("a model encoded and decoded", PARAMETERS, server.message),
     "parameters.average": Curve("average of 5 models", PARAMETERS, _models("average", MODELS)),
-    "parameters.gram": Curve("inner products of the deviations of 5 models", PARAMETERS, _models("gram", MODELS)),
+    "parameters.gram": Curve(
+        "inner products of the deviations of 5 models", PARAMETERS, _models("gram", MODELS)
+    ),
     "nodes.ricci": Curve(RICCI, GRAPH, _nodes(graphs.ricci)),
     "nodes.step": Curve(STEP, GRAPH, _nodes(graphs.step)),
     "nodes.partition": Curve(CUT, GRAPH, _nodes(graphs.parts)),
@@ -87,13 +105,23 @@ GROWS = tuple(dict.fromkeys(name.partition(".")[0] for name in CURVES))
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, write the points after every curve, and figure and tables at the end."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth")
-    parser.add_argument("--to", type=Path, default=Path("docs/cost"), help="folder; the page is beside it")
-    parser.add_argument("--only", nargs="*", default=[""], metavar="WORD", help=f"parts of {', '.join(CURVES)}")
-    parser.add_argument("--largest", type=float, default=1.0, help="share of the largest size that sizes may have")
+    parser.add_argument(
+        "--to", type=Path, default=Path("docs/cost"), help="folder; the page is beside it"
+    )
+    parser.add_argument(
+        "--only", nargs="*", default=[""], metavar="WORD", help=f"parts of {', '.join(CURVES)}"
+    )
+    parser.add_argument(
+        "--largest", type=float, default=1.0, help="share of the largest size that sizes may have"
+    )
     parser.add_argument("--cap", type=float, default=60.0, help="seconds for a curve")
     options = parser.parse_args(arguments)
     path = options.to / "growth.json"
-    here = {"measured": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), "curves": {}}
+    here = {
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "curves": {},
+    }
     told: dict[str, Any] = json.loads(path.read_text()) if path.exists() else here
     if options.only and told["machine"] != here["machine"]:
         told = here  # points of two machines make no curve
@@ -103,7 +131,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for name in (name for name in CURVES if any(word in name for word in options.only)):
             print(f"measuring {name}", flush=True)
             told["curves"][name] = found = measure(CURVES[name], options.largest, options.cap)
-            print("   ", "; ".join(f"{one['size']:,}: {duration(one['seconds'])}" for one in found["points"]))
+            print(
+                "   ",
+                "; ".join(
+                    f"{one['size']:,}: {duration(one['seconds'])}" for one in found["points"]
+                ),
+            )
             write_atomically(path, (json.dumps(told, indent=1) + "\n").encode())
     told["measured"] = here["measured"] if options.only else told["measured"]
     curves = {name: told["curves"][name] for name in CURVES if name in told["curves"]}
@@ -117,7 +150,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def measure(curve: Curve, largest: float, cap: float) -> dict[str, Any]:
     """Points of a curve, as far as time and memory allow, and the sizes that were left out."""
-    wanted = [size for place, size in enumerate(curve.sizes) if place < 3 or size <= largest * curve.sizes[-1]]
+    wanted = [
+        size
+        for place, size in enumerate(curve.sizes)
+        if place < 3 or size <= largest * curve.sizes[-1]
+    ]
     points: list[dict[str, Any]] = []
     spent = total = held = 0.0
     process = psutil.Process()
@@ -126,21 +163,28 @@ def measure(curve: Curve, largest: float, cap: float) -> dict[str, Any]:
         if spent + total * growth > cap or held * growth > psutil.virtual_memory().available / 2:
             break
         gc.collect()
-        began, before = time.perf_counter(), process.memory_info().rss
-        call, repeats = curve.make(size), 1
+        began = time.perf_counter()
+        before = process.memory_info().rss
+        call = curve.make(size)
+        repeats = 1
         data = process.memory_info().rss - before
         if callable(call):
             once = seconds(call)
             repeats = 25 if once < 0.02 else 5 if once < 2 else 1
-            call = {"seconds": statistics.median(seconds(call) for _ in range(repeats)), "bytes": peak_bytes(call)}
+            call = {
+                "seconds": statistics.median(seconds(call) for _ in range(repeats)),
+                "bytes": peak_bytes(call),
+            }
         points.append({"size": size, **call, "repeats": repeats})
         total = time.perf_counter() - began
-        spent, held = spent + total, data + (call["bytes"] or 0)
+        spent = spent + total
+        held = data + (call["bytes"] or 0)
     return {"points": points, "left_out": wanted[len(points) :], "cap": cap}
 
 
 def exponent(points: Sequence[Mapping[str, Any]], key: str) -> float | None:
-    """The p of value = a·size^p, by least squares on the logarithms of the upper half of the sizes, at least three.
+    """The p of value = a·size^p, by least squares on the logarithms of the upper half of the sizes,
+    at least three.
 
     Memory below `LEAST_BYTES` is left out; None for fewer than two points.
     """
@@ -151,26 +195,47 @@ def exponent(points: Sequence[Mapping[str, Any]], key: str) -> float | None:
 
 
 def _cells(curve: Curve, found: Mapping[str, Any]) -> list[str]:
-    last, slopes = found["points"][-1], [exponent(found["points"], key) for key in ("seconds", "bytes")]
+    last = found["points"][-1]
+    slopes = [exponent(found["points"], key) for key in ("seconds", "bytes")]
     times, memories = ("" if slope is None else f"{slope:.2f}" for slope in slopes)
-    left = f" (left out: {', '.join(f'{size:,}' for size in found['left_out'])})" if found["left_out"] else ""
-    at, size = f" at {last['size']:,}", last["bytes"]
-    memory = "" if size is None else f"{size / 1e6:,.0f} MB{at}" if size > LEAST_BYTES else "under 2 MB"
-    return [curve.what + left, duration(last["seconds"]) + at, times, f"{curve.expected:g}", memory, memories]
+    left = (
+        f" (left out: {', '.join(f'{size:,}' for size in found['left_out'])})"
+        if found["left_out"]
+        else ""
+    )
+    at = f" at {last['size']:,}"
+    size = last["bytes"]
+    memory = (
+        "" if size is None else f"{size / 1e6:,.0f} MB{at}" if size > LEAST_BYTES else "under 2 MB"
+    )
+    return [
+        curve.what + left,
+        duration(last["seconds"]) + at,
+        times,
+        f"{curve.expected:g}",
+        memory,
+        memories,
+    ]
 
 
 def draw(curves: Mapping[str, Mapping[str, Any]]) -> bytes:
-    """Time and memory over the size, both axes logarithmic: a row of panels for everything that grows, as SVG."""
+    """Time and memory over the size, both axes logarithmic: a row of panels for everything that
+    grows, as SVG."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    to, parts = BytesIO(), (("seconds", "seconds", 1.0), ("bytes", "MB", 1e6))
+    to = BytesIO()
+    parts = (("seconds", "seconds", 1.0), ("bytes", "MB", 1e6))
     with matplotlib.rc_context({"svg.hashsalt": "growth", "svg.fonttype": "none", "font.size": 9}):
         figure = Figure(figsize=(9, 3 * len(GROWS)), layout="constrained")
         for grows, panels in zip(GROWS, figure.subplots(len(GROWS), 2), strict=True):
             for axes, (key, label, unit) in zip(panels, parts, strict=True):
-                for marker, name in zip("os^Dv", (name for name in curves if name.startswith(grows)), strict=False):
-                    points = [(one["size"], one[key] / unit) for one in curves[name]["points"] if one[key]]
+                for marker, name in zip(
+                    "os^Dv", (name for name in curves if name.startswith(grows)), strict=False
+                ):
+                    points = [
+                        (one["size"], one[key] / unit) for one in curves[name]["points"] if one[key]
+                    ]
                     axes.plot(*zip(*points, strict=True), marker=marker, label=CURVES[name].what)
                 axes.set(xscale="log", yscale="log", xlabel=grows, ylabel=label)
                 axes.grid(color="#dddddd")

@@ -1,9 +1,11 @@
-"""Local training of one client, with its method and as in FedAvg on the Euclidean twin: the same data, width and batches.
+"""Local training of one client, with its method and as in FedAvg on the Euclidean twin: the same
+data, width and batches.
 
-A method whose learner is the plain one is timed by its steps: forward, loss, backward, pulls, optimiser. Where the learner
-does more, it is the client's round: receive, train, reply; then the ratio also counts the models that it trains besides.
-Networks of full size are held against a plain PyTorch loop on the same batches. What ours has beyond that loop: batches are
-shuffled and cut from bytes on the device, losses are checked, the method's own loss and head.
+A method whose learner is the plain one is timed by its steps: forward, loss, backward, pulls,
+optimiser. Where the learner does more, it is the client's round: receive, train, reply; then the
+ratio also counts the models that it trains besides. Networks of full size are held against a plain
+PyTorch loop on the same batches. What ours has beyond that loop: batches are shuffled and cut from
+bytes on the device, losses are checked, the method's own loss and head.
 """
 
 import multiprocessing
@@ -26,21 +28,48 @@ from curvfed.tasks.graphs.lorentz.layers import lorentz_linear
 from curvfed.tasks.graphs.lorentz.modules import LorentzConv
 from curvfed.tasks.names import tasks_of
 
-STEPS, WIDTH = 50, 128
+STEPS = 50
+WIDTH = 128
 GOALS = {"flatland": 1.15, "hyperfed": 1.05, "spherefed": 1.05}  # of a method as it is by default
 ON_GRAPHS: tuple[tuple[str, Settings], ...] = (
-    ("flatland", {}), ("flatland", {"local-epochs": 5}),  # a round of one step leaves the proximal term, which is 0, out
-    ("flatland-constant", {}), ("flatland-euclidean", {}), ("local-lorentz", {}), ("fedprox", {"local-epochs": 5}),
-    ("fed-pub", {}), ("fedgnn", {}), ("fedgta", {}), ("fedhgcn", {}),
-    ("fedsage+", {}), ("fedsage+", {"fedsage.generator-rounds": 1}),  # a round that trains the generator, one after these
-    ("ditto", {}), ("scaffold", {"learning-rate": 0.01}), ("moon", {}),  # at its .3 many rounds on one client diverge
-)  # fmt: skip
+    # a round of one step leaves the proximal term, which is 0, out
+    ("flatland", {}),
+    ("flatland", {"local-epochs": 5}),
+    ("flatland-constant", {}),
+    ("flatland-euclidean", {}),
+    ("local-lorentz", {}),
+    ("fedprox", {"local-epochs": 5}),
+    ("fed-pub", {}),
+    ("fedgnn", {}),
+    ("fedgta", {}),
+    ("fedhgcn", {}),
+    # a round that trains the generator, one after these
+    ("fedsage+", {}),
+    ("fedsage+", {"fedsage.generator-rounds": 1}),
+    # at its .3 many rounds on one client diverge
+    ("ditto", {}),
+    ("scaffold", {"learning-rate": 0.01}),
+    ("moon", {}),
+)
 ON_IMAGES: tuple[tuple[str, Settings], ...] = (
-    ("fedprox", {}), ("fedbabu", {}), ("fedrep", {}), ("ditto", {}), ("scaffold", {}), ("feddyn", {}), ("moon", {}),
-    ("pfedme", {}), ("fedrod", {}), ("apple", {}), ("fedmtl", {}), ("spherefed", {}),
-    ("hyperfed", {}), ("hyperfed", {"hyperfed.negatives": "all"}), ("hyperfed", {"hyperfed.mixup": 2.0}),
-    ("hyperfed-shared", {}), ("hyperfed-geodesic", {}),
-)  # fmt: skip
+    ("fedprox", {}),
+    ("fedbabu", {}),
+    ("fedrep", {}),
+    ("ditto", {}),
+    ("scaffold", {}),
+    ("feddyn", {}),
+    ("moon", {}),
+    ("pfedme", {}),
+    ("fedrod", {}),
+    ("apple", {}),
+    ("fedmtl", {}),
+    ("spherefed", {}),
+    ("hyperfed", {}),
+    ("hyperfed", {"hyperfed.negatives": "all"}),
+    ("hyperfed", {"hyperfed.mixup": 2.0}),
+    ("hyperfed-shared", {}),
+    ("hyperfed-geodesic", {}),
+)
 """Methods with keys beyond their defaults: every kind of local work once but FedAvg's."""
 
 
@@ -58,33 +87,51 @@ def rows(place: Place) -> list[Row]:
 
     def tuned() -> Pair:
         settings = graph | {"fine-tune-epochs": 10}
-        return a_fine_tuning(settings | {"method": "adafgl"}), a_fine_tuning(settings | {"method": "fedavg"})
+        return a_fine_tuning(settings | {"method": "adafgl"}), a_fine_tuning(
+            settings | {"method": "fedavg"}
+        )
 
-    adafgl = Row(f"adafgl: 10 passes of its own network, {place.graph}", "as many of fedavg's GCN", tuned, repeats=7)
+    adafgl = Row(
+        f"adafgl: 10 passes of its own network, {place.graph}",
+        "as many of fedavg's GCN",
+        tuned,
+        repeats=7,
+    )
     images: dict[str, Any] = {"dataset": "digits", "partition": "iid", "device": place.device}
     if place.data:
         images |= {"dataset": "mnist", "data-dir": str(place.data)}
         images |= {"images.train-subset": 6000, "images.test-subset": 1000}
     on_images = []
     for method, variant in ON_IMAGES:
-        # The heads' share shows beside a network of a size that is used; learners repeat passes, whatever the network.
+        # The heads' share shows beside a network of a size that is used; learners repeat passes,
+        # whatever the network.
         base = images | {"model": "convnet" if METHODS[method].client is None else "cnn"}
         against = f"fedavg, {base['model']}"
         on_images.append(_row(place, method, base, variant, against, 1))
         if place.processor == "cuda" and not variant:
-            on_images.append(_row(place, method, base | {"mixed-precision": True}, {}, f"{against}, bfloat16", 1))
+            on_images.append(
+                _row(place, method, base | {"mixed-precision": True}, {}, f"{against}, bfloat16", 1)
+            )
     return [*(layers if place.processor == "cpu" else []), *on_graphs, adafgl, *on_images]
 
 
-def _row(place: Place, method: str, base: Settings, variant: Settings, against: str, passes: int) -> Row:
+def _row(
+    place: Place, method: str, base: Settings, variant: Settings, against: str, passes: int
+) -> Row:
     """Steps or rounds of a method, and of FedAvg with the same optimiser and passes."""
-    plain, mixed = METHODS[method].client is None, "mixed-precision" in base
+    plain = METHODS[method].client is None
+    mixed = "mixed-precision" in base
     changed = "".join(f", {key} = {value}" for key, value in variant.items())
 
     def make() -> Pair:
         settings = {**base, **variant, "method": method}
         config = settled(parse(dict(settings)), tasks_of(settings["dataset"])[0])
-        twin = {**base, "method": "fedavg", "optimizer": config.optimizer, "local-epochs": config.local_epochs}
+        twin = {
+            **base,
+            "method": "fedavg",
+            "optimizer": config.optimizer,
+            "local-epochs": config.local_epochs,
+        }
         if not plain:
             return a_round(settings), a_round(twin)
         ours, theirs = (a_client(one)[0].learner for one in (settings, twin))
@@ -93,7 +140,8 @@ def _row(place: Place, method: str, base: Settings, variant: Settings, against: 
 
     what = ("steps" if plain else "a round at the client") + " in bfloat16" * mixed
     goal = None if variant or mixed else GOALS.get(method)
-    repeats, calls = 7 if passes > 1 else 5, 1 if plain else 1 + passes // 10
+    repeats = 7 if passes > 1 else 5
+    calls = 1 if plain else 1 + passes // 10
     return Row(f"{method}{changed}: {what}, {base['dataset']}", against, make, goal, repeats, calls)
 
 
@@ -101,20 +149,25 @@ def _linear_against_flat() -> Pair:
     """M space + time mᵀ + b against M x + b."""
     generator = torch.Generator().manual_seed(0)
     x, weight, ones = (torch.randn(n, WIDTH, generator=generator) / 8 for n in (300, WIDTH, 300))
-    bias, column = torch.zeros(WIDTH, requires_grad=True), torch.zeros(WIDTH, requires_grad=True)
+    bias = torch.zeros(WIDTH, requires_grad=True)
+    column = torch.zeros(WIDTH, requires_grad=True)
     radius = torch.ones((), requires_grad=True)
     flat = (x.requires_grad_(), weight.requires_grad_(), bias)
     curved = (*flat, column, radius)
     gradients = torch.autograd.grad
-    return lambda: gradients(lorentz_linear(*curved), curved, ones), lambda: gradients(F.linear(*flat), flat, ones)
+    return lambda: gradients(lorentz_linear(*curved), curved, ones), lambda: gradients(
+        F.linear(*flat), flat, ones
+    )
 
 
 def _layer_against_flat(place: Place) -> Pair:
-    """FlatLand's layer in the middle of its network against the GCN's, on the adjacency of client 0's graph."""
+    """FlatLand's layer in the middle of its network against the GCN's, on the adjacency of client
+    0's graph."""
     graph = own_graph(place.graph, place.data)
     task = client_task(graph, graph.class_names, torch.device("cpu"))
     adjacency = next(iter(task.batches(torch.nn.Identity()))).inputs.adjacency
-    layer, radius = LorentzConv(WIDTH, WIDTH), torch.ones((), requires_grad=True)
+    layer = LorentzConv(WIDTH, WIDTH)
+    radius = torch.ones((), requires_grad=True)
     generator = torch.Generator().manual_seed(0)
     x, ones = (torch.randn(len(graph.features), WIDTH, generator=generator) / 8 for _ in range(2))
     own = [x.requires_grad_(), radius, *layer.parameters()]
@@ -136,15 +189,21 @@ IMAGES = {"cpu": 64, "cuda": 640}  # of each client
 
 
 def networks(place: Place) -> list[Row]:
-    """Every network, method and precision against the loop; then precisions, the compiler, and clients side by side."""
-    on, found = place.processor, []
-    for network, precision, method in product(NETWORKS, ("float32", "bfloat16"), ("fedavg", "hyperfed", "spherefed")):
+    """Every network, method and precision against the loop; then precisions, the compiler, and
+    clients side by side."""
+    on = place.processor
+    found = []
+    for network, precision, method in product(
+        NETWORKS, ("float32", "bfloat16"), ("fedavg", "hyperfed", "spherefed")
+    ):
         make = partial(_against_loop, place, network, method, precision == "bfloat16")
         what = f"{method}: steps of {network} in {precision}, on {on}"
         found.append(Row(what, "a plain PyTorch loop with cross-entropy", make, 1.05, 3))
     for network in NETWORKS:
         make = partial(_precisions, place, network)
-        found.append(Row(f"fedavg: steps of {network} in bfloat16, on {on}", "in float32", make, repeats=3))
+        found.append(
+            Row(f"fedavg: steps of {network} in bfloat16, on {on}", "in float32", make, repeats=3)
+        )
     compiled = f"fedavg: steps of resnet18 whose body torch.compile has made, on {on}"
     beside = f"2 clients with resnet18 in processes side by side, on {on}: until both have trained"
     two, alone = (partial(side_by_side, place, number) for number in (2, 1))
@@ -156,7 +215,8 @@ def networks(place: Place) -> list[Row]:
 
 
 def _against_loop(place: Place, network: str, method: str, mixed: bool) -> Pair:
-    ours, theirs = _client(place, network, method, mixed), _client(place, network, "fedavg", mixed)
+    ours = _client(place, network, method, mixed)
+    theirs = _client(place, network, "fedavg", mixed)
     return lambda: ours.learner.run_epochs(1), plain_steps(theirs, mixed)
 
 
@@ -170,16 +230,26 @@ def _compiled(place: Place) -> Pair:
     network = place.size("resnet18", "cnn")
     client, other = (_client(place, network, "fedavg", False) for _ in range(2))
     body: Any = torch.compile(other.model.body)
-    return plain_steps(other, False, lambda images: other.model.head(body(images))), plain_steps(client, False)
+    return plain_steps(other, False, lambda images: other.model.head(body(images))), plain_steps(
+        client, False
+    )
 
 
 def _client(place: Place, network: str, method: str, mixed: bool) -> Any:
     most = 10 * IMAGES[place.processor] if place.data else 640  # of digits
     settings: dict[str, Any] = {
-        "dataset": "mnist" if place.data else "digits", "data-dir": str(place.data or ""), "partition": "iid",
-        "model": network, "method": method, "batch-size": 64, "mixed-precision": mixed, "optimizer": "sgd",
-        "images.train-subset": most, "images.test-subset": 100, "device": place.device,
-    }  # fmt: skip
+        "dataset": "mnist" if place.data else "digits",
+        "data-dir": str(place.data or ""),
+        "partition": "iid",
+        "model": network,
+        "method": method,
+        "batch-size": 64,
+        "mixed-precision": mixed,
+        "optimizer": "sgd",
+        "images.train-subset": most,
+        "images.test-subset": 100,
+        "device": place.device,
+    }
     return a_client(settings)[0]
 
 
@@ -187,7 +257,9 @@ def side_by_side(place: Place, number: int) -> float:
     """Seconds from the moment when all processes are ready until the last has trained."""
     context = multiprocessing.get_context("spawn")
     line = context.Barrier(number + 1, timeout=120)
-    processes = [context.Process(target=_train, args=(place, line), daemon=True) for _ in range(number)]
+    processes = [
+        context.Process(target=_train, args=(place, line), daemon=True) for _ in range(number)
+    ]
     for process in processes:
         process.start()
     line.wait()

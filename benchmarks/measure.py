@@ -1,4 +1,5 @@
-"""A row of the table, and the loop that measures it: pairs of calls in turn, so that both share the machine's moods."""
+"""A row of the table, and the loop that measures it: pairs of calls in turn, so that both share the
+machine's moods."""
 
 import contextlib
 import ctypes
@@ -18,7 +19,8 @@ Pair = tuple[Call, Call | float]
 
 @dataclass(frozen=True)
 class Place:
-    """Where rows find data (None: the built-in ones), on which device steps and networks run, and how large rows are.
+    """Where rows find data (None: the built-in ones), on which device steps and networks run, and
+    how large rows are.
 
     Quick rows are small and measured once: whether they work, not how fast they are.
     """
@@ -45,9 +47,10 @@ class Place:
 class Row(NamedTuple):
     """One comparison: what is held against what.
 
-    `make` sets everything up and returns our call and the other's, or ours and a number of seconds. The ratio is not to
-    exceed the goal. There are `repeats` pairs of measurements, of `calls` calls each: microseconds need many.
-    Calls of a row that is `told` return the figure themselves, and are neither timed nor called to warm up.
+    `make` sets everything up and returns our call and the other's, or ours and a number of seconds.
+    The ratio is not to exceed the goal. There are `repeats` pairs of measurements, of `calls` calls
+    each: microseconds need many. Calls of a row that is `told` return the figure themselves, and
+    are neither timed nor called to warm up.
     """
 
     what: str
@@ -61,7 +64,8 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Ratio:
-    """Median seconds, the smallest and the largest ratio of a pair, and the most memory that one call takes, if known."""
+    """Median seconds, the smallest and the largest ratio of a pair, and the most memory that one
+    call takes, if known."""
 
     ours: float
     theirs: float
@@ -77,19 +81,25 @@ class Ratio:
 
 
 def measure(row: Row, quick: bool = False) -> Ratio:
-    """Set a row up, warm up, measure in turn, and see how much memory one more call takes; on one thread."""
+    """Set a row up, warm up, measure in turn, and see how much memory one more call takes; on one
+    thread."""
     torch.set_num_threads(1)
     with threadpool_limits(1, user_api="blas"):
         ours, theirs = row.make()
         repeats, calls = (1, 1) if quick else (row.repeats, row.calls)
         timed = [call for call in (ours, theirs) if callable(call) and not row.told]
-        for _ in range(1 if calls == 1 else 3):  # geoopt compiles its functions at their second call
+        # geoopt compiles its functions at their second call
+        for _ in range(1 if calls == 1 else 3):
             for call in timed:
                 call()
         pairs = [(_figure(ours, row, calls), _figure(theirs, row, calls)) for _ in range(repeats)]
         ratios = [one / other for one, other in pairs]
-        ours_median, theirs_median = (statistics.median(values) for values in zip(*pairs, strict=True))
-        return Ratio(ours_median, theirs_median, min(ratios), max(ratios), *map(peak_bytes, timed[:2]))
+        ours_median, theirs_median = (
+            statistics.median(values) for values in zip(*pairs, strict=True)
+        )
+        return Ratio(
+            ours_median, theirs_median, min(ratios), max(ratios), *map(peak_bytes, timed[:2])
+        )
 
 
 def _figure(call: Call | float, row: Row, calls: int) -> float:
@@ -105,14 +115,16 @@ def seconds(call: Call, calls: int = 1) -> float:
 
 
 def peak_bytes(call: Call) -> int | None:
-    """The most memory during a call beyond that before it: of the GPU in use, else what is resident; None if not known."""
+    """The most memory during a call beyond that before it: of the GPU in use, else what is
+    resident; None if not known."""
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
         call()
         return torch.cuda.max_memory_allocated() - before
     try:
-        with contextlib.suppress(AttributeError):  # what the allocator keeps would serve the call unseen
+        # what the allocator keeps would serve the call unseen
+        with contextlib.suppress(AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")  # Linux forgets the peak so far
         before = _resident("VmRSS")

@@ -1,6 +1,8 @@
-"""Maps of hyperbolic space against geoopt's and HypLL's, losses on curved heads, the search for prototypes of such heads.
+"""Maps of hyperbolic space against geoopt's and HypLL's, losses on curved heads, the search for
+prototypes of such heads.
 
-How exact the maps are is tested: tests/long/test_peer_errors.py. Losses are timed from features to gradients.
+How exact the maps are is tested: tests/long/test_peer_errors.py. Losses are timed from features to
+gradients.
 """
 
 import itertools
@@ -10,7 +12,17 @@ from functools import cache, partial
 from typing import Any
 
 import torch
-from peer_maps import CURVATURES, DTYPES, OPERATIONS, GeooptHead, Operation, Points, bound, directions, points
+from peer_maps import (
+    CURVATURES,
+    DTYPES,
+    OPERATIONS,
+    GeooptHead,
+    Operation,
+    Points,
+    bound,
+    directions,
+    points,
+)
 from textbook import prototypes_by_descent
 from torch import Tensor, nn
 
@@ -24,19 +36,28 @@ BATCH = 10_000
 
 
 def operations(place: Place) -> list[Row]:
-    """Every operation in both dtypes, forward, and forward and backward; a call does it once per curvature."""
+    """Every operation in both dtypes, forward, and forward and backward; a call does it once per
+    curvature."""
     found = []
     for one in OPERATIONS:
         for dtype in DTYPES:
             for way in ("forward", "forward and backward"):
                 what = f"{one.space}.{one.name}, {str(dtype).removeprefix('torch.')}, {way}"
-                made = (partial(_pair, place, one, peer, dtype, way != "forward") for peer in one.peers)
-                found += [Row(what, peer, make, 1.0, 7, 5) for peer, make in zip(one.peers, made, strict=True)]
+                made = (
+                    partial(_pair, place, one, peer, dtype, way != "forward") for peer in one.peers
+                )
+                found += [
+                    Row(what, peer, make, 1.0, 7, 5)
+                    for peer, make in zip(one.peers, made, strict=True)
+                ]
     return found
 
 
 def _pair(place: Place, one: Operation, peer: str, dtype: torch.dtype, backward: bool) -> Pair:
-    batches = [(curvature, _batch(one.space, dtype, curvature, place.size(BATCH, 20))) for curvature in CURVATURES]
+    batches = [
+        (curvature, _batch(one.space, dtype, curvature, place.size(BATCH, 20)))
+        for curvature in CURVATURES
+    ]
 
     def calls(name: str) -> Call:
         every = [bound(one, name, curvature, dtype, batch) for curvature, batch in batches]
@@ -53,7 +74,8 @@ def _backward(function: Callable[..., Tensor], arguments: list[Tensor]) -> Call:
 
 
 def _batch(space: str, dtype: torch.dtype, curvature: float, num: int) -> Points:
-    """Points up to r = 6, where no library has to project, of which `w` goes beyond for every tenth."""
+    """Points up to r = 6, where no library has to project, of which `w` goes beyond for every
+    tenth."""
     generator = torch.Generator().manual_seed(0)
     x, y = (directions(num, generator) for _ in range(2))
     radii = 6 * torch.rand(2, num, 1, generator=generator, dtype=torch.float64)
@@ -63,7 +85,9 @@ def _batch(space: str, dtype: torch.dtype, curvature: float, num: int) -> Points
     return found
 
 
-IMAGES, CLASSES, DIM = 128, 100, 20
+IMAGES = 128
+CLASSES = 100
+DIM = 20
 FIXED: dict[str, Any] = {"fixed": True, "start": "uniform"}
 
 CURVED = {
@@ -76,19 +100,30 @@ CURVED = {
 
 
 def losses(place: Place) -> list[Row]:
-    """Every loss against cross-entropy on a trained head; the hyperbolic ones also against geoopt's distance."""
+    """Every loss against cross-entropy on a trained head; the hyperbolic ones also against geoopt's
+    distance."""
     size = f"{IMAGES} images, {CLASSES} classes, {DIM} dimensions"
-    flat, peer = "cross-entropy on a linear head", "the same with geoopt's distance"
-    all_losses, balls = CURVED.items(), {name: loss for name, (kind, loss) in CURVED.items() if kind == "poincare"}
+    flat = "cross-entropy on a linear head"
+    peer = "the same with geoopt's distance"
+    all_losses = CURVED.items()
+    balls = {name: loss for name, (kind, loss) in CURVED.items() if kind == "poincare"}
     return [
-        *(Row(f"{name}, {size}", flat, partial(_against_flat, *loss), 1.5, 9, 100) for name, loss in all_losses),
-        *(Row(f"{name}, {size}", peer, partial(_against_geoopt, loss), 1.0, 9, 100) for name, loss in balls.items()),
+        *(
+            Row(f"{name}, {size}", flat, partial(_against_flat, *loss), 1.5, 9, 100)
+            for name, loss in all_losses
+        ),
+        *(
+            Row(f"{name}, {size}", peer, partial(_against_geoopt, loss), 1.0, 9, 100)
+            for name, loss in balls.items()
+        ),
     ]
 
 
 def prototypes(place: Place) -> list[Row]:
-    """As many as CIFAR-100 has classes, in the paper's dimensions, from new starts: none is kept from before."""
-    seeds, classes = itertools.count(1_000), place.size(CLASSES, 5)
+    """As many as CIFAR-100 has classes, in the paper's dimensions, from new starts: none is kept
+    from before."""
+    seeds = itertools.count(1_000)
+    classes = place.size(CLASSES, 5)
     what = f"{CLASSES} prototypes in {DIM} dimensions"
     descent = "1,000 steps down HyperFed's Eq. 5, which spread them less"
 
@@ -96,13 +131,20 @@ def prototypes(place: Place) -> list[Row]:
         return uniform(classes, DIM, next(seeds))
 
     return [
-        Row(what, descent, lambda: (search, partial(prototypes_by_descent, classes, DIM, 1_000)), repeats=3),
+        Row(
+            what,
+            descent,
+            lambda: (search, partial(prototypes_by_descent, classes, DIM, 1_000)),
+            repeats=3,
+        ),
         Row(what, "3 s", lambda: (search, 3.0), 1.0, 3),
     ]
 
 
 def _against_flat(kind: str, loss: Objective) -> Pair:
-    return _gradients(_head(kind, **FIXED), loss), _gradients(_head("linear"), objective("cross-entropy"))
+    return _gradients(_head(kind, **FIXED), loss), _gradients(
+        _head("linear"), objective("cross-entropy")
+    )
 
 
 def _against_geoopt(loss: Objective) -> Pair:
@@ -120,7 +162,8 @@ def _head(kind: str, **of: Any) -> Any:
 
 def _gradients(head: nn.Module, loss: Objective) -> Call:
     """Of a network whose images are its features."""
-    net, generator = ImageNet(nn.Sequential(), head), torch.Generator().manual_seed(0)
+    net = ImageNet(nn.Sequential(), head)
+    generator = torch.Generator().manual_seed(0)
     features = torch.randn(IMAGES, DIM, generator=generator) / 4
     labels = torch.randint(CLASSES, (IMAGES,), generator=generator)
     wanted = [features.requires_grad_(), *(p for p in net.parameters() if p.requires_grad)]

@@ -14,8 +14,19 @@ import torch
 from benchmarks.measure import Row, measure
 from curvfed.tasks.stored_files import write_atomically
 
-BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
-HEADS = ("what", "against", "ratio", "goal", "range", "ours, s", "theirs, s", "ours, MB", "theirs, MB")
+BEGIN = "<!-- measured -->"
+END = "<!-- end of what was measured -->"
+HEADS = (
+    "what",
+    "against",
+    "ratio",
+    "goal",
+    "range",
+    "ours, s",
+    "theirs, s",
+    "ours, MB",
+    "theirs, MB",
+)
 VERSIONS = ("torch", "numpy", "scipy", "flwr", "ray", "geoopt", "hypll", "python-flint")
 
 
@@ -27,7 +38,9 @@ def machine(device: str = "cpu") -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gb": round(psutil.virtual_memory().total / 1e9),
         "system": platform.system(),
-        "versions": {"python": platform.python_version()} | {name: _version(name) for name in VERSIONS},
+        "versions": (
+            {"python": platform.python_version()} | {name: _version(name) for name in VERSIONS}
+        ),
     } | ({} if device == "cpu" else {"gpu": torch.cuda.get_device_name(device)})
 
 
@@ -57,8 +70,11 @@ def around(page: Path) -> tuple[str, str]:
     return before, after
 
 
-def write_tables(page: Path, told: Mapping[str, Any], heads: Sequence[str], tables: Mapping[str, Any]) -> None:
-    """Replace the tables of a page, rows of cells by title; `told` has the date and the machine of all figures."""
+def write_tables(
+    page: Path, told: Mapping[str, Any], heads: Sequence[str], tables: Mapping[str, Any]
+) -> None:
+    """Replace the tables of a page, rows of cells by title; `told` has the date and the machine of
+    all figures."""
     before, after = around(page)
     lines = [f"Measured on {told['measured'][:10]}: {told_machine(told['machine'])}."]
     for title, rows in tables.items():
@@ -82,10 +98,16 @@ def cells(one: Mapping[str, Any]) -> list[str]:
     """A row of the table."""
     if "error" in one:
         return [one["what"], one["against"], f"failed: {one['error']}", *[""] * (len(HEADS) - 3)]
-    goal = "" if one["goal"] is None else f"≤ {one['goal']:g}, {'met' if one['met'] else '**missed**'}"
-    ratio, low, high, ours, theirs = (f"{one[key]:.3g}" for key in ("ratio", "low", "high", "ours", "theirs"))
-    memory = ["" if (size := one[key]) is None else f"{size / 1e6:.0f}" if size >= 1e6 else "< 1"
-              for key in ("ours_bytes", "theirs_bytes")]  # fmt: skip
+    goal = (
+        "" if one["goal"] is None else f"≤ {one['goal']:g}, {'met' if one['met'] else '**missed**'}"
+    )
+    ratio, low, high, ours, theirs = (
+        f"{one[key]:.3g}" for key in ("ratio", "low", "high", "ours", "theirs")
+    )
+    memory = [
+        "" if (size := one[key]) is None else f"{size / 1e6:.0f}" if size >= 1e6 else "< 1"
+        for key in ("ours_bytes", "theirs_bytes")
+    ]
     return [one["what"], one["against"], ratio, goal, f"{low}–{high}", ours, theirs, *memory]
 
 

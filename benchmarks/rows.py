@@ -24,10 +24,15 @@ TOPICS: dict[str, Callable[[Place], list[Row]]] = {
 
 
 def chosen(words: Sequence[str], place: Place) -> list[tuple[str, Row]]:
-    """Topics with their rows: those of the topics among the words, those with another word in their names; else all."""
+    """Topics with their rows: those of the topics among the words, those with another word in their
+    names; else all."""
     rows = [(topic, row) for topic, make in TOPICS.items() for row in make(place)]
     parts = [word for word in words if word not in TOPICS]
-    return [one for one in rows if not words or one[0] in words or any(part in one[1].what for part in parts)]
+    return [
+        one
+        for one in rows
+        if not words or one[0] in words or any(part in one[1].what for part in parts)
+    ]
 
 
 def one(name: str, place: Place) -> Row:

@@ -1,4 +1,5 @@
-"""What the server does with the replies of a round, and what a message costs beside copying its numbers."""
+"""What the server does with the replies of a round, and what a message costs beside copying its
+numbers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,19 +22,24 @@ from curvfed.strategies.methods.hyperfed import Consistent
 from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import TRAIN, Header, Reply, decode_reply, encode_reply
 
-CLIENTS, RESNET18, RADIUS = 20, 11_000_000, 0.2  # the last is the default of hyperfed.radius
+# the last is the default of hyperfed.radius
+CLIENTS = 20
+RESNET18 = 11_000_000
+RADIUS = 0.2
 
 AGGREGATE: dict[str, Callable[[Arrays, Replies], Any]] = {
     "average": lambda start, replies: Average(start).aggregate(replies),
     "consistent": lambda start, replies: Consistent(start, RADIUS, "unit").aggregate(replies),
     "gram": lambda start, replies: gram(start, [reply.arrays for reply in replies.values()]),
 }
-"""A round's aggregation by fedavg and by HyperFed, and the inner products of the deviations from the start."""
+"""A round's aggregation by fedavg and by HyperFed, and the inner products of the deviations from
+the start."""
 
 
 def rows(place: Place) -> list[Row]:
     """Twenty clients' models of the size of ResNet18."""
-    of, product = f"{CLIENTS} models of 11M float32", "one matrix product of as many numbers"
+    of = f"{CLIENTS} models of 11M float32"
+    product = "one matrix product of as many numbers"
     point = "weights of the point of least norm, 20 deviations, radius .2"
 
     def against(theirs: Callable[[Any], Any], ours: str) -> Pair:
@@ -64,22 +70,31 @@ def _pieces(row: NDArray[np.float32], num: int = 50) -> Arrays:
 
 def _against_clarabel() -> Pair:
     """Our exact solver against an interior-point solver on the same quadratic programme."""
-    rng, num = np.random.default_rng(0), CLIENTS
+    rng = np.random.default_rng(0)
+    num = CLIENTS
     deviations = rng.standard_normal((num, 3 * num)) + rng.standard_normal(3 * num)
-    products, one = deviations @ deviations.T, sparse.identity(num, format="csc")
+    products = deviations @ deviations.T
+    one = sparse.identity(num, format="csc")
     rows = sparse.vstack([sparse.csc_matrix(np.ones((1, num))), -one, one, -one], format="csc")
-    bounds = np.concatenate([[1.0], np.zeros(num), np.full(num, (1 + RADIUS) / num), np.full(num, (RADIUS - 1) / num)])
+    bounds = np.concatenate(
+        [[1.0], np.zeros(num), np.full(num, (1 + RADIUS) / num), np.full(num, (RADIUS - 1) / num)]
+    )
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(3 * num)]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     problem = sparse.triu(products, format="csc"), np.zeros(num), rows, bounds, cones, settings
-    return partial(min_norm_point, products, radius=RADIUS), lambda: clarabel.DefaultSolver(*problem).solve()
+    return (
+        partial(min_norm_point, products, radius=RADIUS),
+        lambda: clarabel.DefaultSolver(*problem).solve(),
+    )
 
 
 def wire(place: Place) -> list[Row]:
     """Of 1 million and of 11 million float32."""
-    million, resnet18 = place.size(1_000_000, 1_000), place.size(RESNET18, 1_000)
-    arrays, copies = "arrays of {} float32 into a message and out of it", "copy them twice"
+    million = place.size(1_000_000, 1_000)
+    resnet18 = place.size(RESNET18, 1_000)
+    arrays = "arrays of {} float32 into a message and out of it"
+    copies = "copy them twice"
     reply = "a reply of 11M float32, encoded, through Flower's bytes for gRPC and decoded"
     return [
         Row(arrays.format("1M"), copies, partial(_against_copies, million), 1.5, 9),
@@ -96,15 +111,21 @@ def message(parameters: int) -> Call:
 
 def _against_copies(num: int) -> Pair:
     array = np.random.default_rng(0).standard_normal(num, dtype=np.float32)
-    return lambda: decode_arrays(encode_arrays({"weight": array})), lambda: (array.copy(), array.copy())
+    return lambda: decode_arrays(encode_arrays({"weight": array})), lambda: (
+        array.copy(),
+        array.copy(),
+    )
 
 
 def _against_flower(num: int) -> Pair:
     """The way of a whole reply between processes, against making and reading its bytes alone."""
-    header, array = Header("benchmark", TRAIN, 1), np.random.default_rng(0).standard_normal(num, dtype=np.float32)
+    header = Header("benchmark", TRAIN, 1)
+    array = np.random.default_rng(0).standard_normal(num, dtype=np.float32)
     reply = Reply(header, 0, num_examples=1, arrays={"weight": array})
     record = encode_reply(reply)
-    return lambda: decode_reply(_through_flower(encode_reply(reply)), header), lambda: _through_flower(record)
+    return lambda: decode_reply(
+        _through_flower(encode_reply(reply)), header
+    ), lambda: _through_flower(record)
 
 
 def _through_flower(record: RecordDict) -> RecordDict:

@@ -1,4 +1,5 @@
-"""Whole runs: in-process against a plain loop, by Flower in Ray and by gRPC, what starting them takes, many clients."""
+"""Whole runs: in-process against a plain loop, by Flower in Ray and by gRPC, what starting them
+takes, many clients."""
 
 import json
 import statistics
@@ -23,14 +24,20 @@ from benchmarks.measure import Pair, Place, Row
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.config.parse import parse
 
-CLIENTS, NODES = 10, 3
+CLIENTS = 10
+NODES = 3
 
 Parts = Callable[[Place], Mapping[str, Sequence[float]]]
 
 RAY = (
     ("round", "flatland, {}, 10 clients: a round beyond its training, after the first", 0.15, 1.0),
     ("flower", "from the command to the ServerApp's first line", 10.0, None),
-    ("meeting", "from there until the clients are known and the start is made: Ray's workers import", 10.0, None),
+    (
+        "meeting",
+        "from there until the clients are known and the start is made: Ray's workers import",
+        10.0,
+        None,
+    ),
     ("first", "the first round beyond a later one: models", 1.0, None),
     ("report", "after the last round: model, summary, report with its pictures", 2.0, None),
 )
@@ -43,48 +50,93 @@ START = (
 )
 """Parts of a client's process, likewise."""
 
-MANY, FEW = 1_000, 10
-ROUNDS, SETTLED = 40, 30
-"""All rounds, and the one after which memory is to be flat: by then 19 of 20 clients have trained once and stay set up, up
-to the bytes that a process keeps. Earlier rounds pay for that, in time and in memory."""
+MANY = 1_000
+FEW = 10
+ROUNDS = 40
+SETTLED = 30
+"""All rounds, and the one after which memory is to be flat: by then 19 of 20 clients have trained
+once and stay set up, up to the bytes that a process keeps. Earlier rounds pay for that, in time and
+in memory."""
 MANY_SETTINGS: dict[str, dict[str, Any]] = {
     "flatland on trees": {"method": "flatland", "dataset": "trees"},
-    "hyperfed on digits": {"method": "hyperfed", "dataset": "digits", "partition": "iid", "min-client-size": 1}
-    | {"global-every": 0, "fine-tune-epochs": 0},
+    "hyperfed on digits": (
+        {"method": "hyperfed", "dataset": "digits", "partition": "iid", "min-client-size": 1}
+        | {"global-every": 0, "fine-tune-epochs": 0}
+    ),
 }
-"""Clients are of one size whatever their number: of `digits`, whose 1,438 training images cannot give a thousand clients
-more, each has one. The server scores nothing and no client is fine-tuned: both would be as much for ten clients as for the
-hundred that train."""
+"""Clients are of one size whatever their number: of `digits`, whose 1,438 training images cannot
+give a thousand clients more, each has one. The server scores nothing and no client is fine-tuned:
+both would be as much for ten clients as for the hundred that train."""
 
 
 def rows(place: Place) -> list[Row]:
     """FlatLand on the graph at hand, HyperFed on images; starts in parts."""
-    graph, loop = _graph(place), "the same training in one plain loop"
-    images: dict[str, Any] = {"dataset": "digits", "min-client-size": 2}  # or the preset of MNIST with fewer rounds
+    graph = _graph(place)
+    loop = "the same training in one plain loop"
+    # or the preset of MNIST with fewer rounds
+    images: dict[str, Any] = {"dataset": "digits", "min-client-size": 2}
     if place.data:
         images = {"dataset": "mnist", "data-dir": str(place.data), "model": "cnn"}
         images |= {"images.train-subset": 6000, "images.test-subset": 2000}
-    images |= {"method": "hyperfed", "num-rounds": 5, "batch-size": 64, "embedding-dim": 20, "fine-tune-epochs": 0}
+    images |= {
+        "method": "hyperfed",
+        "num-rounds": 5,
+        "batch-size": 64,
+        "embedding-dim": 20,
+        "fine-tune-epochs": 0,
+    }
     of_graph = partial(_against_loop, graph | {"num-rounds": place.size(100, 2)}, CLIENTS)
     of_images = partial(_against_loop, images, 20)
-    grpc = f"flwr run over gRPC with TLS on loopback, 3 nodes, {place.graph}: a round beyond its training"
+    grpc = (
+        f"flwr run over gRPC with TLS on loopback, 3 nodes, {place.graph}: a round beyond its"
+        " training"
+    )
     return [
-        Row(f"in-process run, flatland, {place.graph}, 10 clients, 100 rounds", loop, of_graph, 1.1, 3),
-        Row(f"in-process run, hyperfed, {images['dataset']}, 20 clients, 5 rounds", loop, of_images, 1.1, 3),
-        *(_part(place, _in_ray, f"flwr run in Ray, {told.format(place.graph)}", part, *of) for part, told, *of in RAY),
+        Row(
+            f"in-process run, flatland, {place.graph}, 10 clients, 100 rounds",
+            loop,
+            of_graph,
+            1.1,
+            3,
+        ),
+        Row(
+            f"in-process run, hyperfed, {images['dataset']}, 20 clients, 5 rounds",
+            loop,
+            of_images,
+            1.1,
+            3,
+        ),
+        *(
+            _part(place, _in_ray, f"flwr run in Ray, {told.format(place.graph)}", part, *of)
+            for part, told, *of in RAY
+        ),
         _part(place, _by_grpc, grpc, "round", 3.0),
-        *(_part(place, _starts, f"a client's process on a real node: {told}", part, *of) for part, told, *of in START),
+        *(
+            _part(place, _starts, f"a client's process on a real node: {told}", part, *of)
+            for part, told, *of in START
+        ),
     ]
 
 
-def _part(place: Place, find: Parts, what: str, part: str, most: float, goal: float | None = None) -> Row:
+def _part(
+    place: Place, find: Parts, what: str, part: str, most: float, goal: float | None = None
+) -> Row:
     """A row of figures that are found, each held against the same number of seconds."""
     repeats = 5 if find is _starts else 1
-    return Row(what, f"{most:g} s", lambda: (iter(find(place)[part]).__next__, most), goal, repeats, told=True)
+    return Row(
+        what,
+        f"{most:g} s",
+        lambda: (iter(find(place)[part]).__next__, most),
+        goal,
+        repeats,
+        told=True,
+    )
 
 
 def _graph(place: Place) -> dict[str, Any]:
-    return {"method": "flatland", "dataset": place.graph} | ({"data-dir": str(place.data)} if place.data else {})
+    return {"method": "flatland", "dataset": place.graph} | (
+        {"data-dir": str(place.data)} if place.data else {}
+    )
 
 
 def _against_loop(settings: Mapping[str, Any], clients: int) -> Pair:
@@ -100,7 +152,10 @@ def _against_loop(settings: Mapping[str, Any], clients: int) -> Pair:
 @cache
 def _in_ray(place: Place) -> dict[str, list[float]]:
     """Seconds of one `flwr run` by its parts, and of a later round beyond its training."""
-    with command_run("run", _graph(place) | {"num-rounds": place.size(30, 3)}, CLIENTS) as (process, run):
+    with command_run("run", _graph(place) | {"num-rounds": place.size(30, 3)}, CLIENTS) as (
+        process,
+        run,
+    ):
         began = time.perf_counter()
         while not run.exists() and process.poll() is None:
             time.sleep(0.01)
@@ -119,8 +174,14 @@ def _in_ray(place: Place) -> dict[str, list[float]]:
 
 def _by_grpc(place: Place) -> dict[str, list[float]]:
     """Mean seconds of a later round beyond the slowest client's training."""
-    pairs = [f"{key}={value}" for key, value in (_graph(place) | {"num-rounds": place.size(5, 2)}).items()]
-    with tempfile.TemporaryDirectory() as folder, cluster(Path(folder) / "cluster", shares(NODES)) as running:
+    pairs = [
+        f"{key}={value}"
+        for key, value in (_graph(place) | {"num-rounds": place.size(5, 2)}).items()
+    ]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        cluster(Path(folder) / "cluster", shares(NODES)) as running,
+    ):
         for name in running.node_configs if place.data else ():
             _allow_data(running.files.node(name).policy, place)
         code, output = running.run(*pairs, "run-name=run")
@@ -146,18 +207,26 @@ def _starts(place: Place) -> dict[str, list[float]]:
         settings: dict[str, Any] = {"config": _graph(place) | {"results-dir": folder}, "node": node}
         settings |= {"features": graph.features.shape[1], "classes": graph.class_names}
         command = [sys.executable, str(TESTS / "support" / "client_start.py"), json.dumps(settings)]
-        done = [subprocess.run(command, capture_output=True, check=True).stdout for _ in range(place.size(5, 1))]
+        done = [
+            subprocess.run(command, capture_output=True, check=True).stdout
+            for _ in range(place.size(5, 1))
+        ]
     found = [json.loads(output.splitlines()[-1]) for output in done]
     parts = {part: [one[part] for one in found] for part in found[0]}
     return parts | {"beyond": [one["imports"] + one["handler"] for one in found]}
 
 
 def many_clients(place: Place) -> list[Row]:
-    """A thousand clients in one process, a tenth of them in each round, against ten that all train."""
+    """A thousand clients in one process, a tenth of them in each round, against ten that all
+    train.
+    """
     many, rounds, settled = place.size((MANY, ROUNDS, SETTLED), (20, 3, 2))
 
     def seconds(name: str) -> Pair:
-        ours, theirs = (iter(_watched(name, *run)["seconds"]) for run in ((many, rounds, 0.1), (FEW, rounds, 1.0)))
+        ours, theirs = (
+            iter(_watched(name, *run)["seconds"])
+            for run in ((many, rounds, 0.1), (FEW, rounds, 1.0))
+        )
         return ours.__next__, theirs.__next__
 
     def memory(name: str) -> Pair:
@@ -168,21 +237,31 @@ def many_clients(place: Place) -> list[Row]:
     for name in MANY_SETTINGS:
         client = f"a trained client of {name}, {MANY:,} clients, a tenth in each round"
         few = f"the same of {FEW} clients, all in each round"
-        all_of = f"memory of {name} with {MANY:,} clients, in bytes in place of seconds, after round {ROUNDS}"
+        all_of = (
+            f"memory of {name} with {MANY:,} clients, in bytes in place of seconds, after round"
+            f" {ROUNDS}"
+        )
         found.append(Row(client, few, partial(seconds, name), 1.2, ROUNDS - 1, told=True))
-        found.append(Row(all_of, f"bytes after round {SETTLED}", partial(memory, name), 1.05, 1, told=True))
+        found.append(
+            Row(all_of, f"bytes after round {SETTLED}", partial(memory, name), 1.05, 1, told=True)
+        )
     return found
 
 
 def descriptions(clients: int) -> dict[str, Any]:
-    """What clients on trees take to say who they are, and the server to write down what they told."""
+    """What clients on trees take to say who they are, and the server to write down what they
+    told.
+    """
     return {"seconds": _watched("flatland on trees", clients, 3, 1.0)["described"], "bytes": None}
 
 
 def whole_round(clients: int) -> dict[str, Any]:
     """A round of FlatLand on trees in which all clients train."""
     found = _watched("flatland on trees", clients, 3, 1.0)
-    return {"seconds": clients * statistics.median(found["seconds"]), "bytes": round(statistics.median(found["peaks"]))}
+    return {
+        "seconds": clients * statistics.median(found["seconds"]),
+        "bytes": round(statistics.median(found["peaks"])),
+    }
 
 
 @cache
@@ -192,16 +271,20 @@ def _watched(name: str, clients: int, rounds: int, fraction: float) -> dict[str,
     Returns
     -------
     dict of str to float or list of float
-        `described`, seconds until the clients were known; of the second and later rounds `seconds` for each client that
-        trained, and `peaks`, the most bytes beyond those before; `memory`, the bytes after each round. A round lasts from
-        the record of the one before in `rounds.csv` to its own: aggregation and checkpoint are in it.
+        `described`, seconds until the clients were known; of the second and later rounds `seconds`
+        for each client that trained, and `peaks`, the most bytes beyond those before; `memory`, the
+        bytes after each round. A round lasts from the record of the one before in `rounds.csv` to
+        its own: aggregation and checkpoint are in it.
     """
     settings = MANY_SETTINGS[name] | {"num-rounds": rounds + 1, "fraction-train": fraction}
     if settings["dataset"] == "digits":
         settings["images.train-subset"] = clients
-    times, memory, peaks = list[float](), list[float](), [0.0]
+    times = list[float]()
+    memory = list[float]()
+    peaks = [0.0]
     with command_run("simulate", settings, clients) as (process, run):
-        watched, table = psutil.Process(process.pid), run / "rounds.csv"
+        watched = psutil.Process(process.pid)
+        table = run / "rounds.csv"
         while len(times) < rounds and process.poll() is None:
             resident = float(watched.memory_info().rss)
             peaks[-1] = max(peaks[-1], resident)

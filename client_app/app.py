@@ -1,4 +1,6 @@
-"""The ClientApp: it hands each message of a run to its handler, and sends what the handler returns."""
+"""The ClientApp: it hands each message of a run to its handler, and sends what the handler
+returns.
+"""
 
 import contextlib
 import errno
@@ -54,11 +56,13 @@ log = logging.getLogger("curvfed")
 app = ClientApp()
 
 Handler = Callable[[Client, Request, RecordDict], dict[str, Any]]
-"""(client, request, Flower's state of this node) -> the fields of the `Reply`, apart from its header and partition."""
+"""(client, request, Flower's state of this node) -> the fields of the `Reply`, apart from its
+header and partition."""
 
 
 def _masked(handler: Handler) -> Handler:
-    """A handler that first, where its reply is masked, reads what the peers sent, so that a complaint comes at once."""
+    """A handler that first, where its reply is masked, reads what the peers sent, so that a
+    complaint comes at once."""
 
     def opened(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
         if client.config.secure_sum:
@@ -73,7 +77,9 @@ def _masked(handler: Handler) -> Handler:
 
 def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     if client.ledger:
-        client.ledger.note_run(client.run, {"method": client.config.method, "secure-sum": client.config.is_masked})
+        client.ledger.note_run(
+            client.run, {"method": client.config.method, "secure-sum": client.config.is_masked}
+        )
     return {"description": client.describe()}
 
 
@@ -117,12 +123,15 @@ def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, 
 
 @_masked
 def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Train a personal model from the shared parameters received; the model stays, its scores are sent."""
+    """Train a personal model from the shared parameters received; the model stays, its scores are
+    sent."""
     started = time.perf_counter()
     received = _prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)
-    metrics = {f"{name}_before": value for name, value in before.items()} | client.task.scores(client.learner.tuned)
+    metrics = {f"{name}_before": value for name, value in before.items()} | client.task.scores(
+        client.learner.tuned
+    )
     if loss is not None:
         metrics["loss"] = loss
     metrics["seconds"] = time.perf_counter() - started
@@ -130,7 +139,12 @@ def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str,
 
 
 def _scored(
-    client: Client, request: Request, state: RecordDict, received: Arrays, metrics: dict[str, float], model: nn.Module
+    client: Client,
+    request: Request,
+    state: RecordDict,
+    received: Arrays,
+    metrics: dict[str, float],
+    model: nn.Module,
 ) -> dict[str, Any]:
     """A reply with figures of a model alone, which a secure sum adds up over the cohort."""
     if not client.config.secure_sum:
@@ -156,7 +170,9 @@ def _step(module: str, name: str) -> Handler:
     """A handler in another file of this folder, which is imported when a message asks for it."""
 
     def handler(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-        found: dict[str, Any] = getattr(import_module(f"curvfed.client_app.{module}"), name)(client, request, state)
+        found: dict[str, Any] = getattr(import_module(f"curvfed.client_app.{module}"), name)(
+            client, request, state
+        )
         return found
 
     return handler
@@ -173,7 +189,8 @@ def _prepare(client: Client, request: Request) -> Arrays:
 
 
 def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:
-    """What the test examples of each class are taken for after the last round, where statistics may leave the client."""
+    """What the test examples of each class are taken for after the last round, where statistics may
+    leave the client."""
     if request.header.round != client.config.num_rounds or not client.shares_statistics:
         return {}
     told = client.task.confusion(model)
@@ -181,14 +198,21 @@ def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, 
 
 
 def _curvature_in_use(client: Client) -> dict[str, float]:
-    """The curvature that the model computes with, for the report, where statistics may leave the client."""
+    """The curvature that the model computes with, for the report, where statistics may leave the
+    client."""
     curvature = getattr(client.model, "curvature", None)
-    return {"curvature": curvature.item()} if curvature is not None and client.shares_statistics else {}
+    return (
+        {"curvature": curvature.item()}
+        if curvature is not None and client.shares_statistics
+        else {}
+    )
 
 
 def _answer(handler: Handler, message: Message, context: Context) -> Message:
     """Run a handler. An error becomes a reply that names it and holds no data."""
-    header, partition, client = Header("", "", 0), -1, None
+    header = Header("", "", 0)
+    partition = -1
+    client = None
     node_config = dict(context.node_config)
     if is_real(node_config):
         log_to_stdout()
@@ -200,13 +224,16 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         with own_settings(), memory_errors(config, node_config):
             client = get_client(config, header.run, partition, node_config)
             check_phase(header.phase, message.metadata.message_type, client)
-            client.restored = None  # what earlier messages to this process lacked was told with their replies
+            # what earlier messages to this process lacked was told with their replies
+            client.restored = None
             content = handler(client, request, context.state) | {"restored": client.restored}
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SafeError as error:
         # In a simulation the server logs it, into the same log.
         level = logging.WARNING if is_real(node_config) else logging.DEBUG
-        log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
+        log.log(
+            level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error
+        )
         reason = public_text(error, node_config)
         if is_real(node_config) and partition >= 0:
             _note_refusal(header, partition, node_config, reason)
@@ -227,16 +254,20 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
 
 
 def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], reason: str) -> None:
-    """Write a refusal into the node's ledger. It tells nothing, so it does not wait for a full disk."""
+    """Write a refusal into the node's ledger. It tells nothing, so it does not wait for a full
+    disk."""
     from curvfed.client_app.node.ledger import REFUSAL, ledger_of
 
     with contextlib.suppress(ConfigError):
         ledger = ledger_of(partition, node_config)
-        ledger.append(REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason)
+        ledger.append(
+            REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason
+        )
 
 
 def _places(error: BaseException | None) -> str:
-    """The classes of an error and of its causes, and where each was raised, without their texts, which may hold data."""
+    """The classes of an error and of its causes, and where each was raised, without their texts,
+    which may hold data."""
     lines = []
     while error is not None:
         lines.append(type(error).__name__)

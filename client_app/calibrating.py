@@ -12,9 +12,11 @@ from curvfed.tasks.task import Task
 
 
 def sums(calibration: Calibration, model: nn.Module, task: Task) -> tuple[NDArray[np.float64], int]:
-    """Sums over the classifier inputs of the training images, as one float64 vector, and the number of images.
+    """Sums over the classifier inputs of the training images, as one float64 vector, and the number
+    of images.
 
-    An image whose features are all 0 has no direction on the sphere; it adds nothing to the sums and is not counted.
+    An image whose features are all 0 has no direction on the sphere; it adds nothing to the sums
+    and is not counted.
 
     Raises
     ------

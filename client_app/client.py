@@ -1,4 +1,5 @@
-"""A client in its process: data and model are set up once, the personal state is always that of a known round."""
+"""A client in its process: data and model are set up once, the personal state is always that of a
+known round."""
 
 import logging
 from collections.abc import Mapping
@@ -19,12 +20,25 @@ from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
-from curvfed.strategies.base.training import Trained, TrainingError, learning_rate, make_optimizer, seed_dropout
+from curvfed.strategies.base.training import (
+    Trained,
+    TrainingError,
+    learning_rate,
+    make_optimizer,
+    seed_dropout,
+)
 from curvfed.strategies.config.halves import learner_class
 from curvfed.strategies.config.model_spec import is_fixed, model_spec, own_head
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.wire.arrays import check_arrays
-from curvfed.strategies.wire.messages import CCVR, CURVATURE, EVALUATE, FINE_TUNE, Description, Facts
+from curvfed.strategies.wire.messages import (
+    CCVR,
+    CURVATURE,
+    EVALUATE,
+    FINE_TUNE,
+    Description,
+    Facts,
+)
 from curvfed.strategies.wire.precision import Precision
 from curvfed.tasks.examples import FAR_FEATURES
 
@@ -34,7 +48,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("curvfed")
 
-ROUND, FINE_TUNING, NOISE = 0, 1, 2
+ROUND = 0
+FINE_TUNING = 1
+NOISE = 2
 """Random streams of a client, one for each purpose."""
 
 
@@ -48,8 +64,8 @@ class Client:
         Name of the run, which the files of the personal state carry.
     partition : int
     node_config : mapping
-        Flower's node configuration: `partition-id`, in a simulation `num-partitions`, and on a real node `data-path`
-        and optionally `state-path` and `device`.
+        Flower's node configuration: `partition-id`, in a simulation `num-partitions`, and on a real
+        node `data-path` and optionally `state-path` and `device`.
 
     Attributes
     ----------
@@ -60,9 +76,11 @@ class Client:
     digest : str
         Of the data; keyed by the node's secret if they are its own.
     restored : int or None
-        The round of the personal state that the current message started from, 0 for a fresh one, if that asked for is lost.
+        The round of the personal state that the current message started from, 0 for a fresh one, if
+        that asked for is lost.
     shares_statistics : bool
-        Whether statistics of the data may leave: a real node's own data if the run asks for them. The node can refuse.
+        Whether statistics of the data may leave: a real node's own data if the run asks for them.
+        The node can refuse.
 
     Raises
     ------
@@ -70,9 +88,12 @@ class Client:
         If the data or the device are not there.
     """
 
-    def __init__(self, config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> None:
+    def __init__(
+        self, config: RunConfig, run: str, partition: int, node_config: dict[str, Any]
+    ) -> None:
         torch.set_num_threads(config.threads)
-        self.run, self.partition = run, partition
+        self.run = run
+        self.partition = partition
         self.method = config.row
         check_names(node_config)
         self.policy: Policy | None = None
@@ -85,19 +106,26 @@ class Client:
             node_config = self.policy.applied(node_config)
             self.ledger = ledger_of(partition, node_config)
             config = self.policy.check_run(config, "data-path" in node_config)
-        self.node_config, self.owns_data = node_config, "data-path" in node_config
+        self.node_config = node_config
+        self.owns_data = "data-path" in node_config
         may_share = flag(node_config, "share-statistics") is not False
         self.shares_statistics = may_share and (config.share_statistics or not self.owns_data)
         if flag(node_config, "secure-sum") and not config.is_masked:
-            raise ConfigError("this node takes part in secure sums alone; the run has secure-sum = false")
+            raise ConfigError(
+                "this node takes part in secure sums alone; the run has secure-sum = false"
+            )
         self.noise = Noise()
-        self.signing_key, self.roster = None, None
+        self.signing_key = None
+        self.roster = None
         if {"signing-key", "roster"} & node_config.keys():
             from curvfed.client_app.node.roster import read_roster, read_signing_key
 
-            self.signing_key, self.roster = read_signing_key(node_config), read_roster(node_config)
+            self.signing_key = read_signing_key(node_config)
+            self.roster = read_roster(node_config)
         self.data = load_data(config, partition, node_config)
-        self.digest = keyed(self.data.digest, partition, node_config) if self.owns_data else self.data.digest
+        self.digest = (
+            keyed(self.data.digest, partition, node_config) if self.owns_data else self.data.digest
+        )
         self.config = settled(config, self.data.task)
         self.device = device_of(config, node_config)
         binding = {"run": run, "partition": partition, "method": config.method, "data": self.digest}
@@ -119,17 +147,22 @@ class Client:
             class_names=class_names(self.data, self.config),
             digest=self.digest,
             partition_digest=self.data.partition_digest,
-            num_partitions=int(self.node_config["num-partitions"]) if self.data.partition_digest else 0,
+            num_partitions=(
+                int(self.node_config["num-partitions"]) if self.data.partition_digest else 0
+            ),
             statistics=statistics(self.data, self.config) if self.shares_statistics else {},
         )
 
     def contributes(self, target: str) -> bool:
-        """Whether these data have an example that phase `target` would add something of to a sum."""
+        """Whether these data have an example that phase `target` would add something of to a
+        sum.
+        """
         scores = target in (EVALUATE, FINE_TUNE)
         return bool(self.data.train.any() or (scores and self.data.test.any()))
 
     def mean_curvature(self) -> dict[str, float]:
-        """The graph's mean Ricci curvature, of the kind that the run starts from, if statistics may leave."""
+        """The graph's mean Ricci curvature, of the kind that the run starts from, if statistics may
+        leave."""
         if not self.shares_statistics:
             return {}
         from curvfed.client_app.curvature import ricci
@@ -137,7 +170,8 @@ class Client:
         return {"ricci": ricci(self.data, self.config.table("flatland"))}
 
     def prepare(self, facts: Facts, stamp: int) -> None:
-        """Set the model up, once, and load the personal state of round `stamp`; state of later rounds is discarded.
+        """Set the model up, once, and load the personal state of round `stamp`; state of later
+        rounds is discarded.
 
         Raises
         ------
@@ -155,7 +189,9 @@ class Client:
         check_fits(self.data, facts)
         may_be_far = self.config.normalize == "none" and not self.shares_statistics
         if may_be_far and (norm := statistics(self.data, self.config).get("feature_norm")):
-            log.warning("partition %d: features of a norm up to %g: %s", self.partition, norm, FAR_FEATURES)
+            log.warning(
+                "partition %d: features of a norm up to %g: %s", self.partition, norm, FAR_FEATURES
+            )
         classes = facts.class_names or self.data.class_names
         spec = model_spec(self.config, facts, self.data.num_features, len(classes))
         self.model = fitting_model(spec, self.config, self.data, self.device)
@@ -163,13 +199,19 @@ class Client:
         self.parameters = dict(self.model.named_parameters())
         self.precision = Precision(self.config.wire_precision, rounded_names(self.model))
         self.tensors = named_state(self.model)
-        self.fixed = {name: tensor for name, tensor in self.tensors.items() if is_fixed(self.config, name)}
+        self.fixed = {
+            name: tensor for name, tensor in self.tensors.items() if is_fixed(self.config, name)
+        }
         stays = {name: self.method.is_personal(name, facts.own_ends) for name in self.tensors}
         self.personal = {name: tensor for name, tensor in self.tensors.items() if stays[name]}
         self.shared = [name for name in self.tensors if not stays[name] and name not in self.fixed]
         if self.method.head_from == "client":
             load_arrays(own_head(spec, self.config.seed, self.partition), self.tensors)
-        self.trained = {name: parameter for name, parameter in self.parameters.items() if parameter.requires_grad}
+        self.trained = {
+            name: parameter
+            for name, parameter in self.parameters.items()
+            if parameter.requires_grad
+        }
         self.optimizer = make_optimizer(self.trained, self.config)
         local = Local(
             self.config,
@@ -189,7 +231,8 @@ class Client:
         self.learner = learner_class(self.method)(local)
         self.personal |= self.learner.local_state()
         self._fresh = {name: tensor.detach().clone() for name, tensor in self.personal.items()}
-        self._ready_for, self._stamp = facts, None
+        self._ready_for = facts
+        self._stamp = None
 
     @property
     def is_stateful(self) -> bool:
@@ -209,7 +252,8 @@ class Client:
         return self.optimizer if self.keeps_optimizer else None
 
     def _restore(self, stamp: int) -> None:
-        self._stamp, found = None, stamp
+        self._stamp = None
+        found = stamp
         if stamp and self.is_stateful:
             found = self.files.load(stamp, self.personal, self.kept_optimizer, self.lost_state)
         if found != stamp:
@@ -218,15 +262,22 @@ class Client:
             with torch.no_grad():
                 for name, value in self._fresh.items():
                     self.personal[name].copy_(value)
-            if "k" in self.personal and self.method.learns_curvature and CURVATURE in self.method.before:
+            if (
+                "k" in self.personal
+                and self.method.learns_curvature
+                and CURVATURE in self.method.before
+            ):
                 from curvfed.client_app.curvature import start_curvature
 
-                start_curvature(self.parameters, self.data, self.config.table("flatland"), self._ready_for)
+                start_curvature(
+                    self.parameters, self.data, self.config.table("flatland"), self._ready_for
+                )
             self.optimizer.reset()
         self._stamp = stamp
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Copy the parameters received into the model; fixed ones are sent once, and kept on the disk.
+        """Copy the parameters received into the model; fixed ones are sent once, and kept on the
+        disk.
 
         Raises
         ------
@@ -255,18 +306,22 @@ class Client:
         if not self.keeps_optimizer:
             self.optimizer.reset()
         self.optimizer.learning_rate = learning_rate(self.config, round_number)
-        # Until `commit` the state in memory is of no round, so that after an error the next message reloads it.
+        # Until `commit` the state in memory is of no round, so that after an error the next message
+        # reloads it.
         self._stamp = None
         self._seed(round_number, ROUND)
         self.learner.round = round_number
         trained = self.learner.train()
         # The server checks the shared parameters; nobody but this client sees the personal ones.
         if not all(bool(tensor.isfinite().all()) for tensor in self.personal.values()):
-            raise TrainingError("the client's personal parameters are not finite after local training")
+            raise TrainingError(
+                "the client's personal parameters are not finite after local training"
+            )
         return trained
 
     def fine_tune(self, round_number: int) -> float | None:
-        """Train a personal model from the parameters received, and keep it; its loss, where it is trained by steps.
+        """Train a personal model from the parameters received, and keep it; its loss, where it is
+        trained by steps.
 
         Raises
         ------
@@ -285,24 +340,31 @@ class Client:
     def _seed(self, round_number: int, stream: int) -> None:
         """Seed the draws by seed, client, round and stream alone."""
         entropy = [self.config.seed, self.partition, round_number] + [stream] * (stream != ROUND)
-        seed_dropout(int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]) >> 1, self.device)
+        seed_dropout(
+            int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]) >> 1, self.device
+        )
         if not is_real(self.node_config):
             self.noise.seed([*entropy, NOISE])
 
     def sums(self, phase: str) -> tuple[NDArray[np.float64], int]:
-        """The sums over training examples that the server calibrates a classifier from, in one vector, and their number.
+        """The sums over training examples that the server calibrates a classifier from, in one
+        vector, and their number.
 
         Raises
         ------
         ConfigError
-            If the method has no such phase, or the sums would tell the sizes of the classes, and the node keeps these to
-            itself.
+            If the method has no such phase, or the sums would tell the sizes of the classes, and
+            the node keeps these to itself.
         """
         if phase not in self.method.after:
-            raise ConfigError(f'phase "{phase}": allowed with method = "{self.config.method}" are {self.method.after}')
+            raise ConfigError(
+                f'phase "{phase}": allowed with method = "{self.config.method}" are'
+                f" {self.method.after}"
+            )
         if phase == CCVR and not (self.shares_statistics or self.config.secure_sum):
             raise ConfigError(
-                "this node keeps the sizes of its classes, which ccvr asks for: it needs share-statistics or secure-sum"
+                "this node keeps the sizes of its classes, which ccvr asks for: it needs"
+                " share-statistics or secure-sum"
             )
         from curvfed.client_app.calibrating import sums
 
@@ -316,7 +378,8 @@ class Client:
             embed(self.model, self.data.num_features, self.config.seed, self.data.task == "graphs")
 
     def commit(self, round_number: int, base: int) -> None:
-        """Write the personal state of this round, and keep that of round `base`, which the server may still ask for."""
+        """Write the personal state of this round, and keep that of round `base`, which the server
+        may still ask for."""
         if self.is_stateful:
             self.files.save(round_number, self.personal, self.kept_optimizer, base)
         self._stamp = round_number
@@ -335,6 +398,7 @@ class Client:
         """
         if self.method.tells_statistics and not self.shares_statistics:
             raise ConfigError(
-                f"this node keeps figures about its data, which {self.config.method} sends: it needs share-statistics"
+                f"this node keeps figures about its data, which {self.config.method} sends: it"
+                " needs share-statistics"
             )
         return self.learner.share()

@@ -9,9 +9,11 @@ from curvfed.client_app.client import Client
 from curvfed.strategies.config.run_config import RunConfig
 
 MIN_CLIENTS = 64
-"""Number of clients that are always kept; if a simulation has more, others are set up again from their files."""
+"""Number of clients that are always kept; if a simulation has more, others are set up again from
+their files."""
 MAX_BYTES = 3 * 2**29
-"""More clients are kept while the process uses less memory than this, 1.5 GiB, so that many clients stay below 2 GB."""
+"""More clients are kept while the process uses less memory than this, 1.5 GiB, so that many clients
+stay below 2 GB."""
 
 _clients: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 
@@ -25,8 +27,8 @@ def get_client(config: RunConfig, run: str, partition: int, node_config: dict[st
     _clients.move_to_end(key)
     # For known clients too, which so far have only described their data and set their model up now.
     if len(_clients) > MIN_CLIENTS and _used_bytes() > MAX_BYTES:
-        # Several for one client, because those with a model are a hundred times as large as those without; not all at once,
-        # because freed memory counts as used for a while.
+        # Several for one client, because those with a model are a hundred times as large as those
+        # without; not all at once, because freed memory counts as used for a while.
         for _ in range(min(2 + len(_clients) // 16, len(_clients) - MIN_CLIENTS)):
             _clients.popitem(last=False)
     return client
@@ -36,16 +38,20 @@ def _used_bytes() -> int:
     """Bytes of main memory and GPU memory that this process uses."""
     import psutil
 
-    reserved = sum(torch.cuda.memory_reserved(number) for number in range(torch.cuda.device_count()))
+    reserved = sum(
+        torch.cuda.memory_reserved(number) for number in range(torch.cuda.device_count())
+    )
     return int(psutil.Process().memory_info().rss) + reserved
 
 
 def forget(client: Client) -> None:
-    """Drop a client whose state in memory may be inconsistent; the next message sets it up from its files."""
+    """Drop a client whose state in memory may be inconsistent; the next message sets it up from its
+    files."""
     for key in [key for key, value in _clients.items() if value is client]:
         del _clients[key]
 
 
 def forget_all() -> None:
-    """Drop all clients, so that a process with several runs does not keep models and data of earlier ones."""
+    """Drop all clients, so that a process with several runs does not keep models and data of
+    earlier ones."""
     _clients.clear()

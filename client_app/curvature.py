@@ -1,4 +1,5 @@
-"""Initial curvature of a client: that of its graph, standardised over the clients or as it is (FlatLand)."""
+"""Initial curvature of a client: that of its graph, standardised over the clients or as it is
+(FlatLand)."""
 
 from collections.abc import Mapping
 
@@ -31,13 +32,18 @@ def ricci(data: Data, keys: Keys) -> float:
     return mean_ricci(data, keys.curvature_init, keys.triangles, home() / "cache")
 
 
-def start_curvature(parameters: Mapping[str, nn.Parameter], data: Data, keys: Keys, facts: Facts | None) -> None:
-    """Set k from the graph's curvature, standardised over the clients because the raw value saturates the sigmoid.
+def start_curvature(
+    parameters: Mapping[str, nn.Parameter], data: Data, keys: Keys, facts: Facts | None
+) -> None:
+    """Set k from the graph's curvature, standardised over the clients because the raw value
+    saturates the sigmoid.
 
     "literal" takes the raw value, and needs no word from the other clients.
     """
     with torch.no_grad():
-        if (statistics := parameters.get("estimator.statistics")) is not None and isinstance(data, ClientGraph):
+        if (statistics := parameters.get("estimator.statistics")) is not None and isinstance(
+            data, ClientGraph
+        ):
             statistics.copy_(graph_statistics(data))
         if keys.curvature_init == "literal":
             parameters["k"].fill_(ricci(data, keys))

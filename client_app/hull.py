@@ -1,4 +1,5 @@
-"""The client's replies in a one-shot run: how much it would reveal, its masked hulls, its score of the classifier."""
+"""The client's replies in a one-shot run: how much it would reveal, its masked hulls, its score of
+the classifier."""
 
 import logging
 from dataclasses import replace
@@ -28,56 +29,84 @@ from curvfed.tasks.points.client_points import ClientPoints
 
 log = logging.getLogger("curvfed")
 
-FEW, SHORT = 10, 0.2
-"""Test points from which on a client compares the classifier with a model of its own, and the difference that it tells."""
+FEW = 10
+SHORT = 0.2
+"""Test points from which on a client compares the classifier with a model of its own, and the
+difference that it tells."""
 
 MUCH = 0.1
 """A client warns if a larger share of its points would leave it."""
 
 
 def measure(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Log how many points would leave this client, before anything is sent. A simulated client also tells the server."""
+    """Log how many points would leave this client, before anything is sent. A simulated client also
+    tells the server."""
     clients = request.parts.get("clients")
     if type(clients) is not int:
         raise MessageError('"clients" is not a whole number')
     public = _public_parameters(client, request, clients)
     if request.parts.get("digest") != public.digest:
-        raise MessageError("the server's public parameters differ from those of this client's configuration")
+        raise MessageError(
+            "the server's public parameters differ from those of this client's configuration"
+        )
     found = _hulls(client, public)
     log.info(
-        "partition %d: %d of %d training points (%.1f%%) are vertices of hulls and would leave this client, each as the "
-        "bin of a grid with epsilon = %g that it lies in; the largest hull has %d",
-        client.partition, found.num_revealed, found.num_points, 100 * found.share_revealed, public.epsilon, found.largest,
-    )  # fmt: skip
+        "partition %d: %d of %d training points (%.1f%%) are vertices of hulls and would leave this"
+        " client, each as the bin of a grid with epsilon = %g that it lies in; the largest hull"
+        " has %d",
+        client.partition,
+        found.num_revealed,
+        found.num_points,
+        100 * found.share_revealed,
+        public.epsilon,
+        found.largest,
+    )
     if client.owns_data:
-        names, sizes = _points(client).class_names, np.bincount(_points(client).train_labels)
+        names = _points(client).class_names
+        sizes = np.bincount(_points(client).train_labels)
         shares = (
-            f"{names[one]} {len(hull)} of {sizes[one]}" for hull, one in zip(found.hulls, found.classes, strict=True)
+            f"{names[one]} {len(hull)} of {sizes[one]}"
+            for hull, one in zip(found.hulls, found.classes, strict=True)
         )
         log.info("partition %d, by class: %s", client.partition, ", ".join(shares) or "none")
     if found.share_revealed > MUCH:
         log.warning(
             "partition %d: %.0f%% of its training points would leave it; %s",
-            client.partition, 100 * found.share_revealed, _proposal(client, public),
-        )  # fmt: skip
+            client.partition,
+            100 * found.share_revealed,
+            _proposal(client, public),
+        )
     if found.moved:
-        log.warning("partition %d: %d points lie beyond the public radius and were moved onto it (hull.radius)",
-                    client.partition, found.moved)  # fmt: skip
+        log.warning(
+            "partition %d: %d points lie beyond the public radius and were moved onto it"
+            " (hull.radius)",
+            client.partition,
+            found.moved,
+        )
     if found.thinned:
-        log.warning("partition %d: %d vertices are left out, because a hull may have at most %d (hull.cap)",
-                    client.partition, found.thinned, public.cap)  # fmt: skip
+        log.warning(
+            "partition %d: %d vertices are left out, because a hull may have at most %d (hull.cap)",
+            client.partition,
+            found.thinned,
+            public.cap,
+        )
     _check_share(client, found, public)
-    if client.owns_data:  # the server could use the sizes of hulls to find out whose the decoded hulls are
+    # the server could use the sizes of hulls to find out whose the decoded hulls are
+    if client.owns_data:
         return {}
     figures = {
-        "points": found.num_points, "revealed": found.num_revealed, "vertices": found.largest, "moved": found.moved,
+        "points": found.num_points,
+        "revealed": found.num_revealed,
+        "vertices": found.largest,
+        "moved": found.moved,
         "thinned": found.thinned,
-    }  # fmt: skip
+    }
     return {"metrics": {name: float(value) for name, value in figures.items()}}
 
 
 def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """The client's hulls, encoded and masked; in one-shot runs of another method the moments of its data."""
+    """The client's hulls, encoded and masked; in one-shot runs of another method the moments of its
+    data."""
     if client.config.method != "hull":
         from curvfed.client_app.moments import moments
 
@@ -88,12 +117,15 @@ def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
     session = member_of(request, state).state.session
     public = _public_parameters(client, request, session.num_asked)
     if (session.modulus, session.length) != (public.prime, public.length):
-        raise MessageError("the sum does not fit the vectors that this client's configuration makes")
+        raise MessageError(
+            "the sum does not fit the vectors that this client's configuration makes"
+        )
     found = _hulls(client, public)
     _check_share(client, found, public)
     if client.ledger:
         points = {
-            keyed(repr(point.tolist()), client.partition, client.node_config)[:16] for point in found.revealed(public)
+            keyed(repr(point.tolist()), client.partition, client.node_config)[:16]
+            for point in found.revealed(public)
         }
         client.ledger.reveal(client.run, points, found.num_points, max_share(client.node_config))
     slots = draw_slots(public.num_classes, len(found.hulls))
@@ -102,7 +134,8 @@ def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
 
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Score the classifier on this client's test points. Its training points name the groups, and that is its vote."""
+    """Score the classifier on this client's test points. Its training points name the groups, and
+    that is its vote."""
     data = _points(client)
     try:
         classifier = Classifier.from_arrays(decode_arrays(request.arrays))
@@ -110,11 +143,14 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
         raise MessageError(f"the classifier cannot be read ({type(error).__name__})") from None
     if request.facts is None:
         raise MessageError('the record "facts" is missing')
-    score, groups, public = {}, int(classifier.groups[-1]) + 1, request.facts.class_names
+    score = {}
+    groups = int(classifier.groups[-1]) + 1
+    public = request.facts.class_names
     fallen = 0.0
     votes = np.zeros((groups, len(public)))
     if len(data.train_labels):
-        predicted, own = classifier.predict(data.train_points), data.class_names
+        predicted = classifier.predict(data.train_points)
+        own = data.class_names
         names = name_groups(predicted, data.train_labels, groups, len(own))
         votes = votes_of(names, predicted, own, public)
         found = accuracy(classifier.predict(data.test_points), data.test_labels, names)
@@ -127,7 +163,8 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
 
 
 def _falls_short(client: Client, data: ClientPoints, score: float | None) -> bool:
-    """Whether a model of this client's own training points alone is right far more often than the run's classifier."""
+    """Whether a model of this client's own training points alone is right far more often than the
+    run's classifier."""
     few = len(data.test_labels) < FEW or len(np.unique(data.train_labels)) < 2
     if score is None or few:
         return False
@@ -136,10 +173,13 @@ def _falls_short(client: Client, data: ClientPoints, score: float | None) -> boo
     if local - score <= SHORT:
         return False
     log.warning(
-        "partition %d: the run's classifier is right on %.0f%% of the test points here, a model of this client's own "
-        "points on %.0f%%; check the labels and the embedding of this client, or keep a model of its own",
-        client.partition, 100 * score, 100 * local,
-    )  # fmt: skip
+        "partition %d: the run's classifier is right on %.0f%% of the test points here, a model of"
+        " this client's own points on %.0f%%; check the labels and the embedding of this client, or"
+        " keep a model of its own",
+        client.partition,
+        100 * score,
+        100 * local,
+    )
     return True
 
 
@@ -153,16 +193,22 @@ def _public_parameters(client: Client, request: Request, num_clients: int) -> Pu
     """The public parameters, from this client's own configuration."""
     if request.facts is None:
         raise MessageError('the record "facts" is missing')
-    config, classes = client.config, len(request.facts.class_names)
+    config = client.config
+    classes = len(request.facts.class_names)
     return public_parameters(config.table("hull"), config.points, classes, num_clients)
 
 
 def _hulls(client: Client, public: PublicParameters) -> LocalHulls:
-    data, keys = _points(client), client.config.table("hull")
-    points, labels = data.train_points, data.train_labels
-    least = max(keys.min_class_size, client.policy.leaves.hull_min_class_size if client.policy else 1)
+    data = _points(client)
+    keys = client.config.table("hull")
+    points = data.train_points
+    labels = data.train_labels
+    least = max(
+        keys.min_class_size, client.policy.leaves.hull_min_class_size if client.policy else 1
+    )
     stays = np.bincount(labels)[labels] < least
-    points, labels = points[~stays], labels[~stays]
+    points = points[~stays]
+    labels = labels[~stays]
     if keys.switch_labels and not client.owns_data:
         generator = np.random.default_rng([client.config.seed, client.partition, 0x5A17C4])
         labels = generator.permutation(len(data.class_names))[labels]
@@ -173,19 +219,26 @@ def _hulls(client: Client, public: PublicParameters) -> LocalHulls:
 
 
 def _proposal(client: Client, public: PublicParameters) -> str:
-    """Values of hull.epsilon and hull.cap, the smallest change first, with which a tenth of the points leaves at most."""
+    """Values of hull.epsilon and hull.cap, the smallest change first, with which a tenth of the
+    points leaves at most."""
     for epsilon in public.epsilon * 2.0 ** np.arange(8):
         for cap in sorted({public.cap, min(public.cap, 8), min(public.cap, 6)}, reverse=True):
-            if (share := _hulls(client, replace(public, epsilon=epsilon, cap=cap)).share_revealed) <= MUCH:
-                return f"with hull.epsilon = {epsilon:g} and hull.cap = {cap} it would be {100 * share:.0f}%"
+            if (
+                share := _hulls(client, replace(public, epsilon=epsilon, cap=cap)).share_revealed
+            ) <= MUCH:
+                return (
+                    f"with hull.epsilon = {epsilon:g} and hull.cap = {cap} it would be"
+                    f" {100 * share:.0f}%"
+                )
     return "it has too few points for hulls that hide any"
 
 
 def _check_share(client: Client, found: LocalHulls, public: PublicParameters) -> None:
-    """Refuse to reveal more than this node's own configuration allows, whatever the server asks for."""
+    """Refuse to reveal more than this node's own configuration allows, whatever the server asks
+    for."""
     limit = max_share(client.node_config)
     if found.share_revealed > limit:
         raise ConfigError(
-            f"this node's hull-max-share is {limit:g}, and more of its points would leave it at epsilon = "
-            f"{public.epsilon:g}"
+            f"this node's hull-max-share is {limit:g}, and more of its points would leave it at"
+            f" epsilon = {public.epsilon:g}"
         )

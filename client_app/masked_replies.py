@@ -27,12 +27,18 @@ def update(
     trained: Trained | None,
     metrics: dict[str, float],
 ) -> Answer:
-    """The change of the shared parameters, weighted as the run says, and the figures of the round."""
+    """The change of the shared parameters, weighted as the run says, and the figures of the
+    round.
+    """
     if trained is None:
         raise SecureSumError("a client without training examples has nothing to add")
-    limit, weight = client.config.secure.clip, client.task.num_examples if client.config.weights == "examples" else 1
-    values, norm = weighted_update(client.learner.summand(received, trained), received, weight, limit)
-    # Scores before training are those that an evaluation of the same parameters sums, perhaps over other clients.
+    limit = client.config.secure.clip
+    weight = client.task.num_examples if client.config.weights == "examples" else 1
+    values, norm = weighted_update(
+        client.learner.summand(received, trained), received, weight, limit
+    )
+    # Scores before training are those that an evaluation of the same parameters sums, perhaps over
+    # other clients.
     told = {name: value for name, value in metrics.items() if not name.endswith("_before")}
     vector = packed(values, weight, told | {"clipped": float(norm > limit)}, limit)
     return _masked(client, request, state, received, values / weight, vector, limit)
@@ -48,10 +54,14 @@ def figures(
 ) -> Answer:
     """Figures of the parameters received, and values of at most 1."""
     bound = client.config.secure.clip
-    return _masked(client, request, state, received, NOTHING, packed(values, 0, metrics, bound), bound)
+    return _masked(
+        client, request, state, received, NOTHING, packed(values, 0, metrics, bound), bound
+    )
 
 
-def sums(client: Client, request: Request, state: RecordDict, values: NDArray[np.float64], examples: int) -> Answer:
+def sums(
+    client: Client, request: Request, state: RecordDict, values: NDArray[np.float64], examples: int
+) -> Answer:
     """Sums over the client's examples."""
     bound = client.config.calibration.bound or client.config.secure.clip
     vector = packed(values, examples, {}, bound)
@@ -71,5 +81,7 @@ def _masked(
     inputs = NONE
     if client.ledger:
         secret = keyed("sketch", client.partition, client.node_config)
-        inputs = Inputs.of_parameters(parameters(received), update, vector, request.header.phase, secret)
+        inputs = Inputs.of_parameters(
+            parameters(received), update, vector, request.header.phase, secret
+        )
     return masked_reals(client, request, state, vector, partial(encoding, bound), inputs)

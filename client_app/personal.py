@@ -1,4 +1,5 @@
-"""A client's files: personal parameters and moments, which are never sent, and the fixed parameters of the run."""
+"""A client's files: personal parameters and moments, which are never sent, and the fixed parameters
+of the run."""
 
 import contextlib
 import json
@@ -21,15 +22,16 @@ from curvfed.tasks.stored_files import make_private, write_atomically
 
 log = logging.getLogger("curvfed")
 
-PARAMETER, OPTIMIZER = "parameter/", "optimizer/"
+PARAMETER = "parameter/"
+OPTIMIZER = "optimizer/"
 """Prefixes of the names of personal tensors and of the optimiser's tensors."""
 
 STATE_HINT = "give the run another run-name, or this node another state-path"
 """What the user can do if the stored state belongs to another client."""
 
 LOST_HINT = (
-    "The node's lost-state = refuse keeps it out of the run; previous lets it go on from its state of an earlier round, "
-    "fresh from a new one"
+    "The node's lost-state = refuse keeps it out of the run; previous lets it go on from its state"
+    " of an earlier round, fresh from a new one"
 )
 """What a site can do if its personal parameters are lost."""
 
@@ -37,8 +39,8 @@ LOST_HINT = (
 def state_folder(results: Path, run: str, partition: int, node_config: Mapping[str, Any]) -> Path:
     """The folder of a client's personal state.
 
-    Simulated clients have it in the run directory, so that a run can be moved and resumed as a whole. A real node has it in
-    its `state-path`, or below the user's folder.
+    Simulated clients have it in the run directory, so that a run can be moved and resumed as a
+    whole. A real node has it in its `state-path`, or below the user's folder.
 
     Raises
     ------
@@ -53,16 +55,22 @@ def state_folder(results: Path, run: str, partition: int, node_config: Mapping[s
     return results / run / "checkpoint" / "clients" / name
 
 
-def collect_state(personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None) -> dict[str, NDArray[Any]]:
+def collect_state(
+    personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None
+) -> dict[str, NDArray[Any]]:
     """Personal parameters and, if given, the optimiser's state, by name."""
-    tensors: dict[str, Tensor] = {f"{PARAMETER}{name}": parameter for name, parameter in personal.items()}
+    tensors: dict[str, Tensor] = {
+        f"{PARAMETER}{name}": parameter for name, parameter in personal.items()
+    }
     if optimizer is not None:
         tensors |= {f"{OPTIMIZER}{key}": value for key, value in optimizer.state().items()}
     return {key: tensor.detach().cpu().numpy() for key, tensor in tensors.items()}
 
 
 def restore_state(
-    arrays: Mapping[str, NDArray[Any]], personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None
+    arrays: Mapping[str, NDArray[Any]],
+    personal: Mapping[str, Tensor],
+    optimizer: NamedOptimizer | None,
 ) -> None:
     """Inverse of `collect_state`.
 
@@ -74,16 +82,25 @@ def restore_state(
     tensors = {key: torch.from_numpy(array) for key, array in arrays.items()}
     try:
         with torch.no_grad():
-            copy_into({f"{PARAMETER}{name}": parameter for name, parameter in personal.items()}, tensors)
+            copy_into(
+                {f"{PARAMETER}{name}": parameter for name, parameter in personal.items()}, tensors
+            )
         if optimizer is not None:
-            kept = {key.removeprefix(OPTIMIZER): value for key, value in tensors.items() if key.startswith(OPTIMIZER)}
+            kept = {
+                key.removeprefix(OPTIMIZER): value
+                for key, value in tensors.items()
+                if key.startswith(OPTIMIZER)
+            }
             optimizer.load(kept)
     except (KeyError, ValueError) as error:
-        raise StoreError(f"the stored personal state belongs to another model ({error}): {STATE_HINT}") from None
+        raise StoreError(
+            f"the stored personal state belongs to another model ({error}): {STATE_HINT}"
+        ) from None
 
 
 class FixedFile:
-    """The fixed parameters of a run on disk: the server sends them once, and a real node starts a process per message.
+    """The fixed parameters of a run on disk: the server sends them once, and a real node starts a
+    process per message.
 
     Parameters
     ----------
@@ -99,7 +116,9 @@ class FixedFile:
         """Store the parameters of a run."""
         make_private(self._path.parent)
         self._arrays = dict(arrays)
-        write_atomically(self._path, b"".join(packed(arrays, {"json": json.dumps(run)})), private=True)
+        write_atomically(
+            self._path, b"".join(packed(arrays, {"json": json.dumps(run)})), private=True
+        )
 
     def read(self, run: str) -> dict[str, NDArray[Any]]:
         """The stored parameters.
@@ -116,7 +135,9 @@ class FixedFile:
                     raise StoreError(f"{self._path.name} belongs to another run")
                 self._arrays = arrays
             except (OSError, KeyError, ValueError) as error:
-                raise StoreError(f"the fixed parameters of this run are not stored ({type(error).__name__})") from None
+                raise StoreError(
+                    f"the fixed parameters of this run are not stored ({type(error).__name__})"
+                ) from None
         return self._arrays
 
 
@@ -139,13 +160,21 @@ class ClientFiles:
     """
 
     def __init__(self, folder: Path, binding: dict[str, Any], durable: bool = False) -> None:
-        self.store, self.fixed = Store(folder), FixedFile(folder)
-        self._tuned, self._binding, self._durable = Store(folder / "tuned"), binding, durable
+        self.store = Store(folder)
+        self.fixed = FixedFile(folder)
+        self._tuned = Store(folder / "tuned")
+        self._binding = binding
+        self._durable = durable
 
     def load(
-        self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None, lost_state: str = REFUSE
+        self,
+        stamp: int,
+        personal: Mapping[str, Tensor],
+        optimizer: NamedOptimizer | None,
+        lost_state: str = REFUSE,
     ) -> int:
-        """Restore the state of round `stamp`; an optimiser whose moments are all that is lost starts afresh.
+        """Restore the state of round `stamp`; an optimiser whose moments are all that is lost
+        starts afresh.
 
         Parameters
         ----------
@@ -155,13 +184,14 @@ class ClientFiles:
         Returns
         -------
         int
-            The round of the state that was restored: `stamp`, or with `PREVIOUS` an earlier one. 0 if none was: it is left
-            to the caller to start afresh.
+            The round of the state that was restored: `stamp`, or with `PREVIOUS` an earlier one. 0
+            if none was: it is left to the caller to start afresh.
 
         Raises
         ------
         StoreError
-            If the personal parameters are lost and the node refuses, or the state belongs to something else.
+            If the personal parameters are lost and the node refuses, or the state belongs to
+            something else.
         """
         try:
             self._load(stamp, personal, optimizer)
@@ -169,32 +199,50 @@ class ClientFiles:
         except LostState as error:
             partition = self._binding["partition"]
             if not personal and optimizer is not None:
-                log.warning("partition %s: its optimiser's moments are lost and start afresh: %s", partition, error)
+                log.warning(
+                    "partition %s: its optimiser's moments are lost and start afresh: %s",
+                    partition,
+                    error,
+                )
                 optimizer.reset()
                 return stamp
             if lost_state == REFUSE:
                 raise LostState(f"{error}. {LOST_HINT}") from None
             log.warning("partition %s: its personal parameters are lost: %s", partition, error)
-        for earlier in [one for one in reversed(self.store.stamps()) if one < stamp and lost_state == PREVIOUS]:
+        for earlier in [
+            one for one in reversed(self.store.stamps()) if one < stamp and lost_state == PREVIOUS
+        ]:
             with contextlib.suppress(LostState):
                 self._load(earlier, personal, optimizer)
                 return earlier
         return 0
 
-    def _load(self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None) -> None:
+    def _load(
+        self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None
+    ) -> None:
         arrays, metadata = self.store.load(stamp)
         differ = [name for name, value in self._binding.items() if metadata.get(name) != value]
         if differ:
             raise StoreError(
-                f"the state of round {stamp} in {self.store.folder} belongs to another {' and '.join(differ)}: {STATE_HINT}"
+                f"the state of round {stamp} in {self.store.folder} belongs to another"
+                f" {' and '.join(differ)}: {STATE_HINT}"
             )
         restore_state(arrays, personal, optimizer)
 
-    def save(self, stamp: int, personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None, base: int) -> None:
+    def save(
+        self,
+        stamp: int,
+        personal: Mapping[str, Tensor],
+        optimizer: NamedOptimizer | None,
+        base: int,
+    ) -> None:
         """Store the state of round `stamp`, and keep that of round `base`."""
-        self.store.save(stamp, collect_state(personal, optimizer), self._binding, base, self._durable)
+        self.store.save(
+            stamp, collect_state(personal, optimizer), self._binding, base, self._durable
+        )
 
     def save_tuned(self, stamp: int, model: Mapping[str, Tensor]) -> None:
-        """Store a fine-tuned model of round `stamp`; those of later rounds belong to a run that was resumed before them."""
+        """Store a fine-tuned model of round `stamp`; those of later rounds belong to a run that was
+        resumed before them."""
         self._tuned.discard_after(stamp)
         self._tuned.save(stamp, collect_state(model, None), self._binding, stamp, self._durable)

@@ -1,4 +1,5 @@
-"""The client's replies in a secure sum. Each message may reach another process; `Context.state` carries what is kept."""
+"""The client's replies in a secure sum. Each message may reach another process; `Context.state`
+carries what is kept."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -36,13 +37,15 @@ INPUTS = "secure-sum-inputs"
 """Record with what the ledger keeps of the vector that was masked last."""
 
 STATE = "secure-sum"
-"""Record with the secrets of a sum between its messages. After the last message it holds no secrets."""
+"""Record with the secrets of a sum between its messages. After the last message it holds no
+secrets."""
 
 Answer = dict[str, Any]
 
 
 def keys(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Advertise fresh public keys for the sum that the server announces; nothing, if there is nothing to contribute."""
+    """Advertise fresh public keys for the sum that the server announces; nothing, if there is
+    nothing to contribute."""
     opening = Opening.from_parts(request.parts)
     session = opening.session(request.header, client.config, client.config.secure)
     if last := _stored(state):
@@ -72,7 +75,8 @@ def shares(client: Client, request: Request, state: RecordDict) -> Answer:
 
 
 def open_letters(request: Request, state: RecordDict) -> tuple[dict[int, bytes], Answer]:
-    """Read what the peers sent this client for the sum that the reply to this message is masked for.
+    """Read what the peers sent this client for the sum that the reply to this message is masked
+    for.
 
     Returns
     -------
@@ -84,7 +88,8 @@ def open_letters(request: Request, state: RecordDict) -> tuple[dict[int, bytes],
     member = member_of(request, state)
     if member.state.session.phase != request.header.phase:
         raise SecureSumError(
-            f"the secure sum that was begun masks phase {member.state.session.phase}, not {request.header.phase}"
+            f"the secure sum that was begun masks phase {member.state.session.phase}, not"
+            f" {request.header.phase}"
         )
     try:
         payloads = member.receive_shares(BytesByPartition.from_parts(request.parts).by_partition)
@@ -94,15 +99,21 @@ def open_letters(request: Request, state: RecordDict) -> tuple[dict[int, bytes],
     return payloads, {}
 
 
-def masked(client: Client, request: Request, state: RecordDict, vector: NDArray[np.uint64], inputs: Inputs) -> Answer:
-    """The reply with the masked vector, once `open_letters` has read what the peers sent; `inputs` are for the ledger."""
+def masked(
+    client: Client, request: Request, state: RecordDict, vector: NDArray[np.uint64], inputs: Inputs
+) -> Answer:
+    """The reply with the masked vector, once `open_letters` has read what the peers sent; `inputs`
+    are for the ledger."""
     member = member_of(request, state)
     state[INPUTS] = inputs.as_record()
-    if client.policy and client.ledger:  # those who may be in the sum; who is, is asked once more in `confirm`
+    # those who may be in the sum; who is, is asked once more in `confirm`
+    if client.policy and client.ledger:
         client.ledger.check(member.state.senders, inputs, client.policy.sums)
     masked_input = member.mask_input(vector)
     _store(member, state)
-    parts = Checksum(checksum=checksum(masked_input, member.state.session, client.partition)).as_parts()
+    parts = Checksum(
+        checksum=checksum(masked_input, member.state.session, client.partition)
+    ).as_parts()
     return {"arrays": {MASKED: masked_input}, "parts": parts}
 
 
@@ -114,13 +125,15 @@ def masked_reals(
     encoding: Callable[[int], FixedPoint],
     inputs: Inputs,
 ) -> Answer:
-    """The reply with a masked vector of real numbers; `encoding` takes the number of clients that were asked."""
+    """The reply with a masked vector of real numbers; `encoding` takes the number of clients that
+    were asked."""
     vector = encoding(member_of(request, state).state.session.num_asked).encode(values)
     return masked(client, request, state, vector, inputs)
 
 
 def confirm(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Sign who is in the sum: from here on the sum is begun for good, and shares are revealed for these survivors alone."""
+    """Sign who is in the sum: from here on the sum is begun for good, and shares are revealed for
+    these survivors alone."""
     member = member_of(request, state)
     signature = member.confirm(Survivors.from_parts(request.parts).survivors, _signing_key(client))
     _note(client, state, member.state.session, member.state.survivors)
@@ -144,30 +157,42 @@ def forget(client: Client, request: Request, state: RecordDict) -> Answer:
 
 
 def end(client: Client, state: RecordDict) -> None:
-    """Forget the secrets of a sum that continued without this client. It stays known that the sum was begun."""
+    """Forget the secrets of a sum that continued without this client. It stays known that the sum
+    was begun."""
     member = _stored(state)
     if member:
-        _store(SecureSumClient(ClientState(session=member.state.session, me=client.partition, step="done")), state)
+        _store(
+            SecureSumClient(
+                ClientState(session=member.state.session, me=client.partition, step="done")
+            ),
+            state,
+        )
 
 
 def _admit(client: Client, session: Session) -> None:
-    """Refuse a sum that this node takes no part in, by its own rules: called with the sum as the server opens it, and
-    again when it is bound to its members, before anything secret leaves."""
+    """Refuse a sum that this node takes no part in, by its own rules: called with the sum as the
+    server opens it, and again when it is bound to its members, before anything secret leaves."""
     if client.policy:
         client.policy.check_sum(session, client.roster)
 
 
 def _note(client: Client, state: RecordDict, session: Session, survivors: Collection[int]) -> None:
-    """Keep on record that this client signs a sum over these survivors, if its policy and its ledger allow it: called
-    before the signature leaves."""
+    """Keep on record that this client signs a sum over these survivors, if its policy and its
+    ledger allow it: called before the signature leaves."""
     if client.policy and client.ledger:
         client.policy.check_contributors(survivors, client.roster)
-        client.ledger.sign(session, survivors, Inputs.from_record(state[INPUTS]), client.policy.sums)
+        client.ledger.sign(
+            session, survivors, Inputs.from_record(state[INPUTS]), client.policy.sums
+        )
 
 
 def _signing_key(client: Client) -> Ed25519PrivateKey | None:
     """The node's own key; a simulated client has one that everybody knows."""
-    return client.signing_key if is_real(client.node_config) else simulation.signing_key(client.partition)
+    return (
+        client.signing_key
+        if is_real(client.node_config)
+        else simulation.signing_key(client.partition)
+    )
 
 
 def _roster(client: Client, partitions: Collection[int]) -> Mapping[int, bytes] | None:
@@ -175,7 +200,9 @@ def _roster(client: Client, partitions: Collection[int]) -> Mapping[int, bytes] 
 
 
 def _complaint(error: PeerError) -> Answer:
-    log.warning("secure sum: this client sends nothing, because others' messages do not verify: %s", error)
+    log.warning(
+        "secure sum: this client sends nothing, because others' messages do not verify: %s", error
+    )
     return {"parts": Complaint(complaint=error.partitions).as_parts()}
 
 
@@ -190,22 +217,32 @@ def member_of(request: Request, state: RecordDict) -> SecureSumClient:
     member = _stored(state)
     if member is None:
         raise SecureSumError("no secure sum was begun here, or this node was restarted since")
-    if (member.state.session.run, member.state.session.round) != (request.header.run, request.header.round):
-        raise SecureSumError("the message belongs to another secure sum than the one that was begun here")
+    if (member.state.session.run, member.state.session.round) != (
+        request.header.run,
+        request.header.round,
+    ):
+        raise SecureSumError(
+            "the message belongs to another secure sum than the one that was begun here"
+        )
     return member
 
 
 def _stored(state: RecordDict) -> SecureSumClient | None:
     stored = state.get(STATE)
-    return SecureSumClient(ClientState.from_parts(dict(stored))) if isinstance(stored, ConfigRecord) else None
+    return (
+        SecureSumClient(ClientState.from_parts(dict(stored)))
+        if isinstance(stored, ConfigRecord)
+        else None
+    )
 
 
 def _check_order(last: ClientState, new: Session) -> None:
-    """Refuse the last sum once more, or an earlier one; `TARGETS` is the order of sums within a round.
+    """Refuse the last sum once more, or an earlier one; `TARGETS` is the order of sums within a
+    round.
 
-    A sum can start anew without some of its members, as long as this client has not signed who is in it: then it forgets
-    its secrets of the sum before. The others must be as many as the threshold, or a server could have two groups of the
-    members sign two sums.
+    A sum can start anew without some of its members, as long as this client has not signed who is
+    in it: then it forgets its secrets of the sum before. The others must be as many as the
+    threshold, or a server could have two groups of the members sign two sums.
 
     Raises
     ------
@@ -215,9 +252,14 @@ def _check_order(last: ClientState, new: Session) -> None:
     if new.run != last.session.run or wanted > begun:
         return
     is_open = wanted == begun and STEPS.index(last.step) <= STEPS.index("confirm")
-    if not (is_open and last.session.needed <= len(new.clients) and {*new.clients} < {*last.session.clients}):
+    if not (
+        is_open
+        and last.session.needed <= len(new.clients)
+        and {*new.clients} < {*last.session.clients}
+    ):
         raise SecureSumError(
-            "this secure sum was begun before; two sums over different clients would reveal their difference"
+            "this secure sum was begun before; two sums over different clients would reveal their"
+            " difference"
         )
 
 

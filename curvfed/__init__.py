@@ -1,7 +1,8 @@
 """Federated learning in curved spaces, a Flower app.
 
-In a checkout, and in the bundle that Flower ships, the rooms of this package (`strategies`, `geometry`, …) are folders
-beside this one, and become its modules here. In an installed wheel they lie below it, and nothing is added.
+In a checkout, and in the bundle that Flower ships, the rooms of this package (`strategies`,
+`geometry`, …) are folders beside this one, and become its modules here. In an installed wheel they
+lie below it, and nothing is added.
 
 >>> import curvfed
 >>> run = curvfed.simulate(method="flatland", num_supernodes=2, num_rounds=1, quiet=True)
@@ -28,7 +29,8 @@ if not (_HERE / "strategies" / "__init__.py").is_file():
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, found when they are asked for: a client, or the command's help, needs none of what they import."""
+    """The public names, found when they are asked for: a client, or the command's help, needs none
+    of what they import."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -1,8 +1,9 @@
 """An aggregation of ours as a strategy of Flower.
 
-Our own app calls the same `Aggregation`s in a round loop of its own: its rounds have several phases of stamped messages,
-resume from a checkpoint with the same bits, and do not wait for Flower's polling. `Strategy.start` has one exchange per
-round, no checkpoint and its own waiting, so a path that both share would lose these.
+Our own app calls the same `Aggregation`s in a round loop of its own: its rounds have several phases
+of stamped messages, resume from a checkpoint with the same bits, and do not wait for Flower's
+polling. `Strategy.start` has one exchange per round, no checkpoint and its own waiting, so a path
+that both share would lose these.
 """
 
 import contextlib
@@ -28,26 +29,32 @@ NUM_STEPS = "num-steps"
 """The metric by which clients tell FedNova how many steps their optimiser made."""
 
 CLIENT = "client"
-"""The key of a message's configuration with the client's number, which some protocols use in the names of arrays."""
+"""The key of a message's configuration with the client's number, which some protocols use in the
+names of arrays."""
 
 log = logging.getLogger("flwr")
 
 
 class AggregationStrategy(FedAvg):
-    """An `Aggregation` of ours instead of FedAvg's average; sampling, evaluation and metrics are FedAvg's.
+    """An `Aggregation` of ours instead of FedAvg's average; sampling, evaluation and metrics are
+    FedAvg's.
 
-    A client replies to a train message with one ArrayRecord, of the arrays that it was sent, and one MetricRecord with its
-    `num-examples`. Replies are ordered by the clients' numbers, which are 0, 1, … by node id. A reply that is an error, has
-    arrays of other names, shapes or dtypes, or values that are not finite, is dropped with a warning.
+    A client replies to a train message with one ArrayRecord, of the arrays that it was sent, and
+    one MetricRecord with its `num-examples`. Replies are ordered by the clients' numbers, which are
+    0, 1, … by node id. A reply that is an error, has arrays of other names, shapes or dtypes, or
+    values that are not finite, is dropped with a warning.
 
-    Arrays of whole numbers, such as the counters of batch normalisation, are averaged by examples and rounded.
+    Arrays of whole numbers, such as the counters of batch normalisation, are averaged by examples
+    and rounded.
 
     Parameters
     ----------
     make : callable
-        (arrays, number of clients) -> Aggregation, called in the first round with the shared arrays.
+        (arrays, number of clients) -> Aggregation, called in the first round with the shared
+        arrays.
     personal : sequence of str
-        Patterns of the names of arrays that stay at the clients: they are not sent, and replies with one are dropped.
+        Patterns of the names of arrays that stay at the clients: they are not sent, and replies
+        with one are dropped.
     weights : str
         The weight of a client: "examples" or "uniform".
     min_replies : int
@@ -58,7 +65,8 @@ class AggregationStrategy(FedAvg):
     Attributes
     ----------
     aggregation : Aggregation
-        Set in the first round; `aggregation.weights()` and `.round_figures()` are those of the last round.
+        Set in the first round; `aggregation.weights()` and `.round_figures()` are those of the last
+        round.
     """
 
     aggregation: Aggregation
@@ -73,8 +81,13 @@ class AggregationStrategy(FedAvg):
     ) -> None:
         super().__init__(**sampling)
         if isinstance(personal, str):
-            raise ConfigError(f'personal = "{personal}": allowed is a sequence of patterns, such as ("{personal}",)')
-        self.personal, self.weights, self.min_replies = tuple(personal), weights, min_replies
+            raise ConfigError(
+                f'personal = "{personal}": allowed is a sequence of patterns, such as'
+                f' ("{personal}",)'
+            )
+        self.personal = tuple(personal)
+        self.weights = weights
+        self.min_replies = min_replies
         self._make = make
         self._numbers: dict[int, int] = {}
         self._names: list[str] = []
@@ -84,7 +97,8 @@ class AggregationStrategy(FedAvg):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Sample clients as FedAvg does, and send each the parameters it starts from, and its number as `client`.
+        """Sample clients as FedAvg does, and send each the parameters it starts from, and its
+        number as `client`.
 
         Raises
         ------
@@ -103,14 +117,19 @@ class AggregationStrategy(FedAvg):
         return self._addressed(messages)
 
     def _begin(self, arrays: ArrayRecord) -> None:
-        personal = {name for name in arrays for pattern in self.personal if fnmatchcase(name, pattern)}
+        personal = {
+            name for name in arrays for pattern in self.personal if fnmatchcase(name, pattern)
+        }
         shared = {name: array.numpy() for name, array in arrays.items() if name not in personal}
         if not shared:
             raise ConfigError(
-                f"personal = {self.personal}: allowed are patterns that leave some of these: {', '.join(arrays)}"
+                f"personal = {self.personal}: allowed are patterns that leave some of these:"
+                f" {', '.join(arrays)}"
             )
         self._names = list(shared)
-        trained = {name: array for name, array in shared.items() if np.issubdtype(array.dtype, np.floating)}
+        trained = {
+            name: array for name, array in shared.items() if np.issubdtype(array.dtype, np.floating)
+        }
         self._counters = {name: array for name, array in shared.items() if name not in trained}
         with self._lacking():
             self.aggregation = self._make(trained, len(self._numbers))
@@ -118,20 +137,31 @@ class AggregationStrategy(FedAvg):
             self.aggregation.expected_reply(0)
 
     def _addressed(self, messages: list[Message]) -> list[Message]:
-        sent = [self.aggregation.sent_to(self._numbers[message.metadata.dst_node_id]) for message in messages]
-        records = {id(arrays): self._record(arrays) for arrays in {id(one): one for one in sent}.values()}
+        sent = [
+            self.aggregation.sent_to(self._numbers[message.metadata.dst_node_id])
+            for message in messages
+        ]
+        records = {
+            id(arrays): self._record(arrays) for arrays in {id(one): one for one in sent}.values()
+        }
         for message, arrays in zip(messages, sent, strict=True):
             config = dict(message.content.config_records[self.configrecord_key])
             config[CLIENT] = self._numbers[message.metadata.dst_node_id]
             message.content = RecordDict(
-                {self.arrayrecord_key: records[id(arrays)], self.configrecord_key: ConfigRecord(config)}
+                {
+                    self.arrayrecord_key: records[id(arrays)],
+                    self.configrecord_key: ConfigRecord(config),
+                }
             )
         return messages
 
     def _record(self, arrays: Arrays) -> ArrayRecord:
-        """The arrays and the counters, in the order of the initial arrays, since some clients go by position."""
+        """The arrays and the counters, in the order of the initial arrays, since some clients go by
+        position."""
         every = arrays | self._counters
-        return encode_arrays({name: every[name] for name in dict.fromkeys([*self._names, *every]) if name in every})
+        return encode_arrays(
+            {name: every[name] for name in dict.fromkeys([*self._names, *every]) if name in every}
+        )
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -141,8 +171,8 @@ class AggregationStrategy(FedAvg):
         Returns
         -------
         arrays : ArrayRecord or None
-            The global model without personal arrays; if clients start from different parameters, those of client 0.
-            None if nobody was asked.
+            The global model without personal arrays; if clients start from different parameters,
+            those of client 0. None if nobody was asked.
         metrics : MetricRecord or None
             FedAvg's average; None if no client has examples.
 
@@ -162,13 +192,15 @@ class AggregationStrategy(FedAvg):
                 log.warning("round %d: dropped the reply of %s", server_round, reasons[-1])
         if len(good) < min(self.min_replies, self._asked):
             raise AggregationError(
-                f"round {server_round}: {len(good)} good replies of {self._asked}, needed are {self.min_replies} "
-                f"(min_replies). {'; '.join(reasons[:3]) or 'None came in time'}{self._protocol()}"
+                f"round {server_round}: {len(good)} good replies of {self._asked}, needed are"
+                f" {self.min_replies} (min_replies)."
+                f" {'; '.join(reasons[:3]) or 'None came in time'}{self._protocol()}"
             )
         if not good:
             return None, None
         updates = {number: good[number][0] for number in sorted(good)}
-        with self._lacking(), np.errstate(over="ignore", invalid="ignore"):  # reported below, in words
+        # reported below, in words
+        with self._lacking(), np.errstate(over="ignore", invalid="ignore"):
             self.aggregation.aggregate(reweighted(updates, self.weights))
         if reason := not_finite(self.aggregation.state()):
             raise AggregationError(f"round {server_round}: {reason} after the aggregation")
@@ -176,8 +208,13 @@ class AggregationStrategy(FedAvg):
         if not total:
             return self._record(self.aggregation.global_model()), None
         for name, counter in self._counters.items():
-            terms = [(good[number][1][name], update.examples / total) for number, update in updates.items()]
-            self._counters[name] = np.rint(weighted_sum(np.zeros(counter.shape), terms)).astype(counter.dtype)
+            terms = [
+                (good[number][1][name], update.examples / total)
+                for number, update in updates.items()
+            ]
+            self._counters[name] = np.rint(weighted_sum(np.zeros(counter.shape), terms)).astype(
+                counter.dtype
+            )
         contents = _common_metrics([good[number][2] for number in updates])
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         return self._record(self.aggregation.global_model()), metrics
@@ -198,7 +235,8 @@ class AggregationStrategy(FedAvg):
         metrics = [record for record in content.values() if isinstance(record, MetricRecord)]
         if len(records) != 1 or len(metrics) != 1:
             raise MessageError(
-                f"it has {len(records)} ArrayRecords and {len(metrics)} MetricRecords; awaited is one of each"
+                f"it has {len(records)} ArrayRecords and {len(metrics)} MetricRecords; awaited is"
+                " one of each"
             )
         examples = _count(metrics[0], self.weighted_by_key)
         try:
@@ -206,7 +244,9 @@ class AggregationStrategy(FedAvg):
         except Exception as error:  # the error depends on how the bytes are damaged
             raise MessageError(f"an array cannot be read ({type(error).__name__})") from None
         check_arrays(
-            arrays, self.aggregation.expected_reply(self._numbers[message.metadata.src_node_id]) | self._counters
+            arrays,
+            self.aggregation.expected_reply(self._numbers[message.metadata.src_node_id])
+            | self._counters,
         )
         counters = {name: arrays.pop(name) for name in self._counters}
         # Only FedNova uses the number of steps.
@@ -216,45 +256,64 @@ class AggregationStrategy(FedAvg):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Sample clients as FedAvg does, and send each the parameters from which it would start the next round."""
+        """Sample clients as FedAvg does, and send each the parameters from which it would start the
+        next round."""
         return self._addressed(list(super().configure_evaluate(server_round, arrays, config, grid)))
 
-    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
         """Average the metrics as FedAvg does, ordered by node."""
-        return super().aggregate_evaluate(server_round, sorted(replies, key=lambda reply: reply.metadata.src_node_id))
+        return super().aggregate_evaluate(
+            server_round, sorted(replies, key=lambda reply: reply.metadata.src_node_id)
+        )
 
     def _protocol(self) -> str:
-        """What clients have to do that an average does not ask for, in words; "" if there is nothing."""
-        extra = (self.aggregation.sent_to(0).keys() | self.aggregation.expected_reply(0).keys()) - set(self._names)
+        """What clients have to do that an average does not ask for, in words; "" if there is
+        nothing."""
+        extra = (
+            self.aggregation.sent_to(0).keys() | self.aggregation.expected_reply(0).keys()
+        ) - set(self._names)
         if not extra:
             return ""
         return (
-            f". {type(self.aggregation).__name__} works with clients that know its protocol: they are sent "
-            f"{sorted(self.aggregation.sent_to(0))}, and reply with {sorted(self.aggregation.expected_reply(0))}"
+            f". {type(self.aggregation).__name__} works with clients that know its protocol: they"
+            f" are sent {sorted(self.aggregation.sent_to(0))}, and reply with"
+            f" {sorted(self.aggregation.expected_reply(0))}"
         )
 
     @contextlib.contextmanager
     def _lacking(self) -> Iterator[None]:
-        """Explain a missing array or client: some aggregations need the names of our own models, or every client."""
+        """Explain a missing array or client: some aggregations need the names of our own models, or
+        every client."""
         try:
             yield
         except KeyError as error:
             raise ConfigError(
-                f"this aggregation lacks {error}, an array or a client of the first round; the "
-                f"shared arrays are {', '.join(self._names)}, the clients 0 to {len(self._numbers) - 1}"
+                f"this aggregation lacks {error}, an array or a client of the first round; the"
+                f" shared arrays are {', '.join(self._names)}, the clients 0 to"
+                f" {len(self._numbers) - 1}"
             ) from None
 
 
 def _common_metrics(contents: list[RecordDict]) -> list[RecordDict]:
     """The replies with only the metrics that all have in the same form: others have no average."""
     records = [next(iter(content.metric_records.values())) for content in contents]
-    forms = [{(key, len(value) if isinstance(value, list) else -1) for key, value in one.items()} for one in records]
+    forms = [
+        {(key, len(value) if isinstance(value, list) else -1) for key, value in one.items()}
+        for one in records
+    ]
     common = {key for key, _ in set.intersection(*forms)}
     left_out = sorted({key for one in records for key in one} - common)
     if not left_out:
         return contents
-    log.warning("metrics that not all replies have in the same form are left out: %s", ", ".join(left_out))
-    return [RecordDict({"metrics": MetricRecord({key: one[key] for key in one if key in common})}) for one in records]
+    log.warning(
+        "metrics that not all replies have in the same form are left out: %s", ", ".join(left_out)
+    )
+    return [
+        RecordDict({"metrics": MetricRecord({key: one[key] for key in one if key in common})})
+        for one in records
+    ]
 
 
 def _count(metrics: MetricRecord, key: str) -> int:

@@ -1,8 +1,10 @@
-"""The two halves of the Flower app, where Flower looks for them: `curvfed.app:server` and `curvfed.app:client`.
+"""The two halves of the Flower app, where Flower looks for them: `curvfed.app:server` and
+`curvfed.app:client`.
 
-In a simulation Flower looks for the client in one thread while another loads the server. A name such as
-`curvfed.client_app.app` can then be looked up in a package `curvfed` that has begun to be imported and whose `__path__`
-does not have the rooms yet, and the run fails. This file lies in `curvfed/` itself, where it is found in any case.
+In a simulation Flower looks for the client in one thread while another loads the server. A name
+such as `curvfed.client_app.app` can then be looked up in a package `curvfed` that has begun to be
+imported and whose `__path__` does not have the rooms yet, and the run fails. This file lies in
+`curvfed/` itself, where it is found in any case.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,11 +1,13 @@
-"""Our aggregations as strategies of Flower, for any Flower app, whose ClientApps need not know curvfed.
+"""Our aggregations as strategies of Flower, for any Flower app, whose ClientApps need not know
+curvfed.
 
 >>> from curvfed.flower import ConsistentAggregation, SplitAggregation, strategy
 >>> consistent = ConsistentAggregation(radius=0.2, min_train_nodes=2)
 >>> split = SplitAggregation(personal=("head.*", "*.time"))
 >>> normalised = strategy("fednova", momentum=0.9, fraction_evaluate=0.5)
 
-and in the ServerApp `result = consistent.start(grid=grid, initial_arrays=ArrayRecord(model.state_dict()), num_rounds=10)`.
+and in the ServerApp `result = consistent.start(grid=grid,
+initial_arrays=ArrayRecord(model.state_dict()), num_rounds=10)`.
 """
 
 import inspect
@@ -30,15 +32,17 @@ __all__ = ["AggregationStrategy", "ConsistentAggregation", "SplitAggregation", "
 
 
 class ConsistentAggregation(AggregationStrategy):
-    """HyperFed's consistent aggregation (Liao et al., IJCAI 2023): weights for which the clients' deviations agree most.
+    """HyperFed's consistent aggregation (Liao et al., IJCAI 2023): weights for which the clients'
+    deviations agree most.
 
     Parameters
     ----------
     radius : float
-        The largest difference between a client's weight and its share of the examples, times the number of clients; with 0
-        it is the average.
+        The largest difference between a client's weight and its share of the examples, times the
+        number of clients; with 0 it is the average.
     deviations : str
-        "unit": weights are chosen for deviations of unit length, as in the authors' code; "raw": as in the paper.
+        "unit": weights are chosen for deviations of unit length, as in the authors' code; "raw": as
+        in the paper.
     **settings
         `personal`, `weights`, `min_replies` and the arguments of FedAvg.
 
@@ -51,14 +55,17 @@ class ConsistentAggregation(AggregationStrategy):
     def __init__(self, radius: float = 0.2, deviations: str = "unit", **settings: Any) -> None:
         if not (0 <= radius < math.inf and deviations in ("unit", "raw")):
             raise ConfigError(
-                f'radius = {radius} and deviations = "{deviations}": allowed are a number >= 0, and "unit" or "raw"'
+                f'radius = {radius} and deviations = "{deviations}": allowed are a number >= 0, and'
+                ' "unit" or "raw"'
             )
-        self.radius, self.deviations = radius, deviations
+        self.radius = radius
+        self.deviations = deviations
         super().__init__(lambda arrays, clients: Consistent(arrays, radius, deviations), **settings)
 
 
 class SplitAggregation(AggregationStrategy):
-    """FlatLand's split: some parameters are averaged by examples, the others never leave the clients.
+    """FlatLand's split: some parameters are averaged by examples, the others never leave the
+    clients.
 
     Parameters
     ----------
@@ -91,8 +98,8 @@ def strategy(
     min_replies : int
         As in `AggregationStrategy`.
     **keys
-        The method's keys (docs/configuration.md) without the name of their table, keys of every run, and the arguments of
-        FedAvg, which take precedence.
+        The method's keys (docs/configuration.md) without the name of their table, keys of every
+        run, and the arguments of FedAvg, which take precedence.
 
     Raises
     ------
@@ -101,31 +108,47 @@ def strategy(
 
     Notes
     -----
-    Clients of "fednova" send the number of their steps as the metric `num-steps`. Clients of "scaffold", "apple", "fedmtl",
-    "fedgta" and "fedsage+" receive or send more than parameters, and have to know the protocol.
+    Clients of "fednova" send the number of their steps as the metric `num-steps`. Clients of
+    "scaffold", "apple", "fedmtl", "fedgta" and "fedsage+" receive or send more than parameters, and
+    have to know the protocol.
 
     Examples
     --------
     >>> strategy("fedopt", optimizer="adam", learning_rate=0.01, fraction_train=0.5).fraction_train
     0.5
     """
-    method = name if name in METHODS else next((key for key, row in METHODS.items() if row.aggregation == name), "")
+    method = (
+        name
+        if name in METHODS
+        else next((key for key, row in METHODS.items() if row.aggregation == name), "")
+    )
     if not method or METHODS[method].is_one_shot:
         rounds = [key for key, row in METHODS.items() if not row.is_one_shot]
         hint = did_you_mean(name, rounds, "`curvfed methods`")
-        raise ConfigError(f'strategy("{name}"): no method of rounds, nor an aggregation of one{hint}')
+        raise ConfigError(
+            f'strategy("{name}"): no method of rounds, nor an aggregation of one{hint}'
+        )
     arguments = inspect.signature(FedAvg).parameters
     sampling = {key: value for key, value in keys.items() if key in arguments}
-    own = {name: f"{table}.{kebab(name)}" for table, part in METHODS[method].keys.items() for name in part.model_fields}
+    own = {
+        name: f"{table}.{kebab(name)}"
+        for table, part in METHODS[method].keys.items()
+        for name in part.model_fields
+    }
     raw: dict[str, Any] = {"method": method}
     for key in keys.keys() - sampling.keys():
         raw[own.get(key, kebab(key))] = keys[key]
     config = settled(parse(raw), METHODS[method].tasks[0])
     if config.wire_precision != "float32":
         raise ConfigError(
-            f'wire-precision = "{config.wire_precision}": allowed here is "float32", for the app encodes its own messages'
+            f'wire-precision = "{config.wire_precision}": allowed here is "float32", for the app'
+            " encodes its own messages"
         )
     patterns = METHODS[method].personal if personal is None else personal
     return AggregationStrategy(
-        lambda arrays, clients: made(arrays, config, clients), patterns, config.weights, min_replies, **sampling
+        lambda arrays, clients: made(arrays, config, clients),
+        patterns,
+        config.weights,
+        min_replies,
+        **sampling,
     )

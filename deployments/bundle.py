@@ -1,7 +1,9 @@
-"""The folder of a Flower app for one run: the modules that a run needs, and the keys of every installed plug-in.
+"""The folder of a Flower app for one run: the modules that a run needs, and the keys of every
+installed plug-in.
 
-Flower sends the files of a folder to the SuperLink and to every node. An installed wheel has no such folder, and a checkout
-may also hold data and old results. So a folder is made of the modules that are imported here.
+Flower sends the files of a folder to the SuperLink and to every node. An installed wheel has no
+such folder, and a checkout may also hold data and old results. So a folder is made of the modules
+that are imported here.
 """
 
 import contextlib
@@ -29,21 +31,25 @@ def app_folder(method: str) -> Iterator[Path]:
     Parameters
     ----------
     method : str
-        The method of the run. Keys of other methods of other packages are left out: a node without these packages would
-        refuse them.
+        The method of the run. Keys of other methods of other packages are left out: a node without
+        these packages would refuse them.
 
     Yields
     ------
     Path
-        A folder with `pyproject.toml`, and with `curvfed/` as it is in the wheel. The defaults of the run config are those
-        of this installation, since a SuperLink refuses keys that have no default.
+        A folder with `pyproject.toml`, and with `curvfed/` as it is in the wheel. The defaults of
+        the run config are those of this installation, since a SuperLink refuses keys that have no
+        default.
     """
     home = Path(curvfed.__path__[-1])  # the wheel's `curvfed/`, or the top of the checkout
     project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))
     app = project["tool"]["flwr"]["app"]
     del app["fab-include"], app["fab-exclude"]  # these are for a checkout
     app["config"] = nested(without_others(method))
-    kept = {key: project["project"][key] for key in ("name", "version", "description", "license", "dependencies")}
+    kept = {
+        key: project["project"][key]
+        for key in ("name", "version", "description", "license", "dependencies")
+    }
     content = {"project": kept, "tool": {"flwr": {"app": app}}}
     with tempfile.TemporaryDirectory(prefix="curvfed-") as scratch:
         folder = Path(scratch) / "curvfed"
@@ -52,7 +58,11 @@ def app_folder(method: str) -> Iterator[Path]:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(text)
         size = sum(len(text) for text in files.values())
-        print(f"{len(files)} files of the app, {size:,} bytes, go to the SuperLink and to every node.", flush=True)
+        print(
+            f"{len(files)} files of the app, {size:,} bytes, go to the SuperLink and to every"
+            " node.",
+            flush=True,
+        )
         yield folder
 
 
@@ -63,11 +73,18 @@ def modules(home: Path) -> dict[str, bytes]:
     """
     package = Path(curvfed.__file__).parent
     found = dict.fromkeys(package.glob("*.py"), package)
-    for pattern in [*(f"{room}/**/*.py" for room in ROOMS), f"{TEMPLATES}/*.html.md", f"{TEMPLATES}/*.css.md"]:
+    for pattern in [
+        *(f"{room}/**/*.py" for room in ROOMS),
+        f"{TEMPLATES}/*.html.md",
+        f"{TEMPLATES}/*.css.md",
+    ]:
         found |= dict.fromkeys(home.glob(pattern), home)
     names = {Path("curvfed", path.relative_to(top)): path for path, top in found.items()}
     return {
         name.as_posix(): path.read_bytes()
         for name, path in sorted(names.items())
-        if all(word.isidentifier() for word in (*name.parts[:-1], name.name.removesuffix(".md").rpartition(".")[0]))
+        if all(
+            word.isidentifier()
+            for word in (*name.parts[:-1], name.name.removesuffix(".md").rpartition(".")[0])
+        )
     }

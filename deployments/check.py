@@ -1,4 +1,5 @@
-"""`curvfed check`: what a run would use, or what is wrong with it. Nothing is trained or downloaded."""
+"""`curvfed check`: what a run would use, or what is wrong with it. Nothing is trained or
+downloaded."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -22,7 +23,8 @@ MOST_CLIENTS = 10
 """Clients whose data are described."""
 
 PARTS = {"gated": "flatland", "lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
-"""Encoders and aggregations that several methods use: their keys stand in the table of the method they come from."""
+"""Encoders and aggregations that several methods use: their keys stand in the table of the method
+they come from."""
 
 
 def main(pairs: Sequence[str], everything: bool = False) -> int:
@@ -48,14 +50,19 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
     check_machine(request)
     told, data = look_at_data(request, MOST_CLIENTS, downloads=False)
     console.print(key_table(request, data, everything))
-    masked = check_secure_sums(request.settled, request.num_supernodes) if request.settled.is_masked else []
+    masked = (
+        check_secure_sums(request.settled, request.num_supernodes)
+        if request.settled.is_masked
+        else []
+    )
     for line in [*told, *masked]:
         console.print(escape(line), soft_wrap=True, highlight=False)
     return 0
 
 
 def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
-    """The keys, their values in effect and the origin of each; `data` are those of a client, if they were loaded."""
+    """The keys, their values in effect and the origin of each; `data` are those of a client, if
+    they were loaded."""
     table = Table("key", "value", "from", *(["allowed"] if everything else []))
     table.columns[0].no_wrap = True
     for column in table.columns[1:]:
@@ -71,9 +78,18 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
         if everything or key in request.settings or is_in_use(key, run, task):
             # The type of a plain string says nothing, so its description is shown.
             words = allowed(field) if allowed(field) != "a string" else str(field.description)
-            cells = [key, escape(_toml(in_effect[key])), origin, *([escape(words)] if everything else [])]
+            cells = [
+                key,
+                escape(_toml(in_effect[key])),
+                origin,
+                *([escape(words)] if everything else []),
+            ]
             table.add_row(*cells, style="bold" if key in request.settings else "")
-    number = [str(request.num_supernodes), "", *(["number of simulated clients"] if everything else [])]
+    number = [
+        str(request.num_supernodes),
+        "",
+        *(["number of simulated clients"] if everything else []),
+    ]
     table.add_row("num-supernodes", *number)
     return table
 
@@ -81,8 +97,9 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
 def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     """Whether a run uses the key, or at least the table that it is in; `config` is settled.
 
-    A method's table is called as the method is, or as those that it is an ablation or a variant of, `hyperfed-fixed` or
-    `fedsage+`, as one of the parts of its row, or as what comes before the dot in a key that the row names.
+    A method's table is called as the method is, or as those that it is an ablation or a variant of,
+    `hyperfed-fixed` or `fedsage+`, as one of the parts of its row, or as what comes before the dot
+    in a key that the row names.
     """
     from curvfed.strategies.config.model_spec import encoder
 
@@ -91,7 +108,13 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
         return True
     row = config.row
     keys = (named.partition(".")[0] for named in (row.proximal, row.sparsity, row.selection))
-    parts = {config.method, config.aggregation.partition(":")[0], encoder(config, task), *row.after, *keys}
+    parts = {
+        config.method,
+        config.aggregation.partition(":")[0],
+        encoder(config, task),
+        *row.after,
+        *keys,
+    }
     tables = {task, *row.keys, *config.sinks.split(","), *(PARTS.get(part, part) for part in parts)}
     if config.is_masked:
         tables.add("secure")
@@ -110,4 +133,10 @@ def _model(config: RunConfig, task: str, data: "Data | None") -> str:
 
 
 def _toml(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else f'"{value}"' if isinstance(value, str) else str(value)
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f'"{value}"'
+        if isinstance(value, str)
+        else str(value)
+    )

@@ -13,7 +13,8 @@ from curvfed.tasks.public_data import PublicData, find_path
 
 def places(request: Request) -> list[tuple[str, bool]]:
     """Where each data set of the run lies, in words, and whether it is there."""
-    dataset, data_dir = request.config.dataset, request.config.data_path.expanduser()
+    dataset = request.config.dataset
+    data_dir = request.config.data_path.expanduser()
     name = dataset.lower()
     if plugins.data_set(dataset) is not None:
         return [(f"{dataset}, by a package that is installed here", True)]
@@ -30,8 +31,13 @@ def places(request: Request) -> list[tuple[str, bool]]:
     names = graph_dataset_names(dataset)
     if known is None and (is_path(dataset) or names is None):
         return [(_own(request.task, dataset, data_dir), True)]
-    found = {public: public.folder(data_dir) for public in ([known] if known else map(tu_files, names or ()))}
-    return [_public(public, [folder] if folder else None, data_dir) for public, folder in found.items()]
+    found = {
+        public: public.folder(data_dir)
+        for public in ([known] if known else map(tu_files, names or ()))
+    }
+    return [
+        _public(public, [folder] if folder else None, data_dir) for public, folder in found.items()
+    ]
 
 
 def _public(public: PublicData, files: Sequence[Path] | None, data_dir: Path) -> tuple[str, bool]:
@@ -40,7 +46,9 @@ def _public(public: PublicData, files: Sequence[Path] | None, data_dir: Path) ->
         return f"{public.title}, {f'all files in {_folders(files)}' if files else 'built in'}", True
     target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a folder that is not there yet"
     looked = " nor in ".join(map(str, public.looked_in(data_dir)))
-    told = f"{public.title} is not in {looked}; the run would try to download it to {target}, as does"
+    told = (
+        f"{public.title} is not in {looked}; the run would try to download it to {target}, as does"
+    )
     return f"{told}\n{public.command(data_dir)}", False
 
 
@@ -54,7 +62,9 @@ def _own(task: str, dataset: str, data_dir: Path) -> str:
         from curvfed.tasks.images import datasets as images
 
         located = images.locate(dataset, data_dir)
-        return "\n".join([f"images in {_folders(located.files)}", *(f"{NOTE}{note}" for note in located.notes)])
+        return "\n".join(
+            [f"images in {_folders(located.files)}", *(f"{NOTE}{note}" for note in located.notes)]
+        )
     from curvfed.tasks.graphs.data.datasets import locate
     from curvfed.tasks.graphs.data.tu_files import find_files
 
@@ -64,7 +74,8 @@ def _own(task: str, dataset: str, data_dir: Path) -> str:
 
 
 def test_data(request: Request, client: Data | None) -> str:
-    """The test data of the server: those of the path `test-data`, or the images of the data set that `client` is of.
+    """The test data of the server: those of the path `test-data`, or the images of the data set
+    that `client` is of.
 
     Raises
     ------
@@ -79,11 +90,17 @@ def test_data(request: Request, client: Data | None) -> str:
         from curvfed.tasks.images.client_images import check_test
         from curvfed.tasks.images.datasets import locate_folder
 
-        spec, cache, is_own = image_spec(config, config.images), home() / "cache", config.test_data == "auto"
-        test = images.load_test(spec, cache) if is_own else images.load_test_folder(path, spec, cache)
+        spec = image_spec(config, config.images)
+        cache = home() / "cache"
+        is_own = config.test_data == "auto"
+        test = (
+            images.load_test(spec, cache) if is_own else images.load_test_folder(path, spec, cache)
+        )
         if client:
             check_test(test, client.shape, client.class_names)
-        return f"test data: {size(test)}" + ("" if is_own else f", in {_folders(locate_folder(path).files)}")
+        return f"test data: {size(test)}" + (
+            "" if is_own else f", in {_folders(locate_folder(path).files)}"
+        )
     from curvfed.strategies.config.point_data import point_spec
     from curvfed.tasks.points import data as points
 
@@ -92,4 +109,6 @@ def test_data(request: Request, client: Data | None) -> str:
 
 
 def _folders(files: Sequence[Path]) -> str:
-    return " and ".join(dict.fromkeys(str(path if path.is_dir() else path.parent) for path in files))
+    return " and ".join(
+        dict.fromkeys(str(path if path.is_dir() else path.parent) for path in files)
+    )

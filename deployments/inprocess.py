@@ -1,7 +1,8 @@
-"""Runs in this process: a Grid that calls the ClientApp directly, without SuperLink, Ray or transport.
+"""Runs in this process: a Grid that calls the ClientApp directly, without SuperLink, Ray or
+transport.
 
-Flower gives messages their ids, and processes their identity, through internals. Only this module touches them, and it
-says so if a Flower version has moved them.
+Flower gives messages their ids, and processes their identity, through internals. Only this module
+touches them, and it says so if a Flower version has moved them.
 """
 
 import contextlib
@@ -27,7 +28,9 @@ from curvfed.strategies.config.parse import parse
 try:
     from flwr.supercore.task_identity import TaskIdentity
 except ImportError as error:  # pragma: no cover - depends on the Flower version
-    raise ImportError("this version of Flower has no TaskIdentity: the in-process Grid knows 1.39 to 1.41") from error
+    raise ImportError(
+        "this version of Flower has no TaskIdentity: the in-process Grid knows 1.39 to 1.41"
+    ) from error
 
 CLIENT_FAILED = 1
 
@@ -37,9 +40,9 @@ Handle = Callable[[Message], Message]
 class InProcessGrid(Grid):
     """Simulated nodes that answer one after the other.
 
-    Each node has a context of its own, whose state is kept only if its handler succeeds. Messages are handed over
-    without a copy of their arrays, which are immutable bytes; records are copied, so that neither side sees changes that
-    the other makes.
+    Each node has a context of its own, whose state is kept only if its handler succeeds. Messages
+    are handed over without a copy of their arrays, which are immutable bytes; records are copied,
+    so that neither side sees changes that the other makes.
 
     Parameters
     ----------
@@ -48,8 +51,8 @@ class InProcessGrid(Grid):
     node_configs : list of dict
         One per node; for a simulation `simulated_nodes(n)`.
     intercept : callable, optional
-        (request, handle) -> reply, or None for no answer; called in place of the ClientApp. Tests use it to inject faults
-        and to record messages.
+        (request, handle) -> reply, or None for no answer; called in place of the ClientApp. Tests
+        use it to inject faults and to record messages.
     """
 
     works_in_pull = True
@@ -62,7 +65,9 @@ class InProcessGrid(Grid):
         node_configs: list[dict[str, Any]],
         intercept: Callable[[Message, Handle], Message | None] | None = None,
     ) -> None:
-        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+        TaskIdentity.run_id = 1
+        TaskIdentity.node_id = 1
+        TaskIdentity.task_id = 1
         self._app = client_app
         # Not in the order of the partitions: Flower's ids are random.
         self._contexts = {
@@ -81,7 +86,12 @@ class InProcessGrid(Grid):
         return None
 
     def create_message(
-        self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+        self,
+        content: RecordDict,
+        message_type: str,
+        dst_node_id: int,
+        group_id: str,
+        ttl: float | None = None,
     ) -> Message:
         """See `flwr.serverapp.Grid`."""
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
@@ -112,7 +122,9 @@ class InProcessGrid(Grid):
                 return [] if reply is None else [reply]
         return []
 
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
         """Replies to all messages, in their order."""
         ids = list(self.push_messages(messages))
         return [reply for message_id in ids for reply in self.pull_messages([message_id])]
@@ -127,7 +139,11 @@ class InProcessGrid(Grid):
     def _handle(self, request: Message) -> Message:
         context = self._contexts[request.metadata.dst_node_id]
         working = Context(
-            context.run_id, context.node_id, context.node_config, copy.deepcopy(context.state), context.run_config
+            context.run_id,
+            context.node_id,
+            context.node_config,
+            copy.deepcopy(context.state),
+            context.run_config,
         )
         try:
             reply = self._app(request, working)
@@ -141,13 +157,17 @@ class InProcessGrid(Grid):
 
 def simulated_nodes(number: int) -> list[dict[str, Any]]:
     """The node configurations that Flower's simulation gives, marked as simulated."""
-    return [{"partition-id": index, "num-partitions": number} | SIMULATED for index in range(number)]
+    return [
+        {"partition-id": index, "num-partitions": number} | SIMULATED for index in range(number)
+    ]
 
 
 def simulate(
-    settings: dict[str, Value], num_supernodes: int = NUM_SUPERNODES, node_configs: list[dict[str, Any]] | None = None,
+    settings: dict[str, Value],
+    num_supernodes: int = NUM_SUPERNODES,
+    node_configs: list[dict[str, Any]] | None = None,
     intercept: Any = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Run in-process.
 
     Parameters
@@ -173,7 +193,8 @@ def simulate(
     nodes = simulated_nodes(num_supernodes) if node_configs is None else node_configs
     run_config = defaults() | settings
     if not run_config["run-name"] and not run_config["resume"]:
-        with contextlib.suppress(ConfigError):  # the ServerApp refuses it, and leaves a summary that says so
+        # the ServerApp refuses it, and leaves a summary that says so
+        with contextlib.suppress(ConfigError):
             run_config["run-name"] = default_name(parse(run_config))
     grid = InProcessGrid(client_app, run_config, nodes, intercept)
     server_main(grid, Context(1, 1, {}, RecordDict(), run_config))

@@ -1,7 +1,8 @@
 """`flwr run` with a Flower of its own, whose files, ports and processes are all gone at the end.
 
-`flwr run` finds a local SuperLink by its port, starts one if there is none, and leaves it running; and it exits with 0 even
-if the run failed. So each run gets a SuperLink of its own, and Flower is asked how the run ended.
+`flwr run` finds a local SuperLink by its port, starts one if there is none, and leaves it running;
+and it exits with 0 even if the run failed. So each run gets a SuperLink of its own, and Flower is
+asked how the run ended.
 """
 
 import contextlib
@@ -45,12 +46,14 @@ SERVES = "Uvicorn running"
 
 
 def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]:
-    """Run a `flwr run … --stream` command to its end, with its output on this terminal, and leave no process behind.
+    """Run a `flwr run … --stream` command to its end, with its output on this terminal, and leave
+    no process behind.
 
     Returns
     -------
     tuple
-        Flower's status of the run, `finished:completed` if it succeeded, and the details that Flower gives.
+        Flower's status of the run, `finished:completed` if it succeeded, and the details that
+        Flower gives.
 
     Raises
     ------
@@ -64,7 +67,8 @@ def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]
     for start in range(1, STARTS + 1):
         if start > 1:
             print("The SuperLink was not up in Flower's 15 s: once more …", flush=True)
-        # A daemon that was stopped halfway leaves files that block the next one, so every start has a new home.
+        # A daemon that was stopped halfway leaves files that block the next one, so every start has
+        # a new home.
         with _own_home() as home:
             env = environment(home)
             code = _wait(command, env, home, timeout)
@@ -99,9 +103,11 @@ def environment(home: Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _own_home() -> Iterator[Path]:
-    """A folder for FLWR_HOME. Signals raise `Interrupted` in the meantime, and at the end nothing runs in it any more."""
+    """A folder for FLWR_HOME. Signals raise `Interrupted` in the meantime, and at the end nothing
+    runs in it any more."""
     home = Path(tempfile.mkdtemp(prefix="flwr-", dir=socket_folder()))
-    words, silent = [sys.executable, "-P", "-m", __name__, str(home)], subprocess.DEVNULL
+    words = [sys.executable, "-P", "-m", __name__, str(home)]
+    silent = subprocess.DEVNULL
     watch = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=silent, stderr=silent)
     try:
         with signals(interrupt):
@@ -121,7 +127,8 @@ def end(home: Path) -> None:
 
 
 def guard(home: Path) -> None:
-    """Wait until the command that started this process has ended, even by SIGKILL, and end what it has left.
+    """Wait until the command that started this process has ended, even by SIGKILL, and end what it
+    has left.
 
     This process leaves the command's family, so that it is not killed with it.
     """
@@ -132,8 +139,10 @@ def guard(home: Path) -> None:
 
 
 def _wait(command: Sequence[str], env: Mapping[str, str], home: Path, timeout: float | None) -> int:
-    """Run the command and return its exit status; stop the run first if it is interrupted or takes too long."""
-    # In a session of its own: Ctrl-C reaches this process alone, which then ends the others in order.
+    """Run the command and return its exit status; stop the run first if it is interrupted or takes
+    too long."""
+    # In a session of its own: Ctrl-C reaches this process alone, which then ends the others in
+    # order.
     with printing(command, env, start_new_session=True) as stream:
         try:
             return stream.wait(timeout)
@@ -146,10 +155,13 @@ def _wait(command: Sequence[str], env: Mapping[str, str], home: Path, timeout: f
 
 
 def flower_status(env: Mapping[str, str], patience: float = 30.0) -> tuple[str, str]:
-    """Status and details of the one run of this Flower by `flwr list`; `("unknown", reason)` if it has none."""
+    """Status and details of the one run of this Flower by `flwr list`; `("unknown", reason)` if it
+    has none."""
     deadline = time.monotonic() + patience
     while True:
-        answer = subprocess.run(["flwr", "list", "--format", "json"], env=env, capture_output=True, text=True)
+        answer = subprocess.run(
+            ["flwr", "list", "--format", "json"], env=env, capture_output=True, text=True
+        )
         try:
             run = json.loads(answer.stdout)["runs"][0]
         except (ValueError, LookupError):
@@ -160,10 +172,11 @@ def flower_status(env: Mapping[str, str], patience: float = 30.0) -> tuple[str, 
 
 
 def processes(home: Path) -> list[psutil.Process]:
-    """Every process of the Flower that lives in `home`, by its environment, and the descendants of each.
+    """Every process of the Flower that lives in `home`, by its environment, and the descendants of
+    each.
 
-    The daemon, SuperExec and Ray start sessions of their own and outlive their parents, but they inherit FLWR_HOME. Ray's
-    workers overwrite theirs, but are children of a process that does not.
+    The daemon, SuperExec and Ray start sessions of their own and outlive their parents, but they
+    inherit FLWR_HOME. Ray's workers overwrite theirs, but are children of a process that does not.
     """
     found: set[psutil.Process] = set()
     for process in psutil.process_iter():
@@ -176,7 +189,8 @@ def processes(home: Path) -> list[psutil.Process]:
 def interrupt_run(home: Path) -> bool:
     """Send Ctrl-C to the simulation; tell whether there is one.
 
-    `flwr stop` stops a run too, but the simulation hears of it only at its next heartbeat, up to half a minute later.
+    `flwr stop` stops a run too, but the simulation hears of it only at its next heartbeat, up to
+    half a minute later.
     """
     found = False
     for process in processes(home):

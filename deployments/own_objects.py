@@ -1,4 +1,5 @@
-"""Methods and models that a program in Python hands over as objects, under the names by which this process finds them."""
+"""Methods and models that a program in Python hands over as objects, under the names by which this
+process finds them."""
 
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -14,7 +15,8 @@ from curvfed.tasks import plugins
 
 
 def method_name(method: object) -> str:
-    """The name of a method; a row or a learner is one of a package's from here on, under the name of its keys or class.
+    """The name of a method; a row or a learner is one of a package's from here on, under the name
+    of its keys or class.
 
     Raises
     ------
@@ -29,14 +31,15 @@ def method_name(method: object) -> str:
         row = Method(about, space="flat", client=method, tasks=(*GRAPHS, *IMAGES, *POINTS))
     if not isinstance(row, Method):
         raise UsageError(
-            f"method is {method!r}; allowed is a name, a {Method.__module__}.Method, or a subclass of "
-            f"{Learner.__module__}.Learner"
+            f"method is {method!r}; allowed is a name, a {Method.__module__}.Method, or a subclass"
+            f" of {Learner.__module__}.Learner"
         )
     half = row.client.__name__.lower() if isinstance(row.client, type) else "own"
     name = next(iter(row.keys), row.aggregation if row.server else half)
     if name in FILES:
         raise UsageError(
-            f'method has the name "{name}" of a method of curvfed\'s; allowed are keys in a table of another name'
+            f'method has the name "{name}" of a method of curvfed\'s; allowed are keys in a table'
+            " of another name"
         )
     place = plugins.place_of(row, f"{type(row).__module__}:{name}")
     plugins.found("methods")[name] = [EntryPoint(name, place, "curvfed.methods")]
@@ -46,7 +49,8 @@ def method_name(method: object) -> str:
 
 
 def model_name(model: Any) -> str | None:
-    """The place of a class or function that makes a network, with the keywords of a `functools.partial`.
+    """The place of a class or function that makes a network, with the keywords of a
+    `functools.partial`.
 
     Raises
     ------
@@ -58,13 +62,17 @@ def model_name(model: Any) -> str | None:
     keywords: dict[str, Any] = {}
     factory = model
     if isinstance(model, partial) and not model.args:
-        factory, keywords = model.func, model.keywords
+        factory = model.func
+        keywords = model.keywords
     if hasattr(model, "state_dict") and not isinstance(model, type):
         raise UsageError(
-            f"model is a network of the class {type(model).__name__}; allowed is the class, or another factory"
+            f"model is a network of the class {type(model).__name__}; allowed is the class, or"
+            " another factory"
         )
     if not callable(factory) or not hasattr(factory, "__qualname__"):
-        raise UsageError(f"model is {model!r}; allowed is a name, a class or a function that makes a network")
+        raise UsageError(
+            f"model is {model!r}; allowed is a name, a class or a function that makes a network"
+        )
     settings = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
     place = plugins.place_of(factory, f"{factory.__module__}:{factory.__qualname__}")
     return f"{place}({settings})" if settings else place

@@ -26,7 +26,8 @@ class UsageError(ValueError):
 
 
 def check_working_folder() -> None:
-    """Refuse a working folder that was deleted: libraries of torch end such a process without a word.
+    """Refuse a working folder that was deleted: libraries of torch end such a process without a
+    word.
 
     Raises
     ------
@@ -35,11 +36,14 @@ def check_working_folder() -> None:
     try:
         Path.cwd()
     except OSError as error:
-        raise UsageError(f"the working folder cannot be used ({error.strerror}); go to another") from None
+        raise UsageError(
+            f"the working folder cannot be used ({error.strerror}); go to another"
+        ) from None
 
 
 def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[str, Value]:
-    """Read arguments that are `key=value`, with strings without quotes, names of presets, or paths of `.toml` files.
+    """Read arguments that are `key=value`, with strings without quotes, names of presets, or paths
+    of `.toml` files.
 
     Later arguments override earlier ones.
 
@@ -52,7 +56,8 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
     Raises
     ------
     UsageError
-        For any other argument, a file that cannot be read, or an unknown key; names the nearest known one.
+        For any other argument, a file that cannot be read, or an unknown key; names the nearest
+        known one.
     """
     config: dict[str, Value] = {}
     pairs = [argument.partition("=") for argument in arguments]
@@ -66,8 +71,8 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
             config |= _read_file(preset, defaults)
         else:
             raise UsageError(
-                f"{argument!r} is not of the form key=value, nor a preset, nor the path of a .toml file; "
-                f"{_pair_of(argument, defaults)}{nearest(PRESETS, argument)}"
+                f"{argument!r} is not of the form key=value, nor a preset, nor the path of a .toml"
+                f" file; {_pair_of(argument, defaults)}{nearest(PRESETS, argument)}"
             )
     return config
 
@@ -91,7 +96,8 @@ def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
 
 
 def pop_supernodes(config: dict[str, Value], default: int) -> int:
-    """Remove `num-supernodes`, the number of clients, from what was read: it is not a key of the run config.
+    """Remove `num-supernodes`, the number of clients, from what was read: it is not a key of the
+    run config.
 
     Raises
     ------
@@ -141,11 +147,15 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
     settings = dotted(read_toml(path))
-    config: dict[str, Value] = {key: plain(value, defaults.get(key)) for key, value in settings.items()}
+    config: dict[str, Value] = {
+        key: plain(value, defaults.get(key)) for key, value in settings.items()
+    }
     check_keys(config, defaults, f"{path}: ")
     for key, value in config.items():
         if not isinstance(value, Value):
-            raise UsageError(f"{path}: {key} is {value!r}; allowed is a number, a string, true or false")
+            raise UsageError(
+                f"{path}: {key} is {value!r}; allowed is a number, a string, true or false"
+            )
     return config
 
 
@@ -157,7 +167,9 @@ def check_keys(keys: Iterable[str], defaults: Mapping[str, Value], where: str = 
     UsageError
     """
     unknown = [
-        f"{where}{key!r} is not a key of the run config{_hint(key, defaults)}" for key in keys if key not in defaults
+        f"{where}{key!r} is not a key of the run config{_hint(key, defaults)}"
+        for key in keys
+        if key not in defaults
     ]
     if unknown:
         raise UsageError("\n".join(unknown))
@@ -165,4 +177,8 @@ def check_keys(keys: Iterable[str], defaults: Mapping[str, Value], where: str = 
 
 def _hint(key: str, defaults: Mapping[str, Value]) -> str:
     near = nearest_key(key, defaults)
-    return f"; did you mean {near!r}?" if near else did_you_mean(key, defaults, "docs/configuration.md")
+    return (
+        f"; did you mean {near!r}?"
+        if near
+        else did_you_mean(key, defaults, "docs/configuration.md")
+    )

@@ -1,4 +1,5 @@
-"""Checks on this machine before a run begins: its name, its device, where its data lie and what a client has of them."""
+"""Checks on this machine before a run begins: its name, its device, where its data lie and what a
+client has of them."""
 
 import contextlib
 import logging
@@ -19,7 +20,15 @@ from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import settled
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Header, Reply, decode_reply, encode_reply
+from curvfed.strategies.wire.messages import (
+    DESCRIBE,
+    Description,
+    Facts,
+    Header,
+    Reply,
+    decode_reply,
+    encode_reply,
+)
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import GENERATED, OWN, is_named
@@ -30,13 +39,14 @@ log = logging.getLogger("curvfed")
 def preflight(request: Request) -> Request:
     """Refuse a simulation that cannot run here; nothing is started, and no folder is made.
 
-    The data are loaded as the clients will load them, who then find them prepared in the cache. Public data sets that are
-    absent are downloaded.
+    The data are loaded as the clients will load them, who then find them prepared in the cache.
+    Public data sets that are absent are downloaded.
 
     Raises
     ------
     UsageError, ConfigError
-        If the name is taken, this machine lacks the device, data are absent or unfit, or the model cannot be made.
+        If the name is taken, this machine lacks the device, data are absent or unfit, or the model
+        cannot be made.
     """
     check_machine(request)
     for line in look_at_data(request)[0]:
@@ -56,41 +66,56 @@ def check_machine(request: Request) -> None:
     pick_device(request.config.device)
 
 
-def look_at_data(request: Request, clients: int = 1, downloads: bool = True) -> tuple[list[str], Data | None]:
-    """Where the data lie and what a client has of each data set, in words; and the data of the first such client.
+def look_at_data(
+    request: Request, clients: int = 1, downloads: bool = True
+) -> tuple[list[str], Data | None]:
+    """Where the data lie and what a client has of each data set, in words; and the data of the
+    first such client.
 
-    Of a single data set so many `clients` are looked at. They are loaded as the clients load them, into the same cache.
-    Absent public data are downloaded, or without `downloads` left out.
+    Of a single data set so many `clients` are looked at. They are loaded as the clients load them,
+    into the same cache. Absent public data are downloaded, or without `downloads` left out.
 
     Raises
     ------
     ConfigError
-        If `dataset` or `test-data` is a path without data, the data are unfit or cannot be downloaded, or `model` cannot
-        be made for them.
+        If `dataset` or `test-data` is a path without data, the data are unfit or cannot be
+        downloaded, or `model` cannot be made for them.
     """
-    config, number = request.config, request.num_supernodes
+    config = request.config
+    number = request.num_supernodes
     first: Data | None = None
     with _naming("dataset", config.dataset):
         located = _places(request)
         told = [line for words, _ in located for line in f"data: {words}".splitlines()]
         if is_named(config.dataset) and Path(config.dataset).exists():
-            told.append(f"{NOTE}{config.dataset} is a data set's name; ./{config.dataset} names what is here")
+            told.append(
+                f"{NOTE}{config.dataset} is a data set's name; ./{config.dataset} names what is"
+                " here"
+            )
         several = min(clients, number) if len(located) == 1 and config.dataset != OWN else 1
         for client, (_, is_there) in enumerate(located * several):
             if is_there or downloads:
                 data = load_data(config, client, {"partition-id": client, "num-partitions": number})
                 told.append(f"client {client} of {number}: {size_by_part(data)}")
                 if blank := getattr(data, "num_blank", 0):
-                    told.append(f"{NOTE}client {client}: {blank} images have one value throughout, such as black")
+                    told.append(
+                        f"{NOTE}client {client}: {blank} images have one value throughout, such as"
+                        " black"
+                    )
                 first = first or data
                 if first is data:
                     told.append(f"classes: {names_listed(data.class_names)}")
-                    told += [f"read: {words}" for words in getattr(data, "history", "").split("; ") if words]
+                    told += [
+                        f"read: {words}"
+                        for words in getattr(data, "history", "").split("; ")
+                        if words
+                    ]
         if 1 < several < number and first:
             told.append(f"… {number - several} more")
     if first and first.task not in (tasks := config.row.tasks):
         raise ConfigError(
-            f'dataset = "{config.dataset}": the data are {first.task}, method = "{config.method}" works on '
+            f'dataset = "{config.dataset}": the data are {first.task}, method = "{config.method}"'
+            " works on "
             f"{', '.join(tasks)}"
         )
     if first:
@@ -100,9 +125,15 @@ def look_at_data(request: Request, clients: int = 1, downloads: bool = True) -> 
 
         if source := source_of(config.dataset):
             _check_model(request, Facts("images", 0, ("0", "1"), f"{source.channels}x32x32"))
-    key, value = ("dataset", config.dataset) if config.test_data == "auto" else ("test-data", config.test_data)
+    key, value = (
+        ("dataset", config.dataset)
+        if config.test_data == "auto"
+        else ("test-data", config.test_data)
+    )
     is_tested = (
-        first is not None and first.task == "images" if key == "dataset" else request.task in ("images", "points")
+        first is not None and first.task == "images"
+        if key == "dataset"
+        else request.task in ("images", "points")
     )
     with _naming(key, value):
         if is_tested and config.test_data != "none":
@@ -120,15 +151,24 @@ def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
     Raises
     ------
     ConfigError
-        If a client's data cannot be read, are unfit, or of another kind than most, or the model cannot be made for them.
+        If a client's data cannot be read, are unfit, or of another kind than most, or the model
+        cannot be made for them.
     """
-    config, descriptions = request.config, {}
+    config = request.config
+    descriptions = {}
     for place, node in enumerate(nodes):
         with _naming(f"data[{place}]", node.get("data-path", "in memory")):
             header = Header(config.run_name, DESCRIBE, 0)
-            reply = Reply(header, place, description=get_client(config, config.run_name, place, node).describe())
-            # Read as the server reads it, which refuses what is impossible, such as no class at all.
-            descriptions[place] = cast(Description, decode_reply(encode_reply(reply), header).description)
+            reply = Reply(
+                header,
+                place,
+                description=get_client(config, config.run_name, place, node).describe(),
+            )
+            # Read as the server reads it, which refuses what is impossible, such as no class at
+            # all.
+            descriptions[place] = cast(
+                Description, decode_reply(encode_reply(reply), header).description
+            )
     try:
         facts = check_clients(descriptions, config)
     except FederationError as error:
@@ -154,7 +194,9 @@ def _naming(key: str, value: str) -> Iterator[None]:
     except (OSError, ImportError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not is_about_memory(error):
             raise
-        raise ConfigError(f'{key} = "{value}" cannot be read: {type(error).__name__}: {error}') from None
+        raise ConfigError(
+            f'{key} = "{value}" cannot be read: {type(error).__name__}: {error}'
+        ) from None
 
 
 def _places(request: Request) -> list[tuple[str, bool]]:

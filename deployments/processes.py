@@ -47,7 +47,8 @@ class Interrupted(BaseException):
 
 @contextlib.contextmanager
 def signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
-    """Let `handler` take the signals that ask a process to end, except those that are ignored, as under `nohup`."""
+    """Let `handler` take the signals that ask a process to end, except those that are ignored, as
+    under `nohup`."""
     ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {each: signal.getsignal(each) for each in ends}
     for each in ends:
@@ -67,16 +68,20 @@ def interrupt(signum: int, _frame: FrameType | None) -> None:
 
 def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """This process's environment and further variables, as Flower's programs need them."""
-    # These programs look for one another on PATH, and this Python environment need not be the activated one.
+    # These programs look for one another on PATH, and this Python environment need not be the
+    # activated one.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    # Behind a proxy they would ask the proxy for the SuperLink on this machine. gRPC does not read the first of these.
+    # Behind a proxy they would ask the proxy for the SuperLink on this machine. gRPC does not read
+    # the first of these.
     hosts = [os.environ.get(name) for name in NO_PROXIES]
     direct = ",".join(filter(None, [*dict.fromkeys(hosts), f"{LOOPBACK},localhost"]))
     return os.environ | {"PATH": path} | dict.fromkeys(NO_PROXIES, direct) | dict(variables)
 
 
 @contextlib.contextmanager
-def printing(words: Sequence[str], environment: Mapping[str, str], **options: Any) -> Iterator["subprocess.Popen[str]"]:
+def printing(
+    words: Sequence[str], environment: Mapping[str, str], **options: Any
+) -> Iterator["subprocess.Popen[str]"]:
     """A program whose output this process prints, unless both have the same terminal.
 
     The program then never sees that the output is closed or full, by which it would end.
@@ -84,7 +89,9 @@ def printing(words: Sequence[str], environment: Mapping[str, str], **options: An
     encoding = sys.stdout.encoding or "utf-8"
     said = dict(environment) | {"PYTHONIOENCODING": f"{encoding}:replace"}
     pipe = None if sys.stdout.isatty() else subprocess.PIPE
-    program = subprocess.Popen(words, env=said, stdout=pipe, text=True, encoding=encoding, errors="replace", **options)
+    program = subprocess.Popen(
+        words, env=said, stdout=pipe, text=True, encoding=encoding, errors="replace", **options
+    )
     relay = threading.Thread(target=_print_all, args=(program.stdout,), daemon=True)
     relay.start()
     try:
@@ -103,11 +110,15 @@ def _print_all(output: IO[str] | None) -> None:
 def socket_folder() -> Path:
     """A folder for temporary files whose path leaves room for the names of Ray's sockets.
 
-    The path of a socket has at most 104 characters, of which Ray needs 65, and a folder of a run's own 14. On batch systems
-    TMPDIR is often longer.
+    The path of a socket has at most 104 characters, of which Ray needs 65, and a folder of a run's
+    own 14. On batch systems TMPDIR is often longer.
     """
     places = [tempfile.gettempdir(), "/tmp", os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm"]
-    able = (place for place in places if 0 < len(place) <= SOCKET_ROOM and os.access(place, os.W_OK | os.X_OK))
+    able = (
+        place
+        for place in places
+        if 0 < len(place) <= SOCKET_ROOM and os.access(place, os.W_OK | os.X_OK)
+    )
     return Path(next(able, places[0]))
 
 
@@ -121,7 +132,8 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether a process still runs; a zombie, which has ended and for which nobody has waited, does not."""
+    """Whether a process still runs; a zombie, which has ended and for which nobody has waited, does
+    not."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -140,7 +152,8 @@ def stop(processes: Sequence[psutil.Process], patience: float) -> None:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, pause: float = 0.25) -> bool:
-    """Whether a condition comes true in time; it is tested at least once, and once after the deadline."""
+    """Whether a condition comes true in time; it is tested at least once, and once after the
+    deadline."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -62,7 +62,8 @@ class Run:
     Examples
     --------
     >>> import curvfed
-    >>> run = curvfed.simulate(method="fedavg", num_supernodes=2, num_rounds=2, embedding_dim=8, quiet=True)
+    >>> settings = {"num_supernodes": 2, "num_rounds": 2, "embedding_dim": 8, "quiet": True}
+    >>> run = curvfed.simulate(method="fedavg", **settings)
     >>> run.summary["status"], run.config["num-rounds"]
     ('completed', 2)
     >>> run.rounds[["round", "phase", "replies"]].tail(2)
@@ -78,13 +79,17 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Status, figures and versions, as `summary.json` has them; empty until the run has ended."""
+        """Status, figures and versions, as `summary.json` has them; empty until the run has
+        ended.
+        """
         path = self.path / "summary.json"
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """`config.toml` by dotted key, such as "flatland.gate"; empty if the run could not begin."""
+        """`config.toml` by dotted key, such as "flatland.gate"; empty if the run could not
+        begin.
+        """
         path = self.path / "config.toml"
         return read_settings(path, of_run=True) if path.exists() else {}
 
@@ -128,7 +133,10 @@ class Run:
                 figure: Figure = picture.axes.figure
                 figure.set_facecolor("white")
                 return figure
-        raise ValueError(f"{self.path} has nothing to plot: allowed is a run with scores of two rounds, or with hulls")
+        raise ValueError(
+            f"{self.path} has nothing to plot: allowed is a run with scores of two rounds, or with"
+            " hulls"
+        )
 
     @turn("predict", may_nest=True)
     def predict(self, data: object, client: int | None = None) -> "DataFrame":
@@ -137,21 +145,24 @@ class Run:
         Parameters
         ----------
         data : str, path or object
-            A path or the name of the run's data set, as for `curvfed predict`; or data in memory as for `simulate`,
-            which may lack their classes (a graph without y, images or points alone).
+            A path or the name of the run's data set, as for `curvfed predict`; or data in memory as
+            for `simulate`, which may lack their classes (a graph without y, images or points
+            alone).
         client : int, optional
-            Use this client's model, and its part of the run's own data set. Required if every client has its own model.
+            Use this client's model, and its part of the run's own data set. Required if every
+            client has its own model.
 
         Returns
         -------
         DataFrame
-            A row per node, graph, image or point: its number or path, its class, and the probability of the class.
+            A row per node, graph, image or point: its number or path, its class, and the
+            probability of the class.
 
         Raises
         ------
         PredictError, ConfigError, DataError, MessageError, StoreError
-            If something is absent, or data, model and personal state do not fit together. StoreError is a RuntimeError, the
-            others are ValueErrors.
+            If something is absent, or data, model and personal state do not fit together.
+            StoreError is a RuntimeError, the others are ValueErrors.
         """
         from curvfed.deployments.predict import TrainedRun, predict
         from curvfed.tasks.in_memory import check_data
@@ -168,7 +179,8 @@ class Run:
     def adapt(
         self, data: str | os.PathLike[str], out: str | os.PathLike[str], client: int | None = None
     ) -> tuple["Run", int, dict[str, float]]:
-        """Let a client join the finished run: its personal part is trained on its own data, the shared part is fixed.
+        """Let a client join the finished run: its personal part is trained on its own data, the
+        shared part is fixed.
 
         Parameters
         ----------
@@ -191,8 +203,8 @@ class Run:
         Raises
         ------
         PredictError, ConfigError, DataError, MessageError, StoreError, TrainingError
-            If the method has nothing to adapt, or run, data and number do not fit together. StoreError and TrainingError
-            are RuntimeErrors, the others ValueErrors.
+            If the method has nothing to adapt, or run, data and number do not fit together.
+            StoreError and TrainingError are RuntimeErrors, the others ValueErrors.
         """
         from curvfed.deployments.adapt import adapt
         from curvfed.deployments.predict import TrainedRun
@@ -204,7 +216,10 @@ class Run:
 
     def __repr__(self) -> str:
         told = self.summary
-        what = " on ".join(str(told[key]) for key in ("method", "dataset") if told.get(key)) or "not finished"
+        what = (
+            " on ".join(str(told[key]) for key in ("method", "dataset") if told.get(key))
+            or "not finished"
+        )
         return f"<curvfed.Run {what}, {told.get('status', 'not finished')}, in {self.path}>"
 
     def _repr_html_(self) -> str:
@@ -213,11 +228,17 @@ class Run:
 
         from curvfed.deployments.tables import summary_table
 
-        told = {str(column.header): list(column.cells) for column in summary_table(self.summary).columns}
+        told = {
+            str(column.header): list(column.cells) for column in summary_table(self.summary).columns
+        }
         with pandas.option_context("display.max_colwidth", None):
             table = pandas.DataFrame(told).to_html(index=False, border=0)
         report = self.path / "report.html"
-        link = f'<a href="{html.escape(report.absolute().as_uri())}">report.html</a>' if report.exists() else ""
+        link = (
+            f'<a href="{html.escape(report.absolute().as_uri())}">report.html</a>'
+            if report.exists()
+            else ""
+        )
         return f"{table}<p>{html.escape(str(self.path))} {link}</p>"
 
     def _table(self, name: str) -> "DataFrame":
@@ -247,20 +268,22 @@ def simulate(
     method : str, Method or type of Learner
         A name; a row as packages bring them; or a client half, whose server averages.
     dataset : str or path, optional
-        A data set to be cut into `num_supernodes` parts. Default: the built-in one of the method's task.
+        A data set to be cut into `num_supernodes` parts. Default: the built-in one of the method's
+        task.
     data : sequence, optional
-        Instead of a data set, the data of each client, in memory: a graph whose nodes have classes (PyTorch Geometric's
-        `Data`, or a dict, of x, edge_index, y and, optionally, train_mask, val_mask, test_mask, class_names), a list of
-        graphs with one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n, h, w, c) of uint8, or
-        (points, labels) with points (n, 2) in the disc. The data are not written to disk; unlike those of a real node,
-        figures about them are in the run's files. Or the path of each client's own file or folder.
+        Instead of a data set, the data of each client, in memory: a graph whose nodes have classes
+        (PyTorch Geometric's `Data`, or a dict, of x, edge_index, y and, optionally, train_mask,
+        val_mask, test_mask, class_names), a list of graphs with one y each, (images, labels) with
+        images (n, h, w), (n, c, h, w) or (n, h, w, c) of uint8, or (points, labels) with points (n,
+        2) in the disc. The data are not written to disk; unlike those of a real node, figures about
+        them are in the run's files. Or the path of each client's own file or folder.
     num_supernodes : int, optional
         The number of clients; default: 10, or the length of `data`.
     quiet : bool
         Whether only warnings are logged.
     **keys
-        Keys of the run configuration, with _ instead of -. Tables are dicts, or keys with a dot. `model` may be a class or
-        function that makes a network, or a `functools.partial` of it.
+        Keys of the run configuration, with _ instead of -. Tables are dicts, or keys with a dot.
+        `model` may be a class or function that makes a network, or a `functools.partial` of it.
 
     Returns
     -------
@@ -271,12 +294,14 @@ def simulate(
     ConfigError, UsageError, DataError
         If it can never run; nothing has been made. All are ValueErrors.
     Exception
-        Any error that ended the run, with a note that names the run directory, whose summary has the error too.
+        Any error that ended the run, with a note that names the run directory, whose summary has
+        the error too.
 
     Examples
     --------
     >>> import curvfed
-    >>> run = curvfed.simulate(num_supernodes=2, num_rounds=3, embedding_dim=8, flatland={"gate": False}, quiet=True)
+    >>> settings = {"num_supernodes": 2, "num_rounds": 3, "embedding_dim": 8, "quiet": True}
+    >>> run = curvfed.simulate(flatland={"gate": False}, **settings)
     >>> run.config["flatland.gate"], len(run.clients)
     (False, 6)
     >>> import numpy as np
@@ -299,7 +324,9 @@ def simulate(
             settings[key] = plain(value, defaults().get(key))
     data = None if data is None else _of_each_client(data)
     default = NUM_SUPERNODES if data is None else len(data)
-    number = pop_supernodes({"num-supernodes": default if num_supernodes is None else num_supernodes}, default)
+    number = pop_supernodes(
+        {"num-supernodes": default if num_supernodes is None else num_supernodes}, default
+    )
     if data is not None and number != len(data):
         raise UsageError(f"num-supernodes is {number}; data has {len(data)} clients")
     if data is not None and dataset is not None:
@@ -333,7 +360,10 @@ def _by_name(keys: dict[str, Any]) -> dict[str, Any]:
         return keys
     from curvfed.deployments.own_objects import method_name, model_name
 
-    return keys | {"method": method_name(keys["method"]), "model": model_name(keys.get("model", "auto"))}
+    return keys | {
+        "method": method_name(keys["method"]),
+        "model": model_name(keys.get("model", "auto")),
+    }
 
 
 @contextlib.contextmanager
@@ -357,13 +387,15 @@ def _of_each_client(data: object) -> list[object]:
     is_one = isinstance(data, str | bytes | os.PathLike | Mapping) or hasattr(data, "stores")
     if is_one or not isinstance(data, Iterable) or not (clients := list(data)):
         raise UsageError(
-            f"data is a {type(data).__name__}{'' if is_one else ' without entries'}; allowed is a list with a path or an "
-            "object for each client, such as data=[a, b]"
+            f"data is a {type(data).__name__}{'' if is_one else ' without entries'}; allowed is a"
+            " list with a path or an object for each client, such as data=[a, b]"
         )
     return clients
 
 
-def _give(nodes: list[dict[str, Any]], data: Sequence[object], method: str, tasks: Sequence[str]) -> None:
+def _give(
+    nodes: list[dict[str, Any]], data: Sequence[object], method: str, tasks: Sequence[str]
+) -> None:
     """Give each simulated node its data in memory.
 
     Raises
@@ -377,12 +409,17 @@ def _give(nodes: list[dict[str, Any]], data: Sequence[object], method: str, task
     for place, item in enumerate(data):
         if isinstance(item, str | os.PathLike):
             if not Path(item).expanduser().exists():
-                raise DataError(f"data[{place}]: no file or folder {item}; allowed is a path of a client's own data")
+                raise DataError(
+                    f"data[{place}]: no file or folder {item}; allowed is a path of a client's own"
+                    " data"
+                )
             nodes[place]["data-path"] = os.fspath(item)
             continue
         nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)
         if (task := task_of(raw)) not in tasks:
-            raise ConfigError(f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}')
+            raise ConfigError(
+                f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}'
+            )
 
 
 def load(path: str | os.PathLike[str]) -> Run:
@@ -401,7 +438,8 @@ def load(path: str | os.PathLike[str]) -> Run:
     Examples
     --------
     >>> import curvfed
-    >>> made = curvfed.simulate("local", num_supernodes=2, num_rounds=1, embedding_dim=8, run_name="mine", quiet=True)
+    >>> settings = {"num_supernodes": 2, "num_rounds": 1, "embedding_dim": 8, "quiet": True}
+    >>> made = curvfed.simulate("local", run_name="mine", **settings)
     >>> curvfed.load("mine").summary["rounds"]
     1
     """
@@ -409,4 +447,6 @@ def load(path: str | os.PathLike[str]) -> Run:
     for place in places:
         if (place / "summary.json").is_file() or (place / "config.toml").is_file():
             return Run(place.resolve())
-    raise FileNotFoundError(f"there is no run in {' nor in '.join(dict.fromkeys(map(str, places)))}")
+    raise FileNotFoundError(
+        f"there is no run in {' nor in '.join(dict.fromkeys(map(str, places)))}"
+    )

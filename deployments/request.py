@@ -1,4 +1,5 @@
-"""A simulation as it was asked for: read from `key=value` arguments, and refused if it can never run."""
+"""A simulation as it was asked for: read from `key=value` arguments, and refused if it can never
+run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,7 +72,8 @@ def read_request(pairs: Sequence[str]) -> Request:
 
 
 def check_place(settings: dict[str, Value]) -> None:
-    """Refuse a data set whose path is absent, before a method is imported, and torch, which takes seconds.
+    """Refuse a data set whose path is absent, before a method is imported, and torch, which takes
+    seconds.
 
     Raises
     ------
@@ -84,7 +86,11 @@ def check_place(settings: dict[str, Value]) -> None:
     is_file = dataset.lower().endswith((".pt", *ENDINGS))
     if is_file or (is_path(dataset) and not Path(dataset).suffix):
         try:
-            find_path(dataset, folder_of(str(keys["data-dir"]), "data"), Path.is_file if is_file else Path.is_dir)
+            find_path(
+                dataset,
+                folder_of(str(keys["data-dir"]), "data"),
+                Path.is_file if is_file else Path.is_dir,
+            )
         except (DataError, RuntimeError) as error:  # or no such user
             raise ConfigError(f'dataset = "{dataset}": {error}') from None
 
@@ -109,11 +115,14 @@ def checked(settings: dict[str, Value], number: int) -> Request:
     check_installed(config.sinks)
     if config.min_replies > number:
         raise UsageError(
-            f"min-replies is {config.min_replies}; allowed for num-supernodes = {number} is up to {number}"
+            f"min-replies is {config.min_replies}; allowed for num-supernodes = {number} is up to"
+            f" {number}"
         )
     sets = num_sets(config.dataset)  # client p holds a part of data set p modulo their number
     if number % sets:
-        raise UsageError(f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}")
+        raise UsageError(
+            f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}"
+        )
     _check_memory(config, number)
     if request.settled.is_masked:
         from curvfed.deployments.secure_sum_check import check_secure_sums
@@ -130,9 +139,12 @@ def _check_memory(config: RunConfig, number: int) -> None:
 
     free = free_memory(torch.device("cpu"))
     points = config.points.num if config.dataset.lower() == "uniform" else 0
-    for key, count, each in (("num-supernodes", number, CLIENT_BYTES), ("points.num", points, POINT_BYTES)):
+    for key, count, each in (
+        ("num-supernodes", number, CLIENT_BYTES),
+        ("points.num", points, POINT_BYTES),
+    ):
         if count * each > free:
             raise ConfigError(
-                f"{key} = {count}: takes {count * each / 2**30:.1f} GiB of memory, and this process may take "
-                f"{free / 2**30:.1f} GiB more; allowed are up to {free // each}"
+                f"{key} = {count}: takes {count * each / 2**30:.1f} GiB of memory, and this process"
+                f" may take {free / 2**30:.1f} GiB more; allowed are up to {free // each}"
             )

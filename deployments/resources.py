@@ -17,12 +17,14 @@ class Resources:
     gpus : float
         Share of a GPU; 0 for none.
     address : str
-        The address of a running Ray cluster; empty for a Ray on this machine that ends with the sweep.
+        The address of a running Ray cluster; empty for a Ray on this machine that ends with the
+        sweep.
 
     Raises
     ------
     UsageError
-        If `gpus` is neither a share of one GPU nor a whole number, or this machine has fewer cores or GPUs.
+        If `gpus` is neither a share of one GPU nor a whole number, or this machine has fewer cores
+        or GPUs.
     """
 
     cpus: int = 1
@@ -31,15 +33,22 @@ class Resources:
 
     def __post_init__(self) -> None:
         if not (0 <= self.gpus <= 1 or (self.gpus > 1 and self.gpus.is_integer())):
-            raise UsageError(f"--gpus {self.gpus:g}: allowed is a share from 0 to 1, or a whole number")
+            raise UsageError(
+                f"--gpus {self.gpus:g}: allowed is a share from 0 to 1, or a whole number"
+            )
         if self.address:
             return
-        cores, devices = os.cpu_count() or 1, 0
+        cores = os.cpu_count() or 1
+        devices = 0
         if self.gpus:
             import torch  # takes seconds
 
             devices = torch.cuda.device_count()
         if self.cpus > cores:
-            raise UsageError(f"--cpus {self.cpus}: this machine has {cores}; allowed are up to {cores}")
+            raise UsageError(
+                f"--cpus {self.cpus}: this machine has {cores}; allowed are up to {cores}"
+            )
         if self.gpus > devices:
-            raise UsageError(f"--gpus {self.gpus:g}: this machine has {devices}; allowed are up to {devices}")
+            raise UsageError(
+                f"--gpus {self.gpus:g}: this machine has {devices}; allowed are up to {devices}"
+            )

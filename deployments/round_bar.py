@@ -40,7 +40,8 @@ def round_bar() -> Iterator[None]:
     if not hasattr(module and module.get_ipython(), "kernel"):  # a terminal's IPython has none
         yield
         return
-    bar, lines = _Bar(), log.handlers.copy()
+    bar = _Bar()
+    lines = log.handlers.copy()
     for handler in lines:
         handler.addFilter(_is_other)
     log.addHandler(bar)

@@ -1,4 +1,5 @@
-"""`curvfed run`: one run of the app by the real `flwr run`, isolated from any other Flower on the machine."""
+"""`curvfed run`: one run of the app by the real `flwr run`, isolated from any other Flower on the
+machine."""
 
 import shlex
 import subprocess
@@ -15,7 +16,8 @@ from curvfed.deployments.request import read_request
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.run_results import ExpectedSummary, named, toml_pairs
 
-FAILED, OUT_OF_TIME = 1, 124
+FAILED = 1
+OUT_OF_TIME = 124
 
 
 def main(
@@ -55,7 +57,9 @@ def main(
 
     preflight(request)
     config = named(request.settings, request.config)
-    resources = {"client-resources-num-cpus": cpus} | ({"client-resources-num-gpus": gpus} if gpus else {})
+    resources = {"client-resources-num-cpus": cpus} | (
+        {"client-resources-num-gpus": gpus} if gpus else {}
+    )
     federation = {"num-supernodes": request.num_supernodes} | resources
     expected = ExpectedSummary(config)
     try:
@@ -78,5 +82,8 @@ def main(
         return 0 if expected.tell(status, details) else FAILED
     if (expected.directory / "checkpoint" / "server").exists():
         name = expected.directory.name
-        print(f"Its last checkpoint is kept. To go on: the same command with run-name={name} resume=true")
+        print(
+            f"Its last checkpoint is kept. To go on: the same command with run-name={name}"
+            " resume=true"
+        )
     return code

@@ -18,7 +18,8 @@ COMPLETED = "finished:completed"
 
 
 def named(settings: Mapping[str, Value], config: RunKeys) -> dict[str, Value]:
-    """Add an absolute results-dir and a run-name to the settings, so that the run directory is known in any case."""
+    """Add an absolute results-dir and a run-name to the settings, so that the run directory is
+    known in any case."""
     from curvfed.server_app.directory.run_directory import default_name  # takes a while to import
 
     name = config.run_name or default_name(config)
@@ -28,8 +29,8 @@ def named(settings: Mapping[str, Value], config: RunKeys) -> dict[str, Value]:
 def toml_pairs(config: Mapping[str, Value]) -> str:
     """Write `key=value` pairs the way `--run-config` reads them.
 
-    Flower splits the pairs by a pattern that ends a string at the next double quote, escaped or not, so a quote inside
-    a string is written as its code point.
+    Flower splits the pairs by a pattern that ends a string at the next double quote, escaped or
+    not, so a quote inside a string is written as its code point.
     """
     return " ".join(f"{key}={_toml(value)}" for key, value in config.items())
 
@@ -44,8 +45,8 @@ def _toml(value: Value) -> str:
 class ExpectedSummary:
     """The `summary.json` that a run will write.
 
-    A resumed run, or one that is refused because its name is taken, finds the summary of an earlier run. So the state of
-    the file before the run is recorded, and only a changed file counts.
+    A resumed run, or one that is refused because its name is taken, finds the summary of an earlier
+    run. So the state of the file before the run is recorded, and only a changed file counts.
 
     Parameters
     ----------
@@ -66,14 +67,17 @@ class ExpectedSummary:
         self._before = {path: _stamp(path) for path in places}
 
     def read(self) -> tuple[Path, dict[str, Any]]:
-        """Read the summary that this run wrote, empty if it wrote none; returns the run directory too."""
+        """Read the summary that this run wrote, empty if it wrote none; returns the run directory
+        too."""
         for path, before in self._before.items():
             if _stamp(path) not in (None, before):
                 with contextlib.suppress(ValueError):  # written only in part
                     return path.parent, json.loads(path.read_text(encoding="utf-8"))
         return self.directory, {}
 
-    def tell(self, status: str, details: str, is_here: bool = True, wording: Callable[[str], str] = str) -> bool:
+    def tell(
+        self, status: str, details: str, is_here: bool = True, wording: Callable[[str], str] = str
+    ) -> bool:
         """Print the figures of the run, and if it failed the reason.
 
         Parameters
@@ -102,7 +106,8 @@ class ExpectedSummary:
             return True
         reason = summary.get("error") or ("" if summary else "the app left no summary; ") + details
         console.print(
-            f"[red]The run failed[/red] (Flower says {status}): {escape(wording(str(reason)))}", soft_wrap=True
+            f"[red]The run failed[/red] (Flower says {status}): {escape(wording(str(reason)))}",
+            soft_wrap=True,
         )
         return False
 

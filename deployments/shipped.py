@@ -4,19 +4,30 @@ import difflib
 import importlib.resources
 from pathlib import Path
 
-PRESETS, SWEEPS = "presets", "sweeps"
+PRESETS = "presets"
+SWEEPS = "sweeps"
 LISTED_BY = {PRESETS: "curvfed presets", SWEEPS: "curvfed paper --list"}
 
 
 def shipped(kind: str) -> dict[str, Path]:
-    """The files of a kind, `PRESETS` or `SWEEPS`, by name: `quick`, or `flatland/figure-05` of a folder."""
+    """The files of a kind, `PRESETS` or `SWEEPS`, by name: `quick`, or `flatland/figure-05` of a
+    folder."""
     entry = next(importlib.resources.files(f"curvfed.{kind}").iterdir())  # which itself has no path
     folder = Path(str(entry)).parent
-    return dict(sorted((path.relative_to(folder).with_suffix("").as_posix(), path) for path in folder.rglob("*.toml")))
+    return dict(
+        sorted(
+            (path.relative_to(folder).with_suffix("").as_posix(), path)
+            for path in folder.rglob("*.toml")
+        )
+    )
 
 
 def nearest(kind: str, name: str) -> str:
-    """A hint for a name that no shipped file has: the nearest name, and the command that lists all."""
+    """A hint for a name that no shipped file has: the nearest name, and the command that lists
+    all.
+    """
     known = shipped(kind)
-    near = [one for one in known if one.rpartition("/")[2] == name] or difflib.get_close_matches(name, known, n=1)
+    near = [one for one in known if one.rpartition("/")[2] == name] or difflib.get_close_matches(
+        name, known, n=1
+    )
     return (f"did you mean {near[0]!r}? " if near else "") + f"`{LISTED_BY[kind]}` lists the {kind}"

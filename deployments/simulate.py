@@ -37,7 +37,10 @@ def main(pairs: Sequence[str]) -> int:
         with signals(signal.default_int_handler):  # batch systems end a job by SIGTERM
             folder = simulate(request.settings, request.num_supernodes)
     except KeyboardInterrupt:
-        console.print("Interrupted. The last checkpoint is kept; go on with the same run-name and resume=true.")
+        console.print(
+            "Interrupted. The last checkpoint is kept; go on with the same run-name and"
+            " resume=true."
+        )
         return 130
     except Exception as error:
         console.print(f"[red]The run failed:[/red] {escape(reason(error))}", soft_wrap=True)

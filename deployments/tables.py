@@ -48,12 +48,18 @@ FIRST = ("status", "error", "method", "dataset", "seed", "num_clients")
 
 
 def summary_table(summary: Mapping[str, Any]) -> Table:
-    """Lay out the figures of a run: the last round, and beside it the best validation round if there is one."""
+    """Lay out the figures of a run: the last round, and beside it the best validation round if
+    there is one."""
     best: Mapping[str, Any] = summary.get("best_validation") or {}
-    last, at_best = _figures(summary), _figures(best)
+    last = _figures(summary)
+    at_best = _figures(best)
     method = METHODS.get(summary.get("method") or "")
     one_shot = method is not None and method.is_one_shot
-    table = Table("", "one shot") if one_shot else Table("", "last round", *(["best validation"] if best else []))
+    table = (
+        Table("", "one shot")
+        if one_shot
+        else Table("", "last round", *(["best validation"] if best else []))
+    )
     labels = ONE_SHOT_LABELS if one_shot else LABELS
     keys = [key for key in (*FIRST, *labels) if key in last]
     if not one_shot:
@@ -67,10 +73,11 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
 
 def _figures(part: Mapping[str, Any]) -> dict[str, Any]:
     """Figures and metrics on one level, with mean and deviation in one cell."""
-    figures = {key: value for key, value in part.items() if not isinstance(value, Mapping | list)} | (
-        part.get("metrics") or {}
-    )
-    mean, spread = figures.get("personal_accuracy_mean"), figures.pop("personal_accuracy_std", None)
+    figures = {
+        key: value for key, value in part.items() if not isinstance(value, Mapping | list)
+    } | (part.get("metrics") or {})
+    mean = figures.get("personal_accuracy_mean")
+    spread = figures.pop("personal_accuracy_std", None)
     if mean is not None and spread is not None:
         figures["personal_accuracy_mean"] = f"{mean:.4f} ± {spread:.4f}"
     return {"rounds" if key == "round" else key: value for key, value in figures.items()}

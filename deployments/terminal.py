@@ -1,4 +1,6 @@
-"""The standard output and error of a command: what becomes of them decides nothing about its work."""
+"""The standard output and error of a command: what becomes of them decides nothing about its
+work.
+"""
 
 import contextlib
 import errno
@@ -29,7 +31,8 @@ class _Output(io.FileIO):
     def write(self, data: Any, /) -> int:
         """Write, if it can be; programs started later write to nowhere, too."""
         try:
-            while (written := super().write(data)) is None:  # another program has made it non-blocking
+            # another program has made it non-blocking
+            while (written := super().write(data)) is None:
                 select.select([], [self], [])
             return written
         except OSError as error:
@@ -42,9 +45,11 @@ class _Output(io.FileIO):
 
 @contextlib.contextmanager
 def lasting_output() -> Iterator[None]:
-    """Within the block a closed pipe, a full disk, a closed output or a terminal without Unicode raises no error."""
+    """Within the block a closed pipe, a full disk, a closed output or a terminal without Unicode
+    raises no error."""
     _open_closed()
-    output, errors = _lasting(sys.stdout, 1), _lasting(sys.stderr, 2)
+    output = _lasting(sys.stdout, 1)
+    errors = _lasting(sys.stderr, 2)
     with contextlib.redirect_stdout(output), contextlib.redirect_stderr(errors):
         try:
             yield
@@ -64,11 +69,14 @@ def check_written() -> None:
     sys.stdout.flush()
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _Output) and raw.error and raw.error.errno not in READER_LEFT:
-        raise OSError(raw.error.errno, f"the standard output cannot be written: {raw.error.strerror}")
+        raise OSError(
+            raw.error.errno, f"the standard output cannot be written: {raw.error.strerror}"
+        )
 
 
 def _open_closed() -> None:
-    """Open standard streams that are closed: otherwise the next file, a model or a table, takes their number."""
+    """Open standard streams that are closed: otherwise the next file, a model or a table, takes
+    their number."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
@@ -84,4 +92,6 @@ def _lasting(stream: TextIO | None, descriptor: int) -> TextIO:
     # Python's option -u, which containers set, asks for every line at once.
     is_line_buffered = raw.isatty() or descriptor == 2 or getattr(stream, "write_through", False)
     encoding = stream.encoding if stream is not None else "utf-8"
-    return io.TextIOWrapper(io.BufferedWriter(raw), encoding, TO_PLAIN, line_buffering=is_line_buffered)
+    return io.TextIOWrapper(
+        io.BufferedWriter(raw), encoding, TO_PLAIN, line_buffering=is_line_buffered
+    )

@@ -1,4 +1,5 @@
-"""Runs of one process stand in line: they share torch's random numbers and settings, Flower's identity and the log."""
+"""Runs of one process stand in line: they share torch's random numbers and settings, Flower's
+identity and the log."""
 
 import contextlib
 import os
@@ -20,7 +21,8 @@ class _Line:
 
     def renew(self) -> None:
         """Nobody has the turn."""
-        self.lock, self.thread = threading.Lock(), 0
+        self.lock = threading.Lock()
+        self.thread = 0
 
 
 _line = _Line()
@@ -40,12 +42,14 @@ def turn(name: str, may_nest: bool = False) -> Iterator[None]:
     Raises
     ------
     UsageError
-        If a run of the same thread calls it, for which it would wait for ever; or if the working folder was deleted.
+        If a run of the same thread calls it, for which it would wait for ever; or if the working
+        folder was deleted.
     """
     if _line.thread == threading.get_ident():
         if not may_nest:
             raise UsageError(
-                f"{name} is called by a run of this thread; allowed is a call after that run, or in a new process"
+                f"{name} is called by a run of this thread; allowed is a call after that run, or in"
+                " a new process"
             )
         yield
         return

@@ -30,7 +30,8 @@ _LINK = re.compile(r"\[([^\]]+)\]\((?!\w+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
 
 def _name_files(text: str, folder: Path, page_folder: Path) -> str:
-    """Links of a file in `folder`, as they are in a page in `page_folder`: files that are no pages become their paths."""
+    """Links of a file in `folder`, as they are in a page in `page_folder`: files that are no pages
+    become their paths."""
 
     def target_or_path(link: re.Match[str]) -> str:
         target = (folder / link[2]).resolve()
@@ -52,7 +53,9 @@ def _read_part(_: Sphinx, path: Path, _page: str, source: list[str]) -> None:
     source[0] = _name_files(source[0], (PAGES / path).resolve().parent, PAGES)
 
 
-def _keep_bars(_app: Sphinx, _what: str, _name: str, _of: Any, _options: Any, lines: list[str]) -> None:
+def _keep_bars(
+    _app: Sphinx, _what: str, _name: str, _of: Any, _options: Any, lines: list[str]
+) -> None:
     """|c| in a docstring is an absolute value."""
     lines[:] = [line if ">>>" in line else line.replace("|", r"\|") for line in lines]
 

@@ -28,7 +28,9 @@ def page() -> str:
     from curvfed.deployments.commands.command import app
 
     command = get_command(app)
-    text = get_docs_for_click(obj=command, ctx=click.Context(command, info_name="curvfed"), name="curvfed")
+    text = get_docs_for_click(
+        obj=command, ctx=click.Context(command, info_name="curvfed"), name="curvfed"
+    )
     text = PANEL.sub(r"**\1**", text)
     body = html.unescape(COMPLETION.sub("", text.partition("**Commands**")[2]))
     body = body[body.index("## `curvfed") :]

@@ -1,5 +1,5 @@
-"""Write what follows from the methods' files and the keys: the index of the methods, `docs/configuration.md`, and the
-defaults in `pyproject.toml`.
+"""Write what follows from the methods' files and the keys: the index of the methods,
+`docs/configuration.md`, and the defaults in `pyproject.toml`.
 
 make reference
 """
@@ -50,7 +50,7 @@ INDEX_HEAD = '''\
 
 Made by `make reference` from the files in `strategies/methods`.
 """
-# fmt: off
+
 # ruff: noqa: E501
 
 '''
@@ -75,15 +75,39 @@ def index() -> str:
     }
     parts = (
         ("FILES: dict[str, str]", "The file of each method.", places),
-        ("TASKS: dict[str, tuple[str, ...]]", "The data sets that it runs on.", {n: r.tasks for n, r in rows.items()}),
-        ("SUMMARIES: dict[str, str]", "What it is, in a line.", {n: r.summary for n, r in rows.items()}),
-        ("DEFAULTS: dict[str, dict[str, bool | int | float | str]]", "The default of each key, by table.", defaults),
+        (
+            "TASKS: dict[str, tuple[str, ...]]",
+            "The data sets that it runs on.",
+            {n: r.tasks for n, r in rows.items()},
+        ),
+        (
+            "SUMMARIES: dict[str, str]",
+            "What it is, in a line.",
+            {n: r.summary for n, r in rows.items()},
+        ),
+        (
+            "DEFAULTS: dict[str, dict[str, bool | int | float | str]]",
+            "The default of each key, by table.",
+            defaults,
+        ),
     )
-    return INDEX_HEAD + "\n\n".join(f'{name} = {_dict(value)}\n"""{about}"""' for name, about, value in parts) + "\n"
+    tables_of_text = [f'{name} = {_dict(value)}\n"""{about}"""' for name, about, value in parts]
+    return _formatted(INDEX_HEAD + "\n\n".join(tables_of_text))
+
+
+def _formatted(source: str) -> str:
+    """Python as the project's formatter writes it."""
+    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(INDEX), "-"]
+    done = subprocess.run(command, input=source.encode(), cwd=ROOT, capture_output=True, check=True)
+    return done.stdout.decode()
 
 
 def _dict(values: dict[str, Any]) -> str:
-    return "{\n" + "".join(f"    {_quoted(key)}: {_quoted(value)},\n" for key, value in values.items()) + "}"
+    return (
+        "{\n"
+        + "".join(f"    {_quoted(key)}: {_quoted(value)},\n" for key, value in values.items())
+        + "}"
+    )
 
 
 def _quoted(value: Any) -> str:
@@ -93,21 +117,28 @@ def _quoted(value: Any) -> str:
     if isinstance(value, tuple):
         return "(" + ", ".join(map(_quoted, value)) + ("," if len(value) == 1 else "") + ")"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_quoted(key)}: {_quoted(one)}" for key, one in value.items()) + "}"
+        return (
+            "{" + ", ".join(f"{_quoted(key)}: {_quoted(one)}" for key, one in value.items()) + "}"
+        )
     return repr(value)
 
 
 def chosen(key: str) -> str:
-    """What methods choose of a key in place of the task: "3 with moon on nodes; …"; "" where none does."""
+    """What methods choose of a key in place of the task: "3 with moon on nodes; …"; "" where none
+    does."""
     from curvfed.strategies.methods import METHODS
 
     found: dict[tuple[Any, str], list[str]] = {}
     name = key.replace("-", "_")
     for method, row in METHODS.items():
         for value in dict.fromkeys(own[name] for own in row.settings.values() if name in own):
-            tasks = " and ".join(task for task, own in row.settings.items() if own.get(name) == value)
+            tasks = " and ".join(
+                task for task, own in row.settings.items() if own.get(name) == value
+            )
             found.setdefault((value, tasks), []).append(method)
-    return "; ".join(f"{value} with {', '.join(names)} on {tasks}" for (value, tasks), names in found.items())
+    return "; ".join(
+        f"{value} with {', '.join(names)} on {tasks}" for (value, tasks), names in found.items()
+    )
 
 
 TOLD = ("local-epochs", "fine-tune-epochs", "weights")
@@ -115,7 +146,8 @@ TOLD = ("local-epochs", "fine-tune-epochs", "weights")
 
 
 def page() -> str:
-    """The text of the page: one table for the keys of every run, one for each part with keys of its own."""
+    """The text of the page: one table for the keys of every run, one for each part with keys of its
+    own."""
     from curvfed.strategies.config.all_keys import defaults
     from curvfed.strategies.config.parse import all_fields, allowed
 
@@ -145,16 +177,24 @@ def project() -> str:
     for key, value in defaults().items():
         table, _, name = key.rpartition(".")
         sections.setdefault(table, []).append(f"{name} = {json.dumps(value)}\n")
-    titled = (f"[{SECTION}{'.' * bool(table)}{table}]\n{''.join(lines)}\n" for table, lines in sections.items())
+    titled = (
+        f"[{SECTION}{'.' * bool(table)}{table}]\n{''.join(lines)}\n"
+        for table, lines in sections.items()
+    )
     text = PROJECT.read_text(encoding="utf-8")
-    found = re.search(rf"^\[{re.escape(SECTION)}\]\n.*?(?=^\[(?!{re.escape(SECTION)}))", text, re.MULTILINE | re.DOTALL)
+    found = re.search(
+        rf"^\[{re.escape(SECTION)}\]\n.*?(?=^\[(?!{re.escape(SECTION)}))",
+        text,
+        re.MULTILINE | re.DOTALL,
+    )
     assert found is not None
     return text[: found.start()] + "".join(titled) + text[found.end() :]
 
 
 if __name__ == "__main__":
     if sys.argv[1:] != ["pages"]:
-        # A new method's file is not in the index yet: it is written first, and then read by another process.
+        # A new method's file is not in the index yet: it is written first, and then read by another
+        # process.
         INDEX.write_text(index(), encoding="utf-8")
         sys.exit(subprocess.run([sys.executable, __file__, "pages"]).returncode)
     for path, content in ((PAGE, page()), (PROJECT, project())):

@@ -1,8 +1,8 @@
 """Curved spaces: pure functions on tensors and arrays, for which torch, numpy and scipy are enough.
 
-Modules of functions: `poincare` and `lorentz` (the maps of hyperbolic space), `normal_coordinates` (distances without a
-limit), `prototypes` (fixed class prototypes). The other public names are functions and classes. All are imported when
-they are first used.
+Modules of functions: `poincare` and `lorentz` (the maps of hyperbolic space), `normal_coordinates`
+(distances without a limit), `prototypes` (fixed class prototypes). The other public names are
+functions and classes. All are imported when they are first used.
 
 >>> import torch
 >>> from curvfed.geometry import poincare

@@ -7,10 +7,12 @@ import torch
 from torch import Tensor
 
 Curvature = float | Tensor
-"""The sectional curvature: a negative number, or a tensor of shape () or one that broadcasts with the batch shape (...).
+"""The sectional curvature: a negative number, or a tensor of shape () or one that broadcasts with
+the batch shape (...).
 
-A tensor may have any floating dtype and may require grad. The result has the dtype of the points, whatever the dtype of
-the curvature. The values of a tensor are not checked, because that would make the device wait.
+A tensor may have any floating dtype and may require grad. The result has the dtype of the points,
+whatever the dtype of the curvature. The values of a tensor are not checked, because that would make
+the device wait.
 """
 
 Size = float | Tensor
@@ -20,7 +22,8 @@ _DTYPES = (torch.float32, torch.float64)
 
 
 def checked(curvature: Curvature, **points: Tensor) -> Size:
-    """Check the points or vectors of a function, and return the `magnitude` of its curvature in their dtype."""
+    """Check the points or vectors of a function, and return the `magnitude` of its curvature in
+    their dtype."""
     check_points(**points)
     size = magnitude(curvature)
     return size.to(next(iter(points.values())).dtype) if isinstance(size, Tensor) else size
@@ -32,26 +35,38 @@ def check_points(**points: Tensor) -> None:
     Raises
     ------
     TypeError
-        If an argument is not a tensor, is neither float32 nor float64, or has another dtype than the first.
+        If an argument is not a tensor, is neither float32 nor float64, or has another dtype than
+        the first.
     ValueError
-        If an argument has no dimension, or another number of coordinates than the first: coordinates do not broadcast.
+        If an argument has no dimension, or another number of coordinates than the first:
+        coordinates do not broadcast.
     """
     first, reference = next(iter(points.items()))
     for name, tensor in points.items():
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name}: got {type(tensor).__name__}; allowed is a torch.Tensor of float32 or float64")
+            raise TypeError(
+                f"{name}: got {type(tensor).__name__}; allowed is a torch.Tensor of float32 or"
+                " float64"
+            )
         if tensor.dtype not in _DTYPES:
-            raise TypeError(f"{name}: got a tensor of {tensor.dtype}; allowed are torch.float32 and torch.float64")
+            raise TypeError(
+                f"{name}: got a tensor of {tensor.dtype}; allowed are torch.float32 and"
+                " torch.float64"
+            )
         if tensor.dtype != reference.dtype:
             raise TypeError(
-                f"{name}: got {tensor.dtype}, but {first} is {reference.dtype}; allowed is one dtype for all"
+                f"{name}: got {tensor.dtype}, but {first} is {reference.dtype}; allowed is one"
+                " dtype for all"
             )
         if tensor.ndim == 0:
-            raise ValueError(f"{name}: got a tensor of shape (); its last dimension must hold the coordinates")
+            raise ValueError(
+                f"{name}: got a tensor of shape (); its last dimension must hold the coordinates"
+            )
         if tensor.shape[-1] != reference.shape[-1]:
             raise ValueError(
-                f"{name}: got shape {tuple(tensor.shape)}, but {first} has shape {tuple(reference.shape)}; the last "
-                f"dimension must be {reference.shape[-1]} for both, because coordinates do not broadcast"
+                f"{name}: got shape {tuple(tensor.shape)}, but {first} has shape"
+                f" {tuple(reference.shape)}; the last dimension must be {reference.shape[-1]} for"
+                " both, because coordinates do not broadcast"
             )
 
 
@@ -61,8 +76,8 @@ def magnitude(curvature: Curvature) -> Size:
     Returns
     -------
     float or Tensor
-        A tensor is float64; its shape is (..., 1) for a curvature of shape (...), to broadcast with coordinates, and
-        () for shape ().
+        A tensor is float64; its shape is (..., 1) for a curvature of shape (...), to broadcast with
+        coordinates, and () for shape ().
 
     Raises
     ------
@@ -73,16 +88,27 @@ def magnitude(curvature: Curvature) -> Size:
     """
     if isinstance(curvature, Tensor):
         if not curvature.is_floating_point():
-            raise TypeError(f"curvature: got a tensor of {curvature.dtype}; allowed is a floating dtype")
+            raise TypeError(
+                f"curvature: got a tensor of {curvature.dtype}; allowed is a floating dtype"
+            )
         size = -curvature.double()
         return size.unsqueeze(-1) if curvature.ndim else size
     if not isinstance(curvature, Real):
-        raise TypeError(f"curvature: got {type(curvature).__name__}; allowed is a negative number or a torch.Tensor")
+        raise TypeError(
+            f"curvature: got {type(curvature).__name__}; allowed is a negative number or a"
+            " torch.Tensor"
+        )
     if not -math.inf < curvature < 0:
-        raise ValueError(f"curvature: got {curvature}; hyperbolic space needs a negative, finite number (−1 is usual)")
+        raise ValueError(
+            f"curvature: got {curvature}; hyperbolic space needs a negative, finite number (−1 is"
+            " usual)"
+        )
     return -float(curvature)
 
 
 def per_set(curvature: Curvature) -> Curvature:
-    """A curvature per set of points (..., n, d), given as (...), with one more dimension for the points."""
-    return curvature.unsqueeze(-1) if isinstance(curvature, Tensor) and curvature.ndim else curvature
+    """A curvature per set of points (..., n, d), given as (...), with one more dimension for the
+    points."""
+    return (
+        curvature.unsqueeze(-1) if isinstance(curvature, Tensor) and curvature.ndim else curvature
+    )

@@ -1,4 +1,5 @@
-"""Forman–Ricci curvature of graphs, and the check of their edges that every discrete curvature makes."""
+"""Forman–Ricci curvature of graphs, and the check of their edges that every discrete curvature
+makes."""
 
 import numpy as np
 import torch
@@ -17,23 +18,25 @@ def forman_ricci(edge_index: Tensor, num_nodes: int, triangles: bool = True) -> 
     num_nodes : int
         Nodes are 0 … num_nodes − 1.
     triangles : bool
-        With them it is the augmented curvature that FlatLand calls Forman–Ricci curvature, without them Forman's own.
+        With them it is the augmented curvature that FlatLand calls Forman–Ricci curvature, without
+        them Forman's own.
 
     Returns
     -------
     Tensor (E,), default float dtype, on the device of `edge_index`
-        One value per column, exact (whole numbers); the two directions of an edge have equal values.
+        One value per column, exact (whole numbers); the two directions of an edge have equal
+        values.
 
     Raises
     ------
     ValueError
-        If the shape or dtype is another, a node is out of range, or an edge is a self-loop, doubled, or lacks its
-        other direction.
+        If the shape or dtype is another, a node is out of range, or an edge is a self-loop,
+        doubled, or lacks its other direction.
 
     Notes
     -----
-    Samal et al., Comparative analysis of two discretizations of Ricci curvature for complex networks (2018).
-    Triangles on an edge are its entry of A·A: time up to Σ dᵢ² (Cora 2 ms).
+    Samal et al., Comparative analysis of two discretizations of Ricci curvature for complex
+    networks (2018). Triangles on an edge are its entry of A·A: time up to Σ dᵢ² (Cora 2 ms).
 
     Examples
     --------
@@ -53,7 +56,9 @@ def _triangles(source: np.ndarray, target: np.ndarray, num_nodes: int) -> np.nda
     """Number of common neighbours of the ends of every edge."""
     from scipy.sparse import csr_array, vstack
 
-    adjacency = csr_array((np.ones(source.size, dtype=np.int64), (source, target)), shape=(num_nodes, num_nodes))
+    adjacency = csr_array(
+        (np.ones(source.size, dtype=np.int64), (source, target)), shape=(num_nodes, num_nodes)
+    )
     # By blocks of rows: A·A of a graph with hubs is nearly dense, its entries on the edges are few.
     blocks = (adjacency[start : start + _ROWS] for start in range(0, num_nodes, _ROWS))
     common = vstack([(rows @ adjacency).multiply(rows) for rows in blocks], format="csr")
@@ -77,17 +82,23 @@ def checked_edges(edge_index: Tensor, num_nodes: int) -> tuple[np.ndarray, np.nd
     Raises
     ------
     ValueError
-        If the shape or dtype is another, a node is out of range, or an edge is a self-loop, doubled, or lacks its
-        other direction; the edge and its column are named.
+        If the shape or dtype is another, a node is out of range, or an edge is a self-loop,
+        doubled, or lacks its other direction; the edge and its column are named.
     """
-    if edge_index.ndim != 2 or edge_index.shape[0] != 2 or edge_index.dtype not in (torch.int32, torch.int64):
+    if (
+        edge_index.ndim != 2
+        or edge_index.shape[0] != 2
+        or edge_index.dtype not in (torch.int32, torch.int64)
+    ):
         raise ValueError(
-            f"edge_index: got shape {tuple(edge_index.shape)}, {edge_index.dtype}; must be (2, E), int64 or int32"
+            f"edge_index: got shape {tuple(edge_index.shape)}, {edge_index.dtype}; must be (2, E),"
+            " int64 or int32"
         )
     edges = edge_index.detach().cpu().numpy().astype(np.int64)
     outside = (edges < 0) | (edges >= num_nodes)
     _refuse(edges, outside.any(axis=0), f"is out of range; nodes are 0 … {num_nodes - 1}")
-    source, target = edges[0], edges[1]
+    source = edges[0]
+    target = edges[1]
     _refuse(edges, source == target, "is a self-loop; remove it")
     key = source * num_nodes + target
     order = np.argsort(key, kind="stable")
@@ -105,5 +116,6 @@ def _refuse(edges: np.ndarray, wrong: np.ndarray | np.bool_, reason: str) -> Non
     if columns.size:
         source, target = edges[:, columns[0]]
         raise ValueError(
-            f"edge_index: the edge {source}–{target} in column {columns[0]} {reason} ({columns.size} such columns)"
+            f"edge_index: the edge {source}–{target} in column {columns[0]} {reason}"
+            f" ({columns.size} such columns)"
         )

@@ -1,4 +1,5 @@
-"""Functions whose gradient is written by hand, that can still be differentiated twice, transformed and compiled."""
+"""Functions whose gradient is written by hand, that can still be differentiated twice, transformed
+and compiled."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,25 +20,30 @@ def custom_gradient(
     Parameters
     ----------
     forward : callable
-        The arguments, tensors and numbers, -> the value, and after it the tensors that the backward pass needs.
+        The arguments, tensors and numbers, -> the value, and after it the tensors that the backward
+        pass needs.
     backward : callable
-        The gradient of the value, the arguments, what `forward` returned, and which arguments need a gradient -> a
-        gradient or None for each argument.
+        The gradient of the value, the arguments, what `forward` returned, and which arguments need
+        a gradient -> a gradient or None for each argument.
     formula : callable or None
-        The value in torch's own operations, with right first and second derivatives. How exact it is to the last digits
-        does not matter: where a backward pass is asked for a graph, the values of its gradients stay those of `backward`
-        to the bit, and their derivatives are those of the gradient of the formula. Without ``create_graph=True`` it is
-        not computed. None says that autograd finds right derivatives of `backward` itself.
+        The value in torch's own operations, with right first and second derivatives. How exact it
+        is to the last digits does not matter: where a backward pass is asked for a graph, the
+        values of its gradients stay those of `backward` to the bit, and their derivatives are those
+        of the gradient of the formula. Without ``create_graph=True`` it is not computed. None says
+        that autograd finds right derivatives of `backward` itself.
 
     Returns
     -------
     callable
-        Works under ``torch.compile`` and under ``torch.func``, too, but for forward mode (``jvp``, ``jacfwd``,
-        ``hessian``), which torch refuses: take ``jacrev(jacrev(f))``.
+        Works under ``torch.compile`` and under ``torch.func``, too, but for forward mode (``jvp``,
+        ``jacfwd``, ``hessian``), which torch refuses: take ``jacrev(jacrev(f))``.
     """
 
     def gradients(
-        gradient: Tensor, inputs: tuple[Any, ...], output: tuple[Tensor, ...], needs: tuple[bool, ...]
+        gradient: Tensor,
+        inputs: tuple[Any, ...],
+        output: tuple[Tensor, ...],
+        needs: tuple[bool, ...],
     ) -> Gradients:
         found = backward(gradient, inputs, output, needs)
         if formula is None or not torch.is_grad_enabled() or torch.compiler.is_compiling():
@@ -45,7 +51,8 @@ def custom_gradient(
         return _twice(found, formula, inputs, gradient)
 
     class Eager(torch.autograd.Function):
-        """Keeps what the backward pass needs apart from its value: the quickest way, which torch.func does not know."""
+        """Keeps what the backward pass needs apart from its value: the quickest way, which
+        torch.func does not know."""
 
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Tensor:
@@ -78,7 +85,8 @@ def custom_gradient(
     def function(*inputs: Any) -> Tensor:
         if under_torch_func() or torch.compiler.is_compiling():
             value: Tensor = Transformed.apply(*inputs)[0]
-        elif _no_gradient(inputs):  # torch's autograd functions take longer than the work on a hundred points
+        # torch's autograd functions take longer than the work on a hundred points
+        elif _no_gradient(inputs):
             value = forward(*inputs)[0]
         else:
             value = Eager.apply(*inputs)
@@ -93,10 +101,14 @@ def under_torch_func() -> bool:
 
 
 def _no_gradient(inputs: tuple[Any, ...]) -> bool:
-    """Whether no derivative is asked for; in a level of `forward_ad` one is, which torch then refuses."""
+    """Whether no derivative is asked for; in a level of `forward_ad` one is, which torch then
+    refuses."""
     if torch.autograd.forward_ad._current_level >= 0:
         return False
-    return not (torch.is_grad_enabled() and any(isinstance(one, Tensor) and one.requires_grad for one in inputs))
+    return not (
+        torch.is_grad_enabled()
+        and any(isinstance(one, Tensor) and one.requires_grad for one in inputs)
+    )
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -110,7 +122,9 @@ def _saved(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
     return inputs, tuple(tensors)
 
 
-def _twice(found: Gradients, formula: Callable[..., Tensor], inputs: tuple[Any, ...], gradient: Tensor) -> Gradients:
+def _twice(
+    found: Gradients, formula: Callable[..., Tensor], inputs: tuple[Any, ...], gradient: Tensor
+) -> Gradients:
     """The gradients with the derivatives of those of the formula."""
     wanted = [number for number, value in enumerate(found) if value is not None]
 
@@ -121,7 +135,8 @@ def _twice(found: Gradients, formula: Callable[..., Tensor], inputs: tuple[Any, 
     if under_torch_func():
         exact = torch.func.vjp(of_wanted, *(inputs[number] for number in wanted))[1](gradient)
     else:  # without torch.func, whose first use takes seconds
-        aliases = [inputs[number].view_as(inputs[number]) for number in wanted]  # one tensor may be given twice
+        # one tensor may be given twice
+        aliases = [inputs[number].view_as(inputs[number]) for number in wanted]
         exact = torch.autograd.grad(of_wanted(*aliases), aliases, gradient, create_graph=True)
     slopes = iter(exact)
     return tuple(None if value is None else _with_slope(value, next(slopes)) for value in found)

@@ -1,7 +1,8 @@
 """Convex hulls in the Poincaré disc, and hulls with fewer corners.
 
-Geodesics are straight in the Klein model, so the corners of a hyperbolic hull are those of a Euclidean one there.
-(The literature on hulls scans the points by logarithms at each corner instead: Pan et al., Algorithms 1 and 2.)
+Geodesics are straight in the Klein model, so the corners of a hyperbolic hull are those of a
+Euclidean one there. (The literature on hulls scans the points by logarithms at each corner instead:
+Pan et al., Algorithms 1 and 2.)
 
 Everything here is NumPy in float64. Inside, all is scaled to the unit disc, of curvature −1.
 """
@@ -19,7 +20,8 @@ Indices = NDArray[np.intp]
 
 _EPS = float(np.finfo(np.float64).eps)
 _DEFECT = 1e-7  # least 1 − |c|‖x‖² at which the Klein coordinates still tell points apart
-_ROUNDING = 8 * _EPS  # of a Klein coordinate against its edge, in units of the largest: 2 for the map, twice, and input
+# of a Klein coordinate against its edge, in units of the largest: 2 for the map, twice, and input
+_ROUNDING = 8 * _EPS
 _MANY = 2000  # points from which on it pays to look at a part of them first
 _PART = 16
 _CELLS = 4096
@@ -38,24 +40,26 @@ def convex_hull(points: ArrayLike, curvature: float) -> Indices:
     Returns
     -------
     array (m,), intp
-        Indices of the corners from the lexicographically smallest (by x, then y) on; of equal points the first index.
-        None lies on the edge between others: one point, or n equal ones, give 1 index; points on one geodesic give
-        its two ends.
+        Indices of the corners from the lexicographically smallest (by x, then y) on; of equal
+        points the first index. None lies on the edge between others: one point, or n equal ones,
+        give 1 index; points on one geodesic give its two ends.
 
     Raises
     ------
     ValueError
-        If the shape is another, a coordinate is not finite, or a point lies on, outside or within 5e-8/√|c| of the
-        boundary, |c|‖x‖² > 1 − 1e-7.
+        If the shape is another, a coordinate is not finite, or a point lies on, outside or within
+        5e-8/√|c| of the boundary, |c|‖x‖² > 1 − 1e-7.
 
     Notes
     -----
-    With r the largest √|c|·distance from the origin, a point that stands out by less than 8·eps·cosh(r)²/√|c| counts as
-    lying on the edge: that is what rounding in the Klein model amounts to, 2e-7/√|c| at r = 10 and 0.7/√|c| at r = 17.5,
-    where points are refused. No wrong corner stands farther inside than that either.
+    With r the largest √|c|·distance from the origin, a point that stands out by less than
+    8·eps·cosh(r)²/√|c| counts as lying on the edge: that is what rounding in the Klein model
+    amounts to, 2e-7/√|c| at r = 10 and 0.7/√|c| at r = 17.5, where points are refused. No wrong
+    corner stands farther inside than that either.
 
-    Qhull finds the candidates; the upper and the lower hull of those alone, along the x axis, need no case for few or
-    collinear points. Of many points a part goes first, and what lies inside its hull does not come to Qhull.
+    Qhull finds the candidates; the upper and the lower hull of those alone, along the x axis, need
+    no case for few or collinear points. Of many points a part goes first, and what lies inside its
+    hull does not come to Qhull.
 
     Examples
     --------
@@ -70,7 +74,9 @@ def convex_hull(points: ArrayLike, curvature: float) -> Indices:
     corners = np.concatenate([lower[:-1], upper[:-1]]) if lower.size > 1 else lower
     if corners.size > 2:
         rounding = _ROUNDING * float(np.abs(klein[corners]).max())
-        corners = corners[_drop(klein[corners], _prominence, lambda num, least: num > 2 and least <= rounding)]
+        corners = corners[
+            _drop(klein[corners], _prominence, lambda num, least: num > 2 and least <= rounding)
+        ]
     x, y = disc[corners].T
     return np.roll(corners, -int(np.lexsort((y, x))[0]))
 
@@ -78,9 +84,10 @@ def convex_hull(points: ArrayLike, curvature: float) -> Indices:
 def thin(points: ArrayLike, curvature: float, cap: int) -> Indices:
     """Corners of a hull that are kept if there may be but few, so that little area is lost.
 
-    The corner whose triangle with its present neighbours has the least hyperbolic area goes, until `cap` are left. Every
-    triangle is taken from the hull, so what is left lies inside it. Of the last three, where all triangles are the same,
-    the two that are farthest apart stay; of two, the first.
+    The corner whose triangle with its present neighbours has the least hyperbolic area goes, until
+    `cap` are left. Every triangle is taken from the hull, so what is left lies inside it. Of the
+    last three, where all triangles are the same, the two that are farthest apart stay; of two, the
+    first.
 
     Parameters
     ----------
@@ -118,12 +125,15 @@ def thin(points: ArrayLike, curvature: float, cap: int) -> Indices:
     return kept
 
 
-def points_within(corners: ArrayLike, curvature: float, num: int, rng: np.random.Generator) -> Points:
-    """Random points of a hyperbolic hull, on the ways from its centre to its corners, denser towards the centre.
+def points_within(
+    corners: ArrayLike, curvature: float, num: int, rng: np.random.Generator
+) -> Points:
+    """Random points of a hyperbolic hull, on the ways from its centre to its corners, denser
+    towards the centre.
 
-    The centre is the midpoint of the corners in the hyperboloid model. The share of the way is U^p, with U uniform in
-    [0, 1] and p uniform in [0.1, 2]: how points lie in their hull is unknown; p = 1/2 is even in a flat disc. An
-    isometry of the disc that moves the hull moves the points along.
+    The centre is the midpoint of the corners in the hyperboloid model. The share of the way is U^p,
+    with U uniform in [0, 1] and p uniform in [0.1, 2]: how points lie in their hull is unknown; p =
+    1/2 is even in a flat disc. An isometry of the disc that moves the hull moves the points along.
 
     Parameters
     ----------
@@ -163,7 +173,8 @@ def points_within(corners: ArrayLike, curvature: float, num: int, rng: np.random
 
 
 def to_klein(disc: Points) -> Points:
-    """Points (n, 2) of the closed unit disc in the Klein model, 2x/(1 + ‖x‖²), where geodesics are straight.
+    """Points (n, 2) of the closed unit disc in the Klein model, 2x/(1 + ‖x‖²), where geodesics are
+    straight.
 
     Relative error of every coordinate ≤ 4·eps.
     """
@@ -171,7 +182,8 @@ def to_klein(disc: Points) -> Points:
 
 
 def from_klein(klein: Points) -> Points:
-    """The inverse of `to_klein`, x/(1 + √(1 − ‖x‖²)); what rounding has moved out of the disc is read as on its boundary.
+    """The inverse of `to_klein`, x/(1 + √(1 − ‖x‖²)); what rounding has moved out of the disc is
+    read as on its boundary.
 
     Relative error of every coordinate ≤ 4·cosh(r)·eps, r the distance from the origin.
     """
@@ -179,7 +191,8 @@ def from_klein(klein: Points) -> Points:
 
 
 def _checked(points: ArrayLike, curvature: float) -> Points:
-    """The points in the unit disc, or ValueError that tells how many are wrong, but no value of them."""
+    """The points in the unit disc, or ValueError that tells how many are wrong, but no value of
+    them."""
     scale = math.sqrt(float(magnitude(curvature)))
     given = np.asarray(points, dtype=np.float64)
     if given.ndim != 2 or given.shape[1] != 2:
@@ -188,23 +201,27 @@ def _checked(points: ArrayLike, curvature: float) -> Points:
         disc = given * scale
         square = _square(disc)
     if not (square <= 1 - _DEFECT).all():  # NaN is not
-        wrong, outside = int((~np.isfinite(given).all(axis=1)).sum()), int((square >= 1).sum())
+        wrong = int((~np.isfinite(given).all(axis=1)).sum())
+        outside = int((square >= 1).sum())
         raise ValueError(
-            f"hull: of {len(given)} points {wrong} are not finite, {outside} lie on or outside the boundary of the disc of "
-            f"curvature {curvature} and {int((square > 1 - _DEFECT).sum()) - outside} within 5e-8 of its radius, where "
-            f"float64 cannot tell them apart; |c|·‖x‖² must be ≤ 1 − {_DEFECT:g}"
+            f"hull: of {len(given)} points {wrong} are not finite, {outside} lie on or outside the"
+            f" boundary of the disc of curvature {curvature} and"
+            f" {int((square > 1 - _DEFECT).sum()) - outside} within 5e-8 of its radius, where"
+            f" float64 cannot tell them apart; |c|·‖x‖² must be ≤ 1 − {_DEFECT:g}"
         )
     return disc
 
 
 def _square(points: Points) -> Points:
-    """‖x‖² per row, by operations that round equal rows equally, which a product of matrices need not."""
+    """‖x‖² per row, by operations that round equal rows equally, which a product of matrices need
+    not."""
     x, y = points.T
     return np.asarray(x * x + y * y)
 
 
 def _chains(points: Points) -> tuple[Indices, Indices]:
-    """The lower hull from the leftmost point to the rightmost, and the upper one back; first indices of duplicates."""
+    """The lower hull from the leftmost point to the rightmost, and the upper one back; first
+    indices of duplicates."""
     order = _candidates(points)
     x, y = points[order].T
     order = order[np.lexsort((order, y, x))]
@@ -213,10 +230,11 @@ def _chains(points: Points) -> tuple[Indices, Indices]:
 
 
 def _turning_left(points: Points, order: Indices) -> Indices:
-    """Of points in order along the x axis those at which the path over them turns left, first and last included.
+    """Of points in order along the x axis those at which the path over them turns left, first and
+    last included.
 
-    A point at which it does not lies over two others, so all such go at once; then the path is another. On candidates
-    that are corners but for a few, two or three rounds end it.
+    A point at which it does not lies over two others, so all such go at once; then the path is
+    another. On candidates that are corners but for a few, two or three rounds end it.
     """
     while True:
         x, y = np.diff(points[order], axis=0).T
@@ -245,9 +263,11 @@ def _candidates(points: Points) -> Indices:
 
 
 def _between(points: Points, lower: Points, upper: Points) -> NDArray[np.bool_]:
-    """Whether points surely lie above a lower hull and below an upper one; it may be denied to points near them."""
+    """Whether points surely lie above a lower hull and below an upper one; it may be denied to
+    points near them."""
     x, y = points.T
-    left, right = lower[0, 0], lower[-1, 0]
+    left = lower[0, 0]
+    right = lower[-1, 0]
     if right - left < _EPS:
         return np.zeros(len(points), dtype=bool)
     # 1 to _CELLS between left and right, 0 and _CELLS + 1 outside.
@@ -260,7 +280,8 @@ def _between(points: Points, lower: Points, upper: Points) -> NDArray[np.bool_]:
 
 
 def _top(heights: Points) -> Points:
-    """Highest value of a convex function in each cell and the ones beside it, infinite where these are outside."""
+    """Highest value of a convex function in each cell and the ones beside it, infinite where these
+    are outside."""
     padded = np.pad(heights, 2, constant_values=np.inf)
     return np.asarray(np.maximum(padded[:-3], padded[3:]))
 
@@ -269,25 +290,31 @@ Size = Callable[[Points, Points, Points], Points]
 
 
 def _drop(corners: Points, size: Size, more: Callable[[int, float], bool]) -> Indices:
-    """Drop corners one by one, the least by the size of the triangle with its neighbours, as long as `more` says so."""
+    """Drop corners one by one, the least by the size of the triangle with its neighbours, as long
+    as `more` says so."""
     kept = np.arange(len(corners))
     sizes = size(np.roll(corners, 1, axis=0), corners, np.roll(corners, -1, axis=0))
     while more(kept.size, sizes.min()):
         least = int(sizes.argmin())
-        kept, sizes = np.delete(kept, least), np.delete(sizes, least)
+        kept = np.delete(kept, least)
+        sizes = np.delete(sizes, least)
         beside = np.array([least - 1, least]) % kept.size
         sizes[beside] = size(*(corners[kept[(beside + step) % kept.size]] for step in (-1, 0, 1)))
     return kept
 
 
 def _prominence(before: Points, corner: Points, after: Points) -> Points:
-    """Distance of corners from the segment between their neighbours, hence from the hull without them.
+    """Distance of corners from the segment between their neighbours, hence from the hull without
+    them.
 
     Not from the line: in a sliver the ends are as near to lines between others as all the rest is.
     """
-    side, edge = after - before, corner - before
+    side = after - before
+    edge = corner - before
     square = _square(side)
-    share = np.divide((edge * side).sum(axis=1), square, out=np.zeros_like(square), where=square > 0)
+    share = np.divide(
+        (edge * side).sum(axis=1), square, out=np.zeros_like(square), where=square > 0
+    )
     apart = edge - np.clip(share, 0, 1)[:, None] * side
     return np.asarray(np.hypot(*apart.T))
 
@@ -295,16 +322,21 @@ def _prominence(before: Points, corner: Points, after: Points) -> Points:
 def _area(before: Points, corner: Points, after: Points) -> Points:
     """Hyperbolic area of triangles, positive where they turn left.
 
-    With a corner at the origin and u, v the others as complex numbers, it is 2·arg(1 − uv̄): the angle itself, no
-    difference of π and the three angles, which would lose what small triangles have.
+    With a corner at the origin and u, v the others as complex numbers, it is 2·arg(1 − uv̄): the
+    angle itself, no difference of π and the three angles, which would lose what small triangles
+    have.
     """
     product = np.conj(_translated(after, corner)) * _translated(before, corner)
     return np.asarray(2 * np.arctan2(product.imag, 1 - product.real))
 
 
 def _translated(points: Points, origin: Points) -> NDArray[np.complex128]:
-    """Points after the translation that takes `origin` to 0, (z − a)/(1 − āz), as complex numbers."""
-    z, a = points[:, 0] + 1j * points[:, 1], origin[:, 0] + 1j * origin[:, 1]
+    """Points after the translation that takes `origin` to 0, (z − a)/(1 − āz), as complex
+    numbers.
+    """
+    z = points[:, 0] + 1j * points[:, 1]
+    a = origin[:, 0] + 1j * origin[:, 1]
     apart = z - a
-    # 1 − āz near the boundary, without its cancellation; 1 − |a|² loses none that the coordinates have.
+    # 1 − āz near the boundary, without its cancellation; 1 − |a|² loses none that the coordinates
+    # have.
     return np.asarray(apart / (1 - _square(origin) - np.conj(a) * apart))

@@ -7,16 +7,18 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 
 LONGEST = 300.0
-"""The largest √|curvature|·distance: products of two hyperbolic cosines stay below the largest float64."""
+"""The largest √|curvature|·distance: products of two hyperbolic cosines stay below the largest
+float64."""
 
 
 def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArray[np.float64]:
     """Embed a matrix of distances in the Poincaré ball (strain-minimising hyperbolic embedding).
 
-    Keller-Ressel and Nargang 2020, "Hydra: a method for strain-minimizing hyperbolic embedding of network- and
-    distance-based data", algorithm 1: the matrix A = cosh(√|curvature|·D) of points of the hyperboloid is
-    x₀x₀ᵀ − XXᵀ, and its eigenvectors of the largest and the `dim` smallest eigenvalues give x₀ and X. Distances between
-    points of this space are recovered exactly up to rounding; the points are so up to isometry.
+    Keller-Ressel and Nargang 2020, "Hydra: a method for strain-minimizing hyperbolic embedding of
+    network- and distance-based data", algorithm 1: the matrix A = cosh(√|curvature|·D) of points of
+    the hyperboloid is x₀x₀ᵀ − XXᵀ, and its eigenvectors of the largest and the `dim` smallest
+    eigenvalues give x₀ and X. Distances between points of this space are recovered exactly up to
+    rounding; the points are so up to isometry.
 
     Parameters
     ----------
@@ -35,7 +37,8 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
     Raises
     ------
     ValueError
-        A matrix, dimension or curvature that is not as above, or a distance beyond `LONGEST`/√|curvature|.
+        A matrix, dimension or curvature that is not as above, or a distance beyond
+        `LONGEST`/√|curvature|.
 
     Examples
     --------
@@ -48,21 +51,33 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
         raise ValueError(f"curvature is {curvature}; allowed is below 0 and finite")
     if given.ndim != 2 or given.shape[0] != given.shape[1] or not 1 <= dim < len(given):
         raise ValueError(
-            f"distances have shape {given.shape} for dim {dim}; allowed is (n, n) with n above dim, dim ≥ 1"
+            f"distances have shape {given.shape} for dim {dim}; allowed is (n, n) with n above dim,"
+            " dim ≥ 1"
         )
     scaled = math.sqrt(-curvature) * given
     if not (
-        np.isfinite(given).all() and (given >= 0).all() and not given.diagonal().any() and np.allclose(given, given.T)
+        np.isfinite(given).all()
+        and (given >= 0).all()
+        and not given.diagonal().any()
+        and np.allclose(given, given.T)
     ):
-        raise ValueError("distances are no distances; allowed are finite, symmetric, at least 0, and 0 on the diagonal")
+        raise ValueError(
+            "distances are no distances; allowed are finite, symmetric, at least 0, and 0 on the"
+            " diagonal"
+        )
     if scaled.max() > LONGEST:
-        raise ValueError(f"the largest √|curvature|·distance is {scaled.max():.4g}; allowed is at most {LONGEST:g}")
-    gram, last = np.cosh(scaled), len(given) - 1
+        raise ValueError(
+            f"the largest √|curvature|·distance is {scaled.max():.4g}; allowed is at most"
+            f" {LONGEST:g}"
+        )
+    gram = np.cosh(scaled)
+    last = len(given) - 1
     largest, first = eigh(gram, subset_by_index=[last, last])
     smallest, others = eigh(gram, subset_by_index=[0, dim - 1])
     time = np.abs(first[:, 0]) * math.sqrt(largest[0])  # Perron: all of one sign
     space = others * np.sqrt(np.maximum(-smallest, 0))
-    # Distances of no hyperbolic space give points off the hyperboloid: the radius is then that of the time.
+    # Distances of no hyperbolic space give points off the hyperboloid: the radius is then that of
+    # the time.
     nearest = min(1.0, float(time.min()))
     radius = np.sqrt((time - nearest) / (time + nearest))
     length = np.linalg.norm(space, axis=1)

@@ -1,30 +1,35 @@
 """The Lorentz (hyperboloid) model of hyperbolic space.
 
-A point of curvature c = −1/K is x = (time, space) with −time² + |space|² = −K and time > 0. FlatLand writes K for the
-squared radius; its Eqs. 1 and 6 leave the manifold unless K = 1, here they read
-time = √K cosh(‖v‖/√K), space = √K sinh(‖v‖/√K) v/‖v‖.
+A point of curvature c = −1/K is x = (time, space) with −time² + |space|² = −K and time > 0.
+FlatLand writes K for the squared radius; its Eqs. 1 and 6 leave the manifold unless K = 1, here
+they read time = √K cosh(‖v‖/√K), space = √K sinh(‖v‖/√K) v/‖v‖.
 
 Throughout
 
-- shapes: points (..., d+1), time first; tangent vectors at the origin (..., d), elsewhere (..., d+1);
+- shapes: points (..., d+1), time first; tangent vectors at the origin (..., d), elsewhere (...,
+  d+1);
 - dtype: float32 or float64, that of the points, which is that of the result;
-- `curvature`: a negative number, or a floating tensor of shape () or of one that broadcasts with the batch shape (...),
-  which may require grad; of `centroid` the batch is of sets of points. Its dtype need not be that of the points. The
-  values of a tensor are not checked, which would make the device wait;
-- TypeError: an argument is no tensor of float32 or float64 (float16, bfloat16, integers, lists, arrays), or has another
-  dtype than the first, or the curvature is neither a number nor a floating tensor. ValueError: the numbers of coordinates
-  differ, which never broadcast, or a curvature that is a number is not negative and finite;
-- all is differentiable twice, with respect to the curvature, too, and works under ``torch.func`` in reverse mode
-  (``jacrev(jacrev(f))``, not ``hessian(f)``), under ``torch.compile``, and under autocast, which it does not follow.
-  First derivatives keep the dtype's digits. Second ones have the condition cosh²(r), and next to the origin and for near
-  points an absolute error of about √eps; where no first derivative exists they are 0;
-- the space coordinates decide. Time coordinates of points and of tangent vectors follow from them and are recomputed,
-  not read (only `inner`, `normalize` and `centroid` read them), so rounding of the time never enters, and a gradient
-  with respect to an input lies in its space coordinates;
-- error bounds: against the exact function of the given coordinates, for d ≤ 1000 and r ≤ `safe_math.max_radius`, where
-  r is √|c| times the distance from the origin and eps is that of the dtype. A factor cosh(r) is the condition: what
-  rounding the coordinates of a far point costs by itself. Tested against mpmath; the constants leave a factor of 2.5.
-  Coordinates of points must be below 1e18 in float32 and 1e150 in float64. Tangent vectors may have any norm up to 1e30.
+- `curvature`: a negative number, or a floating tensor of shape () or of one that broadcasts with
+  the batch shape (...), which may require grad; of `centroid` the batch is of sets of points. Its
+  dtype need not be that of the points. The values of a tensor are not checked, which would make the
+  device wait;
+- TypeError: an argument is no tensor of float32 or float64 (float16, bfloat16, integers, lists,
+  arrays), or has another dtype than the first, or the curvature is neither a number nor a floating
+  tensor. ValueError: the numbers of coordinates differ, which never broadcast, or a curvature that
+  is a number is not negative and finite;
+- all is differentiable twice, with respect to the curvature, too, and works under ``torch.func`` in
+  reverse mode (``jacrev(jacrev(f))``, not ``hessian(f)``), under ``torch.compile``, and under
+  autocast, which it does not follow. First derivatives keep the dtype's digits. Second ones have
+  the condition cosh²(r), and next to the origin and for near points an absolute error of about
+  √eps; where no first derivative exists they are 0;
+- the space coordinates decide. Time coordinates of points and of tangent vectors follow from them
+  and are recomputed, not read (only `inner`, `normalize` and `centroid` read them), so rounding of
+  the time never enters, and a gradient with respect to an input lies in its space coordinates;
+- error bounds: against the exact function of the given coordinates, for d ≤ 1000 and r ≤
+  `safe_math.max_radius`, where r is √|c| times the distance from the origin and eps is that of the
+  dtype. A factor cosh(r) is the condition: what rounding the coordinates of a far point costs by
+  itself. Tested against mpmath; the constants leave a factor of 2.5. Coordinates of points must be
+  below 1e18 in float32 and 1e150 in float64. Tangent vectors may have any norm up to 1e30.
 """
 
 import math
@@ -59,8 +64,8 @@ def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
     Returns
     -------
     Tensor (...) or (..., 1)
-        Absolute error ≤ (d+2)·eps·Σ|xᵢyᵢ|: next to nothing is left of −⟨x, y⟩ − K for points that are near or far out;
-        use `dist` there.
+        Absolute error ≤ (d+2)·eps·Σ|xᵢyᵢ|: next to nothing is left of −⟨x, y⟩ − K for points that
+        are near or far out; use `dist` there.
 
     Examples
     --------
@@ -96,7 +101,8 @@ def lift(space: Tensor, curvature: Curvature) -> Tensor:
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
-    """Point with the space coordinates of `x`, (..., d+1) -> (..., d+1); idempotent to the last bit.
+    """Point with the space coordinates of `x`, (..., d+1) -> (..., d+1); idempotent to the last
+    bit.
 
     Examples
     --------
@@ -113,8 +119,9 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     Parameters
     ----------
     v : Tensor (..., d)
-        The point stops, in the direction of `v`, at radius `safe_math.max_radius`, 39.9 in float32, less ½ln(1/|c|)
-        where |c| < 1: all coordinates are at most 1.2e17, 1e138 in float64, and can be given to every function.
+        The point stops, in the direction of `v`, at radius `safe_math.max_radius`, 39.9 in float32,
+        less ½ln(1/|c|) where |c| < 1: all coordinates are at most 1.2e17, 1e138 in float64, and can
+        be given to every function.
     curvature : float or Tensor
 
     Returns
@@ -147,8 +154,8 @@ def log0(x: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (..., d)
-        Relative error of every coordinate ≤ 8·eps: by asinh of the space part, since acosh of the time loses
-        half of the digits near the origin.
+        Relative error of every coordinate ≤ 8·eps: by asinh of the space part, since acosh of the
+        time loses half of the digits near the origin.
 
     Examples
     --------
@@ -167,15 +174,17 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     ----------
     x : Tensor (..., d+1)
     v : Tensor (..., d+1)
-        Tangent at `x`. The step stops where ln(2cosh(r)) + n, r and n as below, is the radius where `exp0` stops: 39.2
-        from the origin in float32. Nowhere can it lead farther out. In float32 gradients are finite where the largest
-        coordinate of `v` times cosh(r) is below 1e36: for every norm up to 1e30 at r < 13, every norm up to 1e18 at all.
+        Tangent at `x`. The step stops where ln(2cosh(r)) + n, r and n as below, is the radius where
+        `exp0` stops: 39.2 from the origin in float32. Nowhere can it lead farther out. In float32
+        gradients are finite where the largest coordinate of `v` times cosh(r) is below 1e36: for
+        every norm up to 1e30 at r < 13, every norm up to 1e18 at all.
     curvature : float or Tensor
 
     Returns
     -------
     Tensor (..., d+1)
-        Its distance from the exact point is ≤ 8(1+n)·cosh(r)cosh(n)·eps/√|c|, r the radius of `x`, n = √|c|‖v‖.
+        Its distance from the exact point is ≤ 8(1+n)·cosh(r)cosh(n)·eps/√|c|, r the radius of `x`,
+        n = √|c|‖v‖.
 
     Examples
     --------
@@ -184,12 +193,15 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     tensor([1.4142, 0.0000, 1.0000])
     """
     size = checked(curvature, x=x, v=v)
-    base, step = x[..., 1:], v[..., 1:]
+    base = x[..., 1:]
+    step = v[..., 1:]
     time = (squared(base) * size + 1).sqrt()
     above = time + 1
-    # To the origin, along a geodesic there, and back. Carried to the origin a tangent vector is all space: its norm is
-    # a sum of squares. cosh(n)x + sinh(n)v/n, the usual form, loses another factor cosh(r) on the way inwards.
-    half_way = base / above  # in two quotients: that by time·(time + 1) has gradients that overflow far out
+    # To the origin, along a geodesic there, and back. Carried to the origin a tangent vector is all
+    # space: its norm is a sum of squares. cosh(n)x + sinh(n)v/n, the usual form, loses another
+    # factor cosh(r) on the way inwards.
+    # in two quotients: that by time·(time + 1) has gradients that overflow far out
+    half_way = base / above
     at_origin = torch.addcmul(step, _dot(step, half_way) / (time / size), base, value=-1)
     left = (_reach(size, x.dtype) - (2 * time).log()).clamp(min=0)  # r ≤ ln(2 cosh r)
     ratio, cosh = (part.to(x.dtype) for part in sinhc_cosh(wide_squared(at_origin) * size, left))
@@ -209,8 +221,8 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (..., d+1)
-        The error, itself a tangent vector, has Minkowski norm ≤ 8·cosh(r)·eps·dist(x, y), r the radius of `x`.
-        Equal points give 0 and finite gradients.
+        The error, itself a tangent vector, has Minkowski norm ≤ 8·cosh(r)·eps·dist(x, y), r the
+        radius of `x`. Equal points give 0 and finite gradients.
 
     Examples
     --------
@@ -237,9 +249,9 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (...)
-        Relative error ≤ 8·cosh(r)·eps, r the radius of the point nearer to the origin, for distances above
-        √(smallest normal number), 1e-19 in float32; below they may become 0. Symmetric up to this error.
-        The gradient at equal points, where none exists, is 0.
+        Relative error ≤ 8·cosh(r)·eps, r the radius of the point nearer to the origin, for
+        distances above √(smallest normal number), 1e-19 in float32; below they may become 0.
+        Symmetric up to this error. The gradient at equal points, where none exists, is 0.
 
     Examples
     --------
@@ -257,16 +269,17 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     Parameters
     ----------
     x : Tensor (..., d+1)
-        Scale does not matter. A vector that is not time-like to working precision (|time| ≤ |space| or nearly) gives
-        the point in the direction of its space part at r = −½ ln eps, 8.0 in float32 and 18.0 in float64, which is as
-        far as the two coordinates can tell points apart; the zero vector gives the origin. Only the absolute value
-        of the time is used.
+        Scale does not matter. A vector that is not time-like to working precision (|time| ≤ |space|
+        or nearly) gives the point in the direction of its space part at r = −½ ln eps, 8.0 in
+        float32 and 18.0 in float64, which is as far as the two coordinates can tell points apart;
+        the zero vector gives the origin. Only the absolute value of the time is used.
     curvature : float or Tensor
 
     Returns
     -------
     Tensor (..., d+1)
-        Relative error of every coordinate ≤ 8·cosh(2r)·eps, r the radius of the result: the condition of −⟨x, x⟩.
+        Relative error of every coordinate ≤ 8·cosh(2r)·eps, r the radius of the result: the
+        condition of −⟨x, x⟩.
 
     Examples
     --------
@@ -274,16 +287,22 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     tensor([3., 2., 2.])
     """
     scale = checked(curvature, x=x) ** 0.5
-    # In units of about its length, a power of 2: squares neither overflow nor vanish, and nothing is rounded.
+    # In units of about its length, a power of 2: squares neither overflow nor vanish, and nothing
+    # is rounded.
     unit = (squared64(x.detach()).log2() / 2).round().exp2().to(x.dtype)
     x = x / torch.where(unit > 0, unit, 1.0)
-    time, space = x[..., :1].abs(), x[..., 1:]
+    time = x[..., :1].abs()
+    space = x[..., 1:]
     square = squared(space)
     length = (square + torch.finfo(x.dtype).tiny).sqrt()
     # (time − length)/(time + length) = exp(−2r).
     least = floor(x.dtype) * (torch.maximum(time, length) + length).square()
-    shrink = torch.maximum(time.square() - square, least).clamp(min=torch.finfo(x.dtype).tiny).sqrt()
-    return torch.cat([(1 + (square / shrink / shrink)).sqrt() / scale, space / (shrink * scale)], dim=-1)
+    shrink = (
+        torch.maximum(time.square() - square, least).clamp(min=torch.finfo(x.dtype).tiny).sqrt()
+    )
+    return torch.cat(
+        [(1 + (square / shrink / shrink)).sqrt() / scale, space / (shrink * scale)], dim=-1
+    )
 
 
 def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
@@ -293,16 +312,16 @@ def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
     ----------
     x : Tensor (..., n, d+1)
     weights : Tensor (..., n) for one centroid or (..., m, n) for m of them
-        A matrix if it has as many dimensions as `x` or more. Non-negative weights, not all 0, make a time-like sum;
-        any other sum is treated as in `normalize`.
+        A matrix if it has as many dimensions as `x` or more. Non-negative weights, not all 0, make
+        a time-like sum; any other sum is treated as in `normalize`.
     curvature : float or Tensor
         Broadcasts with the batch shape of the result.
 
     Returns
     -------
     Tensor (..., d+1) or (..., m, d+1)
-        With non-negative weights the error of every coordinate is ≤ 8·cosh(2r)·eps times the time coordinate, r the
-        radius of the result; at most 1000 points.
+        With non-negative weights the error of every coordinate is ≤ 8·cosh(2r)·eps times the time
+        coordinate, r the radius of the result; at most 1000 points.
 
     Raises
     ------
@@ -321,11 +340,15 @@ def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
     """
     check_points(x=x)
     if not isinstance(weights, Tensor) or weights.dtype != x.dtype:
-        raise TypeError(f"weights: got {getattr(weights, 'dtype', type(weights).__name__)}; allowed is {x.dtype}, as x")
+        raise TypeError(
+            f"weights: got {getattr(weights, 'dtype', type(weights).__name__)}; allowed is"
+            f" {x.dtype}, as x"
+        )
     if x.ndim < 2 or weights.ndim == 0 or weights.shape[-1] != x.shape[-2]:
         raise ValueError(
-            f"weights: got shape {tuple(weights.shape)} for points of shape {tuple(x.shape)}; the points must be "
-            f"(..., n, d+1), and the last dimension of the weights must be their number n"
+            f"weights: got shape {tuple(weights.shape)} for points of shape {tuple(x.shape)}; the"
+            " points must be (..., n, d+1), and the last dimension of the weights must be their"
+            " number n"
         )
     with torch.autocast(x.device.type, enabled=False):
         sums = weights @ x if weights.ndim >= x.ndim else (weights.unsqueeze(-2) @ x).squeeze(-2)
@@ -333,7 +356,8 @@ def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
 
 
 def _reach(size: Size, dtype: torch.dtype) -> Size:
-    """The radius at which points stop: `max_radius`, less where the coordinates are larger than those of curvature −1."""
+    """The radius at which points stop: `max_radius`, less where the coordinates are larger than
+    those of curvature −1."""
     if isinstance(size, Tensor):
         return max_radius(dtype) + (size.log() / 2).clamp(max=0)
     return max_radius(dtype) + min(math.log(size) / 2, 0)

@@ -1,15 +1,17 @@
 """Half a distance of the Lorentz model, on which `lorentz.dist` and `lorentz.log` rest.
 
-The square of sinh(δ/2), δ = √|c|·dist, of points (..., d+1) -> (..., 1), is found by sums of positive terms, its gradient
-in closed form.
+The square of sinh(δ/2), δ = √|c|·dist, of points (..., d+1) -> (..., 1), is found by sums of
+positive terms, its gradient in closed form.
 
-Few passes over coordinates: the rest is done with the lengths X, Y (space parts, unit hyperboloid) of x and y, the
-part A of y − x along x and the part P of y across x. With t = x₀ + y₀ and p = x·y, Lagrange's identity turns
-4 sinh²(δ/2) = |y − x|² − (x₀ − y₀)² into
+Few passes over coordinates: the rest is done with the lengths X, Y (space parts, unit hyperboloid)
+of x and y, the part A of y − x along x and the part P of y across x. With t = x₀ + y₀ and p = x·y,
+Lagrange's identity turns 4 sinh²(δ/2) = |y − x|² − (x₀ − y₀)² into
 
-    sinh²(δ/2) = (A² + P² + W)/D,  W = (XP)²,  D = 2(1 + x₀y₀ + p) = 4(t² + W)/D′,  D′ = 2(1 + x₀y₀ − p);
+    sinh²(δ/2) = (A² + P² + W)/D,  W = (XP)²,
+    D = 2(1 + x₀y₀ + p) = 4(t² + W)/D′,  D′ = 2(1 + x₀y₀ − p);
 
-of D and D′ the one without cancellation is used. W is held divided by t², else it overflows in float32 at r = 22.
+of D and D′ the one without cancellation is used. W is held divided by t², else it overflows in
+float32 at r = 22.
 """
 
 from typing import Any
@@ -41,19 +43,22 @@ def squared_half_sinh(x: Tensor, y: Tensor, scale: Size) -> Tensor:
 
 
 def _forward(x: Tensor, y: Tensor, scale: Size) -> tuple[Tensor, ...]:
-    base, other = x[..., 1:], y[..., 1:]
+    base = x[..., 1:]
+    other = y[..., 1:]
     length = norm(base)
     x_length = length * scale
     x_time = (x_length * x_length).add_(1).sqrt_()
     y_length = norm(other) * scale
     y_time = (y_length * y_length).add_(1).sqrt_()
-    # P is the part across x of y − x and of y alike, as rounded as what it is taken from: y − x, or, where y is much
-    # nearer to the origin than x, y less a part of x that is about as long.
+    # P is the part across x of y − x and of y alike, as rounded as what it is taken from: y − x,
+    # or, where y is much nearer to the origin than x, y less a part of x that is about as long.
     share = (2 * y_time / x_time).clamp(max=1)
     across = torch.addcmul(other, base, share, value=-1)
-    inverse = (x_length > floor(x.dtype)) / length.clamp(min=torch.finfo(x.dtype).tiny)  # next to the origin: 0
+    # next to the origin: 0
+    inverse = (x_length > floor(x.dtype)) / length.clamp(min=torch.finfo(x.dtype).tiny)
     along = _dot(across, base) * inverse
-    less = torch.addcmul if under_torch_func() else Tensor.addcmul_  # of which torch.func's vmap knows nothing
+    # of which torch.func's vmap knows nothing
+    less = torch.addcmul if under_torch_func() else Tensor.addcmul_
     across = less(across, base, along * inverse, value=-1)
     along = along * scale
     wide = norm(across) * scale
@@ -69,23 +74,42 @@ def _forward(x: Tensor, y: Tensor, scale: Size) -> tuple[Tensor, ...]:
     factor = torch.where(product < 0, larger / (wedge + 1), total_square / larger)
     squares = torch.addcmul(apart * apart, wide, wide).div_(total_square).add_(wedge)
     square = squares.mul_(factor).mul_(0.5)
-    return square, across, inverse, x_length, x_time, y_time, y_along, apart, wide, total, wedge, factor
+    return (
+        square,
+        across,
+        inverse,
+        x_length,
+        x_time,
+        y_time,
+        y_along,
+        apart,
+        wide,
+        total,
+        wedge,
+        factor,
+    )
 
 
 def _backward(
     gradient: Tensor, inputs: tuple[Any, ...], output: tuple[Tensor, ...], needs: tuple[bool, ...]
 ) -> Gradients:
     x, y, scale = inputs
-    _, across, inverse, x_length, x_time, y_time, y_along, apart, wide, total, wedge, factor = output
-    # The gradient with respect to x is (y₀/x₀·x − y)/2; turn = y₀X − x₀(y along x), without cancellation.
+    _, across, inverse, x_length, x_time, y_time, y_along, apart, wide, total, wedge, factor = (
+        output
+    )
+    # The gradient with respect to x is (y₀/x₀·x − y)/2; turn = y₀X − x₀(y along x), without
+    # cancellation.
     turn = x_length / total * wide * wide - apart * (factor / total * (1 + wedge))
     half = gradient * scale / 2
-    along, beside = half * turn * inverse, half * scale
+    along = half * turn * inverse
+    beside = half * scale
     found: list[Tensor | None] = [None, None, None]
     if needs[0]:
         found[0] = _combined(x, along / x_time, across, -beside).sum_to_size(x.shape)
     if needs[1]:
-        found[1] = _combined(x, -along / y_time, across, beside * x_time / y_time).sum_to_size(y.shape)
+        found[1] = _combined(x, -along / y_time, across, beside * x_time / y_time).sum_to_size(
+            y.shape
+        )
     if needs[2]:
         by_scale = turn * (x_length / x_time - y_along / y_time) + x_time / y_time * wide.square()
         found[2] = (gradient * by_scale / (2 * scale)).sum_to_size(scale.shape)
@@ -93,9 +117,12 @@ def _backward(
 
 
 def _formula(x: Tensor, y: Tensor, scale: Size) -> Tensor:
-    """(|y − x|² − (y₀ − x₀)²)/4, which is smooth everywhere, but loses digits far from the origin."""
+    """(|y − x|² − (y₀ − x₀)²)/4, which is smooth everywhere, but loses digits far from the
+    origin.
+    """
     base, other = (point[..., 1:].double() * scale for point in (x, y))
-    apart, total = other - base, (1 + squared(base)).sqrt() + (1 + squared(other)).sqrt()
+    apart = other - base
+    total = (1 + squared(base)).sqrt() + (1 + squared(other)).sqrt()
     rise = _dot(apart, base + other) / total
     return ((squared(apart) - rise.square()) / 4).to(x.dtype)
 

@@ -1,10 +1,12 @@
 """The point of least norm in a convex hull, from the Gram matrix of the corners alone.
 
-With weights w on K vectors Δ₁ … Δ_K and G_ij = Δᵢ·Δⱼ, the squared norm of Σ wₖΔₖ is wᵀGw. Its least value over the
-simplex is what MGDA and HyperFed's consistent aggregation look for (HyperFed, Eq. 10, solved there by Frank–Wolfe,
-Eq. 11); FedMGDA+ (Hu et al., 2020) keeps the weights near a prior, the clients' shares of the data.
+With weights w on K vectors Δ₁ … Δ_K and G_ij = Δᵢ·Δⱼ, the squared norm of Σ wₖΔₖ is wᵀGw. Its least
+value over the simplex is what MGDA and HyperFed's consistent aggregation look for (HyperFed, Eq.
+10, solved there by Frank–Wolfe, Eq. 11); FedMGDA+ (Hu et al., 2020) keeps the weights near a prior,
+the clients' shares of the data.
 
-Everything here is NumPy in float64: the server's arrays are NumPy, and K, the number of clients, is small.
+Everything here is NumPy in float64: the server's arrays are NumPy, and K, the number of clients, is
+small.
 """
 
 from bisect import bisect_left
@@ -19,50 +21,58 @@ Mask = NDArray[np.bool_]
 
 _EPS = float(np.finfo(np.float64).eps)
 _GAP = 1e-12  # relative duality gap at which the search ends
-_RIDGE = 1e-9  # against 1 on the diagonal: keeps rounding out of the null space of a singular Gram matrix
+# against 1 on the diagonal: keeps rounding out of the null space of a singular Gram matrix
+_RIDGE = 1e-9
 _STEPS = 50  # steps per vector before the search gives up; usual are 3 to 30 in all
 
 
-def min_norm_point(gram: ArrayLike, prior: ArrayLike | None = None, radius: float | None = None) -> Vector:
-    """Weights of the point of least norm in the convex hull of K vectors, or in the part of it near a prior.
+def min_norm_point(
+    gram: ArrayLike, prior: ArrayLike | None = None, radius: float | None = None
+) -> Vector:
+    """Weights of the point of least norm in the convex hull of K vectors, or in the part of it near
+    a prior.
 
     argmin wᵀGw over Σ wₖ = 1, wₖ ≥ 0 and |wₖ − priorₖ| ≤ radius/K.
 
     Parameters
     ----------
     gram : array (K, K)
-        Inner products of the vectors: symmetric and positive semi-definite, both up to rounding, that of float32
-        included. It may be singular: zero, equal and linearly dependent vectors are allowed. Its scale does not matter.
+        Inner products of the vectors: symmetric and positive semi-definite, both up to rounding,
+        that of float32 included. It may be singular: zero, equal and linearly dependent vectors are
+        allowed. Its scale does not matter.
     prior : array (K,), optional
-        A point of the simplex, uniform if None. The search starts from it, so of several solutions the one found is
-        near it: equal vectors with equal priors get equal weights up to 1e-6, and if all vectors are zero the answer
-        is the prior.
+        A point of the simplex, uniform if None. The search starts from it, so of several solutions
+        the one found is near it: equal vectors with equal priors get equal weights up to 1e-6, and
+        if all vectors are zero the answer is the prior.
     radius : float, optional
         0 gives back the prior; None, or K and more, bounds nothing.
 
     Returns
     -------
     array (K,), float64
-        None is negative, those on the bound 0 are 0; the sum and the other bounds hold up to rounding. The relative
-        duality gap is ≤ 1e-11, or the gap is what rounding of G leaves: 1e-15·max G_kk, and up to 1e-13·max G_kk where
-        G is singular to rounding. A value below eps·(Σ wₖ√G_kk)² is 0 as far as G can tell; the search ends there.
+        None is negative, those on the bound 0 are 0; the sum and the other bounds hold up to
+        rounding. The relative duality gap is ≤ 1e-11, or the gap is what rounding of G leaves:
+        1e-15·max G_kk, and up to 1e-13·max G_kk where G is singular to rounding. A value below
+        eps·(Σ wₖ√G_kk)² is 0 as far as G can tell; the search ends there.
 
     Raises
     ------
     ValueError
-        If the Gram matrix is not square, has entries that are not finite, is not symmetric or has an entry larger than
-        its diagonal allows; if the prior has another length, is not finite or not on the simplex (sum within 1e-6 of
-        1); or if the radius is negative or NaN.
+        If the Gram matrix is not square, has entries that are not finite, is not symmetric or has
+        an entry larger than its diagonal allows; if the prior has another length, is not finite or
+        not on the simplex (sum within 1e-6 of 1); or if the radius is negative or NaN.
 
     Notes
     -----
-    A primal active-set method. The minimiser over a face comes from a Cholesky factor; a path to it that leaves the
-    bounds is projected back on them, so that many weights reach their bounds in one step; where a face has been
-    minimised, all weights from whose bound the value falls are released. The value falls in every step. Weights are
-    measured in units of the vectors' lengths, so that these may differ by many orders of magnitude.
+    A primal active-set method. The minimiser over a face comes from a Cholesky factor; a path to it
+    that leaves the bounds is projected back on them, so that many weights reach their bounds in one
+    step; where a face has been minimised, all weights from whose bound the value falls are
+    released. The value falls in every step. Weights are measured in units of the vectors' lengths,
+    so that these may differ by many orders of magnitude.
 
-    Time on one core: 1 to 10 ms for K = 100, 0.05 to 0.3 s for K = 1000. With a condition number of 1e12 and more, or
-    bounded weights of vectors whose lengths differ by 1e8, it was 0.1 s and 20 s at worst.
+    Time on one core: 1 to 10 ms for K = 100, 0.05 to 0.3 s for K = 1000. With a condition number of
+    1e12 and more, or bounded weights of vectors whose lengths differ by 1e8, it was 0.1 s and 20 s
+    at worst.
 
     Examples
     --------
@@ -81,7 +91,8 @@ def min_norm_point(gram: ArrayLike, prior: ArrayLike | None = None, radius: floa
 def duality_gap(
     gram: ArrayLike, weights: ArrayLike, prior: ArrayLike | None = None, radius: float | None = None
 ) -> float:
-    """By how much wᵀGw may at most lie above its least value: 2(wᵀGw − min vᵀGw) over all admissible v.
+    """By how much wᵀGw may at most lie above its least value: 2(wᵀGw − min vᵀGw) over all
+    admissible v.
 
     Parameters
     ----------
@@ -105,7 +116,9 @@ def duality_gap(
     matrix, start, lower, upper = _checked(gram, prior, radius)
     given = np.asarray(weights, dtype=np.float64)
     if given.shape != start.shape:
-        raise ValueError(f"duality_gap: weights of shape {given.shape} for a Gram matrix of {start.size} vectors")
+        raise ValueError(
+            f"duality_gap: weights of shape {given.shape} for a Gram matrix of {start.size} vectors"
+        )
     gradient = matrix @ given
     return float(2 * (given - _corner(gradient, lower, upper)) @ gradient)
 
@@ -117,7 +130,8 @@ class _ActiveSet:
         from scipy import linalg
 
         self.linalg = linalg
-        self.lower, self.upper = lower, upper
+        self.lower = lower
+        self.upper = upper
         # Lengths below 1e-10 of the largest count as 1e-10: a zero vector has none to measure in.
         self.length = np.maximum(np.sqrt(gram.diagonal()), 1e-10)
         self.cosines = gram / self.length / self.length[:, None]
@@ -133,7 +147,9 @@ class _ActiveSet:
                 break
             move = self._direction(gradient, free)
             bound = np.where(move < 0, self.lower, self.upper)
-            reach = np.divide(bound - weights, move, out=np.full_like(move, np.inf), where=move != 0)
+            reach = np.divide(
+                bound - weights, move, out=np.full_like(move, np.inf), where=move != 0
+            )
             first = float(reach.min())
             found = self._search(weights, gradient, free, move, reach)
             if found is not None:
@@ -141,7 +157,8 @@ class _ActiveSet:
                 free = free & (self.lower < weights) & (weights < self.upper)
                 stalls = 0
             elif first < 1:
-                # Weights on a bound, or so near that the step to it drowns in rounding, are in the way: hold them.
+                # Weights on a bound, or so near that the step to it drowns in rounding, are in the
+                # way: hold them.
                 free = free & (reach > first)
             else:
                 stalls += 1
@@ -157,13 +174,16 @@ class _ActiveSet:
         return self.length * (self.cosines @ (self.length * weights))
 
     def _optimal(self, weights: Vector, gradient: Vector) -> bool:
-        value, size = weights @ gradient, weights @ self.length
+        value = weights @ gradient
+        size = weights @ self.length
         apart = weights - _corner(gradient, self.lower, self.upper)
         rounding = 4 * _EPS * size * (np.abs(apart) @ self.length)
         return bool(apart @ gradient <= max(_GAP * value, rounding) or value <= _EPS * size**2)
 
     def _direction(self, gradient: Vector, free: Mask) -> Vector:
-        """Step from the weights to the minimiser over Σ w = 1 with all but the free weights held."""
+        """Step from the weights to the minimiser over Σ w = 1 with all but the free weights
+        held.
+        """
         move = np.zeros(free.size)
         index = np.flatnonzero(free)
         if index.size < 2:
@@ -171,19 +191,23 @@ class _ActiveSet:
         length = self.length[index]
         normal = 1 / length
         normal /= np.linalg.norm(normal)
-        # Along Σ w = const the term normal·normalᵀ is 0; it makes the matrix regular where the vectors are
-        # affinely independent, 0 in their affine hull or not.
+        # Along Σ w = const the term normal·normalᵀ is 0; it makes the matrix regular where the
+        # vectors are affinely independent, 0 in their affine hull or not.
         matrix = self.cosines[np.ix_(index, index)] + np.outer(normal, normal)
         target = np.stack([-gradient[index] / length, normal], axis=1)
         while True:
             try:
-                factor = self.linalg.cho_factor(matrix + self.ridge * np.eye(index.size), check_finite=False)
+                factor = self.linalg.cho_factor(
+                    matrix + self.ridge * np.eye(index.size), check_finite=False
+                )
                 break
             except np.linalg.LinAlgError:  # rounding left the Gram matrix a negative eigenvalue
                 self.ridge *= 10
         solution = np.zeros_like(target)
         for _ in range(3):  # refinement takes the ridge's effect back, but for the null space
-            solution += self.linalg.cho_solve(factor, target - matrix @ solution, check_finite=False)
+            solution += self.linalg.cho_solve(
+                factor, target - matrix @ solution, check_finite=False
+            )
         descent, across = solution.T
         move[index] = (descent - across * (normal @ descent) / (normal @ across)) / length
         return move
@@ -191,26 +215,35 @@ class _ActiveSet:
     def _search(
         self, weights: Vector, gradient: Vector, free: Mask, move: Vector, reach: Vector
     ) -> tuple[Vector, Vector] | None:
-        """The best of a few points on the path projected on the bounds, with its gradient; None if all are worse."""
+        """The best of a few points on the path projected on the bounds, with its gradient; None if
+        all are worse."""
         first = float(reach.min())
         if first == np.inf:  # nothing moves
             return None
-        # Gradients are compared without their common level, for the weights sum to 1 up to rounding only.
+        # Gradients are compared without their common level, for the weights sum to 1 up to rounding
+        # only.
         level = self._level(gradient, free)
-        lower, upper = np.where(free, self.lower, weights), np.where(free, self.upper, weights)
-        best, found = 0.0, None
+        lower = np.where(free, self.lower, weights)
+        upper = np.where(free, self.upper, weights)
+        best = 0.0
+        found = None
         for step in [1.0] if first >= 1 else [1.0, 0.5, 0.25, 0.125, first]:
             point = self._project(weights + step * move, lower, upper)
             ahead = self._gradient(point)
             # pᵀGp − wᵀGw as a product, for the values may agree in all their digits.
             change = float((point - weights) @ ((ahead - level) + (gradient - level)))
-            rounding = _EPS * float((np.abs(point - weights) @ self.length) * (weights @ self.length))
+            rounding = _EPS * float(
+                (np.abs(point - weights) @ self.length) * (weights @ self.length)
+            )
             if change < min(best, -rounding):
-                best, found = change, (point, ahead)
+                best = change
+                found = (point, ahead)
         return found
 
     def _level(self, gradient: Vector, free: Mask) -> float:
-        """The gradient's common value on a face that has been minimised, the multiplier of Σ w = 1."""
+        """The gradient's common value on a face that has been minimised, the multiplier of Σ w
+        = 1.
+        """
         return float(np.average(gradient[free], weights=self.ease[free]))
 
     def _released(self, weights: Vector, gradient: Vector, free: Mask) -> Mask:
@@ -229,23 +262,31 @@ class _ActiveSet:
         return slope > rounding
 
     def _project(self, point: Vector, lower: Vector, upper: Vector) -> Vector:
-        """argmin Σ G_kk (xₖ − pointₖ)² over lower ≤ x ≤ upper, Σ x = 1, that is x = clip(point − t·ease)."""
+        """argmin Σ G_kk (xₖ − pointₖ)² over lower ≤ x ≤ upper, Σ x = 1, that is x = clip(point −
+        t·ease)."""
         ease = self.ease
 
         def clipped(t: float) -> Vector:
             return np.asarray(np.clip(point - t * ease, lower, upper))
 
-        knots: list[float] = np.sort(np.concatenate([(point - upper) / ease, (point - lower) / ease])).tolist()
-        last = min(bisect_left(knots, True, key=lambda t: bool(clipped(t).sum() <= 1)), len(knots) - 1)
-        # The sum falls from above 1 to 1 or less between these two, on a straight line as all their entries do.
-        above, below = clipped(knots[max(last - 1, 0)]), clipped(knots[last])
+        knots: list[float] = np.sort(
+            np.concatenate([(point - upper) / ease, (point - lower) / ease])
+        ).tolist()
+        last = min(
+            bisect_left(knots, True, key=lambda t: bool(clipped(t).sum() <= 1)), len(knots) - 1
+        )
+        # The sum falls from above 1 to 1 or less between these two, on a straight line as all their
+        # entries do.
+        above = clipped(knots[max(last - 1, 0)])
+        below = clipped(knots[last])
         fall = above.sum() - below.sum()
         share = (1 - below.sum()) / fall if fall > 0 else 0.0
         return np.clip(below + share * (above - below), lower, upper)
 
 
 def _corner(gradient: Vector, lower: Vector, upper: Vector) -> Vector:
-    """argmin gradient·v over Σ v = 1, lower ≤ v ≤ upper: what is left above `lower` goes where the gradient is least."""
+    """argmin gradient·v over Σ v = 1, lower ≤ v ≤ upper: what is left above `lower` goes where the
+    gradient is least."""
     order = np.argsort(gradient, kind="stable")
     room = (upper - lower)[order]
     corner = lower.copy()
@@ -253,11 +294,15 @@ def _corner(gradient: Vector, lower: Vector, upper: Vector) -> Vector:
     return corner
 
 
-def _checked(gram: ArrayLike, prior: ArrayLike | None, radius: float | None) -> tuple[Vector, Vector, Vector, Vector]:
+def _checked(
+    gram: ArrayLike, prior: ArrayLike | None, radius: float | None
+) -> tuple[Vector, Vector, Vector, Vector]:
     """Gram matrix, prior and bounds of the weights, or ValueError."""
     matrix = np.asarray(gram, dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-        raise ValueError(f"min_norm: a Gram matrix of shape {matrix.shape}; it must be (K, K) with K ≥ 1")
+        raise ValueError(
+            f"min_norm: a Gram matrix of shape {matrix.shape}; it must be (K, K) with K ≥ 1"
+        )
     if not np.isfinite(matrix).all():
         raise ValueError("min_norm: the Gram matrix has entries that are not finite")
     size = matrix.shape[0]
@@ -272,12 +317,21 @@ def _checked(gram: ArrayLike, prior: ArrayLike | None, radius: float | None) -> 
     else:
         start = np.array(prior, dtype=np.float64)
         if start.shape != (size,):
-            raise ValueError(f"min_norm: a prior of shape {start.shape} for {size} vectors; it must be ({size},)")
+            raise ValueError(
+                f"min_norm: a prior of shape {start.shape} for {size} vectors; it must be ({size},)"
+            )
         if not ((start >= 0).all() and abs(start.sum() - 1) <= 1e-6):
-            raise ValueError("min_norm: the prior is not on the simplex; weights must be ≥ 0 and sum to 1")
+            raise ValueError(
+                "min_norm: the prior is not on the simplex; weights must be ≥ 0 and sum to 1"
+            )
         start /= start.sum()
     if radius is None:
         return (matrix + matrix.T) / 2, start, np.zeros(size), np.ones(size)
     if not radius >= 0:
         raise ValueError(f"min_norm: radius {radius}; it must be ≥ 0, or None for no bound")
-    return (matrix + matrix.T) / 2, start, np.maximum(start - radius / size, 0), np.minimum(start + radius / size, 1)
+    return (
+        (matrix + matrix.T) / 2,
+        start,
+        np.maximum(start - radius / size, 0),
+        np.minimum(start + radius / size, 1),
+    )

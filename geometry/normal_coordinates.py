@@ -1,7 +1,9 @@
-"""Points of the Poincaré ball by their normal coordinates, the tangent vectors v = log0(x) at the origin.
+"""Points of the Poincaré ball by their normal coordinates, the tangent vectors v = log0(x) at the
+origin.
 
-Any vector is the normal coordinates of a point exp0(v), at distance 2‖v‖ from the origin, and float32 tells points apart
-here that lie far beyond what the ball's own coordinates can hold. So features are read, and prototypes kept, as these.
+Any vector is the normal coordinates of a point exp0(v), at distance 2‖v‖ from the origin, and
+float32 tells points apart here that lie far beyond what the ball's own coordinates can hold. So
+features are read, and prototypes kept, as these.
 """
 
 from typing import Any
@@ -23,21 +25,22 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
     v : Tensor (..., n, d)
         Such as features, of any length whose square is finite: √|c|‖v‖ up to 1e18 in float32.
     w : Tensor (..., m, d)
-        Such as prototypes. Beyond a distance of `safe_math.max_radius`/√|c| from the origin, 39.9 in float32, they are read
-        as if they were there.
+        Such as prototypes. Beyond a distance of `safe_math.max_radius`/√|c| from the origin, 39.9
+        in float32, they are read as if they were there.
     curvature : float or Tensor
         A tensor broadcasts with the batch shape (...), without n and m.
 
     Returns
     -------
     Tensor (..., n, m)
-        Error ≤ 8·eps·(dist + cosh(r)/√|c|), r the radius √|c|·2‖·‖ of the point nearer to the origin. The gradient where
-        the points are equal, where none exists, is 0.
+        Error ≤ 8·eps·(dist + cosh(r)/√|c|), r the radius √|c|·2‖·‖ of the point nearer to the
+        origin. The gradient where the points are equal, where none exists, is 0.
 
     Notes
     -----
-    HyperFed, Eq. 7, wants these of its Eq. 6. With x = tanh(‖v‖)v/‖v‖, and y likewise of w, at curvature −1:
-    sinh(dist/2) = ‖x − y‖·cosh‖v‖·cosh‖w‖. Nothing cancels but in x − y, and there is no 0/0 at v = 0.
+    HyperFed, Eq. 7, wants these of its Eq. 6. With x = tanh(‖v‖)v/‖v‖, and y likewise of w, at
+    curvature −1: sinh(dist/2) = ‖x − y‖·cosh‖v‖·cosh‖w‖. Nothing cancels but in x − y, and there is
+    no 0/0 at v = 0.
 
     Examples
     --------
@@ -54,9 +57,12 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
 
 
 def _forward(v: Tensor, w: Tensor) -> tuple[Tensor, ...]:
-    """The distances at curvature −1. By the gradient in closed form a batch costs a dozen operations each way."""
-    (x, *v_parts), (y, *w_parts) = _ball(v), _ball(w)
-    # By differences: the matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would lose what near points differ by.
+    """The distances at curvature −1. By the gradient in closed form a batch costs a dozen
+    operations each way."""
+    (x, *v_parts) = _ball(v)
+    (y, *w_parts) = _ball(w)
+    # By differences: the matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would lose what near points differ
+    # by.
     apart = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
     both = v_parts[-1] * w_parts[-1].mT
     sinh = apart * both
@@ -75,11 +81,14 @@ def _backward(
     v, w = inputs
     _, x, y, v_length, v_ratio, v_cosh, w_length, w_ratio, w_cosh, apart, both, cosh = output
     by_sinh = 2 * gradient / cosh
-    by_apart, by_both = by_sinh * both, by_sinh * apart
+    by_apart = by_sinh * both
+    by_both = by_sinh * apart
     found: list[Tensor | None] = [None, None]
     if needs[0]:
         by_x = through_norms(by_apart, x, y, apart)
-        found[0] = _through_ball(by_x, _product(by_both, w_cosh), v, v_length, v_ratio, v_cosh).sum_to_size(v.shape)
+        found[0] = _through_ball(
+            by_x, _product(by_both, w_cosh), v, v_length, v_ratio, v_cosh
+        ).sum_to_size(v.shape)
     if needs[1]:
         by_y = through_norms(by_apart.mT, y, x, apart.mT)
         by_cosh = _product(by_both.mT, v_cosh).where(w_length <= max_radius(w.dtype) / 2, 0.0)
@@ -91,9 +100,13 @@ def _formula(v: Tensor, w: Tensor) -> Tensor:
     """The distances in torch's own operations, in memory O(n·m·d)."""
     limit = max_radius(v.dtype) / 2
     v_square = squared64(v)
-    (v_sinhc, v_cosh), (w_sinhc, w_cosh) = (sinhc_cosh(square, limit) for square in (v_square, squared64(w)))
+    (v_sinhc, v_cosh), (w_sinhc, w_cosh) = (
+        sinhc_cosh(square, limit) for square in (v_square, squared64(w))
+    )
     # x·cosh‖v‖·cosh‖w‖ and y likewise, for pairs.
-    apart = (v * v_sinhc).unsqueeze(-2) * w_cosh.unsqueeze(-3) - (w * w_sinhc).unsqueeze(-3) * v_cosh.unsqueeze(-2)
+    apart = (v * v_sinhc).unsqueeze(-2) * w_cosh.unsqueeze(-3) - (w * w_sinhc).unsqueeze(
+        -3
+    ) * v_cosh.unsqueeze(-2)
     beyond = root(v_square) - root(v_square).clamp(max=limit)
     return 2 * (asinh_root(squared64(apart)).squeeze(-1) + beyond).to(v.dtype)
 
@@ -106,17 +119,21 @@ def _product(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _ball(v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """exp0(v) (..., d), and of each (..., 1): ‖v‖, tanh(n)/‖v‖ and cosh(n), n = ‖v‖ up to where cosh would overflow."""
+    """exp0(v) (..., d), and of each (..., 1): ‖v‖, tanh(n)/‖v‖ and cosh(n), n = ‖v‖ up to where
+    cosh would overflow."""
     length = torch.linalg.vector_norm(v, dim=-1, keepdim=True).clamp(min=floor(v.dtype))
     n = length.clamp(max=max_radius(v.dtype) / 2)
     ratio = n.tanh().div_(length)
     return ratio * v, length, ratio, n.cosh_()
 
 
-def _through_ball(by_x: Tensor, by_cosh: Tensor, v: Tensor, length: Tensor, ratio: Tensor, cosh: Tensor) -> Tensor:
+def _through_ball(
+    by_x: Tensor, by_cosh: Tensor, v: Tensor, length: Tensor, ratio: Tensor, cosh: Tensor
+) -> Tensor:
     """The gradient with respect to v, from those with respect to what `_ball` makes of it.
 
-    Where n stops growing, that by cosh is the distance's own growth, to rounding: sinh(dist/2) is as large as its cosh.
+    Where n stops growing, that by cosh is the distance's own growth, to rounding: sinh(dist/2) is
+    as large as its cosh.
     """
     along = (by_x * v).sum(-1, keepdim=True)
     sinh = ratio * length * cosh

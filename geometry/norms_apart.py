@@ -1,4 +1,6 @@
-"""Euclidean distances of all pairs of points, on which the matrices of hyperbolic distances rest."""
+"""Euclidean distances of all pairs of points, on which the matrices of hyperbolic distances
+rest.
+"""
 
 from typing import Any
 
@@ -13,9 +15,9 @@ _TINY = 2.0**-1022
 def norms_apart(x: Tensor, y: Tensor) -> Tensor:
     """‖xᵢ − yⱼ‖, (..., n, d), (..., m, d) -> (..., n, m), from differences.
 
-    The matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would be faster, but has an error of eps where the distance wants one of
-    eps·‖x − y‖², and near the boundary all distances are short. Second derivatives, which `torch.cdist` does not have,
-    take memory O(n·m·d).
+    The matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would be faster, but has an error of eps where the
+    distance wants one of eps·‖x − y‖², and near the boundary all distances are short. Second
+    derivatives, which `torch.cdist` does not have, take memory O(n·m·d).
     """
     return _norms_apart(x, y)
 
@@ -27,7 +29,8 @@ def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
 def _backward(
     gradient: Tensor, inputs: tuple[Any, ...], output: tuple[Tensor, ...], needs: tuple[bool, ...]
 ) -> Gradients:
-    (x, y), (apart,) = inputs, output
+    (x, y) = inputs
+    (apart,) = output
     return (
         through_norms(gradient, x, y, apart).sum_to_size(x.shape) if needs[0] else None,
         through_norms(gradient.mT, y, x, apart.mT).sum_to_size(y.shape) if needs[1] else None,
@@ -49,7 +52,8 @@ def _cdist_backward(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Te
 
 
 class _ThroughNorms(torch.autograd.Function):
-    """The backward pass of `torch.cdist`; torch's own vmap of it is wrong where some arguments are the same for all."""
+    """The backward pass of `torch.cdist`; torch's own vmap of it is wrong where some arguments are
+    the same for all."""
 
     @staticmethod
     def forward(*given: Tensor) -> Tensor:

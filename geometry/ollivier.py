@@ -19,7 +19,8 @@ log = logging.getLogger("curvfed")
 _ENTRIES = 2**22
 """Distances held at once; more where the neighbours of a single node need more."""
 _PIVOTS = 10**8
-"""The solver's own limit is 10⁵ steps, and an edge between hubs of degree 2000 takes some 10⁴ to 10⁵."""
+"""The solver's own limit is 10⁵ steps, and an edge between hubs of degree 2000 takes some 10⁴ to
+10⁵."""
 _PATIENCE = 5.0
 """Seconds until the log says how far it is."""
 
@@ -27,8 +28,9 @@ _PATIENCE = 5.0
 def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) -> Tensor:
     """Ollivier–Ricci curvature of every edge x–y: 1 − W₁(μₓ, μᵧ).
 
-    μₓ is where a lazy random walk stands one step after x: at x with probability `idleness`, else at a neighbour, all
-    alike. W₁ is the cost of the cheapest transport, distances being those in the graph.
+    μₓ is where a lazy random walk stands one step after x: at x with probability `idleness`, else
+    at a neighbour, all alike. W₁ is the cost of the cheapest transport, distances being those in
+    the graph.
 
     Parameters
     ----------
@@ -37,19 +39,20 @@ def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) ->
     num_nodes : int
         Nodes are 0 … num_nodes − 1.
     idleness : float
-        At least 0, less than 1. From 1/(max(dₓ, dᵧ) + 1) on, thus from 1/2 on for every edge, the curvature is
-        1 − idleness times that of Lin, Lu and Yau.
+        At least 0, less than 1. From 1/(max(dₓ, dᵧ) + 1) on, thus from 1/2 on for every edge, the
+        curvature is 1 − idleness times that of Lin, Lu and Yau.
 
     Returns
     -------
     Tensor (E,), default float dtype, on the device of `edge_index`
-        One value per column, above −2 and at most 1; the two directions of an edge have equal values.
+        One value per column, above −2 and at most 1; the two directions of an edge have equal
+        values.
 
     Raises
     ------
     ValueError
-        If the idleness is out of its range; if the shape or dtype of `edge_index` is another, a node is out of range,
-        or an edge is a self-loop, doubled, or lacks its other direction.
+        If the idleness is out of its range; if the shape or dtype of `edge_index` is another, a
+        node is out of range, or an edge is a self-loop, doubled, or lacks its other direction.
     ImportError
         If the package POT is not installed.
     RuntimeError
@@ -57,21 +60,22 @@ def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) ->
 
     Notes
     -----
-    Ollivier, Ricci curvature of Markov chains on metric spaces (2009), Definition 3. Let dₓ ≤ dᵧ. Multiplied by
-    dₓ·dᵧ/(1 − idleness), μₓ weighs dᵧ and μᵧ weighs dₓ at a neighbour, and either weighs s = dₓ·dᵧ·idleness/(1 −
-    idleness) at its own node. What both have in the same place stays there, since distances obey the triangle
-    inequality; C is the cost of moving the rest. Where s exceeds dₓ, the excess goes from x to y and C grows with it
-    (Bourne et al., Ollivier–Ricci idleness functions of graphs, 2018), so s = dₓ will do, and always
+    Ollivier, Ricci curvature of Markov chains on metric spaces (2009), Definition 3. Let dₓ ≤ dᵧ.
+    Multiplied by dₓ·dᵧ/(1 − idleness), μₓ weighs dᵧ and μᵧ weighs dₓ at a neighbour, and either
+    weighs s = dₓ·dᵧ·idleness/(1 − idleness) at its own node. What both have in the same place stays
+    there, since distances obey the triangle inequality; C is the cost of moving the rest. Where s
+    exceeds dₓ, the excess goes from x to y and C grows with it (Bourne et al., Ollivier–Ricci
+    idleness functions of graphs, 2018), so s = dₓ will do, and always
 
         curvature = (1 − idleness)·(dₓ·dᵧ + s − C)/(dₓ·dᵧ),  s ≤ dₓ.
 
-    If s is whole, as it is for idleness 0 and above 1/(dᵧ + 1), so are all weights and C: then the value is within
-    2·eps(float64) of the exact one, relatively, and otherwise within (dₓ + dᵧ)·eps(float64). It is rounded to the
-    default dtype at the end.
+    If s is whole, as it is for idleness 0 and above 1/(dᵧ + 1), so are all weights and C: then the
+    value is within 2·eps(float64) of the exact one, relatively, and otherwise within (dₓ +
+    dᵧ)·eps(float64). It is rounded to the default dtype at the end.
 
-    An edge takes 0.1 ms where degrees are small, 1 ms where they are hundreds, half a second between hubs of degree
-    2000 (Cora 1 s, Minesweeper 5 s). Memory goes with m·N + m², where m is the largest min(dₓ, dᵧ): 200 MB for m =
-    2000, N = 6000.
+    An edge takes 0.1 ms where degrees are small, 1 ms where they are hundreds, half a second
+    between hubs of degree 2000 (Cora 1 s, Minesweeper 5 s). Memory goes with m·N + m², where m is
+    the largest min(dₓ, dᵧ): 200 MB for m = 2000, N = 6000.
 
     Examples
     --------
@@ -84,46 +88,65 @@ def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) ->
     source, target = checked_edges(edge_index, num_nodes)
     degree = np.bincount(source, minlength=num_nodes)
     # The k-th column in the one order and the k-th in the other are the two directions of an edge.
-    forward, backward = np.lexsort((target, source)), np.lexsort((source, target))
+    forward = np.lexsort((target, source))
+    backward = np.lexsort((source, target))
     first = np.concatenate([[0], degree.cumsum()])
-    centres, neighbours = source[forward], target[forward]
+    centres = source[forward]
+    neighbours = target[forward]
     # An edge is looked at once, from its end of smaller degree.
     rank = degree * num_nodes + np.arange(num_nodes)
     rising = rank[centres] < rank[neighbours]
 
     value = np.empty(source.size)
     lazy = idleness / (1 - idleness)
-    done, late = 0, time.monotonic() + _PATIENCE
+    done = 0
+    late = time.monotonic() + _PATIENCE
     for x, distance in _neighbourhoods(np.unique(centres[rising]), neighbours, first):
         near_x = neighbours[first[x] : first[x + 1]]
         from_x = np.full(num_nodes, 2)
-        from_x[near_x], from_x[x] = 1, 0
+        from_x[near_x] = 1
+        from_x[x] = 0
         for row in np.flatnonzero(rising[first[x] : first[x + 1]]):
-            y, edge = near_x[row], first[x] + row
+            y = near_x[row]
+            edge = first[x] + row
             near_y = neighbours[first[y] : first[y + 1]]
-            dx, dy = near_x.size, near_y.size
+            dx = near_x.size
+            dy = near_y.size
             stay = min(dx, lazy * dx * dy)
-            # By distance from the other end: 0 that end itself, 1 a common neighbour, 2 a neighbour of this end alone.
+            # By distance from the other end: 0 that end itself, 1 a common neighbour, 2 a neighbour
+            # of this end alone.
             supply = np.array([dy - stay, dy - dx, dy])[distance[row, near_x]]
             demand = np.array([dx - stay, 0, dx])[from_x[near_y]]
             cost = _transport(supply, demand, distance[:, near_y])
-            value[[forward[edge], backward[edge]]] = (1 - idleness) * (dx * dy + stay - cost) / (dx * dy)
+            value[[forward[edge], backward[edge]]] = (
+                (1 - idleness) * (dx * dy + stay - cost) / (dx * dy)
+            )
             done += 1
             if time.monotonic() > late:
                 late = math.inf
-                log.info("Ollivier-Ricci curvature takes its time: %d of %d edges done", done, source.size // 2)
+                log.info(
+                    "Ollivier-Ricci curvature takes its time: %d of %d edges done",
+                    done,
+                    source.size // 2,
+                )
     return torch.from_numpy(value).to(edge_index.device, torch.get_default_dtype())
 
 
-def _neighbourhoods(nodes: np.ndarray, neighbours: np.ndarray, first: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Each of `nodes` with the distances from its neighbours, in order, to all nodes: (degree, N), more than 2 as 3.
+def _neighbourhoods(
+    nodes: np.ndarray, neighbours: np.ndarray, first: np.ndarray
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Each of `nodes` with the distances from its neighbours, in order, to all nodes: (degree, N),
+    more than 2 as 3.
 
     Between a neighbour of x and one of y no distance is more, if x–y is an edge.
     """
     from scipy.sparse import csr_array
 
-    num_nodes, degree = first.size - 1, np.diff(first)
-    adjacency = csr_array((np.ones(neighbours.size, dtype=bool), neighbours, first), shape=(num_nodes, num_nodes))
+    num_nodes = first.size - 1
+    degree = np.diff(first)
+    adjacency = csr_array(
+        (np.ones(neighbours.size, dtype=bool), neighbours, first), shape=(num_nodes, num_nodes)
+    )
     # By blocks: a sparse product for every node would take longer than all the transport.
     cuts = np.flatnonzero(np.diff(degree[nodes].cumsum() * num_nodes // _ENTRIES)) + 1
     for block in np.split(nodes, cuts) if nodes.size else []:
@@ -136,15 +159,21 @@ def _neighbourhoods(nodes: np.ndarray, neighbours: np.ndarray, first: np.ndarray
 
 
 def _transport(supply: np.ndarray, demand: np.ndarray, distance: np.ndarray) -> float:
-    """Least cost of moving `supply` (n,) to `demand` (m,), of equal sums, over `distance` (n, m)."""
-    rows, columns = np.flatnonzero(supply), np.flatnonzero(demand)
+    """Least cost of moving `supply` (n,) to `demand` (m,), of equal sums, over `distance` (n,
+    m).
+    """
+    rows = np.flatnonzero(supply)
+    columns = np.flatnonzero(demand)
     if not rows.size:
         return 0.0
     cost = distance[np.ix_(rows, columns)].astype(np.float64)
-    supply, demand = supply[rows].astype(np.float64), demand[columns].astype(np.float64)
+    supply = supply[rows].astype(np.float64)
+    demand = demand[columns].astype(np.float64)
     _, solution = _emd()(supply, demand, cost, _PIVOTS, log=True, center_dual=False)
     if solution["warning"]:
-        raise RuntimeError(f"optimal transport from {rows.size} to {columns.size} nodes: {solution['warning']}")
+        raise RuntimeError(
+            f"optimal transport from {rows.size} to {columns.size} nodes: {solution['warning']}"
+        )
     return float(solution["cost"])
 
 

@@ -4,7 +4,8 @@ from contextlib import AbstractContextManager, nullcontext
 
 
 def one_thread() -> AbstractContextManager[object]:
-    """Keep the matrix library to one thread, where threadpoolctl is installed, as it is beside scikit-learn.
+    """Keep the matrix library to one thread, where threadpoolctl is installed, as it is beside
+    scikit-learn.
 
     On a busy machine threads that wait for each other over small matrices take 20 times as long.
     """

@@ -1,24 +1,26 @@
 """The Poincaré ball model of hyperbolic space.
 
-A point of curvature c is x with |c|‖x‖² < 1; the metric is λ² times the Euclidean one, λ = 2/(1 − |c|‖x‖²). HyperFed
-and the literature on hulls write k or c for |c|. HyperFed's Möbius addition is misprinted; its (1 − ‖x₁‖)x₂² must read
-(1 − ‖x₁‖²)x₂.
+A point of curvature c is x with |c|‖x‖² < 1; the metric is λ² times the Euclidean one, λ = 2/(1 −
+|c|‖x‖²). HyperFed and the literature on hulls write k or c for |c|. HyperFed's Möbius addition is
+misprinted; its (1 − ‖x₁‖)x₂² must read (1 − ‖x₁‖²)x₂.
 
 Throughout
 
 - shapes: points and tangent vectors (..., d);
-- dtypes, `curvature`, errors and derivatives: as in `curvfed.geometry.lorentz`; of `cdist` the batch is of sets of points;
-- r is √|c| times the distance from the origin, √|c|‖x‖ = tanh(r/2). A tangent vector v at the origin, where λ = 2, has
-  length 2‖v‖;
-- limit: the coordinates cannot tell points apart that are near the boundary. What a function returns is brought back by
-  `project` to r ≤ 13.9 in float32 and 34.0 in float64, where rounding the coordinates changes r by 0.03; what it is
-  given may be any vector of a norm up to 1e30, and beyond the limit is read as if 1 − |c|‖x‖² were 16·eps, by `cdist` with
-  coordinates of at most 1e15.
-  `curvfed.geometry.normal_coordinates` has distances without a limit;
-- error bounds: against the exact function of the given coordinates, for d ≤ 1000, points within the limit; eps is that
-  of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ = max(1, 2e-16·cosh²(r/2)/eps), r that of the
-  farthest point involved: 1 in float32, cosh²(r/2) in float64, what rounding the coordinates of a far point costs by
-  itself. Everything else is a sum of positive terms. Tested against mpmath; the constants leave a factor of 1.5 or more.
+- dtypes, `curvature`, errors and derivatives: as in `curvfed.geometry.lorentz`; of `cdist` the
+  batch is of sets of points;
+- r is √|c| times the distance from the origin, √|c|‖x‖ = tanh(r/2). A tangent vector v at the
+  origin, where λ = 2, has length 2‖v‖;
+- limit: the coordinates cannot tell points apart that are near the boundary. What a function
+  returns is brought back by `project` to r ≤ 13.9 in float32 and 34.0 in float64, where rounding
+  the coordinates changes r by 0.03; what it is given may be any vector of a norm up to 1e30, and
+  beyond the limit is read as if 1 − |c|‖x‖² were 16·eps, by `cdist` with coordinates of at most
+  1e15. `curvfed.geometry.normal_coordinates` has distances without a limit;
+- error bounds: against the exact function of the given coordinates, for d ≤ 1000, points within the
+  limit; eps is that of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ =
+  max(1, 2e-16·cosh²(r/2)/eps), r that of the farthest point involved: 1 in float32, cosh²(r/2) in
+  float64, what rounding the coordinates of a far point costs by itself. Everything else is a sum of
+  positive terms. Tested against mpmath; the constants leave a factor of 1.5 or more.
 """
 
 import torch
@@ -26,9 +28,19 @@ from torch import Tensor
 
 from curvfed.geometry.arguments import Curvature, Size, check_points, magnitude, per_set
 from curvfed.geometry.norms_apart import norms_apart
-from curvfed.geometry.safe_math import arc_factors, asinh, asinh_root, asinhc, max_radius, root, sinhc_cosh, squared64
+from curvfed.geometry.safe_math import (
+    arc_factors,
+    asinh,
+    asinh_root,
+    asinhc,
+    max_radius,
+    root,
+    sinhc_cosh,
+    squared64,
+)
 
-_FARTHEST = 1e15  # of coordinates, whose squares float32 can hold; points of the ball have none near it
+# of coordinates, whose squares float32 can hold; points of the ball have none near it
+_FARTHEST = 1e15
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
@@ -42,16 +54,19 @@ def project(x: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (..., d)
-        `x` to the last bit where √|c|‖x‖ ≤ 1 − 12·eps, else the point on its ray with 1 − 16·eps. The gap is wider than
-        rounding, so that `project` is idempotent to the last bit. Relative error of every coordinate ≤ 4·eps.
+        `x` to the last bit where √|c|‖x‖ ≤ 1 − 12·eps, else the point on its ray with 1 − 16·eps.
+        The gap is wider than rounding, so that `project` is idempotent to the last bit. Relative
+        error of every coordinate ≤ 4·eps.
 
     Examples
     --------
     >>> project(torch.tensor([3.0, 4.0]), curvature=-1.0)
     tensor([0.6000, 0.8000])
     """
-    size, eps = _checked(curvature, x=x), torch.finfo(x.dtype).eps
-    square, border = size * squared64(x), (1 - 12 * eps) ** 2
+    size = _checked(curvature, x=x)
+    eps = torch.finfo(x.dtype).eps
+    square = size * squared64(x)
+    border = (1 - 12 * eps) ** 2
     factor = torch.where(square > border, (1 - 16 * eps) * square.clamp(min=border).rsqrt(), 1.0)
     return x * factor.to(x.dtype)
 
@@ -67,8 +82,9 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (..., d)
-        Relative error of every coordinate ≤ 8·eps. Near the boundary that is much: eps·sinh(r)/√|c| of distance, 1e-3 at
-        r = 10 in float32. For distances of features take `curvfed.geometry.normal_coordinates`.
+        Relative error of every coordinate ≤ 8·eps. Near the boundary that is much: eps·sinh(r)/√|c|
+        of distance, 1e-3 at r = 10 in float32. For distances of features take
+        `curvfed.geometry.normal_coordinates`.
 
     Notes
     -----
@@ -130,14 +146,15 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     ----------
     x : Tensor (..., d)
     v : Tensor (..., d)
-        Tangent at `x`, of length λ‖v‖. Beyond `safe_math.max_radius`/√|c|, farther than any two points are apart, the
-        length is cut off.
+        Tangent at `x`, of length λ‖v‖. Beyond `safe_math.max_radius`/√|c|, farther than any two
+        points are apart, the length is cut off.
     curvature : float or Tensor
 
     Returns
     -------
     Tensor (..., d)
-        Its distance from the exact point is ≤ 8κ·(cosh(n) + cosh(r))·eps/√|c|, n = √|c|λ‖v‖, r the radius of the result.
+        Its distance from the exact point is ≤ 8κ·(cosh(n) + cosh(r))·eps/√|c|, n = √|c|λ‖v‖, r the
+        radius of the result.
 
     Notes
     -----
@@ -152,7 +169,9 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     defect = _defect(x, size)
     ratio, cosh = sinhc_cosh(squared64(v) * size / defect.square(), max_radius(x.dtype) / 2)
     # 1 − tanh² is 1/cosh², also where tanh rounds to 1.
-    return project(_add(x, (ratio / cosh / defect).to(x.dtype) * v, defect, cosh**-2, size), curvature)
+    return project(
+        _add(x, (ratio / cosh / defect).to(x.dtype) * v, defect, cosh**-2, size), curvature
+    )
 
 
 def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -166,7 +185,8 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (..., d)
-        The error has norm ≤ 8κ·eps times that of the vector. Equal points give 0 and finite gradients.
+        The error has norm ≤ 8κ·eps times that of the vector. Equal points give 0 and finite
+        gradients.
 
     Examples
     --------
@@ -174,11 +194,15 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     tensor([0.5493, 0.0000])
     """
     size = _checked(curvature, x=x, y=y)
-    apart, x_defect, y_defect = y - x, _defect(x, size), _defect(y, size)
+    apart = y - x
+    x_defect = _defect(x, size)
+    y_defect = _defect(y, size)
     square = size * squared64(apart)
     forward, _ = arc_factors(square / (x_defect * y_defect))
     forward = forward / y_defect
-    return torch.addcmul((forward * x_defect).to(x.dtype) * apart, (forward * square).to(x.dtype), x, value=-1)
+    return torch.addcmul(
+        (forward * x_defect).to(x.dtype) * apart, (forward * square).to(x.dtype), x, value=-1
+    )
 
 
 def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -187,14 +211,16 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Parameters
     ----------
     x, y : Tensor (..., d)
-        ``dist(x[:, None], y, curvature)`` is the matrix of all distances; `cdist` makes it without x − y for all pairs.
+        ``dist(x[:, None], y, curvature)`` is the matrix of all distances; `cdist` makes it without
+        x − y for all pairs.
     curvature : float or Tensor
 
     Returns
     -------
     Tensor (...)
-        Relative error ≤ 8κ·eps for distances above √(smallest normal number), 1e-19 in float32; below they may become 0.
-        Symmetric to the last bit. The gradient at equal points, where none exists, is 0.
+        Relative error ≤ 8κ·eps for distances above √(smallest normal number), 1e-19 in float32;
+        below they may become 0. Symmetric to the last bit. The gradient at equal points, where none
+        exists, is 0.
 
     Notes
     -----
@@ -234,7 +260,8 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     """
     curvature = per_set(curvature)
     size = _checked(curvature, x=x, y=y)
-    x, y = x.clamp(-_FARTHEST, _FARTHEST), y.clamp(-_FARTHEST, _FARTHEST)
+    x = x.clamp(-_FARTHEST, _FARTHEST)
+    y = y.clamp(-_FARTHEST, _FARTHEST)
     weight = size**0.5 * _defect(x, size).rsqrt() * _defect(y, size).rsqrt().mT
     return (asinh(norms_apart(x, y) * weight.to(x.dtype)) * (2 / size**0.5)).to(x.dtype)
 
@@ -246,7 +273,8 @@ def _checked(curvature: Curvature, **points: Tensor) -> Size:
 
 
 def _defect(x: Tensor, size: Size) -> Tensor:
-    """1 − |c|‖x‖² in float64, (..., d) -> (..., 1), at least 16·eps: float32 would lose all digits in the difference."""
+    """1 − |c|‖x‖² in float64, (..., d) -> (..., 1), at least 16·eps: float32 would lose all digits
+    in the difference."""
     return _defect_of(size * squared64(x), x.dtype)
 
 
@@ -257,10 +285,12 @@ def _defect_of(square: Tensor, dtype: torch.dtype) -> Tensor:
 def _add(x: Tensor, y: Tensor, x_defect: Tensor, y_defect: Tensor, size: Size) -> Tensor:
     """x ⊕ y from its arguments and their defects 1 − |c|‖·‖².
 
-    With w = x + y the usual numerator is (1 − |c|‖x‖²)w + |c|‖w‖²x, the denominator
-    (1 − |c|‖x‖²)(1 − |c|‖y‖²) + |c|‖w‖²: nothing cancels where ⟨x, y⟩ < 0, as it does in the usual form.
+    With w = x + y the usual numerator is (1 − |c|‖x‖²)w + |c|‖w‖²x, the denominator (1 − |c|‖x‖²)(1
+    − |c|‖y‖²) + |c|‖w‖²: nothing cancels where ⟨x, y⟩ < 0, as it does in the usual form.
     """
     total = x + y
     square = size * squared64(total)
     divided = 1 / (x_defect * y_defect + square)
-    return torch.addcmul((x_defect * divided).to(x.dtype) * total, (square * divided).to(x.dtype), x)
+    return torch.addcmul(
+        (x_defect * divided).to(x.dtype) * total, (square * divided).to(x.dtype), x
+    )

@@ -1,4 +1,6 @@
-"""Fixed class prototypes: unit vectors as far from each other as their number and dimension allow."""
+"""Fixed class prototypes: unit vectors as far from each other as their number and dimension
+allow.
+"""
 
 import math
 from functools import lru_cache
@@ -12,20 +14,23 @@ from torch.nn.functional import normalize
 
 from curvfed.geometry.one_thread import one_thread
 
-_SHARPNESS = tuple(2.5 * 4**i for i in range(11))  # 2.5 to 2.6e6; the optimum is blurred by about 1/sharpness
-# Where the searches begin in it, in turn. A blunt beginning leads from everywhere to the same few optima, the best ones
-# in high dimension, but in 3 to 5 dimensions often others.
+# 2.5 to 2.6e6; the optimum is blurred by about 1/sharpness
+_SHARPNESS = tuple(2.5 * 4**i for i in range(11))
+# Where the searches begin in it, in turn. A blunt beginning leads from everywhere to the same few
+# optima, the best ones in high dimension, but in 3 to 5 dimensions often others.
 _FIRST = (1, 0, 2, 3)
 _ITERATIONS = 150  # of L-BFGS at each sharpness
 _RESTARTS = 12
-_PAIRS = 20_000  # pairs of prototypes over all restarts: 12 restarts up to 40 prototypes, 2 for 100, 1 from 142 on
+# pairs of prototypes over all restarts: 12 restarts up to 40 prototypes, 2 for 100, 1 from 142 on
+_PAIRS = 20_000
 
 
 def uniform(num: int, dim: int, seed: int) -> Tensor:
-    """Uniformly spread unit vectors: their largest pairwise cosine is as small as possible (Tammes problem).
+    """Uniformly spread unit vectors: their largest pairwise cosine is as small as possible (Tammes
+    problem).
 
-    HyperFed's Eq. 4 on the unit sphere, where the paper's ball has no point with ‖w‖ = 1. Its Eq. 5, the mean of the
-    largest cosine of every row, has other minimisers and is not used.
+    HyperFed's Eq. 4 on the unit sphere, where the paper's ball has no point with ‖w‖ = 1. Its Eq.
+    5, the mean of the largest cosine of every row, has other minimisers and is not used.
 
     Parameters
     ----------
@@ -44,12 +49,13 @@ def uniform(num: int, dim: int, seed: int) -> Tensor:
         - −1/(num − 1) for num ≤ dim + 1 (regular simplex);
         - cos(2π/num) for dim = 2 (regular polygon);
         - 0 for num ≤ 2·dim (orthoplex: axes and their opposites);
-        - else a local optimum, the best of a few searches, to 1e-6 for small sets. Of known global optima those for
-          7 to 12, 14 and 24 vectors in 3 dimensions, (10, 4), (16, 5), (27, 6) and (56, 7) come from every seed,
-          (13, 3), (24, 4) and (240, 8) from some. (100, 20) gives .152 and (200, 20) .231.
+        - else a local optimum, the best of a few searches, to 1e-6 for small sets. Of known global
+          optima those for 7 to 12, 14 and 24 vectors in 3 dimensions, (10, 4), (16, 5), (27, 6) and
+          (56, 7) come from every seed, (13, 3), (24, 4) and (240, 8) from some. (100, 20) gives
+          .152 and (200, 20) .231.
 
-        Equal arguments give equal bits on one machine with the same libraries. Elsewhere the search may end in another
-        optimum, so prototypes are sent, not made anew.
+        Equal arguments give equal bits on one machine with the same libraries. Elsewhere the search
+        may end in another optimum, so prototypes are sent, not made anew.
 
     Raises
     ------
@@ -58,8 +64,9 @@ def uniform(num: int, dim: int, seed: int) -> Tensor:
 
     Notes
     -----
-    The search minimises log Σ exp(β cosine)/β over all pairs by L-BFGS, β rising to 2.6e6. Time on one core: 0.1 to
-    0.8 s up to 40 vectors, 1 s for (100, 20), 1.5 s for (200, 20), 45 s for (1000, 64); a second call costs nothing.
+    The search minimises log Σ exp(β cosine)/β over all pairs by L-BFGS, β rising to 2.6e6. Time on
+    one core: 0.1 to 0.8 s up to 40 vectors, 1 s for (100, 20), 1.5 s for (200, 20), 45 s for (1000,
+    64); a second call costs nothing.
 
     Examples
     --------
@@ -72,7 +79,8 @@ def uniform(num: int, dim: int, seed: int) -> Tensor:
 
 
 def orthonormal(num: int, dim: int, seed: int) -> Tensor:
-    """Orthonormal rows, uniformly distributed (Haar measure) over all such matrices; SphereFed's classifier, Eq. 4.
+    """Orthonormal rows, uniformly distributed (Haar measure) over all such matrices; SphereFed's
+    classifier, Eq. 4.
 
     Parameters
     ----------
@@ -88,12 +96,13 @@ def orthonormal(num: int, dim: int, seed: int) -> Tensor:
     Raises
     ------
     ValueError
-        If `num` or `dim` is not positive, or `num` > `dim`, where no such rows exist: use `uniform`.
+        If `num` or `dim` is not positive, or `num` > `dim`, where no such rows exist: use
+        `uniform`.
 
     Notes
     -----
-    The QR decomposition of a Gaussian matrix; Haar measure needs the sign of R's diagonal to be fixed (Mezzadri, How
-    to generate random matrices from the classical compact groups, 2007).
+    The QR decomposition of a Gaussian matrix; Haar measure needs the sign of R's diagonal to be
+    fixed (Mezzadri, How to generate random matrices from the classical compact groups, 2007).
 
     Examples
     --------
@@ -103,7 +112,10 @@ def orthonormal(num: int, dim: int, seed: int) -> Tensor:
     """
     _check(num, dim)
     if num > dim:
-        raise ValueError(f"orthonormal: {num} rows in {dim} dimensions; at most {dim} are orthogonal, use uniform")
+        raise ValueError(
+            f"orthonormal: {num} rows in {dim} dimensions; at most {dim} are orthogonal, use"
+            " uniform"
+        )
     basis, triangle = torch.linalg.qr(_gaussian(dim, num, seed))
     rows: Tensor = (basis * triangle.diagonal().sign()).T.contiguous()
     return rows
@@ -125,8 +137,12 @@ def _uniform(num: int, dim: int, seed: int) -> Tensor:
 
 
 def _simplex(num: int) -> Tensor:
-    """Corners of the regular simplex (num, num−1): the axes of `num` dimensions, seen along their mean."""
-    along = torch.cat([torch.ones(num, 1, dtype=torch.float64), torch.eye(num, num - 1, dtype=torch.float64)], dim=1)
+    """Corners of the regular simplex (num, num−1): the axes of `num` dimensions, seen along their
+    mean."""
+    along = torch.cat(
+        [torch.ones(num, 1, dtype=torch.float64), torch.eye(num, num - 1, dtype=torch.float64)],
+        dim=1,
+    )
     corners: Tensor = torch.linalg.qr(along).Q[:, 1:] * math.sqrt(num / (num - 1))
     return corners
 
@@ -134,8 +150,12 @@ def _simplex(num: int) -> Tensor:
 def _search(num: int, dim: int, seed: int) -> Tensor:
     restarts = min(_RESTARTS, max(1, _PAIRS // num**2))
     starts = normalize(_gaussian(restarts * num, dim, seed)).numpy().reshape(restarts, num, dim)
-    found = [_anneal(points, _SHARPNESS[_FIRST[i % len(_FIRST)] :]) for i, points in enumerate(starts)]
-    return torch.from_numpy(min(found, key=lambda points: float((points @ points.T - 2 * np.eye(num)).max())))
+    found = [
+        _anneal(points, _SHARPNESS[_FIRST[i % len(_FIRST)] :]) for i, points in enumerate(starts)
+    ]
+    return torch.from_numpy(
+        min(found, key=lambda points: float((points @ points.T - 2 * np.eye(num)).max()))
+    )
 
 
 def _anneal(points: NDArray[np.float64], sharpness: tuple[float, ...]) -> NDArray[np.float64]:
@@ -145,14 +165,20 @@ def _anneal(points: NDArray[np.float64], sharpness: tuple[float, ...]) -> NDArra
     options = {"maxiter": _ITERATIONS, "maxcor": 5, "ftol": 1e-14, "gtol": 1e-12}
     with one_thread():  # which also gives the same bits whatever the number of cores
         for beta in sharpness:
-            result: Any = minimize(_crowding, points.ravel(), (beta, shape), "L-BFGS-B", jac=True, options=options)
+            result: Any = minimize(
+                _crowding, points.ravel(), (beta, shape), "L-BFGS-B", jac=True, options=options
+            )
             points = result.x.reshape(shape)
             points /= np.linalg.norm(points, axis=1, keepdims=True)
     return points
 
 
-def _crowding(flat: NDArray[np.float64], beta: float, shape: tuple[int, int]) -> tuple[float, NDArray[np.float64]]:
-    """log Σ exp(β cosine)/β over all pairs, a smooth largest cosine from above, and its gradient."""
+def _crowding(
+    flat: NDArray[np.float64], beta: float, shape: tuple[int, int]
+) -> tuple[float, NDArray[np.float64]]:
+    """log Σ exp(β cosine)/β over all pairs, a smooth largest cosine from above, and its
+    gradient.
+    """
     points = flat.reshape(shape)
     norm = np.linalg.norm(points, axis=1, keepdims=True)
     unit = points / norm
@@ -169,11 +195,15 @@ def _crowding(flat: NDArray[np.float64], beta: float, shape: tuple[int, int]) ->
 
 
 def _gaussian(rows: int, columns: int, seed: int) -> Tensor:
-    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return torch.randn(
+        rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def _check(num: int, dim: int) -> None:
     if num < 1 or dim < 1:
         raise ValueError(f"prototypes: {num} vectors in {dim} dimensions; both must be ≥ 1")
     if dim == 1 and num > 2:
-        raise ValueError(f"prototypes: {num} distinct unit vectors in 1 dimension; there are 2, so use dim ≥ 2")
+        raise ValueError(
+            f"prototypes: {num} distinct unit vectors in 1 dimension; there are 2, so use dim ≥ 2"
+        )

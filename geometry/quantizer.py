@@ -1,4 +1,5 @@
-"""Points of the Poincaré disc to numbered bins and back: concentric rings of one width, cut into sectors of one angle.
+"""Points of the Poincaré disc to numbered bins and back: concentric rings of one width, cut into
+sectors of one angle.
 
 Everything here is NumPy; coordinates are float64, bins uint64.
 """
@@ -15,22 +16,25 @@ Points = NDArray[np.float64]
 Bins = NDArray[np.uint64]
 
 MOST_BINS = 2**62
-MOST_SECTORS = 2**48  # half a sector is then 1e-14, a few times what rounding does to an angle there and back
-_SLACK = 1 + 4 * float(np.finfo(np.float64).eps)  # a point brought onto the circle may land this much outside
+# half a sector is then 1e-14, a few times what rounding does to an angle there and back
+MOST_SECTORS = 2**48
+# a point brought onto the circle may land this much outside
+_SLACK = 1 + 4 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class PoincareQuantizer:
     """Bins whose points are near each other, for points of the disc up to a radius.
 
-    The rings are at most `epsilon`/2 wide, and the arcs of the outermost circle at most `epsilon`/2 long. Hence, in
-    hyperbolic distance, a point is at most `epsilon`/√8 from the centre of its bin, and two points of a bin are at most
-    `epsilon`/√2 apart: with s = 1/√|c|, sinh²(d/2s) is at most sinh²(Δ/2s) + (Δ/2s)² ≤ 2·sinh²(Δ/2s), Δ the larger of
-    width and arc between the points, and asinh(√2·sinh t) ≤ √2·t.
+    The rings are at most `epsilon`/2 wide, and the arcs of the outermost circle at most `epsilon`/2
+    long. Hence, in hyperbolic distance, a point is at most `epsilon`/√8 from the centre of its bin,
+    and two points of a bin are at most `epsilon`/√2 apart: with s = 1/√|c|, sinh²(d/2s) is at most
+    sinh²(Δ/2s) + (Δ/2s)² ≤ 2·sinh²(Δ/2s), Δ the larger of width and arc between the points, and
+    asinh(√2·sinh t) ≤ √2·t.
 
-    Bins are numbered from 1, ring by ring from the innermost outwards, counter-clockwise from angle 0. A bin holds its
-    inner border and that of the smaller angle, the last ring also the outermost circle. ``encode(decode(b)) == b`` for
-    every bin.
+    Bins are numbered from 1, ring by ring from the innermost outwards, counter-clockwise from angle
+    0. A bin holds its inner border and that of the smaller angle, the last ring also the outermost
+    circle. ``encode(decode(b)) == b`` for every bin.
 
     Parameters
     ----------
@@ -43,12 +47,14 @@ class PoincareQuantizer:
     Raises
     ------
     ValueError
-        If a parameter is out of its range, if there were more than 2^62 bins, or more than 2^48 sectors: float64 could
-        not tell their angles apart, nor, near the boundary, the radii of so many rings.
+        If a parameter is out of its range, if there were more than 2^62 bins, or more than 2^48
+        sectors: float64 could not tell their angles apart, nor, near the boundary, the radii of so
+        many rings.
 
     Notes
     -----
-    Pan et al., Section 5.2. In Eq. 11 the numbers of bins must be rounded up, and a ring's borders are those of n₂, not n₁.
+    Pan et al., Section 5.2. In Eq. 11 the numbers of bins must be rounded up, and a ring's borders
+    are those of n₂, not n₁.
 
     Examples
     --------
@@ -66,15 +72,18 @@ class PoincareQuantizer:
 
     def __post_init__(self) -> None:
         if not 0 < self.epsilon < math.inf:
-            raise ValueError(f"quantizer: epsilon {self.epsilon}; it must be a positive, finite distance")
+            raise ValueError(
+                f"quantizer: epsilon {self.epsilon}; it must be a positive, finite distance"
+            )
         if not 0 < self._unit_radius < 1:
             raise ValueError(
-                f"quantizer: radius {self.radius}; it must be > 0 and < 1/√|c|, the radius of the disc of curvature "
-                f"{self.curvature}"
+                f"quantizer: radius {self.radius}; it must be > 0 and < 1/√|c|, the radius of the"
+                f" disc of curvature {self.curvature}"
             )
         if self._sectors > MOST_SECTORS:
             raise ValueError(
-                f"{self} has more than 2^48 sectors, which float64 cannot tell apart; epsilon must be larger"
+                f"{self} has more than 2^48 sectors, which float64 cannot tell apart; epsilon must"
+                " be larger"
             )
         if self.num_bins > MOST_BINS:
             raise ValueError(f"{self} has more than 2^62 bins; epsilon must be larger")
@@ -114,13 +123,20 @@ class PoincareQuantizer:
         given, norm = _with_norm(points)
         beyond = int((norm > self.radius * _SLACK).sum())
         if beyond:
-            raise ValueError(f"quantizer: {beyond} of {len(given)} points lie beyond the radius {self.radius}")
+            raise ValueError(
+                f"quantizer: {beyond} of {len(given)} points lie beyond the radius {self.radius}"
+            )
         radial = 2 * np.arctanh(np.minimum(norm / self._scale, self._unit_radius))
         ring = np.minimum(np.floor(radial / self._reach * self.num_rings), self.num_rings - 1)
-        # Angles in (−π, π], so that one just below 0 counts down from the last sector and cannot round up to 2π.
+        # Angles in (−π, π], so that one just below 0 counts down from the last sector and cannot
+        # round up to 2π.
         turn = np.arctan2(given[:, 1], given[:, 0]) / (2 * math.pi)
         sector = np.floor(turn * self.num_sectors).astype(np.int64) % self.num_sectors
-        return ring.astype(np.uint64) * np.uint64(self.num_sectors) + sector.astype(np.uint64) + np.uint64(1)
+        return (
+            ring.astype(np.uint64) * np.uint64(self.num_sectors)
+            + sector.astype(np.uint64)
+            + np.uint64(1)
+        )
 
     def decode(self, bins: ArrayLike) -> Points:
         """Centres of bins, halfway in radius and in angle.
@@ -141,13 +157,20 @@ class PoincareQuantizer:
         given = np.asarray(bins)
         if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
             raise ValueError(
-                f"quantizer: bins of shape {given.shape} and type {given.dtype}; they must be (n,) integers"
+                f"quantizer: bins of shape {given.shape} and type {given.dtype}; they must be (n,)"
+                " integers"
             )
         wrong = int(((given < 1) | (given > self.num_bins)).sum())
         if wrong:
-            raise ValueError(f"quantizer: {wrong} of {given.size} bins are not in 1..{self.num_bins}")
-        ring, sector = np.divmod(given.astype(np.uint64) - np.uint64(1), np.uint64(self.num_sectors))
-        norm = self._scale * np.tanh((ring.astype(np.float64) + 0.5) / self.num_rings * self._reach / 2)
+            raise ValueError(
+                f"quantizer: {wrong} of {given.size} bins are not in 1..{self.num_bins}"
+            )
+        ring, sector = np.divmod(
+            given.astype(np.uint64) - np.uint64(1), np.uint64(self.num_sectors)
+        )
+        norm = self._scale * np.tanh(
+            (ring.astype(np.float64) + 0.5) / self.num_rings * self._reach / 2
+        )
         angle = (sector.astype(np.float64) + 0.5) / self.num_sectors * (2 * math.pi)
         return np.asarray(norm[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1))
 
@@ -173,8 +196,8 @@ class PoincareQuantizer:
         outside = int((norm / self._scale >= 1).sum())
         if outside:
             raise ValueError(
-                f"quantizer: {outside} of {len(given)} points lie on or outside the boundary of the disc of curvature "
-                f"{self.curvature}"
+                f"quantizer: {outside} of {len(given)} points lie on or outside the boundary of the"
+                f" disc of curvature {self.curvature}"
             )
         beyond = norm > self.radius * _SLACK
         factor = np.where(beyond, self.radius / np.maximum(norm, self.radius), 1.0)

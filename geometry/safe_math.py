@@ -1,8 +1,9 @@
-"""Functions with an edge (0/0, √0, overflow) in the one form that keeps value, gradient and second derivative finite.
+"""Functions with an edge (0/0, √0, overflow) in the one form that keeps value, gradient and second
+derivative finite.
 
-A ratio that tends to 1 at 0 is evaluated at ``max(x, √eps)``: what it drops, x²/6 and less, is below rounding, and so
-is the gradient that the clamp cuts off; of second derivatives it drops x/3. (The usual other way, two `where` around a
-series, costs three kernels more.)
+A ratio that tends to 1 at 0 is evaluated at ``max(x, √eps)``: what it drops, x²/6 and less, is
+below rounding, and so is the gradient that the clamp cuts off; of second derivatives it drops x/3.
+(The usual other way, two `where` around a series, costs three kernels more.)
 """
 
 import math
@@ -16,7 +17,8 @@ _SMALLER = 2.0**-40  # float32 squares numbers up to 1e19
 
 
 def norm_square(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """`squared` without a gradient that can be differentiated again: that of the norm at 0 is no function of x."""
+    """`squared` without a gradient that can be differentiated again: that of the norm at 0 is no
+    function of x."""
     if x.shape[-1] <= 64:
         length = norm(x, dtype)
         return length * length
@@ -34,13 +36,16 @@ def norm(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
 
 
 def _wide_square(x: Tensor) -> tuple[Tensor]:
-    """The sum in the dtype of x, of coordinates that are small enough; the square of its root in float64."""
+    """The sum in the dtype of x, of coordinates that are small enough; the square of its root in
+    float64."""
     if x.dtype == torch.float64:
         return (norm_square(x),)
     return (norm_square(x * _SMALLER).double() * _SMALLER**-2,)
 
 
-def _square_gradient(gradient: Tensor, inputs: tuple[Tensor], output: object, needs: object) -> Gradients:
+def _square_gradient(
+    gradient: Tensor, inputs: tuple[Tensor], output: object, needs: object
+) -> Gradients:
     (x,) = inputs
     return ((2 * gradient).to(x.dtype) * x,)
 
@@ -52,7 +57,8 @@ squared64 = custom_gradient(lambda x: (norm_square(x, torch.float64),), _square_
 """‖x‖² in float64, with a gradient in the dtype of x."""
 
 wide_squared = custom_gradient(_wide_square, _square_gradient, None)
-"""‖x‖² as a float64 with the digits of x: relative error ≤ 5·eps for norms from 1e-6 to 1e30, below too small or 0."""
+"""‖x‖² as a float64 with the digits of x: relative error ≤ 5·eps for norms from 1e-6 to 1e30, below
+too small or 0."""
 
 
 def floor(dtype: torch.dtype) -> float:
@@ -61,12 +67,15 @@ def floor(dtype: torch.dtype) -> float:
 
 
 def max_radius(dtype: torch.dtype) -> float:
-    """Largest r for which sinh(r)² times any usual dimension is finite: 39.9 float32, 319 float64."""
+    """Largest r for which sinh(r)² times any usual dimension is finite: 39.9 float32, 319
+    float64.
+    """
     return 0.45 * math.log(torch.finfo(dtype).max)
 
 
 def root(square: Tensor) -> Tensor:
-    """√q, at least √eps, below which a ratio such as sinh(x)/x is 1 to working precision; the gradient there is 0."""
+    """√q, at least √eps, below which a ratio such as sinh(x)/x is 1 to working precision; the
+    gradient there is 0."""
     return square.clamp(min=floor(square.dtype)).sqrt()
 
 
@@ -83,7 +92,8 @@ def sinhc_cosh(square: Tensor, limit: float | Tensor) -> tuple[Tensor, Tensor]:
     Returns
     -------
     tuple of Tensor (...)
-        Relative error of both ≤ (3 + r)·eps; the gradients are finite, with respect to `square` too.
+        Relative error of both ≤ (3 + r)·eps; the gradients are finite, with respect to `square`
+        too.
     """
     x = root(square)
     r = torch.minimum(x, limit) if isinstance(limit, Tensor) else x.clamp(max=limit)
@@ -97,13 +107,16 @@ def _asinh_forward(x: Tensor) -> tuple[Tensor]:
     return ((x / below).mul_(x).add_(x).log1p_(),)
 
 
-def _asinh_backward(gradient: Tensor, inputs: tuple[Tensor], output: object, needs: object) -> Gradients:
+def _asinh_backward(
+    gradient: Tensor, inputs: tuple[Tensor], output: object, needs: object
+) -> Gradients:
     (x,) = inputs
     return (gradient * (x * x + 1).rsqrt(),)
 
 
 asinh = custom_gradient(_asinh_forward, _asinh_backward, None)
-"""asinh(x) of x ≥ 0, several times faster than torch's kernel; relative error ≤ 3·eps where x² is finite."""
+"""asinh(x) of x ≥ 0, several times faster than torch's kernel; relative error ≤ 3·eps where x² is
+finite."""
 
 
 def _asinh_root_forward(square: Tensor) -> tuple[Tensor]:
@@ -111,7 +124,9 @@ def _asinh_root_forward(square: Tensor) -> tuple[Tensor]:
     return ((square / below).add_(square.sqrt()).log1p_(),)
 
 
-def _asinh_root_backward(gradient: Tensor, inputs: tuple[Tensor], output: object, needs: object) -> Gradients:
+def _asinh_root_backward(
+    gradient: Tensor, inputs: tuple[Tensor], output: object, needs: object
+) -> Gradients:
     (square,) = inputs
     tiny = torch.finfo(square.dtype).tiny
     slope = square.clamp(min=tiny).rsqrt() * (square + 1).rsqrt()
@@ -119,7 +134,8 @@ def _asinh_root_backward(gradient: Tensor, inputs: tuple[Tensor], output: object
 
 
 asinh_root = custom_gradient(_asinh_root_forward, _asinh_root_backward, None)
-"""asinh(√q) of a finite q ≥ 0; the gradient at 0, where none exists, is 0. Relative error ≤ 4·eps where q is normal."""
+"""asinh(√q) of a finite q ≥ 0; the gradient at 0, where none exists, is 0. Relative error ≤ 4·eps
+where q is normal."""
 
 
 def asinhc(x: Tensor) -> Tensor:
@@ -148,7 +164,9 @@ def arc_factors(q: Tensor) -> tuple[Tensor, Tensor]:
     Returns
     -------
     tuple of Tensor (...)
-        Relative error of both ≤ 6·eps; the gradients are finite (the first one's cut off to 0 where q < eps).
+        Relative error of both ≤ 6·eps; the gradients are finite (the first one's cut off to 0 where
+        q < eps).
     """
-    arc, cosh = asinhc(root(q)), (1 + q).sqrt()
+    arc = asinhc(root(q))
+    cosh = (1 + q).sqrt()
     return arc / cosh, 2 * arc * (q / cosh)

@@ -12,7 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry import poincare
 from curvfed.geometry.classifiers.estimator import Estimator
-from curvfed.geometry.classifiers.linear_classifier import Indices, LinearClassifier, checked_curvature, checked_points
+from curvfed.geometry.classifiers.linear_classifier import (
+    Indices,
+    LinearClassifier,
+    checked_curvature,
+    checked_points,
+)
 from curvfed.geometry.classifiers.margin import NotSeparableError, margins
 from curvfed.geometry.classifiers.platt import fit_platt, log_platt
 from curvfed.geometry.hull import convex_hull
@@ -38,8 +43,8 @@ class OneVsRest(Estimator, LinearClassifier):
 
     Notes
     -----
-    Cross-validation with eight classes trains a thousand of these small machines. All machines of a fit are trained as one
-    batch, in the time in which scikit-learn's LinearSVC trains one or two.
+    Cross-validation with eight classes trains a thousand of these small machines. All machines of a
+    fit are trained as one batch, in the time in which scikit-learn's LinearSVC trains one or two.
     """
 
     platt_: Array
@@ -52,12 +57,16 @@ class OneVsRest(Estimator, LinearClassifier):
         signed = np.where(sides, 1, -1)[:, None, None] * features
 
         def train() -> None:
-            normals = margins(signed.reshape(-1, *signed.shape[2:]), self.C).reshape(features.shape[:-1])
+            normals = margins(signed.reshape(-1, *signed.shape[2:]), self.C).reshape(
+                features.shape[:-1]
+            )
             scores = (normals[..., None, :] @ features)[..., 0, :]
             right = np.count_nonzero((scores > 0) == sides[:, None], axis=-1)
             best = np.arange(len(sides)), right.argmax(axis=-1)
             if np.isinf(self.C) and not normals[best].any(axis=-1).all():
-                raise NotSeparableError("C = inf, but a class cannot be separated from the rest; give a finite C")
+                raise NotSeparableError(
+                    "C = inf, but a class cannot be separated from the rest; give a finite C"
+                )
             self._store(normals[best], candidates[best])
             self.platt_ = fit_platt(scores[best], sides)
 
@@ -69,7 +78,8 @@ class OneVsRest(Estimator, LinearClassifier):
 
     @abstractmethod
     def _candidates(self, points: Array, sides: Mask) -> Array:
-        """Reference points (m, k, 2) to try, the most promising first, for points (n, 2) and sides (m, n).
+        """Reference points (m, k, 2) to try, the most promising first, for points (n, 2) and sides
+        (m, n).
 
         The one with the best accuracy on the training data is used, or the first of these.
         """
@@ -84,7 +94,8 @@ class OneVsRest(Estimator, LinearClassifier):
 
 
 class PoincareSVM(OneVsRest):
-    """Support vector machine in the Poincaré disc. Its hyperplanes are geodesics through reference points p.
+    """Support vector machine in the Poincaré disc. Its hyperplanes are geodesics through reference
+    points p.
 
     The score is w·log_p(x). The reference point p replaces an intercept.
 
@@ -92,11 +103,13 @@ class PoincareSVM(OneVsRest):
     ----------
     curvature : float < 0
     C : float > 0
-        Cost of the squared hinge (Eq. 7 with the hinge squared), at most 1e12; `math.inf` is the hard margin (Eq. 6).
+        Cost of the squared hinge (Eq. 7 with the hinge squared), at most 1e12; `math.inf` is the
+        hard margin (Eq. 6).
     reference : array (2,) or (m, 2), optional
-        Reference points inside the disc, one for all classifiers or one for each. If None, the geodesic midpoints of the
-        three closest pairs of extreme points of the two sides are tried. The one with the best accuracy on the training
-        data is used; of equally good ones, that of the closest pair.
+        Reference points inside the disc, one for all classifiers or one for each. If None, the
+        geodesic midpoints of the three closest pairs of extreme points of the two sides are tried.
+        The one with the best accuracy on the training data is used; of equally good ones, that of
+        the closest pair.
 
     Attributes
     ----------
@@ -111,12 +124,13 @@ class PoincareSVM(OneVsRest):
 
     Notes
     -----
-    Chien et al., Highly scalable and provably accurate classification in Poincaré balls (2021), as in the paper's
-    Eqs. 1, 5, 6 and 7, with the three pairs of its Appendix I.2.
+    Chien et al., Highly scalable and provably accurate classification in Poincaré balls (2021), as
+    in the paper's Eqs. 1, 5, 6 and 7, with the three pairs of its Appendix I.2.
 
     Examples
     --------
-    >>> points, labels = [[0.5, 0.1], [0.4, -0.2], [-0.5, 0.1], [-0.3, 0.2]], ["right", "right", "left", "left"]
+    >>> points = [[0.5, 0.1], [0.4, -0.2], [-0.5, 0.1], [-0.3, 0.2]]
+    >>> labels = ["right", "right", "left", "left"]
     >>> PoincareSVM(curvature=-1.0, C=1.0).fit(points, labels).predict([[0.2, 0.0]])
     array(['right'], dtype='<U5')
     """
@@ -125,24 +139,35 @@ class PoincareSVM(OneVsRest):
 
     def __init__(self, curvature: float, C: float, reference: ArrayLike | None = None) -> None:
         super().__init__(C, checked_curvature(curvature))
-        self.reference = None if reference is None else checked_points(np.atleast_2d(reference), curvature)
+        self.reference = (
+            None if reference is None else checked_points(np.atleast_2d(reference), curvature)
+        )
 
     def _candidates(self, points: Array, sides: Mask) -> Array:
         if self.reference is not None:
             if len(self.reference) not in (1, len(sides)):
-                raise ValueError(f"{len(self.reference)} reference points for {len(sides)} classifiers")
+                raise ValueError(
+                    f"{len(self.reference)} reference points for {len(sides)} classifiers"
+                )
             return np.broadcast_to(self.reference[:, None], (len(sides), 1, 2))
         ends = np.array([self._closest(points[side], points[~side]) for side in sides])
         start, end = torch.from_numpy(ends).unbind(dim=-2)
-        return poincare.exp(start, poincare.log(start, end, self.curvature) / 2, self.curvature).numpy()
+        return poincare.exp(
+            start, poincare.log(start, end, self.curvature) / 2, self.curvature
+        ).numpy()
 
     def _closest(self, first: Array, second: Array) -> Array:
-        """The closest pairs of extreme points, (3, 2, 2). If there are fewer pairs, the closest one is repeated."""
+        """The closest pairs of extreme points, (3, 2, 2). If there are fewer pairs, the closest one
+        is repeated."""
         start, end = (side[convex_hull(side, self.curvature)] for side in (first, second))
         # sinh² of half the distance, divided by |c|: it has the same order as the distance.
-        apart = np.square(start[:, None] - end).sum(axis=-1) / (self._defect(start)[:, None] * self._defect(end))
+        apart = np.square(start[:, None] - end).sum(axis=-1) / (
+            self._defect(start)[:, None] * self._defect(end)
+        )
         order = np.argsort(apart, axis=None, kind="stable")[:_PAIRS]
-        i, j = np.unravel_index(np.append(order, np.full(_PAIRS - order.size, order[0])), apart.shape)
+        i, j = np.unravel_index(
+            np.append(order, np.full(_PAIRS - order.size, order[0])), apart.shape
+        )
         return np.stack([start[i], end[j]], axis=1)
 
     def _defect(self, points: Array) -> Array:
@@ -151,10 +176,13 @@ class PoincareSVM(OneVsRest):
 
     def _features(self, points: Array, references: Array) -> Array:
         origin = torch.tensor(references).unsqueeze(-2)
-        return poincare.log(origin, torch.from_numpy(points), self.curvature).mT.contiguous().numpy()
+        return (
+            poincare.log(origin, torch.from_numpy(points), self.curvature).mT.contiguous().numpy()
+        )
 
     def _store(self, normals: Array, references: Array) -> None:
-        self.normals_, self.references_ = normals, references
+        self.normals_ = normals
+        self.references_ = references
 
     def _scores(self, points: Array) -> Array:
         self.check_fitted()
@@ -163,7 +191,8 @@ class PoincareSVM(OneVsRest):
 
 
 class EuclideanSVM(OneVsRest):
-    """Support vector machine on Euclidean coordinates. The score is w·x + b, and b² is part of the regularised norm.
+    """Support vector machine on Euclidean coordinates. The score is w·x + b, and b² is part of the
+    regularised norm.
 
     It is one-vs-rest as LinearSVC, but Platt's probabilities decide between more than two classes.
 
@@ -181,7 +210,8 @@ class EuclideanSVM(OneVsRest):
 
     Examples
     --------
-    >>> points, labels = [[0.5, 0.1], [0.4, -0.2], [-0.5, 0.1], [-0.3, 0.2]], ["right", "right", "left", "left"]
+    >>> points = [[0.5, 0.1], [0.4, -0.2], [-0.5, 0.1], [-0.3, 0.2]]
+    >>> labels = ["right", "right", "left", "left"]
     >>> EuclideanSVM(C=1.0).fit(points, labels).predict([[0.2, 0.0]])
     array(['right'], dtype='<U5')
     """
@@ -196,7 +226,8 @@ class EuclideanSVM(OneVsRest):
         return np.broadcast_to(rows, (*references.shape[:-1], *rows.shape))
 
     def _store(self, normals: Array, references: Array) -> None:
-        self.normals_, self.intercepts_ = normals[:, :2].copy(), normals[:, 2].copy()
+        self.normals_ = normals[:, :2].copy()
+        self.intercepts_ = normals[:, 2].copy()
 
     def _scores(self, points: Array) -> Array:
         self.check_fitted()

@@ -1,4 +1,5 @@
-"""How far the clients' classifiers agree after local training (SphereFed, Dong et al., ECCV 2022, Section 3.2)."""
+"""How far the clients' classifiers agree after local training (SphereFed, Dong et al., ECCV 2022,
+Section 3.2)."""
 
 from collections.abc import Mapping
 
@@ -11,7 +12,8 @@ WEIGHT = f"{HEAD}weight"
 
 
 def alignment(updates: Mapping[int, Update]) -> dict[str, float]:
-    """Mean similarity of the clients' classifier rows (C, d), over the classes and all pairs of clients that trained.
+    """Mean similarity of the clients' classifier rows (C, d), over the classes and all pairs of
+    clients that trained.
 
     Parameters
     ----------
@@ -21,21 +23,34 @@ def alignment(updates: Mapping[int, Update]) -> dict[str, float]:
     Returns
     -------
     dict
-        "classifier_cosine": cosine of the angle between two clients' rows for a class (Eq. 2); classes for which any
-        client has a row of zeros are left out. "classifier_norm_gap": absolute difference between the norms of the two
-        rows (Eq. 3; the mean of the signed difference is 0). Empty if fewer than two clients send a trained classifier.
+        "classifier_cosine": cosine of the angle between two clients' rows for a class (Eq. 2);
+        classes for which any client has a row of zeros are left out. "classifier_norm_gap":
+        absolute difference between the norms of the two rows (Eq. 3; the mean of the signed
+        difference is 0). Empty if fewer than two clients send a trained classifier.
     """
-    sent = [update.arrays[WEIGHT] for update in updates.values() if update.examples and WEIGHT in update.arrays]
+    sent = [
+        update.arrays[WEIGHT]
+        for update in updates.values()
+        if update.examples and WEIGHT in update.arrays
+    ]
     if len(sent) < 2:
         return {}
     weights = np.stack(sent).astype(np.float64)
-    count, norms = len(weights), np.linalg.norm(weights, axis=-1)
-    # Sums over pairs as sums over clients: Σ⟨uⱼ, uₖ⟩ is ‖Σuₖ‖² − Σ‖uₖ‖². Among the sorted norms each one is subtracted once
-    # for every larger norm and added once for every smaller one.
+    count = len(weights)
+    norms = np.linalg.norm(weights, axis=-1)
+    # Sums over pairs as sums over clients: Σ⟨uⱼ, uₖ⟩ is ‖Σuₖ‖² − Σ‖uₖ‖². Among the sorted norms
+    # each one is subtracted once for every larger norm and added once for every smaller one.
     order = 2 * np.arange(count)[:, None] + 1 - count
-    pairs, there = count * (count - 1), (norms > 0).all(axis=0)
-    found = {"classifier_norm_gap": float(2 * (order * np.sort(norms, axis=0)).sum(axis=0).mean() / pairs)}
+    pairs = count * (count - 1)
+    there = (norms > 0).all(axis=0)
+    found = {
+        "classifier_norm_gap": float(
+            2 * (order * np.sort(norms, axis=0)).sum(axis=0).mean() / pairs
+        )
+    }
     if there.any():
         units = weights[:, there] / norms[:, there, None]
-        found["classifier_cosine"] = float((np.square(units.sum(axis=0)).sum(axis=-1) - count).mean() / pairs)
+        found["classifier_cosine"] = float(
+            (np.square(units.sum(axis=0)).sum(axis=-1) - count).mean() / pairs
+        )
     return found

@@ -51,12 +51,14 @@ def main(grid: Grid, context: Context) -> None:
 
 @contextlib.contextmanager
 def _signals_later() -> Iterator[None]:
-    """A signal to end raises KeyboardInterrupt in the block, and is passed on to Flower's handler after it.
+    """A signal to end raises KeyboardInterrupt in the block, and is passed on to Flower's handler
+    after it.
 
-    `flwr stop` makes Flower send one to this process, and Flower's handler kills the process after five seconds, in which
-    no report can be made.
+    `flwr stop` makes Flower send one to this process, and Flower's handler kills the process after
+    five seconds, in which no report can be made.
     """
-    if threading.current_thread() is not threading.main_thread():  # Flower's simulation, whose signals are its own
+    # Flower's simulation, whose signals are its own
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     caught: list[int] = []
@@ -80,7 +82,8 @@ def _signals_later() -> Iterator[None]:
 
 
 def _kind_of_run(config: RunConfig) -> type[Run]:
-    """The class for this method; the hull run and what it needs are imported only where they are used."""
+    """The class for this method; the hull run and what it needs are imported only where they are
+    used."""
     if config.row.is_one_shot:
         from curvfed.server_app.one_shot.discriminant_run import DiscriminantRun
         from curvfed.server_app.one_shot.hull_run import HullRun
@@ -100,13 +103,17 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     try:
         run.run()
     except BaseException as error:
-        # Flower turns a signal into SystemExit and kills the process seconds later, so the summary is written first.
+        # Flower turns a signal into SystemExit and kills the process seconds later, so the summary
+        # is written first.
         if not directory.is_writable:  # a resumed run that could not begin changes nothing
-            damage = isinstance(error, TypeError | ValueError | LookupError | AttributeError) and not _is_ours(error)
+            damage = isinstance(
+                error, TypeError | ValueError | LookupError | AttributeError
+            ) and not _is_ours(error)
             refusal = (
                 ConfigError(
-                    f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its files are damaged, or "
-                    "were written by another version of the app; restore them, or start a new run with another run-name"
+                    f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its"
+                    " files are damaged, or were written by another version of the app; restore"
+                    " them, or start a new run with another run-name"
                 )
                 if damage
                 else error
@@ -117,11 +124,15 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         figures = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
         with contextlib.suppress(OSError):  # on a full disk; the error that is raised says so
             directory.write_summary(figures)
-        log.error("the run failed after round %d: %s%s", run.state.round, text, _more(error, config))
+        log.error(
+            "the run failed after round %d: %s%s", run.state.round, text, _more(error, config)
+        )
         _report(directory)
         run.sinks.end(figures)
         raise
-    figures = {"status": "completed with absences" if mostly_absent(run.state) else "completed"} | run.figures()
+    figures = {
+        "status": "completed with absences" if mostly_absent(run.state) else "completed"
+    } | run.figures()
     directory.write_summary(figures)
     drawn = _report(directory)
     run.sinks.end(figures)
@@ -141,7 +152,9 @@ def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | No
 def reason(error: BaseException) -> str:
     """Why a run ended, in one line; errors that are not ours are named by their type too."""
     # After `flwr stop` a process hears by a signal or by an answer that its run is over.
-    stopped = isinstance(error, KeyboardInterrupt) or type(error).__name__ == "RunNotRunningException"
+    stopped = (
+        isinstance(error, KeyboardInterrupt) or type(error).__name__ == "RunNotRunningException"
+    )
     if stopped or (isinstance(error, SystemExit) and not error.code):
         return "interrupted"
     if isinstance(error, SystemExit):
@@ -158,7 +171,11 @@ def _more(error: BaseException, config: RunConfig | None) -> str:
     """The text after the reason: the traceback with debug=true, otherwise how to get it."""
     if config is not None and config.debug:
         return "\n" + "".join(traceback.format_exception(error)).rstrip()
-    return "" if _is_ours(error) or isinstance(error, KeyboardInterrupt | SystemExit) else "; --debug shows where"
+    return (
+        ""
+        if _is_ours(error) or isinstance(error, KeyboardInterrupt | SystemExit)
+        else "; --debug shows where"
+    )
 
 
 def _report(directory: RunDirectory) -> bool:
@@ -169,6 +186,7 @@ def _report(directory: RunDirectory) -> bool:
         write_report(directory.path)
     except Exception as error:
         text = "the report could not be made (%s); the figures are in %s"
-        log.error(text, reason(error), directory.path, exc_info=not isinstance(error, OSError))  # such as a full disk
+        # such as a full disk
+        log.error(text, reason(error), directory.path, exc_info=not isinstance(error, OSError))
         return False
     return True

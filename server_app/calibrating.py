@@ -38,7 +38,12 @@ def total_in_the_open(phase: Phase) -> NDArray[np.float64]:
 
 
 def calibrated_head(
-    calibration: Calibration, name: str, total: NDArray[np.float64], examples: int, model: Arrays, noise: float = 0.0
+    calibration: Calibration,
+    name: str,
+    total: NDArray[np.float64],
+    examples: int,
+    model: Arrays,
+    noise: float = 0.0,
 ) -> Arrays:
     """The new classifier from the sum of the clients' sums.
 

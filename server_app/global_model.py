@@ -1,4 +1,5 @@
-"""The global model of a run on images or points at the server, scored on test data that no client has."""
+"""The global model of a run on images or points at the server, scored on test data that no client
+has."""
 
 import logging
 from pathlib import Path
@@ -38,8 +39,10 @@ log = logging.getLogger("curvfed")
 SHOWN_FEATURES = 2000
 """Test images whose features the report draws."""
 
-SHOWN_CLASSES, THUMBNAIL = 20, 64
-"""Classes of which the report shows an image of the user's own, and the most pixels on a side of it."""
+SHOWN_CLASSES = 20
+THUMBNAIL = 64
+"""Classes of which the report shows an image of the user's own, and the most pixels on a side of
+it."""
 
 
 def open_global_model(
@@ -77,16 +80,23 @@ def open_global_model(
         return GlobalPoints(model, test, federation.facts.class_names, device)
     assert isinstance(model, ImageNet)
     is_own = config.test_data != "auto" or source_of(config.dataset) is None
-    return GlobalModel(model, test, federation.facts.class_names, config.row.head, device, is_own=is_own)
+    return GlobalModel(
+        model, test, federation.facts.class_names, config.row.head, device, is_own=is_own
+    )
 
 
 class GlobalPoints:
     """A model and the test points that it is scored on; arguments as those of `GlobalModel`."""
 
     def __init__(
-        self, model: nn.Module, test: "ClientPoints", class_names: tuple[str, ...], device: torch.device
+        self,
+        model: nn.Module,
+        test: "ClientPoints",
+        class_names: tuple[str, ...],
+        device: torch.device,
     ) -> None:
-        self._model, self._points = model, torch.from_numpy(test.points).to(device)
+        self._model = model
+        self._points = torch.from_numpy(test.points).to(device)
         # A class that no client has gets a number beyond those of the model.
         names = list(dict.fromkeys([*class_names, *test.class_names]))
         self._labels = np.array([names.index(name) for name in test.class_names])[test.labels]
@@ -96,8 +106,13 @@ class GlobalPoints:
         return float((self._predicted(arrays) == self._labels).mean())
 
     def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
-        """`global_test.npz`: labels and predictions (-1 where not finite), and no features, which are those of images."""
-        told = {"labels": self._labels, "predicted": self._predicted(arrays), "features": np.zeros((0, 0))}
+        """`global_test.npz`: labels and predictions (-1 where not finite), and no features, which
+        are those of images."""
+        told = {
+            "labels": self._labels,
+            "predicted": self._predicted(arrays),
+            "features": np.zeros((0, 0)),
+        }
         write_npz(folder / "global_test.npz", told | {"space": np.array("flat")})
 
     def _predicted(self, arrays: Arrays) -> NDArray[Any]:
@@ -132,8 +147,12 @@ class GlobalModel:
         *,
         is_own: bool,
     ) -> None:
-        self._model, self._test, self._class_names = model, test, class_names
-        self._head, self._device, self._is_own = head, device, is_own
+        self._model = model
+        self._test = test
+        self._class_names = class_names
+        self._head = head
+        self._device = device
+        self._is_own = is_own
 
     def score(self, arrays: Arrays) -> float:
         """Share of the test images that the model with these arrays gets right."""
@@ -141,8 +160,9 @@ class GlobalModel:
         return float((labels == predicted).mean())
 
     def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
-        """`global_test.npz`: labels, predictions (-1 where not finite), features of some images, and the prototypes, which
-        are what the features were trained towards, before any calibration; of the user's own images one per class."""
+        """`global_test.npz`: labels, predictions (-1 where not finite), features of some images,
+        and the prototypes, which are what the features were trained towards, before any
+        calibration; of the user's own images one per class."""
         load_arrays(arrays, named_state(self._model))
         head = self._model.head
         # Another package's network has no classifier apart from it.
@@ -161,7 +181,10 @@ class GlobalModel:
         if self._is_own:
             image_labels, first = np.unique(labels, return_index=True)
             shown = torch.from_numpy(order[first[:SHOWN_CLASSES]])
-            content |= {"images": _thumbnails(self._test.images[shown]), "image_labels": image_labels[:SHOWN_CLASSES]}
+            content |= {
+                "images": _thumbnails(self._test.images[shown]),
+                "image_labels": image_labels[:SHOWN_CLASSES],
+            }
         write_npz(folder / "global_test.npz", content)
 
     def _run(self, arrays: Arrays) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
@@ -172,7 +195,8 @@ class GlobalModel:
 
 
 def _thumbnails(images: Tensor) -> NDArray[Any]:
-    """Images (n, c, h, w) as (n, height, width, 1 or 3), made smaller where a side has more pixels than `THUMBNAIL`."""
+    """Images (n, c, h, w) as (n, height, width, 1 or 3), made smaller where a side has more pixels
+    than `THUMBNAIL`."""
     channels, *sides = images.shape[1:]
     scale = min(1.0, THUMBNAIL / max(sides))
     visible = images[:, : 3 if channels >= 3 else 1]
@@ -188,7 +212,8 @@ def _test_points(config: RunConfig, federation: Federation) -> "ClientPoints | N
 
 
 def _test_images(config: RunConfig, federation: Federation) -> ClientImages | None:
-    facts, spec = federation.facts, image_spec(config, config.images)
+    facts = federation.facts
+    spec = image_spec(config, config.images)
     if config.test_data == "none":
         return None
     try:
@@ -202,5 +227,7 @@ def _test_images(config: RunConfig, federation: Federation) -> ClientImages | No
         check_test(test, facts.shape, facts.class_names)
     except DataError as error:
         key = "dataset" if config.test_data == "auto" else "test-data"
-        raise ConfigError(f'{key} = "{config.dataset if key == "dataset" else config.test_data}": {error}') from None
+        raise ConfigError(
+            f'{key} = "{config.dataset if key == "dataset" else config.test_data}": {error}'
+        ) from None
     return test

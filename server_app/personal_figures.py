@@ -9,7 +9,8 @@ import numpy as np
 from curvfed.strategies.wire.messages import Description
 
 Scores = Mapping[int, Mapping[str, float]]
-"""Each client's scores by partition: score and validation (by the data set's metric), accuracy, and *_before training."""
+"""Each client's scores by partition: score and validation (by the data set's metric), accuracy, and
+*_before training."""
 
 
 Cohort = Mapping[str, tuple[float, int]]
@@ -40,14 +41,16 @@ def personal_figures(
 ) -> dict[str, Any]:
     """The personal part of a summary (P-FL).
 
-    Means are unweighted over the clients that have test data; "clients_left_out" counts the others. "pooled" is weighted by
-    numbers of test examples, where all clients share them. The worst decile is the mean over the tenth of the clients,
-    rounded up, with the lowest accuracy. Where `cohort` is given, it is all that is known.
+    Means are unweighted over the clients that have test data; "clients_left_out" counts the others.
+    "pooled" is weighted by numbers of test examples, where all clients share them. The worst decile
+    is the mean over the tenth of the clients, rounded up, with the lowest accuracy. Where `cohort`
+    is given, it is all that is known.
     """
     metric = next(iter(descriptions.values())).metric
     name = "score" if metric == "accuracy" else "accuracy"
     accuracy, before, validation, score, score_before = (
-        _figure(scores, one, cohort) for one in (name, f"{name}_before", "validation", "score", "score_before")
+        _figure(scores, one, cohort)
+        for one in (name, f"{name}_before", "validation", "score", "score_before")
     )
     metrics: dict[str, Any] = {
         "personal_accuracy_before": before.mean,
@@ -57,7 +60,8 @@ def personal_figures(
         "validation": validation.mean,
     }
     if metric != "accuracy":
-        metrics[metric], metrics[f"{metric}_std"] = score.mean, score.std
+        metrics[metric] = score.mean
+        metrics[f"{metric}_std"] = score.std
         metrics[f"{metric}_before"] = score_before.mean
         metrics[f"{metric}_clients_left_out"] = len(descriptions) - score.clients
     return {
@@ -73,19 +77,31 @@ def _figure(scores: Scores, name: str, cohort: Cohort | None) -> Figure:
         mean, count = cohort.get(name, (None, 0))
         return Figure(mean, None, None, count)
     values = column(scores, name)
-    return Figure(*mean_std(values), mean_std(sorted(values)[: math.ceil(len(values) / 10)])[0], len(values))
+    return Figure(
+        *mean_std(values), mean_std(sorted(values)[: math.ceil(len(values) / 10)])[0], len(values)
+    )
 
 
 def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:
-    """Mean over the clients of the accuracy of always predicting the most frequent training class."""
-    shares = [about.statistics.get("majority_accuracy") for _, about in sorted(descriptions.items())]
+    """Mean over the clients of the accuracy of always predicting the most frequent training
+    class.
+    """
+    shares = [
+        about.statistics.get("majority_accuracy") for _, about in sorted(descriptions.items())
+    ]
     return mean_std([value for value in shares if value is not None])[0]
 
 
 def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) -> float | None:
-    accuracy = {partition: measured[name] for partition, measured in sorted(scores.items()) if name in measured}
+    accuracy = {
+        partition: measured[name]
+        for partition, measured in sorted(scores.items())
+        if name in measured
+    }
     sizes = [descriptions[partition].statistics.get("num_test") for partition in accuracy]
     known = [int(size) for size in sizes if size is not None]
     if len(known) < len(sizes) or not sum(known):
         return None
-    return sum(value * size for value, size in zip(accuracy.values(), known, strict=True)) / sum(known)
+    return sum(value * size for value, size in zip(accuracy.values(), known, strict=True)) / sum(
+        known
+    )

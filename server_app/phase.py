@@ -1,4 +1,5 @@
-"""One phase of a round: sending requests, collecting and checking replies, and its rows in the run directory."""
+"""One phase of a round: sending requests, collecting and checking replies, and its rows in the run
+directory."""
 
 import logging
 import math
@@ -24,16 +25,35 @@ Check = Callable[[Reply], None]
 """Refuses a bad reply with a MessageError."""
 
 CLIENT_FIGURES = frozenset(
-    {"score", "validation", "accuracy", "score_before", "validation_before", "accuracy_before", "loss", "curvature",
-     "seconds", "steps", "clipped", "points", "revealed", "vertices", "moved", "thinned"}
-)  # fmt: skip
-"""The metrics of a client in `clients.csv`; its "seconds" are its own time, without the transfer."""
+    {
+        "score",
+        "validation",
+        "accuracy",
+        "score_before",
+        "validation_before",
+        "accuracy_before",
+        "loss",
+        "curvature",
+        "seconds",
+        "steps",
+        "clipped",
+        "points",
+        "revealed",
+        "vertices",
+        "moved",
+        "thinned",
+    }
+)
+"""The metrics of a client in `clients.csv`; its "seconds" are its own time, without the
+transfer.
+"""
 
 ROW_FIGURES = ("score", "score_before", "validation", "loss")
 """The clients' metrics whose means are in `rounds.csv`."""
 
 _MAX_REASONS = 20_000
-"""Most characters of a cell; Python's CSV reader accepts 131,072. `clients.csv` has every single reason."""
+"""Most characters of a cell; Python's CSV reader accepts 131,072. `clients.csv` has every single
+reason."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +118,8 @@ class Phase:
         return self.precision.size(sent.arrays) + EXACT.size(sent.fixed) + parts_size(sent.parts)
 
     def bytes_up(self, partition: int) -> int:
-        """Bytes of the arrays and parts of a valid reply, without the counts of the last round, so that a run of which more
-        rounds are made has the bytes of a longer one."""
+        """Bytes of the arrays and parts of a valid reply, without the counts of the last round, so
+        that a run of which more rounds are made has the bytes of a longer one."""
         reply = self.replies[partition]
         parts = {name: part for name, part in reply.parts.items() if name != CONFUSION}
         return self.precision.size(reply.arrays) + parts_size(parts)
@@ -121,13 +141,20 @@ class Phase:
     def without(self, reasons: Mapping[int, str]) -> "Phase":
         """The phase without these replies, which are dropped for the given reasons."""
         for partition, reason in reasons.items():
-            log.warning("%s: dropped the reply of partition %d: %s", self.header.phase, partition, reason)
-        valid = {partition: reply for partition, reply in self.replies.items() if partition not in reasons}
+            log.warning(
+                "%s: dropped the reply of partition %d: %s", self.header.phase, partition, reason
+            )
+        valid = {
+            partition: reply
+            for partition, reply in self.replies.items()
+            if partition not in reasons
+        }
         return replace(self, replies=valid, reasons=self.reasons | dict(reasons))
 
     def row(self, federation: Federation) -> dict[str, Any]:
         """The phase's row in `rounds.csv`; bytes are means over the clients with valid replies."""
-        scores, cohort = self.scores, self.cohort
+        scores = self.scores
+        cohort = self.cohort
         figures = personal_figures(scores, federation.descriptions, cohort)
         seconds, trained = (cohort or {}).get("seconds", (sum(column(scores, "seconds")), 1))
         return {
@@ -147,7 +174,8 @@ class Phase:
         }
 
     def client_rows(self, weights: Mapping[int, float]) -> list[dict[str, Any]]:
-        """One row in `clients.csv` per client that was sent a request; `weights` are those of the aggregation, if any."""
+        """One row in `clients.csv` per client that was sent a request; `weights` are those of the
+        aggregation, if any."""
         rows = []
         for partition, seconds in sorted(self.seconds.items()):
             row: dict[str, Any] = {
@@ -161,7 +189,9 @@ class Phase:
             if partition in weights:
                 row["weight"] = weights[partition]
             if reply := self.replies.get(partition):
-                row |= {name: value for name, value in reply.metrics.items() if name in CLIENT_FIGURES}
+                row |= {
+                    name: value for name, value in reply.metrics.items() if name in CLIENT_FIGURES
+                }
                 row |= {"bytes_up": self.bytes_up(partition)}
                 if self.cohort is None:
                     row["num_examples"] = reply.num_examples
@@ -181,8 +211,8 @@ def run_phase(
 ) -> Phase:
     """Send requests to some clients and collect their replies.
 
-    A reply is dropped, with the reason, if it is late, belongs to another phase, or has unexpected arrays or values that
-    are not finite.
+    A reply is dropped, with the reason, if it is late, belongs to another phase, or has unexpected
+    arrays or values that are not finite.
 
     Parameters
     ----------
@@ -201,7 +231,9 @@ def run_phase(
     fixed = {id(request.fixed): request.fixed for request in requests.values()}
     sent = {id(request.arrays): request.arrays for request in requests.values()}
     contents = fixed | {key: precision.narrow(arrays) for key, arrays in sent.items()}
-    records = {key: encode_arrays(arrays) if arrays else ArrayRecord() for key, arrays in contents.items()}
+    records = {
+        key: encode_arrays(arrays) if arrays else ArrayRecord() for key, arrays in contents.items()
+    }
     nodes = federation.nodes
     messages = {
         nodes[p]: Request(
@@ -236,14 +268,18 @@ def run_phase(
         else:
             replies[partition] = reply
     for partition, reason in reasons.items():
-        log.warning("round %d: dropped the reply of partition %d: %s", header.round, partition, reason)
+        log.warning(
+            "round %d: dropped the reply of partition %d: %s", header.round, partition, reason
+        )
     waited = {partition: seconds.get(nodes[partition], math.nan) for partition in requests}
     return Phase(header, requests, replies, reasons, waited, precision, complaints=complaints)
 
 
 def parts_size(parts: Parts) -> int:
     """Bytes of the further values of a protocol; a number counts as eight."""
-    values = [one for value in parts.values() for one in (value if isinstance(value, list) else [value])]
+    values = [
+        one for value in parts.values() for one in (value if isinstance(value, list) else [value])
+    ]
     return sum(len(one) if isinstance(one, str | bytes) else 8 for one in values)
 
 
@@ -251,6 +287,9 @@ def _check(reply: Reply, partition: int, request: ClientRequest) -> None:
     if reply.partition != partition:
         raise MessageError(f"it has changed its partition-id to {reply.partition}")
     if reply.restored is not None and not 0 <= reply.restored < request.stamp:
-        raise MessageError(f"it started from a state of round {reply.restored}, where {request.stamp} was asked for")
+        raise MessageError(
+            f"it started from a state of round {reply.restored}, where {request.stamp} was"
+            " asked for"
+        )
     check_arrays(reply.arrays, request.awaited)
     check_metrics(reply.metrics, CLIENT_FIGURES)

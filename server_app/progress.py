@@ -7,7 +7,8 @@ from typing import Any
 
 log = logging.getLogger("curvfed")
 
-ROUND_SILENCE, PHASE_SILENCE = 1.0, 5.0
+ROUND_SILENCE = 1.0
+PHASE_SILENCE = 5.0
 """Seconds without a line after which a round, or the replies of a slow phase, are logged."""
 
 
@@ -15,7 +16,8 @@ class Progress:
     """Logs the number of the round and of all rounds."""
 
     def __init__(self, rounds: int) -> None:
-        self._rounds, self._said = rounds, time.monotonic()
+        self._rounds = rounds
+        self._said = time.monotonic()
 
     def say(self, number: int, text: str, silence: float = 0.0) -> None:
         """Log a line about a round, unless the last line is less than `silence` seconds old."""
@@ -33,8 +35,12 @@ def percent(value: float | None) -> str:
 
 def in_words(row: Mapping[str, Any], metric: str) -> str:
     """The figures of a round in `rounds.csv` for the log."""
-    of_global = "" if row["global_accuracy"] is None else f"global {percent(row['global_accuracy'])}  "
+    of_global = (
+        "" if row["global_accuracy"] is None else f"global {percent(row['global_accuracy'])}  "
+    )
     word = "AUC" if metric == "roc_auc" else "accuracy"
     loss = "-" if row["loss"] is None else f"{row['loss']:.4f}"
     dropped = f"  {row['dropped']} dropped" if row["dropped"] else ""
-    return f"{of_global}{word} {percent(row['score'])}  loss {loss}  {row['seconds']:.2f} s{dropped}"
+    return (
+        f"{of_global}{word} {percent(row['score'])}  loss {loss}  {row['seconds']:.2f} s{dropped}"
+    )

@@ -1,4 +1,5 @@
-"""The phases of a round: what each client is asked, whether it can have done what its reply tells, and its update."""
+"""The phases of a round: what each client is asked, whether it can have done what its reply tells,
+and its update."""
 
 import math
 import time
@@ -26,7 +27,8 @@ class RoundPhases(Run):
         The parameters that the server sets once for all clients.
     progress : Progress
     confusions : dict of partition to list of int
-        Of the last scores: true class, predicted class and number of test examples, one after the other.
+        Of the last scores: true class, predicted class and number of test examples, one after the
+        other.
     """
 
     model: Aggregation
@@ -46,8 +48,12 @@ class RoundPhases(Run):
         if awaited is not None:
             return self.ask_round(header.phase, header.round, parts, awaited, parts, check)
         started = time.monotonic()
-        phase = self.send(header, {partition: ClientRequest(parts=one) for partition, one in parts.items()}, check)
-        self.record_phase(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started}, in_round)
+        phase = self.send(
+            header, {partition: ClientRequest(parts=one) for partition, one in parts.items()}, check
+        )
+        self.record_phase(
+            phase, phase.row(self.federation) | {"seconds": time.monotonic() - started}, in_round
+        )
         return phase
 
     def ask_round(
@@ -59,7 +65,8 @@ class RoundPhases(Run):
         parts: Mapping[int, Parts] | None = None,
         check: Check | None = None,
     ) -> Phase:
-        """Run a phase in which each client gets the present model; `template` has the arrays that a reply must have."""
+        """Run a phase in which each client gets the present model; `template` has the arrays that a
+        reply must have."""
         told = set(self.state.told)
         requests = {
             partition: ClientRequest(
@@ -75,20 +82,26 @@ class RoundPhases(Run):
             self.header(name, number),
             requests,
             lambda reply: self._check_reply(reply, check),
-            lambda done, asked: self.progress.say(number, f"{name}: {done} of {asked} clients", PHASE_SILENCE),
+            lambda done, asked: self.progress.say(
+                number, f"{name}: {done} of {asked} clients", PHASE_SILENCE
+            ),
         )
         # Clients that failed may have lost the fixed parameters, which are sent to them again.
-        self.state.told = sorted((told | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
+        self.state.told = (
+            sorted((told | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
+        )
         return phase
 
     def _check_reply(self, reply: Reply, further: Check | None) -> None:
-        """Refuse a changed number of examples, an impossible number of steps, and impossible running statistics.
+        """Refuse a changed number of examples, an impossible number of steps, and impossible
+        running statistics.
 
         Raises
         ------
         MessageError
         """
-        config, known = self.config, self.state.examples.get(reply.partition)
+        config = self.config
+        known = self.state.examples.get(reply.partition)
         if config.secure_sum and further is not None:
             if reply.num_examples or reply.metrics:
                 raise MessageError("a reply of a secure sum with figures in the open")
@@ -99,8 +112,13 @@ class RoundPhases(Run):
         if reply.header.phase == TRAIN:
             if known is not None and reply.num_examples != known:
                 raise MessageError(f"num_examples is {reply.num_examples}; it was {known} before")
-            # Of nodes, the training ones are counted here, and the batch size counts all: a batch has one of the former.
-            size = min(config.batch_size, 1) if self.federation.facts.task == "nodes" else config.batch_size
+            # Of nodes, the training ones are counted here, and the batch size counts all: a batch
+            # has one of the former.
+            size = (
+                min(config.batch_size, 1)
+                if self.federation.facts.task == "nodes"
+                else config.batch_size
+            )
             check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, size)
             check_variances(reply.arrays)
         elif known is not None and reply.num_examples > known:
@@ -112,7 +130,9 @@ class RoundPhases(Run):
 
     def record_phase(self, phase: Phase, row: Mapping[str, Any], in_round: bool = True) -> None:
         """Record a phase, a training phase with the clients' weights."""
-        self.record(phase, row, self.model.weights() if phase.header.phase == TRAIN else {}, in_round)
+        self.record(
+            phase, row, self.model.weights() if phase.header.phase == TRAIN else {}, in_round
+        )
 
     def _check_confusion(self, reply: Reply) -> None:
         num_test = self.federation.descriptions[reply.partition].statistics.get("num_test")
@@ -121,8 +141,13 @@ class RoundPhases(Run):
         check_confusion(reply.parts[CONFUSION], len(self._class_names(reply.partition)), num_test)
 
     def note_confusions(self, phase: Phase) -> None:
-        """Keep what the clients tell of their last scores, of a phase whose replies are checked as those of a round."""
-        self.confusions |= {p: reply.parts[CONFUSION] for p, reply in phase.replies.items() if CONFUSION in reply.parts}
+        """Keep what the clients tell of their last scores, of a phase whose replies are checked as
+        those of a round."""
+        self.confusions |= {
+            p: reply.parts[CONFUSION]
+            for p, reply in phase.replies.items()
+            if CONFUSION in reply.parts
+        }
 
     def write_confusions(self) -> None:
         """Write what the clients have told of their last scores by the names of their classes."""
@@ -130,7 +155,9 @@ class RoundPhases(Run):
         for partition, told in sorted(self.confusions.items()):
             names = [*self._class_names(partition), ""]  # of -1, which is no class
             triples = zip(told[::3], told[1::3], told[2::3], strict=True)
-            rows += [(partition, names[true], names[other], count) for true, other, count in triples]
+            rows += [
+                (partition, names[true], names[other], count) for true, other, count in triples
+            ]
         self.directory.write_confusions(rows)
 
     def _class_names(self, partition: int) -> list[str]:
@@ -142,15 +169,19 @@ class RoundPhases(Run):
 def updates_of(phase: Phase) -> dict[int, Update]:
     """What each client contributes to the aggregation.
 
-    With a `wire-precision` below float32 each reply is moved by what rounding took from the model on its way to the client:
-    it is as far from the server's model as the client's result is from what the client received.
+    With a `wire-precision` below float32 each reply is moved by what rounding took from the model
+    on its way to the client: it is as far from the server's model as the client's result is from
+    what the client received.
     """
     sent = {id(request.arrays): request.arrays for request in phase.sent.values()}
     lost = {key: phase.precision.lost(arrays) for key, arrays in sent.items()}
     return {
         p: Update(
             reply.num_examples,
-            {name: array + rests[name] if name in rests else array for name, array in reply.arrays.items()},
+            {
+                name: array + rests[name] if name in rests else array
+                for name, array in reply.arrays.items()
+            },
             int(reply.metrics.get("steps", 0)),
             reply.metrics.get("loss", math.nan),
         )

@@ -48,7 +48,9 @@ class Rounds(RoundPhases):
         ------
         FederationError, RoundError, ConfigError
         """
-        self.fixed, self.calibrated, self.progress = {}, {}, Progress(self.config.num_rounds)
+        self.fixed = {}
+        self.calibrated = {}
+        self.progress = Progress(self.config.num_rounds)
         self.confusions = {}
         self.model = Average({})  # phases before the first model send no parameters
         self.connect()
@@ -59,7 +61,9 @@ class Rounds(RoundPhases):
             self.model = self._warm_aggregation()
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
         self.global_model = self._global_model()
-        sizes = [about.statistics.get("num_test") for about in self.federation.descriptions.values()]
+        sizes = [
+            about.statistics.get("num_test") for about in self.federation.descriptions.values()
+        ]
         self.is_scored = self.global_model is None and set(sizes) == {0}
         if self.config.secure_sum:
             from curvfed.server_app.secure.masked_phases import check_session
@@ -118,7 +122,8 @@ class Rounds(RoundPhases):
     def _warm_aggregation(self) -> Aggregation:
         from curvfed.server_app.warm_start import warm_start
 
-        config, facts = self.config, self.federation.facts
+        config = self.config
+        facts = self.federation.facts
         start = partial(warm_start, config.init_from, class_names=facts.class_names)
         return aggregation(config, facts, len(self.federation.nodes), start)
 
@@ -131,9 +136,12 @@ class Rounds(RoundPhases):
         self.state, checkpoint, self.federation = found
         self.model = self._aggregation()
         self.model.load(checkpoint.model)
-        self.fixed, self.calibrated = checkpoint.fixed, checkpoint.calibrated
+        self.fixed = checkpoint.fixed
+        self.calibrated = checkpoint.calibrated
         # Clients that did not reconnect no longer count in the figures.
-        self.state.latest = {p: told for p, told in self.state.latest.items() if p in self.federation.nodes}
+        self.state.latest = {
+            p: told for p, told in self.state.latest.items() if p in self.federation.nodes
+        }
         log.info("resuming after round %d", self.state.round)
         return self.state.round
 
@@ -146,11 +154,16 @@ class Rounds(RoundPhases):
         phase, updates = self._train(number, cohort)
         aggregating = time.monotonic()
         self._aggregate(number, updates)
-        row = self.model.round_figures() | phase.row(self.federation) | {
-            "seconds_aggregation": time.monotonic() - aggregating,
-            "global_accuracy": self._score_globally(number),
-            "seconds": time.monotonic() - started,
-        } | alignment(updates)  # fmt: skip
+        row = (
+            self.model.round_figures()
+            | phase.row(self.federation)
+            | {
+                "seconds_aggregation": time.monotonic() - aggregating,
+                "global_accuracy": self._score_globally(number),
+                "seconds": time.monotonic() - started,
+            }
+            | alignment(updates)
+        )
         self.record_phase(phase, row)
         for partition, reply in phase.replies.items():
             self.state.stamps[partition] = number
@@ -174,18 +187,25 @@ class Rounds(RoundPhases):
         checkpoints.save(self.directory.checkpoints, self.state, arrays, self.federation)
         self.sinks.flush()
         is_last = number == self.config.num_rounds
-        self.progress.say(number, in_words(row, self.federation.metric), 0 if is_last else ROUND_SILENCE)
+        self.progress.say(
+            number, in_words(row, self.federation.metric), 0 if is_last else ROUND_SILENCE
+        )
 
     def _cohort(self, number: int) -> list[int]:
-        return sample(list(self.federation.nodes), self.config.fraction_train, self.config.seed, number)
+        return sample(
+            list(self.federation.nodes), self.config.fraction_train, self.config.seed, number
+        )
 
     def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Update]]:
-        """A round's training: the update of each client, or in a secure sum one update for all of them."""
+        """A round's training: the update of each client, or in a secure sum one update for all of
+        them."""
         updates: dict[int, Update] = {}
         if self.config.secure_sum:
             from curvfed.server_app.secure.masked_phases import masked_training
 
-            phase, updates[0] = masked_training(self.ask, self.header(TRAIN, number), cohort, self.model, self.sums)
+            phase, updates[0] = masked_training(
+                self.ask, self.header(TRAIN, number), cohort, self.model, self.sums
+            )
         else:
             phase = self.ask_round(TRAIN, number, cohort)
             updates = updates_of(phase)
@@ -207,8 +227,10 @@ class Rounds(RoundPhases):
             raise RoundError(f"round {number}: {reason} after the aggregation")
 
     def _score_globally(self, number: int) -> float | None:
-        """Accuracy of the current model on the server's own test data, in the rounds that `global-every` selects."""
-        every, is_last = self.config.global_every, number == self.config.num_rounds
+        """Accuracy of the current model on the server's own test data, in the rounds that
+        `global-every` selects."""
+        every = self.config.global_every
+        is_last = number == self.config.num_rounds
         if self.global_model is None or not (is_last or (every and number % every == 0)):
             return None
         score = self.global_model.score(self._whole_model())
@@ -216,7 +238,8 @@ class Rounds(RoundPhases):
         return score
 
     def _finish(self, number: int, trained: Iterable[int]) -> None:
-        """The steps after training: calibration after the last round, fine-tuning and evaluation after some rounds."""
+        """The steps after training: calibration after the last round, fine-tuning and evaluation
+        after some rounds."""
         is_last = number == self.config.num_rounds
         if is_last:
             for name in self.config.row.after:
@@ -232,11 +255,16 @@ class Rounds(RoundPhases):
         if is_last or (every and number % every == 0):
             rest = [p for p in self.federation.nodes if p not in set(trained)]
             # After a secure sum nobody's own figures are known, so all are asked, or none.
-            self._score(EVALUATE, number, list(self.federation.nodes) if rest and self.config.secure_sum else rest)
+            self._score(
+                EVALUATE,
+                number,
+                list(self.federation.nodes) if rest and self.config.secure_sum else rest,
+            )
             self._note_best(number)
 
     def _try_to_calibrate(self, name: str, number: int) -> None:
-        """If the calibration fails, log the reason and keep the classifier: the run must not lose its model."""
+        """If the calibration fails, log the reason and keep the classifier: the run must not lose
+        its model."""
         try:
             self._calibrate(name, number)
         except (RoundError, SafeError) as error:
@@ -245,25 +273,44 @@ class Rounds(RoundPhases):
 
     def _calibrate(self, name: str, number: int) -> None:
         """Make a new classifier from sums over the clients and keep it beside the old one."""
-        from curvfed.server_app.calibrating import SUMS, awaited, calibrated_head, checked, total_in_the_open
+        from curvfed.server_app.calibrating import (
+            SUMS,
+            awaited,
+            calibrated_head,
+            checked,
+            total_in_the_open,
+        )
 
         started = time.monotonic()
-        model, noise, calibration = self._whole_model(), 0.0, self.config.calibration
+        model = self._whole_model()
+        noise = 0.0
+        calibration = self.config.calibration
         template = awaited(calibration, model)
         if self.config.secure_sum:
             phase, summed = self._masked(
                 name, number, list(self.federation.nodes), template[SUMS].size, calibration.bound
             )
-            total, examples, noise = summed.values, summed.weight, summed.error
+            total = summed.values
+            examples = summed.weight
+            noise = summed.error
         else:
-            phase = checked(calibration, self.ask_round(name, number, self.federation.nodes, template), model)
+            phase = checked(
+                calibration, self.ask_round(name, number, self.federation.nodes, template), model
+            )
             check_enough(phase, self.config.min_replies)
-            total, examples = total_in_the_open(phase), sum(reply.num_examples for reply in phase.replies.values())
+            total = total_in_the_open(phase)
+            examples = sum(reply.num_examples for reply in phase.replies.values())
         self.calibrated = calibrated_head(calibration, name, total, examples, model, noise)
-        score = None if self.global_model is None else self.global_model.score(self._whole_model() | self.calibrated)
+        score = (
+            None
+            if self.global_model is None
+            else self.global_model.score(self._whole_model() | self.calibrated)
+        )
         self.state.scored["calibrated"] = score
         seconds = time.monotonic() - started
-        self.record_phase(phase, phase.row(self.federation) | {"global_accuracy": score, "seconds": seconds})
+        self.record_phase(
+            phase, phase.row(self.federation) | {"global_accuracy": score, "seconds": seconds}
+        )
         self.progress.say(number, f"{name}: global accuracy {percent(score)}")
 
     def _score(self, name: str, number: int, partitions: list[int]) -> None:
@@ -278,7 +325,9 @@ class Rounds(RoundPhases):
             else:
                 phase = self.ask_round(name, number, partitions)
                 self.note_confusions(phase)
-            self.record_phase(phase, phase.row(self.federation) | {"seconds": time.monotonic() - started})
+            self.record_phase(
+                phase, phase.row(self.federation) | {"seconds": time.monotonic() - started}
+            )
 
     def _masked(
         self, name: str, number: int, partitions: list[int], size: int = 0, bound: float = 0.0
@@ -286,9 +335,12 @@ class Rounds(RoundPhases):
         """A phase after training of which the server sees the sum alone."""
         from curvfed.server_app.secure.masked_phases import masked_phase
 
-        ask, header = partial(self.ask, in_round=False), self.header(name, number)
+        ask = partial(self.ask, in_round=False)
+        header = self.header(name, number)
         return masked_phase(ask, header, partitions, self.sums, size, bound)
 
     def _note_best(self, number: int) -> None:
-        figures = personal_figures(self.state.latest, self.federation.descriptions, self.state.cohort)
+        figures = personal_figures(
+            self.state.latest, self.federation.descriptions, self.state.cohort
+        )
         self.state.note_best({"round": number} | figures)

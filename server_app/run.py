@@ -1,4 +1,5 @@
-"""The parts of every run: connecting the clients, sending and recording phases, figures for the summary."""
+"""The parts of every run: connecting the clients, sending and recording phases, figures for the
+summary."""
 
 import logging
 import time
@@ -13,10 +14,28 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
-from curvfed.server_app.run_warnings import ABSENCES, FALLS, LOST, REFUSED, note_lost, unmeasured, warnings
+from curvfed.server_app.run_warnings import (
+    ABSENCES,
+    FALLS,
+    LOST,
+    REFUSED,
+    note_lost,
+    unmeasured,
+    warnings,
+)
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.config.run_config import RunConfig, flatten, settled
-from curvfed.strategies.wire.messages import CONFIRM, HULLS, KEYS, MEASURE, SHARES, TRAIN, UNMASK, Facts, Header
+from curvfed.strategies.wire.messages import (
+    CONFIRM,
+    HULLS,
+    KEYS,
+    MEASURE,
+    SHARES,
+    TRAIN,
+    UNMASK,
+    Facts,
+    Header,
+)
 from curvfed.strategies.wire.precision import EXACT
 
 log = logging.getLogger("curvfed")
@@ -26,7 +45,9 @@ WITHIN_ROUND = (TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HULLS)
 
 
 class RoundError(RuntimeError):
-    """A round or a protocol that cannot be finished; the checkpoint of the previous round is kept."""
+    """A round or a protocol that cannot be finished; the checkpoint of the previous round is
+    kept.
+    """
 
 
 def check_enough(phase: Phase, min_replies: int) -> None:
@@ -39,8 +60,8 @@ def check_enough(phase: Phase, min_replies: int) -> None:
     needed = min(min_replies, len(phase.seconds))
     if len(phase.replies) < needed:
         raise RoundError(
-            f"round {phase.header.round}: {len(phase.replies)} good replies of {len(phase.seconds)}, needed are "
-            f"{needed} (min-replies). {phase.failure_summary}"
+            f"round {phase.header.round}: {len(phase.replies)} good replies of"
+            f" {len(phase.seconds)}, needed are {needed} (min-replies). {phase.failure_summary}"
         )
 
 
@@ -55,7 +76,9 @@ class Run(ABC):
     """
 
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
-        self.config, self.grid, self.directory = config, grid, directory
+        self.config = config
+        self.grid = grid
+        self.directory = directory
         self.state = State()
         self.sinks = Sinks(directory)
         self.federation = Federation({}, {}, Facts("", 0, ()), {})
@@ -90,7 +113,8 @@ class Run(ABC):
         return told | {"warnings": list(self._warnings().values())}
 
     def connect(self) -> None:
-        """Ask the clients what data they have, and settle the keys that the configuration leaves open."""
+        """Ask the clients what data they have, and settle the keys that the configuration leaves
+        open."""
         # After a restart of the SuperLink the clients of the earlier run reconnect one by one.
         expected = self.directory.partitions() if self.config.resume else []
         self.federation = connect(self.grid, self.config, self.directory.name, expected)
@@ -126,10 +150,19 @@ class Run(ABC):
     ) -> Phase:
         """Run one phase; see `run_phase`."""
         timeout = self.config.round_timeout
-        return run_phase(self.grid, self.federation, header, requests, timeout, check, on_reply, self.precision)
+        return run_phase(
+            self.grid, self.federation, header, requests, timeout, check, on_reply, self.precision
+        )
 
-    def record(self, phase: Phase, row: Mapping[str, Any], weights: Mapping[int, float], in_round: bool = True) -> None:
-        """Record a phase in the state and in the run directory; only phases `in_round` count as a round's traffic."""
+    def record(
+        self,
+        phase: Phase,
+        row: Mapping[str, Any],
+        weights: Mapping[int, float],
+        in_round: bool = True,
+    ) -> None:
+        """Record a phase in the state and in the run directory; only phases `in_round` count as a
+        round's traffic."""
         for partition, measured in phase.scores.items():
             if measured:
                 self.state.latest[partition] = dict(measured)
@@ -145,7 +178,8 @@ class Run(ABC):
         self.sinks.add(row)
 
     def clock(self) -> None:
-        """Add the time since the last call to the run's seconds, which include those before a resume."""
+        """Add the time since the last call to the run's seconds, which include those before a
+        resume."""
         now = time.monotonic()
         self.state.add(seconds=now - self._counted)
         self._counted = now

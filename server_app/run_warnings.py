@@ -1,7 +1,9 @@
-"""Warnings of a run: what makes its figures mean less than they seem to, and what to do, each in one sentence.
+"""Warnings of a run: what makes its figures mean less than they seem to, and what to do, each in
+one sentence.
 
-They are made of what the server has anyway: the clients' descriptions, their replies after training, and what test examples
-are taken for where clients tell it. The log says each once; `summary.json` and the report have them all.
+They are made of what the server has anyway: the clients' descriptions, their replies after
+training, and what test examples are taken for where clients tell it. The log says each once;
+`summary.json` and the report have them all.
 """
 
 import logging
@@ -21,9 +23,10 @@ from curvfed.tasks.examples import FAR_FEATURES
 
 log = logging.getLogger("curvfed")
 
-FALL, BACK = 0.3, 0.05
-"""A client has fallen where its accuracy is lower than in its round before by more than the first, and is back where it
-lies at most the second below what it was."""
+FALL = 0.3
+BACK = 0.05
+"""A client has fallen where its accuracy is lower than in its round before by more than the first,
+and is back where it lies at most the second below what it was."""
 
 FEW = 10
 """Test examples below which a fall is chance, where a client tells their number."""
@@ -34,26 +37,34 @@ FALLS = "falls"
 REFUSED = "refused"
 """The warning about refused nodes, which the log has as soon as they are."""
 
-ABSENCES, LOST = "absences", "lost"
-"""The warnings about clients that were out, and about lost state, which the log has reply by reply."""
+ABSENCES = "absences"
+LOST = "lost"
+"""The warnings about clients that were out, and about lost state, which the log has reply by
+reply.
+"""
 
 LARGE_LOSS = 1e3
-"""A training loss above it is of numbers too large to learn from; guessing among a million classes has a loss of 14."""
+"""A training loss above it is of numbers too large to learn from; guessing among a million classes
+has a loss of 14."""
 
 MOST_NAMED = 5
 """Clients that a sentence names; of more it has the number."""
 
 DISAGREEMENT = 0.1
-"""Share of drawn points on which the kinds of classifiers disagree, from which on a run of hulls says so."""
+"""Share of drawn points on which the kinds of classifiers disagree, from which on a run of hulls
+says so."""
 
 HALVES = ("space", "personal", "head", "head_from", "loss", "client", "server", "aggregation")
 """The fields of a method's row in which FedAvg with a further term is as FedAvg."""
 
-STEADIER = "local training can undo what a model knows; a lower learning-rate makes its steps smaller"
+STEADIER = (
+    "local training can undo what a model knows; a lower learning-rate makes its steps smaller"
+)
 
 
 def note_training(state: State, phase: Phase, federation: Federation) -> None:
-    """Note the clients' local steps and accuracies in a phase of training; a client's first fall is logged.
+    """Note the clients' local steps and accuracies in a phase of training; a client's first fall is
+    logged.
 
     Parameters
     ----------
@@ -67,10 +78,15 @@ def note_training(state: State, phase: Phase, federation: Federation) -> None:
     state.largest_loss = max(losses, default=(phase.cohort or {}).get("loss", (0.0, 0))[0])
     for partition, measured in phase.scores.items():
         state.most_steps = max(state.most_steps, int(measured.get("steps", 0)))
-        if name not in measured or federation.descriptions[partition].statistics.get("num_test", FEW) < FEW:
+        if (
+            name not in measured
+            or federation.descriptions[partition].statistics.get("num_test", FEW) < FEW
+        ):
             continue
-        now, course = measured[name], state.courses.setdefault(partition, {"last": measured[name]})
-        before, course["last"] = course["last"], now
+        now = measured[name]
+        course = state.courses.setdefault(partition, {"last": measured[name]})
+        before = course["last"]
+        course["last"] = now
         if before - now > FALL:
             if "round" not in course:
                 course |= {"round": phase.header.round, "from": before, "to": now}
@@ -102,7 +118,8 @@ def note_lost(state: State, phase: Phase) -> None:
 
 
 def note_answers(state: State, confusions: Mapping[int, Sequence[int]], metric: str) -> None:
-    """Note whether every model answers one class alone, by `Task.confusion` of the clients that tell it.
+    """Note whether every model answers one class alone, by `Task.confusion` of the clients that
+    tell it.
 
     Where labels are skewed, some clients have no better answer, so a single other one is enough.
     """
@@ -110,42 +127,68 @@ def note_answers(state: State, confusions: Mapping[int, Sequence[int]], metric: 
     answers = [set(counts[1::3]) for counts in told]
     is_mixed = any(len(set(counts[::3])) > 1 for counts in told)
     # Other metrics than accuracy do not depend on which class is the likeliest; -1 is no answer.
-    state.one_answer = metric == "accuracy" and is_mixed and all(len(one) == 1 and -1 not in one for one in answers)
+    state.one_answer = (
+        metric == "accuracy"
+        and is_mixed
+        and all(len(one) == 1 and -1 not in one for one in answers)
+    )
 
 
 def mostly_absent(state: State) -> list[int]:
-    """The clients that gave no good reply in most of the rounds in which they were asked to train."""
+    """The clients that gave no good reply in most of the rounds in which they were asked to
+    train.
+    """
     return [
-        partition for partition, one in sorted(state.absences.items()) if 2 * one["rounds"] > state.asked[partition]
+        partition
+        for partition, one in sorted(state.absences.items())
+        if 2 * one["rounds"] > state.asked[partition]
     ]
 
 
 def warnings(config: RunConfig, federation: Federation, state: State) -> dict[str, str]:
     """The warnings of the run so far, as sentences, each by what it is about."""
-    sizes = {p: about.statistics.get("num_train") for p, about in federation.descriptions.items()} | state.examples
+    sizes = {
+        p: about.statistics.get("num_train") for p, about in federation.descriptions.items()
+    } | state.examples
     empty = [partition for partition, size in sorted(sizes.items()) if size == 0]
-    fallen = {partition: course for partition, course in sorted(state.courses.items()) if "round" in course}
+    fallen = {
+        partition: course
+        for partition, course in sorted(state.courses.items())
+        if "round" in course
+    }
     found = {
         REFUSED: _refused(federation),
         "classes": _classes(federation),
         "names": of_one_client(federation),
         "unlabelled": unlabelled(federation),
         "crowded": crowded(len(federation.facts.class_names), sizes.values()),
-        "examples": f"{_clients(empty)} no training examples: such a client never trains, and is only scored; give it "
-        "labelled data, or start the run without it" if empty else "",
+        "examples": (
+            f"{_clients(empty)} no training examples: such a client never trains, and is only"
+            " scored; give it labelled data, or start the run without it"
+            if empty
+            else ""
+        ),
         "tests": _untested(federation),
         "features": _features(federation),
-        "loss": f"the training loss is {state.largest_loss:.3g}: the features or the steps are too large to learn from; "
-        "scale the features (normalize = l2 for graphs), or lower learning-rate"
-        if state.largest_loss > LARGE_LOSS else "",
+        "loss": (
+            f"the training loss is {state.largest_loss:.3g}: the features or the steps are too"
+            " large to learn from; scale the features (normalize = l2 for graphs), or lower"
+            " learning-rate"
+            if state.largest_loss > LARGE_LOSS
+            else ""
+        ),
         "proximal": _proximal(config, state, federation.facts.task),
-        "answers": "at every client that tells it the model answers a single class for all test examples, though these are "
-        "of several: it knows no more than which class is frequent; more rounds or another learning-rate may help"
-        if state.one_answer else "",
+        "answers": (
+            "at every client that tells it the model answers a single class for all test examples,"
+            " though these are of several: it knows no more than which class is frequent; more"
+            " rounds or another learning-rate may help"
+            if state.one_answer
+            else ""
+        ),
         FALLS: _falls(fallen, len(federation.nodes)),
         ABSENCES: _absences(state),
         LOST: "; ".join(_lost(partition, told) for partition, told in sorted(state.lost.items())),
-    }  # fmt: skip
+    }
     return {about: text for about, text in found.items() if text}
 
 
@@ -155,35 +198,60 @@ def unmeasured(federation: Federation, state: State) -> dict[str, str]:
     if figures["personal_accuracy_mean"] is not None or state.scored.get("last"):
         return {}
     return {
-        "unmeasured": "nothing measures this run: no client has test examples, and the server scores no model; give the "
-        "clients test examples (test masks, test-size), or choose a method with one model for all clients, which the "
-        "server scores on test-data"
+        "unmeasured": (
+            "nothing measures this run: no client has test examples, and the server scores no"
+            " model; give the clients test examples (test masks, test-size), or choose a method"
+            " with one model for all clients, which the server scores on test-data"
+        )
     }
 
 
 def told_of_clients(metrics: Mapping[str, Any]) -> dict[str, str]:
-    """Warnings of a one-shot run: of clients most of whose points were sent, whose hulls look odd or are none,
-    and whom a model of their own serves better; and of classifiers that disagree."""
+    """Warnings of a one-shot run: of clients most of whose points were sent, whose hulls look odd
+    or are none, and whom a model of their own serves better; and of classifiers that disagree."""
     disagreement = metrics.get("classifiers_disagree", 0)
     shares = [100 * value for name, value in metrics.items() if name.startswith("left_out_")]
     odd, refused, fallen, sent = (
         metrics.get(f"clients_{name}", 0) for name in ("odd", "refused", "fallen", "mostly_sent")
     )
     found = {
-        "sent": f"of {sent} clients most training points were sent, as bins: so few points are nearly all corners of their "
-        "hulls, which hide nothing of them; a larger hull.epsilon or a lower hull.cap sends fewer" if sent else "",
-        "odd": f"{odd} of {metrics.get('clients_decoded', odd)} clients look odd: their hulls lie where those of the "
-        "others' classes are, as with shuffled labels, another embedding or made-up points; nobody can tell from the sum "
-        "who they are, so let every site check its labels and its embedding" if odd else "",
-        "refused": f"{refused} clients sent what is no convex hull and are left out; look at the nodes' versions and at "
-        "who runs them" if refused else "",
-        "fallen": f"at {fallen} clients a model of the client's own points is right far more often than the run's "
-        "classifier; their logs tell how often; let these sites check their labels and their embedding" if fallen else "",
-        "classifiers": f"the kinds of classifiers disagree on {disagreement:.0%} of the points drawn within hulls of "
-        f"left-out clients, and put {min(shares):.0f} to {max(shares):.0f}% of them in their group: hulls alone do not say "
-        "for sure which kind is best; on test points (test-data), compare the values of hull.classifier"
-        if disagreement >= DISAGREEMENT else "",
-    }  # fmt: skip
+        "sent": (
+            f"of {sent} clients most training points were sent, as bins: so few points are nearly"
+            " all corners of their hulls, which hide nothing of them; a larger hull.epsilon or a"
+            " lower hull.cap sends fewer"
+            if sent
+            else ""
+        ),
+        "odd": (
+            f"{odd} of {metrics.get('clients_decoded', odd)} clients look odd: their hulls lie"
+            " where those of the others' classes are, as with shuffled labels, another embedding"
+            " or made-up points; nobody can tell from the sum who they are, so let every site"
+            " check its labels and its embedding"
+            if odd
+            else ""
+        ),
+        "refused": (
+            f"{refused} clients sent what is no convex hull and are left out; look at the nodes'"
+            " versions and at who runs them"
+            if refused
+            else ""
+        ),
+        "fallen": (
+            f"at {fallen} clients a model of the client's own points is right far more often than"
+            " the run's classifier; their logs tell how often; let these sites check their labels"
+            " and their embedding"
+            if fallen
+            else ""
+        ),
+        "classifiers": (
+            f"the kinds of classifiers disagree on {disagreement:.0%} of the points drawn within"
+            f" hulls of left-out clients, and put {min(shares):.0f} to {max(shares):.0f}% of them"
+            " in their group: hulls alone do not say for sure which kind is best; on test points"
+            " (test-data), compare the values of hull.classifier"
+            if disagreement >= DISAGREEMENT
+            else ""
+        ),
+    }
     return {about: text for about, text in found.items() if text}
 
 
@@ -196,13 +264,18 @@ def _refused(federation: Federation) -> str:
     count = len(federation.refused)
     total = count + len(federation.nodes)
     return (
-        f"{count} of {total} nodes are refused and left out of the run: {_some(reasons, ' reasons')}" if count else ""
+        f"{count} of {total} nodes are refused and left out of the run:"
+        f" {_some(reasons, ' reasons')}"
+        if count
+        else ""
     )
 
 
 def _untested(federation: Federation) -> str:
     """Which clients a mean over the clients leaves out, where others have test examples."""
-    sizes = {p: about.statistics.get("num_test") for p, about in sorted(federation.descriptions.items())}
+    sizes = {
+        p: about.statistics.get("num_test") for p, about in sorted(federation.descriptions.items())
+    }
     empty = [partition for partition, size in sizes.items() if size == 0]
     if not empty or len(empty) == len(sizes):
         return ""
@@ -211,13 +284,21 @@ def _untested(federation: Federation) -> str:
 
 def _features(federation: Federation) -> str:
     """Features too far out for the Lorentz space, where clients share how far."""
-    norms = {p: about.statistics.get("feature_norm", 0) for p, about in sorted(federation.descriptions.items())}
+    norms = {
+        p: about.statistics.get("feature_norm", 0)
+        for p, about in sorted(federation.descriptions.items())
+    }
     far = [partition for partition, norm in norms.items() if norm]
-    return f"{_clients(far)} features of a norm up to {max(norms.values()):g}: {FAR_FEATURES}" if far else ""
+    return (
+        f"{_clients(far)} features of a norm up to {max(norms.values()):g}: {FAR_FEATURES}"
+        if far
+        else ""
+    )
 
 
 def _classes(federation: Federation) -> str:
-    """Of one class alone, in the whole run or at some clients; counts tell more than names, where they are shared."""
+    """Of one class alone, in the whole run or at some clients; counts tell more than names, where
+    they are shared."""
     classes = {}
     for partition, about in sorted(federation.descriptions.items()):
         counts = about.statistics.get("class_counts") or [1] * len(about.class_names)
@@ -225,30 +306,35 @@ def _classes(federation: Federation) -> str:
         classes[partition] = {(about.space, name) for name, count in named if count}
     if len(everything := set().union(*classes.values())) == 1:
         return (
-            f'all examples of the run are of one class, "{everything.pop()[1]}": every model that answers it is right, '
-            "and accuracies mean nothing; check the labels of the data"
+            f'all examples of the run are of one class, "{everything.pop()[1]}": every model that'
+            " answers it is right, and accuracies mean nothing; check the labels of the data"
         )
     alone = [partition for partition, names in classes.items() if len(names) == 1]
     return (
-        f"{_clients(alone)} examples of one class alone: always answering it is right there, which raises the mean "
-        "accuracy and shows nothing; choose another partition or a larger alpha, or look at the other clients in "
-        "clients.csv" if alone else ""
-    )  # fmt: skip
+        f"{_clients(alone)} examples of one class alone: always answering it is right there, which"
+        " raises the mean accuracy and shows nothing; choose another partition or a larger alpha,"
+        " or look at the other clients in clients.csv"
+        if alone
+        else ""
+    )
 
 
 def _proximal(config: RunConfig, state: State, task: str) -> str:
-    """A proximal term without effect; at a coefficient that nobody has changed only where the method is that term."""
-    row, key = config.row, config.row.proximal
+    """A proximal term without effect; at a coefficient that nobody has changed only where the
+    method is that term."""
+    row = config.row
+    key = config.row.proximal
     if not config.proximal or state.most_steps != 1:
         return ""
     is_fedavg = all(getattr(row, part) == getattr(METHODS["fedavg"], part) for part in HALVES)
     if not is_fedavg and config[key] == defaults()[key]:
         return ""
     equals = f"{config.method} equals fedavg here" if is_fedavg else "the run is the same with 0"
-    smaller = "" if task == "nodes" else " or lower batch-size"  # a graph's nodes are one batch where they fit
+    # a graph's nodes are one batch where they fit
+    smaller = "" if task == "nodes" else " or lower batch-size"
     return (
-        f"the proximal term ({key} = {config[key]}) has no effect: every client makes one local step per round, where its "
-        f"gradient is 0, so {equals}; raise local-epochs{smaller}"
+        f"the proximal term ({key} = {config[key]}) has no effect: every client makes one local"
+        f" step per round, where its gradient is 0, so {equals}; raise local-epochs{smaller}"
     )
 
 
@@ -256,13 +342,14 @@ def _falls(fallen: dict[int, dict[str, Any]], num_clients: int) -> str:
     if not fallen:
         return ""
     told = [
-        _fall(partition, course) + (f", back in round {course['back']}" if course["back"] else ", not back")
+        _fall(partition, course)
+        + (f", back in round {course['back']}" if course["back"] else ", not back")
         for partition, course in fallen.items()
     ]
     back = sum(bool(course["back"]) for course in fallen.values())
     return (
-        f"{len(fallen)} of {num_clients} clients fell by more than {100 * FALL:.0f} points from one of their rounds to the "
-        f"next, and {back} came back ({_some(told)}): {STEADIER}"
+        f"{len(fallen)} of {num_clients} clients fell by more than {100 * FALL:.0f} points from one"
+        f" of their rounds to the next, and {back} came back ({_some(told)}): {STEADIER}"
     )
 
 
@@ -273,7 +360,11 @@ def _absences(state: State) -> str:
         f"client {partition} in {one['rounds']} of {state.asked[partition]} ({one['reason']})"
         for partition, one in ordered
     ]
-    return f"clients were out in rounds in which they were asked to train: {_some(told)}" if told else ""
+    return (
+        f"clients were out in rounds in which they were asked to train: {_some(told)}"
+        if told
+        else ""
+    )
 
 
 def _some(texts: Sequence[str], noun: str = "") -> str:
@@ -288,7 +379,10 @@ def _lost(partition: int, told: Mapping[str, Any]) -> str:
 
 
 def _fall(partition: int, course: dict[str, Any]) -> str:
-    return f"client {partition} fell from {course['from']:.1%} to {course['to']:.1%} in round {course['round']}"
+    return (
+        f"client {partition} fell from {course['from']:.1%} to {course['to']:.1%} in round"
+        f" {course['round']}"
+    )
 
 
 def _clients(partitions: Iterable[int]) -> str:

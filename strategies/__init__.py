@@ -2,6 +2,7 @@
 
 import os
 
-# Without it MKL's sums depend on where in memory their operands happen to lie, and equal seeds give unequal bits on some
-# processors. It is read at the first sum, so here is early enough. A user's own choice stays.
+# Without it MKL's sums depend on where in memory their operands happen to lie, and equal seeds give
+# unequal bits on some processors. It is read at the first sum, so here is early enough. A user's
+# own choice stays.
 os.environ.setdefault("MKL_CBWR", "AUTO")

@@ -2,7 +2,7 @@
 
 Made by `make reference` from the files in `strategies/methods`.
 """
-# fmt: off
+
 # ruff: noqa: E501
 
 FILES: dict[str, str] = {
@@ -138,10 +138,50 @@ SUMMARIES: dict[str, str] = {
 """What it is, in a line."""
 
 DEFAULTS: dict[str, dict[str, bool | int | float | str]] = {
-    "flatland": {"curvature-init": "forman", "curvature-map": "sigmoid", "triangles": True, "gate": True, "self-weight": True, "proximal": 0.01},
-    "hyperfed": {"slope": 0.9, "margin": 3.0, "negatives": "one", "mixup": 0.0, "deviations": "unit", "radius": 0.2, "direction": "consistent", "length": "consistent"},
-    "spherefed": {"head": "orthonormal", "normalize": True, "loss": "mse", "temperature": 10.0, "mu": 0.0, "ridge": 0.0},
-    "hull": {"epsilon": 0.01, "radius": 0.999, "cap": 8, "code": "binary", "h": 3, "groups": 1, "min-class-size": 1, "num-classes": "auto", "grouping": "assignment", "classifier": "auto", "svm": "soft", "c": "auto", "dry-run": False, "switch-labels": False, "baselines": "fle", "sweep": ""},
+    "flatland": {
+        "curvature-init": "forman",
+        "curvature-map": "sigmoid",
+        "triangles": True,
+        "gate": True,
+        "self-weight": True,
+        "proximal": 0.01,
+    },
+    "hyperfed": {
+        "slope": 0.9,
+        "margin": 3.0,
+        "negatives": "one",
+        "mixup": 0.0,
+        "deviations": "unit",
+        "radius": 0.2,
+        "direction": "consistent",
+        "length": "consistent",
+    },
+    "spherefed": {
+        "head": "orthonormal",
+        "normalize": True,
+        "loss": "mse",
+        "temperature": 10.0,
+        "mu": 0.0,
+        "ridge": 0.0,
+    },
+    "hull": {
+        "epsilon": 0.01,
+        "radius": 0.999,
+        "cap": 8,
+        "code": "binary",
+        "h": 3,
+        "groups": 1,
+        "min-class-size": 1,
+        "num-classes": "auto",
+        "grouping": "assignment",
+        "classifier": "auto",
+        "svm": "soft",
+        "c": "auto",
+        "dry-run": False,
+        "switch-labels": False,
+        "baselines": "fle",
+        "sweep": "",
+    },
     "adafgl": {"alpha": 0.5, "beta": 0.0, "steps": 3, "width": 64},
     "apple": {"rate": 0.001, "mu": 0.001, "last": 0.2, "cores": 0},
     "ccvr": {"per-class": 500, "learning-rate": 0.01, "epochs": 10},
@@ -153,10 +193,24 @@ DEFAULTS: dict[str, dict[str, bool | int | float | str]] = {
     "fedgta": {"steps": 5, "alpha": 0.5, "moments": 13, "temperature": 20.0, "threshold": 0.65},
     "fedhgcn": {"ratio": 0.8},
     "fedmtl": {"relations": "mean", "coupling": 0.1, "ridge": 0.0},
-    "fedopt": {"optimizer": "avgm", "learning-rate": 1.0, "beta1": 0.3, "beta2": 0.99, "tau": 0.001},
+    "fedopt": {
+        "optimizer": "avgm",
+        "learning-rate": 1.0,
+        "beta1": 0.3,
+        "beta2": 0.99,
+        "tau": 0.001,
+    },
     "fedprox": {"mu": 0.01},
     "fedrep": {"head-epochs": 5},
-    "fedsage": {"generator-rounds": 5, "epochs": 10, "hidden": 0.1, "neighbours": 5, "cross": 1.0, "width": 64, "sample": 64},
+    "fedsage": {
+        "generator-rounds": 5,
+        "epochs": 10,
+        "hidden": 0.1,
+        "neighbours": 5,
+        "cross": 1.0,
+        "width": 64,
+        "sample": 64,
+    },
     "gcfl": {"eps1": 50.0, "eps2": 100.0, "warmup": 20, "window": 0},
     "moon": {"mu": 1.0, "temperature": 0.5},
     "pca": {"genes": "", "components": 30},

@@ -1,4 +1,5 @@
-"""The app's own lines, in the process of the server and in that of a client on a machine of its own."""
+"""The app's own lines, in the process of the server and in that of a client on a machine of its
+own."""
 
 import codecs
 import contextlib
@@ -9,7 +10,19 @@ from typing import TextIO
 
 log = logging.getLogger("curvfed")
 
-PLAIN = str.maketrans({"±": "+-", "·": "-", "–": "-", "—": "-", "−": "-", "×": "x", "→": "->", "…": "...", "°": " deg"})
+PLAIN = str.maketrans(
+    {
+        "±": "+-",
+        "·": "-",
+        "–": "-",
+        "—": "-",
+        "−": "-",
+        "×": "x",
+        "→": "->",
+        "…": "...",
+        "°": " deg",
+    }
+)
 """What a terminal without these characters shows."""
 
 TO_PLAIN = "curvfed.plain"
@@ -64,7 +77,8 @@ def logged_from(level: int) -> Iterator[None]:
 
 
 def log_to_stdout() -> None:
-    """Print them: Flower streams what the ServerApp prints, and a SuperNode's log has what its ClientApps print."""
+    """Print them: Flower streams what the ServerApp prints, and a SuperNode's log has what its
+    ClientApps print."""
     if not log.handlers:
         handler = _Handler()
         handler.setFormatter(logging.Formatter("curvfed | %(message)s"))

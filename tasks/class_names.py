@@ -1,4 +1,5 @@
-"""The names of classes: which labels are one name, which are none, and how a list of names is written."""
+"""The names of classes: which labels are one name, which are none, and how a list of names is
+written."""
 
 import csv
 import io
@@ -8,20 +9,57 @@ from collections.abc import Iterable, Sequence
 
 MISSING = frozenset(
     (
-        "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
-        "NULL", "NaN", "NaT", "None", "n/a", "nan", "null",
+        "",
+        "#N/A",
+        "#N/A N/A",
+        "#NA",
+        "-1.#IND",
+        "-1.#QNAN",
+        "-NaN",
+        "-nan",
+        "1.#IND",
+        "1.#QNAN",
+        "<NA>",
+        "N/A",
+        "NA",
+        "NULL",
+        "NaN",
+        "NaT",
+        "None",
+        "n/a",
+        "nan",
+        "null",
     )
-)  # fmt: skip
-"""What programs write in place of a label: R, spreadsheets, databases, and pandas, which reads all of them so."""
+)
+"""What programs write in place of a label: R, spreadsheets, databases, and pandas, which reads all
+of them so."""
 
 
 PLACEHOLDERS = frozenset(
     (
-        "", "-", "missing", "na", "nan", "nil", "none", "noclass", "nolabel", "notassigned", "notavailable", "null",
-        "unannotated", "unassigned", "undefined", "undetermined", "unknown", "unlabeled", "unlabelled",
+        "",
+        "-",
+        "missing",
+        "na",
+        "nan",
+        "nil",
+        "none",
+        "noclass",
+        "nolabel",
+        "notassigned",
+        "notavailable",
+        "null",
+        "unannotated",
+        "unassigned",
+        "undefined",
+        "undetermined",
+        "unknown",
+        "unlabeled",
+        "unlabelled",
     )
-)  # fmt: skip
-"""Names, as by `alike`, that may be a class, and are more often what people write in place of a label."""
+)
+"""Names, as by `alike`, that may be a class, and are more often what people write in place of a
+label."""
 
 
 SHOWN = 6
@@ -35,7 +73,8 @@ def names_listed(names: Sequence[str]) -> str:
 
 
 def normalised(name: str) -> str:
-    """A name in composed Unicode (NFC), with single blanks between its words: some programs write it otherwise."""
+    """A name in composed Unicode (NFC), with single blanks between its words: some programs write
+    it otherwise."""
     return " ".join(unicodedata.normalize("NFC", name).split())
 
 
@@ -73,7 +112,8 @@ def class_name(label: object) -> str:
 
 
 def alike(name: str) -> str:
-    """What names that may mean one class have in common: letters, digits, + and the minus of a marker."""
+    """What names that may mean one class have in common: letters, digits, + and the minus of a
+    marker."""
     words = re.findall(r"[^\W_]+|\+|-(?!\w)", unicodedata.normalize("NFKC", name).casefold())
     return "".join(word.removesuffix("s") if len(word) > 3 else word for word in words)
 
@@ -86,7 +126,9 @@ def placeholders(names: Sequence[str]) -> list[str]:
     >>> placeholders(["T cell", "Unassigned", "?", "n.a."]), placeholders(["+", "-"])
     (['Unassigned', '?', 'n.a.'], [])
     """
-    return [name for name in names if alike(name) in PLACEHOLDERS and not (name == "-" and "+" in names)]
+    return [
+        name for name in names if alike(name) in PLACEHOLDERS and not (name == "-" and "+" in names)
+    ]
 
 
 def names_in(text: str) -> list[str]:
@@ -105,7 +147,9 @@ def names_in(text: str) -> list[str]:
     try:
         row = next(csv.reader([text], skipinitialspace=True, strict=True), [])
     except csv.Error as error:
-        raise ValueError(f"{text} is no list of names: {error}; allowed are names separated by commas") from None
+        raise ValueError(
+            f"{text} is no list of names: {error}; allowed are names separated by commas"
+        ) from None
     return list(filter(None, map(normalised, row)))
 
 

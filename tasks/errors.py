@@ -1,4 +1,5 @@
-"""The error for unfit data, what all errors are whose texts may be sent, and the hint at a similar name."""
+"""The error for unfit data, what all errors are whose texts may be sent, and the hint at a similar
+name."""
 
 import contextlib
 import difflib
@@ -10,7 +11,9 @@ MAX_TEXT = 200
 
 
 class SafeError(Exception):
-    """An error whose text is safe to send. Of any other error the server is told the class alone."""
+    """An error whose text is safe to send. Of any other error the server is told the class
+    alone.
+    """
 
     names: tuple[str, ...] = ()
     """Parts of the text that a real node leaves out of what it sends."""
@@ -37,14 +40,19 @@ class DataError(SafeError, ValueError):
 def unreadable(path: Path, error: Exception, expected: str) -> DataError:
     """The error for a file that a library cannot read, by the library's own error."""
     if isinstance(error, BlockingIOError):
-        reason = "another program has it open for writing, such as a notebook: close it there, or copy the file"
+        reason = (
+            "another program has it open for writing, such as a notebook: close it there, or copy"
+            " the file"
+        )
     elif isinstance(error, PermissionError):
         reason = "this user may not read it"
     elif path.is_file() and not path.stat().st_size:
         reason = "it is empty, 0 bytes"
     else:
         reason = f"it is damaged, or no {expected}"
-    return DataError(f"{path} cannot be read ({type(error).__name__}): {reason} ({error})", str(error))
+    return DataError(
+        f"{path} cannot be read ({type(error).__name__}): {reason} ({error})", str(error)
+    )
 
 
 @contextlib.contextmanager
@@ -58,10 +66,12 @@ def naming(name: str) -> Iterator[None]:
 
 
 def did_you_mean(name: str, known: Iterable[str], lists: str) -> str:
-    """The end of a sentence about an unknown name: the known one that is meant, if one is alike; the five that are spelled
-    most like it; and what `lists` all."""
+    """The end of a sentence about an unknown name: the known one that is meant, if one is alike;
+    the five that are spelled most like it; and what `lists` all."""
     spelled = {one.lower(): one for one in known}
-    near = [spelled[one] for one in difflib.get_close_matches(name.lower(), spelled, n=5, cutoff=0.0)]
+    near = [
+        spelled[one] for one in difflib.get_close_matches(name.lower(), spelled, n=5, cutoff=0.0)
+    ]
     meant = difflib.get_close_matches(name.lower(), spelled, n=1)
     question = f'; did you mean "{spelled[meant[0]]}"?' if meant else "."
     return f"{question} The nearest are {', '.join(near)}; {lists} lists all"

@@ -11,11 +11,12 @@ from torch import Tensor
 from curvfed.tasks.errors import MAX_TEXT, DataError
 
 FAR = 10.0
-"""Norm of features, as tangent vectors at the origin of the Lorentz space, from which float32 no longer tells near points
-apart: its rounding is that of cosh², 1 at 8.7."""
+"""Norm of features, as tangent vectors at the origin of the Lorentz space, from which float32 no
+longer tells near points apart: its rounding is that of cosh², 1 at 8.7."""
 
 FAR_FEATURES = (
-    "that far out float32 tells no near points of the Lorentz space apart; use normalize = l2, or scale the features"
+    "that far out float32 tells no near points of the Lorentz space apart; use normalize = l2, or"
+    " scale the features"
 )
 """What is wrong beyond it."""
 
@@ -33,13 +34,15 @@ class Examples(ABC):
     class_names : tuple of str
         The classes of this client's data set.
     partition_digest : str
-        SHA-256 of the membership of the whole partition; "" for a node's own data and for a global test set.
+        SHA-256 of the membership of the whole partition; "" for a node's own data and for a global
+        test set.
     digest : str
         SHA-256 of the data; "" until it is computed.
     metric : str
         "accuracy" or "roc_auc".
     space : str
-        Where clients hold different data sets: the name of this client's. It stands for the features and the classes.
+        Where clients hold different data sets: the name of this client's. It stands for the
+        features and the classes.
     """
 
     labels: Tensor
@@ -62,8 +65,8 @@ class Examples(ABC):
         for name in self.class_names:
             if len(name) > MAX_TEXT or not name.isprintable():
                 raise DataError(
-                    f"the name of class {name[:MAX_TEXT]!a} has {len(name)} characters, or one that cannot be printed; "
-                    f"allowed are up to {MAX_TEXT} printable ones",
+                    f"the name of class {name[:MAX_TEXT]!a} has {len(name)} characters, or one that"
+                    f" cannot be printed; allowed are up to {MAX_TEXT} printable ones",
                     f"{name[:MAX_TEXT]!a}",
                 )
 
@@ -96,12 +99,13 @@ def example_statistics(examples: Examples) -> dict[str, Any]:
     Returns
     -------
     dict
-        "num_train", "num_val", "num_test"; "class_counts" over all examples of known class, in the order of `class_names`;
-        "majority_accuracy", the test accuracy of always answering the most frequent training class, or None without
-        training or test examples.
+        "num_train", "num_val", "num_test"; "class_counts" over all examples of known class, in the
+        order of `class_names`; "majority_accuracy", the test accuracy of always answering the most
+        frequent training class, or None without training or test examples.
     """
     known = examples.labels[examples.labels >= 0]
-    test_labels, train_labels = examples.labels[examples.test], examples.labels[examples.train]
+    test_labels = examples.labels[examples.test]
+    train_labels = examples.labels[examples.train]
     majority = None
     if len(test_labels) and len(train_labels):
         # bincount and argmax break ties by the smaller index, so the figure is the same everywhere.

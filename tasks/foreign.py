@@ -1,4 +1,5 @@
-"""Files and folders of other tools, which are no data sets here: what they are, and what to give in their place."""
+"""Files and folders of other tools, which are no data sets here: what they are, and what to give in
+their place."""
 
 import zipfile
 from itertools import islice
@@ -6,8 +7,14 @@ from pathlib import Path
 
 from curvfed.tasks.errors import DataError
 
-IMAGES = "give its images as a folder with a folder of images per class, or in Python as data=[(images, labels), …]"
-POINTS = "give coordinates and classes as .npz, .csv, .tsv or .h5ad, or in Python as data=[(points, labels), …]"
+IMAGES = (
+    "give its images as a folder with a folder of images per class, or in Python as data=[(images,"
+    " labels), …]"
+)
+POINTS = (
+    "give coordinates and classes as .npz, .csv, .tsv or .h5ad, or in Python as data=[(points,"
+    " labels), …]"
+)
 TABLES = f"what it holds cannot be told; {IMAGES}; or {POINTS}"
 UNPACK = "unpack it, and give the folder"
 
@@ -30,7 +37,10 @@ KINDS = {
     ".dcm": ("a DICOM image", IMAGES),
     ".nii": ("a NIfTI volume", IMAGES),
     ".nii.gz": ("a NIfTI volume", IMAGES),
-    ".gpickle": ("a pickled graph, which is not opened, as it could run code", "save it by torch.save as .pt"),
+    ".gpickle": (
+        "a pickled graph, which is not opened, as it could run code",
+        "save it by torch.save as .pt",
+    ),
     ".zip": ("an archive", UNPACK),
     ".tar": ("an archive", UNPACK),
     ".tgz": ("an archive", UNPACK),
@@ -41,8 +51,16 @@ KINDS = {
 FOLDERS = (
     ((".zgroup",), "a zarr store", POINTS),
     (("zarr.json",), "a zarr store", POINTS),
-    (("data_batch_1", "test_batch"), "CIFAR-10's batches", "say dataset=cifar10 data-dir=FOLDER, in which it is"),
-    (("meta", "train", "test"), "CIFAR-100's batches", "say dataset=cifar100 data-dir=FOLDER, in which it is"),
+    (
+        ("data_batch_1", "test_batch"),
+        "CIFAR-10's batches",
+        "say dataset=cifar10 data-dir=FOLDER, in which it is",
+    ),
+    (
+        ("meta", "train", "test"),
+        "CIFAR-100's batches",
+        "say dataset=cifar100 data-dir=FOLDER, in which it is",
+    ),
     (("dataset_dict.json",), "a data set saved by Hugging Face's datasets", IMAGES),
     (("dataset_info.json",), "a data set saved by Hugging Face's datasets", IMAGES),
 )
@@ -53,20 +71,24 @@ PEEK_FILES = 1000
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse a file or folder of another tool; nothing is done where the path is absent, or may be a data set.
+    """Refuse a file or folder of another tool; nothing is done where the path is absent, or may be
+    a data set.
 
     Raises
     ------
     DataError
         Says what it is, and what to give in its place.
     """
-    kind = _kind_of_folder(path) if path.is_dir() else _kind_of_file(path) if path.is_file() else None
+    kind = (
+        _kind_of_folder(path) if path.is_dir() else _kind_of_file(path) if path.is_file() else None
+    )
     if kind is not None:
         raise DataError(f"{path} is {kind[0]}, which is not read; {kind[1]}")
 
 
 def is_tu_folder(path: Path) -> bool:
-    """Whether a folder holds a file of the TU collection, as published or as PyTorch Geometric keeps it."""
+    """Whether a folder holds a file of the TU collection, as published or as PyTorch Geometric
+    keeps it."""
     return any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt"))
 
 
@@ -97,7 +119,8 @@ def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
 
 
 def _kind_of_folder(path: Path) -> tuple[str, str] | None:
-    """What a folder without images is, by files of certain names, or else by the first file that is known."""
+    """What a folder without images is, by files of certain names, or else by the first file that is
+    known."""
     if is_tu_folder(path):
         return None
     for names, what, instead in FOLDERS:

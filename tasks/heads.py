@@ -1,4 +1,5 @@
-"""Heads: from features (n, d) to logits (n, C), in flat space, on the sphere and in the Poincaré ball."""
+"""Heads: from features (n, d) to logits (n, C), in flat space, on the sphere and in the Poincaré
+ball."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ CURVATURE = -1.0
 """The curvature of `PoincareHead`: the unit ball."""
 
 MOST_SPREAD = 2000
-"""Most classes whose prototypes are searched for: the search takes about two minutes, and four times that for twice."""
+"""Most classes whose prototypes are searched for: the search takes about two minutes, and four
+times that for twice."""
 
 
 @dataclass(frozen=True)
@@ -29,19 +31,22 @@ class HeadSpec:
     fixed : bool
         Whether the server gives the weights, which are then never trained.
     start : str
-        "default", that of `torch.nn.Linear`, for linear heads and those on the sphere; "uniform", unit vectors with the
-        least maximal cosine; "orthonormal", orthonormal rows where C ≤ d, else as "uniform".
+        "default", that of `torch.nn.Linear`, for linear heads and those on the sphere; "uniform",
+        unit vectors with the least maximal cosine; "orthonormal", orthonormal rows where C ≤ d,
+        else as "uniform".
     normalize : bool
         Whether a head on the sphere scales the features to unit norm.
     scale : float
-        Temperature τ > 0 of a head on the sphere: it multiplies the logits, on which the optimum of cross-entropy depends.
+        Temperature τ > 0 of a head on the sphere: it multiplies the logits, on which the optimum of
+        cross-entropy depends.
     slope : float
         Norm s of the prototypes in the ball at the start, 0 < s < 1.
 
     Raises
     ------
     ValueError
-        If there are more than two prototypes in one dimension, or more than `MOST_SPREAD` to search for.
+        If there are more than two prototypes in one dimension, or more than `MOST_SPREAD` to search
+        for.
     """
 
     kind: str
@@ -56,11 +61,13 @@ class HeadSpec:
     def __post_init__(self) -> None:
         if self.start != "default" and self.dim == 1 and self.num_classes > 2:
             raise ValueError(
-                f"embedding-dim 1 has room for 2 prototypes, and there are {self.num_classes} classes: use 2 or more"
+                f"embedding-dim 1 has room for 2 prototypes, and there are {self.num_classes}"
+                " classes: use 2 or more"
             )
         if self.is_searched and self.num_classes > MOST_SPREAD:
             raise ValueError(
-                f"{self.num_classes} classes; the search for prototypes in {self.dim} dimensions allows up to {MOST_SPREAD}"
+                f"{self.num_classes} classes; the search for prototypes in {self.dim} dimensions"
+                f" allows up to {MOST_SPREAD}"
             )
 
     @property
@@ -89,10 +96,12 @@ class SphereHead(nn.Module):
     def __init__(self, spec: HeadSpec) -> None:
         super().__init__()
         self.weight = _zeros(spec, spec.num_classes, spec.dim)
-        self.normalize, self.scale = spec.normalize, spec.scale
+        self.normalize = spec.normalize
+        self.scale = spec.scale
 
     def inputs(self, features: Tensor) -> Tensor:
-        """The features (n, d) that the weights multiply, scaled to unit norm if `normalize` says so."""
+        """The features (n, d) that the weights multiply, scaled to unit norm if `normalize` says
+        so."""
         return unit(features) if self.normalize else features
 
     def forward(self, features: Tensor) -> Tensor:
@@ -101,17 +110,20 @@ class SphereHead(nn.Module):
 
 
 class PoincareHead(nn.Module):
-    """Logits −d(exp0(z), w) in the ball of curvature −1, so that the largest logit is the nearest prototype's.
+    """Logits −d(exp0(z), w) in the ball of curvature −1, so that the largest logit is the nearest
+    prototype's.
 
-    The features are read as tangent vectors at the origin: HyperFed's Eq. 6, for features of any length.
+    The features are read as tangent vectors at the origin: HyperFed's Eq. 6, for features of any
+    length.
 
     Attributes
     ----------
     weight : Parameter, (C, d), zero until it is loaded
-        Normal coordinates of the prototypes w: the tangent vectors log0(w) at the origin. Every vector is a valid one, so
-        that prototypes can be trained by plain SGD and averaged; points would need Riemannian SGD and a Riemannian mean.
-        The metric differs: along a ray, the steps are those of Riemannian SGD at 4 times the rate; across it they are
-        (sinh(2r)/2r)² times as long as these, r the length of the vector, which is a factor of 10 at s = 0.9.
+        Normal coordinates of the prototypes w: the tangent vectors log0(w) at the origin. Every
+        vector is a valid one, so that prototypes can be trained by plain SGD and averaged; points
+        would need Riemannian SGD and a Riemannian mean. The metric differs: along a ray, the steps
+        are those of Riemannian SGD at 4 times the rate; across it they are (sinh(2r)/2r)² times as
+        long as these, r the length of the vector, which is a factor of 10 at s = 0.9.
     """
 
     def __init__(self, spec: HeadSpec) -> None:
@@ -128,11 +140,18 @@ class PoincareHead(nn.Module):
         return -normal_coordinates.cdist(features, self.weight, CURVATURE)
 
     def distances(self, features: Tensor, classes: Tensor) -> Tensor:
-        """Distances (n, k) of features (n, d) from the prototypes of k classes each, given by their numbers (n, k)."""
-        return normal_coordinates.cdist(features[:, None], F.embedding(classes, self.weight), CURVATURE)[:, 0]
+        """Distances (n, k) of features (n, d) from the prototypes of k classes each, given by their
+        numbers (n, k)."""
+        return normal_coordinates.cdist(
+            features[:, None], F.embedding(classes, self.weight), CURVATURE
+        )[:, 0]
 
 
-HEADS: dict[str, type[nn.Module]] = {"linear": LinearHead, "sphere": SphereHead, "poincare": PoincareHead}
+HEADS: dict[str, type[nn.Module]] = {
+    "linear": LinearHead,
+    "sphere": SphereHead,
+    "poincare": PoincareHead,
+}
 
 
 def make_head(spec: HeadSpec) -> nn.Module:
@@ -141,16 +160,20 @@ def make_head(spec: HeadSpec) -> nn.Module:
 
 
 def head_start(spec: HeadSpec, seed: int) -> dict[str, Tensor]:
-    """The weights that a head starts from, and keeps where it is fixed, by the names of its parameters.
+    """The weights that a head starts from, and keeps where it is fixed, by the names of its
+    parameters.
 
     Returns
     -------
     dict of str to Tensor, float32, on the CPU
-        "weight" (C, d), and "bias" (C,) for a linear head. Equal arguments give equal bits on one machine; on another
-        the search for prototypes may end in another optimum, so that fixed ones are sent, not computed again.
+        "weight" (C, d), and "bias" (C,) for a linear head. Equal arguments give equal bits on one
+        machine; on another the search for prototypes may end in another optimum, so that fixed ones
+        are sent, not computed again.
     """
-    generator = torch.Generator().manual_seed(~seed)  # other numbers than those of the body of the same seed
-    weight, bias = torch.empty(spec.num_classes, spec.dim), torch.zeros(spec.num_classes)
+    # other numbers than those of the body of the same seed
+    generator = torch.Generator().manual_seed(~seed)
+    weight = torch.empty(spec.num_classes, spec.dim)
+    bias = torch.zeros(spec.num_classes)
     if spec.start == "default":
         for tensor in (weight, bias):  # both uniform within ±1/√d
             tensor.uniform_(-(spec.dim**-0.5), spec.dim**-0.5, generator=generator)
@@ -160,7 +183,8 @@ def head_start(spec: HeadSpec, seed: int) -> dict[str, Tensor]:
 
 
 def unit(features: Tensor) -> Tensor:
-    """z/‖z‖ (..., d), and 0 with a gradient of 0 where ‖z‖ is below √(smallest normal number), 1e-19 in float32."""
+    """z/‖z‖ (..., d), and 0 with a gradient of 0 where ‖z‖ is below √(smallest normal number),
+    1e-19 in float32."""
     norm = torch.linalg.vector_norm(features, dim=-1, keepdim=True)
     return torch.div(features, norm.where(norm > torch.finfo(features.dtype).tiny ** 0.5, math.inf))
 

@@ -19,9 +19,9 @@ KINDS = {"nodes": RawGraph, "graphs": RawGraphs, "images": RawImages, "points": 
 """The class of each task's data."""
 
 ALLOWED = (
-    "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y), a list of graphs with "
-    "one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n, h, w, c) of uint8, or "
-    "(points, labels) with points (n, 2)"
+    "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y),"
+    " a list of graphs with one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n,"
+    " h, w, c) of uint8, or (points, labels) with points (n, 2)"
 )
 
 
@@ -40,8 +40,9 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
     item : object
         One of `ALLOWED`; arrays are NumPy's or torch's, labels whole numbers or names.
     stand_in : sequence of str
-        Class names for data without classes, if these are allowed: the class of every node or graph is then unknown, and
-        every image or point has the first. An array without labels is then allowed as well.
+        Class names for data without classes, if these are allowed: the class of every node or graph
+        is then unknown, and every image or point has the first. An array without labels is then
+        allowed as well.
 
     Raises
     ------
@@ -51,7 +52,8 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
     if hasattr(item, "__array__"):
         item = (item, None)
     if isinstance(item, tuple) and len(item) == 2 and hasattr(item[0], "__array__"):
-        examples, labels = _array(item[0]), item[1]
+        examples = _array(item[0])
+        labels = item[1]
         if labels is None and stand_in:
             labels = np.full(len(examples), stand_in[0])
         if examples.ndim == 2:
@@ -64,12 +66,18 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
 
 def _images(where: str, images: NDArray[np.generic], labels: NDArray[np.generic]) -> RawImages:
     pixels = images[:, None] if images.ndim == 3 else images
-    if pixels.ndim == 4 and pixels.shape[1] not in (1, 3) and pixels.shape[3] in (1, 3):  # channels last
+    # channels last
+    if pixels.ndim == 4 and pixels.shape[1] not in (1, 3) and pixels.shape[3] in (1, 3):
         pixels = pixels.transpose(0, 3, 1, 2)
-    if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[1] not in (1, 3) or 0 in pixels.shape[2:]:
+    if (
+        pixels.dtype != np.uint8
+        or pixels.ndim != 4
+        or pixels.shape[1] not in (1, 3)
+        or 0 in pixels.shape[2:]
+    ):
         raise DataError(
-            f"{where}: images are {images.dtype} of shape {images.shape}; allowed are uint8, 0 to 255, of shape (n, h, w), "
-            "(n, c, h, w) or (n, h, w, c) with c of 1 or 3"
+            f"{where}: images are {images.dtype} of shape {images.shape}; allowed are uint8, 0 to"
+            " 255, of shape (n, h, w), (n, c, h, w) or (n, h, w, c) with c of 1 or 3"
         )
     numbers, names = numbered(where, labels, len(pixels), "labels")
     return raw_images(torch.from_numpy(np.ascontiguousarray(pixels)), numbers, names)

@@ -1,4 +1,6 @@
-"""Accuracy and area under the ROC curve, in torch, so that a client process imports nothing else."""
+"""Accuracy and area under the ROC curve, in torch, so that a client process imports nothing
+else.
+"""
 
 import torch
 from torch import Tensor
@@ -17,8 +19,9 @@ def score(metric: str, logits: Tensor, labels: Tensor) -> float | None:
     Returns
     -------
     float or None
-        In [0, 1]; None where the score is not defined: no examples, or for "roc_auc" a single class. Logits that are not
-        finite count as wrong for "accuracy" and leave "roc_auc" undefined.
+        In [0, 1]; None where the score is not defined: no examples, or for "roc_auc" a single
+        class. Logits that are not finite count as wrong for "accuracy" and leave "roc_auc"
+        undefined.
     """
     if len(labels) == 0:
         return None
@@ -30,7 +33,8 @@ def score(metric: str, logits: Tensor, labels: Tensor) -> float | None:
 
 
 def predictions(logits: Tensor) -> Tensor:
-    """The class (n,) of the largest of the logits (n, C); −1, which is no class, where they are not all finite.
+    """The class (n,) of the largest of the logits (n, C); −1, which is no class, where they are not
+    all finite.
 
     Examples
     --------
@@ -41,7 +45,8 @@ def predictions(logits: Tensor) -> Tensor:
 
 
 def roc_auc(scores: Tensor, positive: Tensor) -> float | None:
-    """Share of (positive, negative) pairs in the right order, ties counting half (Mann-Whitney U, by mean ranks).
+    """Share of (positive, negative) pairs in the right order, ties counting half (Mann-Whitney U,
+    by mean ranks).
 
     Parameters
     ----------

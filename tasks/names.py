@@ -1,7 +1,7 @@
 """The names of data sets and models, and the tasks that they are for.
 
-A configuration is checked without importing the models, and a run imports the files of all data sets only where its own has
-to be looked up among them.
+A configuration is checked without importing the models, and a run imports the files of all data
+sets only where its own has to be looked up among them.
 """
 
 import os
@@ -38,14 +38,15 @@ def tasks_of(dataset: str) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        "nodes": classification of the nodes of graphs; "graphs": of whole graphs; "images"; "points". A `.pt` file may hold
-        either kind of graphs. A folder that is not here, such as another machine's, may hold graphs or images.
+        "nodes": classification of the nodes of graphs; "graphs": of whole graphs; "images";
+        "points". A `.pt` file may hold either kind of graphs. A folder that is not here, such as
+        another machine's, may hold graphs or images.
 
     Raises
     ------
     ValueError
-        If the name is neither a data set nor a path of a readable kind, or if a list has data sets of more than one task;
-        names the nearest data set.
+        If the name is neither a data set nor a path of a readable kind, or if a list has data sets
+        of more than one task; names the nearest data set.
     """
     if dataset.lower() in GENERATED:
         return (GENERATED[dataset.lower()],)
@@ -72,9 +73,11 @@ def num_sets(dataset: str) -> int:
 
 
 def kind_of_path(path: Path) -> str:
-    """The task of a client's own data, as far as their path tells: "points", "images", "graphs" or "nodes".
+    """The task of a client's own data, as far as their path tells: "points", "images", "graphs" or
+    "nodes".
 
-    A `.pt` file is "nodes", as in `tasks_of`, but may hold graphs too: settings that shape data are the same for both.
+    A `.pt` file is "nodes", as in `tasks_of`, but may hold graphs too: settings that shape data are
+    the same for both.
     """
     from curvfed.tasks.images.layout import is_image_folder
     from curvfed.tasks.points.datasets import is_points

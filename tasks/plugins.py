@@ -1,4 +1,5 @@
-"""Methods, models and data sets of other packages, found by their entry points and imported when they are needed."""
+"""Methods, models and data sets of other packages, found by their entry points and imported when
+they are needed."""
 
 import ast
 import inspect
@@ -31,12 +32,12 @@ class DataSet:
     task : str
         "nodes", "graphs", "images" or "points".
     load : callable
-        From the folder of the public data sets (`data-dir`) to the raw data, which are then cut, split and normalised as
-        ours are: RawGraph, RawGraphs (`curvfed.tasks.graphs.data.raw`), RawImages (`curvfed.tasks.images.raw`) or RawPoints
-        (`curvfed.tasks.points.readers`).
+        From the folder of the public data sets (`data-dir`) to the raw data, which are then cut,
+        split and normalised as ours are: RawGraph, RawGraphs (`curvfed.tasks.graphs.data.raw`),
+        RawImages (`curvfed.tasks.images.raw`) or RawPoints (`curvfed.tasks.points.readers`).
     files : callable
-        From the same folder to the files that are read. The clients' data are prepared again when one of them, or the
-        module itself, changes.
+        From the same folder to the files that are read. The clients' data are prepared again when
+        one of them, or the module itself, changes.
     """
 
     task: str
@@ -46,13 +47,16 @@ class DataSet:
 
 @cache
 def _scan() -> Any:  # whose type is another one from Python 3.12 on
-    """The entry points of all installed packages; reading them takes 15 ms for a hundred packages."""
+    """The entry points of all installed packages; reading them takes 15 ms for a hundred
+    packages.
+    """
     return entry_points()
 
 
 @cache
 def found(kind: str) -> dict[str, list[EntryPoint]]:
-    """The entry points of the group `curvfed.KIND`, "methods", "models" or "datasets", by name; none is imported."""
+    """The entry points of the group `curvfed.KIND`, "methods", "models" or "datasets", by name;
+    none is imported."""
     points: dict[str, list[EntryPoint]] = {}
     for point in _scan().select(group=f"curvfed.{kind}"):
         points.setdefault(point.name, []).append(point)
@@ -60,11 +64,17 @@ def found(kind: str) -> dict[str, list[EntryPoint]]:
 
 
 def leave_out(kind: str, built_in: Iterable[str]) -> None:
-    """Ignore the entry points that have a name of curvfed's own, and log a warning: curvfed's own is used."""
+    """Ignore the entry points that have a name of curvfed's own, and log a warning: curvfed's own
+    is used."""
     ours = {name.lower() for name in built_in}
     for name in [name for name in found(kind) if name.lower() in ours]:
         places = ", ".join(point.value for point in found(kind).pop(name))
-        log.warning('curvfed.%s: "%s" is curvfed\'s own; left out is %s, which needs another name', kind, name, places)
+        log.warning(
+            'curvfed.%s: "%s" is curvfed\'s own; left out is %s, which needs another name',
+            kind,
+            name,
+            places,
+        )
 
 
 def load(kind: str, name: str) -> Any:
@@ -78,7 +88,9 @@ def load(kind: str, name: str) -> Any:
     first, *others = found(kind)[name]
     if others:
         places = ", ".join(point.value for point in (first, *others))
-        raise DataError(f'"{name}" is brought by more than one package: {places}; allowed is one of them')
+        raise DataError(
+            f'"{name}" is brought by more than one package: {places}; allowed is one of them'
+        )
     return imported(first.value)
 
 
@@ -104,13 +116,17 @@ def imported(place: str) -> Any:
         where = EVERYWHERE
         if place.startswith("__main__:") or "<" in place:
             where = (
-                "it was in the program that made the run, not in a module: that program alone resumes it and predicts"
+                "it was in the program that made the run, not in a module: that program alone"
+                " resumes it and predicts"
             )
-        raise DataError(f'"{place}" cannot be imported here ({type(error).__name__}: {error}); {where}') from error
+        raise DataError(
+            f'"{place}" cannot be imported here ({type(error).__name__}: {error}); {where}'
+        ) from error
 
 
 def is_model(name: str) -> bool:
-    """Whether `model` names a model of another package: by an entry point, or as "package.module:factory".
+    """Whether `model` names a model of another package: by an entry point, or as
+    "package.module:factory".
 
     Keywords of the factory may follow: "package.module:factory(width=32)".
     """
@@ -131,11 +147,15 @@ def factory_of(name: str) -> Callable[..., Any]:
     try:
         keywords = _keywords(f"f({rest}") if bracket else {}
     except (SyntaxError, ValueError) as error:
-        raise DataError(f'model "{name}": allowed after the name are keywords such as (width=32); {error}') from None
+        raise DataError(
+            f'model "{name}": allowed after the name are keywords such as (width=32); {error}'
+        ) from None
     try:
         inspect.signature(factory).bind(None, None, **keywords)
     except TypeError as error:
-        raise DataError(f'model "{name}" is called with two arguments and these keywords: {error}') from None
+        raise DataError(
+            f'model "{name}" is called with two arguments and these keywords: {error}'
+        ) from None
     except ValueError:  # a builtin has no signature
         pass
     return partial(factory, **keywords)
@@ -160,13 +180,18 @@ def model(name: str, *arguments: Any) -> Any:
     try:
         made = factory(*arguments)
     except Exception as error:
-        # A node sends the text of a DataError to the server; the text of this error may contain data.
+        # A node sends the text of a DataError to the server; the text of this error may contain
+        # data.
         log.error('model "%s": %s: %s', name, type(error).__name__, error)
         raise DataError(
-            f'model "{name}" cannot be made of {arguments} ({type(error).__name__}; the log says more)'
+            f'model "{name}" cannot be made of {arguments} ({type(error).__name__}; the log says'
+            " more)"
         ) from error
     if not hasattr(made, "named_parameters"):
-        raise DataError(f'model "{name}" makes a {type(made).__name__} of {arguments}; allowed is a torch.nn.Module')
+        raise DataError(
+            f'model "{name}" makes a {type(made).__name__} of {arguments}; allowed is a'
+            " torch.nn.Module"
+        )
     return made
 
 
@@ -184,6 +209,7 @@ def data_set(name: str) -> DataSet | None:
             if isinstance(own, DataSet) and own.task in TASKS:
                 return own
             raise DataError(
-                f'the data set "{spelled}" is {own!r}; allowed is a curvfed.tasks.plugins.DataSet of {", ".join(TASKS)}'
+                f'the data set "{spelled}" is {own!r}; allowed is a curvfed.tasks.plugins.DataSet'
+                f" of {', '.join(TASKS)}"
             )
     return None

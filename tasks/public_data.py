@@ -1,4 +1,5 @@
-"""Where the files of a data set lie, and how those of a public one are downloaded, with the packages that publish them."""
+"""Where the files of a data set lie, and how those of a public one are downloaded, with the
+packages that publish them."""
 
 import os
 import subprocess
@@ -19,7 +20,10 @@ PROBE_URL = "https://github.com"
 PROBE_SECONDS = 8.0
 DOWNLOAD_SECONDS = 600.0
 
-_PROBE = "import sys, urllib.request; urllib.request.urlopen(sys.argv[1], timeout=float(sys.argv[2])).close()"
+_PROBE = (
+    "import sys, urllib.request; urllib.request.urlopen(sys.argv[1],"
+    " timeout=float(sys.argv[2])).close()"
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class PublicData:
     title : str
         Its name as its authors write it.
     folders : tuple of str
-        Where below the data folder the files may lie; a download goes to the first. () for built-in data.
+        Where below the data folder the files may lie; a download goes to the first. () for built-in
+        data.
     files : tuple of str
         The files that are needed, as paths from one of these folders.
     fetch : str
@@ -81,7 +86,9 @@ class PublicData:
     def folder(self, data_dir: Path) -> Path | None:
         """The first of these folders that holds all files, or None."""
         folders = self.looked_in(data_dir)
-        return next((one for one in folders if all((one / name).is_file() for name in self.files)), None)
+        return next(
+            (one for one in folders if all((one / name).is_file() for name in self.files)), None
+        )
 
     def command(self, data_dir: Path) -> str:
         """The shell command that downloads the files."""
@@ -89,12 +96,14 @@ class PublicData:
         return f'{f"pip install {self.package} && " if self.package else ""}python -c "{code}"'
 
     def fetched(self, data_dir: Path, find: Callable[[Path], Found | None]) -> Found:
-        """The result of `find` on the data folder; if that is None, of a second try after a download.
+        """The result of `find` on the data folder; if that is None, of a second try after a
+        download.
 
         Raises
         ------
         DataError
-            If nothing is there and the download fails; names the folders looked in and the command to fetch the files.
+            If nothing is there and the download fails; names the folders looked in and the command
+            to fetch the files.
         """
         if (found := find(data_dir)) is not None:
             return found
@@ -111,14 +120,18 @@ class PublicData:
         places = " nor in ".join(map(str, self.looked_in(data_dir)))
         names = f" ({', '.join(self.files)})" if self.files else ""
         raise DataError(
-            f"the files of {self.title}{names} are not in {places}"
-            f"{'' if top.is_dir() else f' (there is no folder {top})'}, and they cannot be downloaded: {reason}. On a "
-            f"machine with a network run:\n{self.command(data_dir)}\nand copy {top / first.parts[0]} here."
+            f"the files of {self.title}{names} are not in"
+            f" {places}{'' if top.is_dir() else f' (there is no folder {top})'}, and they cannot be"
+            f" downloaded: {reason}. On a machine with a network"
+            f" run:\n{self.command(data_dir)}\nand copy {top / first.parts[0]} here."
         )
 
 
-def find_path(dataset: str, data_dir: Path, is_there: Callable[[Path], bool] = Path.is_file) -> Path:
-    """A user's own file, or folder with `Path.is_dir`: looked up in the working folder, then in `data_dir`.
+def find_path(
+    dataset: str, data_dir: Path, is_there: Callable[[Path], bool] = Path.is_file
+) -> Path:
+    """A user's own file, or folder with `Path.is_dir`: looked up in the working folder, then in
+    `data_dir`.
 
     Raises
     ------
@@ -130,7 +143,10 @@ def find_path(dataset: str, data_dir: Path, is_there: Callable[[Path], bool] = P
     if path is None:
         places = ", nor ".join(dict.fromkeys(map(str, (given, data_dir / given))))
         kind = "file" if is_there is Path.is_file else "folder"
-        raise DataError(f"no {kind} {places}; {reading(dataset)}, looked up in the working folder, then in data-dir")
+        raise DataError(
+            f"no {kind} {places}; {reading(dataset)}, looked up in the working folder, then in"
+            " data-dir"
+        )
     return path
 
 
@@ -144,7 +160,8 @@ def reading(dataset: str) -> str:
 
 
 def brought(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:
-    """The files of a data set of another package, its module among them, and their reader; None if no package has it.
+    """The files of a data set of another package, its module among them, and their reader; None if
+    no package has it.
 
     Parameters
     ----------
@@ -153,33 +170,41 @@ def brought(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:
     *kinds : type
         The classes that it may be read as.
     """
-    own, folder = plugins.data_set(name), data_dir.expanduser()
+    own = plugins.data_set(name)
+    folder = data_dir.expanduser()
     if own is None:
         return None
     (entry,) = next(
-        entries for spelled, entries in plugins.found("datasets").items() if spelled.lower() == name.lower()
+        entries
+        for spelled, entries in plugins.found("datasets").items()
+        if spelled.lower() == name.lower()
     )
 
     def read() -> Any:
         raw = own.load(folder)
         if not isinstance(raw, kinds):
             allowed = " or ".join(kind.__name__ for kind in kinds)
-            raise DataError(f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is {allowed}')
+            raise DataError(
+                f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is {allowed}'
+            )
         return raw
 
     return Located((*own.files(folder), Path(str(sys.modules[entry.module].__file__))), read)
 
 
 def fetch(code: str, root: Path, folder: str) -> None:
-    """Run `code`, which downloads files into `folder` below its argument, and move these into `root/folder`.
+    """Run `code`, which downloads files into `folder` below its argument, and move these into
+    `root/folder`.
 
-    A file appears there whole or not at all. The packages have no time limit and write processed files next to the raw
-    ones, so the code runs in a process of its own, in a temporary folder, and only after a short probe of the network.
+    A file appears there whole or not at all. The packages have no time limit and write processed
+    files next to the raw ones, so the code runs in a process of its own, in a temporary folder, and
+    only after a short probe of the network.
 
     Raises
     ------
     OSError
-        No network, no such package, a failed download, or a folder that cannot be written; the text says which.
+        No network, no such package, a failed download, or a folder that cannot be written; the text
+        says which.
     """
     _python(_PROBE, PROBE_URL, str(PROBE_SECONDS), seconds=PROBE_SECONDS)
     root.mkdir(parents=True, exist_ok=True)
@@ -195,9 +220,11 @@ def fetch(code: str, root: Path, folder: str) -> None:
 
 
 def _python(code: str, *arguments: str, seconds: float) -> None:
-    """Run Python code in a process of its own; OSError, with its last line, where it fails or takes too long."""
+    """Run Python code in a process of its own; OSError, with its last line, where it fails or takes
+    too long."""
     try:
-        # Without standard input: a package that asks a question fails rather than waits for an answer.
+        # Without standard input: a package that asks a question fails rather than waits for an
+        # answer.
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments],
             stdin=subprocess.DEVNULL,

@@ -1,8 +1,10 @@
-"""How files are stored: whole or not at all, with the number of their format and a digest of themselves.
+"""How files are stored: whole or not at all, with the number of their format and a digest of
+themselves.
 
-The digest stands in the file as text, wherever the kind of file has a place for text. It is that of the whole file with
-zeros in the digest's own place, so that any program can compute it without knowing the kind. It shows damage and slips, not
-forgery: whoever can write the file can write another digest.
+The digest stands in the file as text, wherever the kind of file has a place for text. It is that of
+the whole file with zeros in the digest's own place, so that any program can compute it without
+knowing the kind. It shows damage and slips, not forgery: whoever can write the file can write
+another digest.
 """
 
 import contextlib
@@ -12,7 +14,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from xxhash import xxh3_128  # 60 times as fast as BLAKE2b: every client's state is written and read in every round
+# 60 times as fast as BLAKE2b: every client's state is written and read in every round
+from xxhash import xxh3_128
 
 FORMAT = 5
 
@@ -20,8 +23,10 @@ ZEROS = 32 * b"0"
 UNSEALED = f"xxh128:{ZEROS.decode()}"
 """The place of a digest, before it is known: XXH3 of 128 bits, in hexadecimal digits."""
 
-MOST_FILES, MOST_BYTES = 4096, 2**26
-"""Files are compared by their contents up to this number, and as long as they have no more bytes together."""
+MOST_FILES = 4096
+MOST_BYTES = 2**26
+"""Files are compared by their contents up to this number, and as long as they have no more bytes
+together."""
 
 _SEAL = re.compile(rb"xxh128:([0-9a-f]{32})")
 
@@ -30,14 +35,19 @@ def unreadable(number: str) -> str:
     """Why a file of this format cannot be read; "" if it can."""
     if number == str(FORMAT):
         return ""
-    return f"it has format {number}, written by another version of curvfed; this one reads format {FORMAT}"
+    return (
+        f"it has format {number}, written by another version of curvfed; this one reads format"
+        f" {FORMAT}"
+    )
 
 
 def file_stamps(paths: Sequence[str | Path]) -> list[tuple[str, int, int, str]]:
-    """Path, size and time of each file, and the digest of its contents if the files are few and small.
+    """Path, size and time of each file, and the digest of its contents if the files are few and
+    small.
 
-    Two states of a file may have one size and one time: they are written within a tick of the file system's clock, or
-    copied with their times. A file that cannot be looked into has zeros: who reads it says why.
+    Two states of a file may have one size and one time: they are written within a tick of the file
+    system's clock, or copied with their times. A file that cannot be looked into has zeros: who
+    reads it says why.
     """
     stats = [_size_and_time(path) for path in paths]
     is_little = len(paths) <= MOST_FILES and sum(size for size, _ in stats) <= MOST_BYTES
@@ -69,7 +79,8 @@ class DamagedError(ValueError):
 
 
 def sealed(head: bytes, *rest: bytes | memoryview) -> bytes:
-    """The beginning of a file, `UNSEALED` replaced by the digest of the whole file; `rest` is what follows it."""
+    """The beginning of a file, `UNSEALED` replaced by the digest of the whole file; `rest` is what
+    follows it."""
     digest = xxh3_128(head)
     for part in rest:
         digest.update(part)
@@ -88,8 +99,11 @@ def is_whole(data: bytes) -> bool | None:
 
 
 def metadata_of(data: bytes) -> dict[str, str]:
-    """The metadata of a file in safetensors, which begins with the length of its header and the header, in JSON."""
-    found: dict[str, str] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get("__metadata__", {})
+    """The metadata of a file in safetensors, which begins with the length of its header and the
+    header, in JSON."""
+    found: dict[str, str] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")]).get(
+        "__metadata__", {}
+    )
     return found
 
 
@@ -101,7 +115,9 @@ def check_whole(data: bytes) -> None:
     DamagedError
     """
     if not is_whole(data):
-        raise DamagedError("it is damaged, or was changed by hand: its contents are not those of its digest")
+        raise DamagedError(
+            "it is damaged, or was changed by hand: its contents are not those of its digest"
+        )
 
 
 def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
@@ -110,13 +126,17 @@ def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
     Only its owner may ever read a private file.
     """
     mode = 0o600 if private else 0o666
-    with replacing(path) as new, open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file:
+    with (
+        replacing(path) as new,
+        open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file,
+    ):
         file.write(data)
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Another file beside `path`, which takes its place at the end of the block, unless an error is raised there.
+    """Another file beside `path`, which takes its place at the end of the block, unless an error is
+    raised there.
 
     Temporary files that killed writers of `path` left are removed, and no others.
     """
@@ -150,7 +170,8 @@ def temporary_path(path: Path) -> Path:
 
 
 def remove_abandoned(folder: Path, name: str = r".+") -> None:
-    """Remove the temporary files, of one file or of all, that were written by this process or by one that has ended."""
+    """Remove the temporary files, of one file or of all, that were written by this process or by
+    one that has ended."""
     for entry in os.scandir(folder):
         found = re.fullmatch(rf"\.{name}-(\d+)", entry.name)
         if found and not _is_other_process(int(found[1])):

@@ -1,4 +1,5 @@
-"""A client's data on its device, as the local training loop sees them, whatever kind of data they are."""
+"""A client's data on its device, as the local training loop sees them, whatever kind of data they
+are."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -53,8 +54,8 @@ class Task(ABC):
     ----------
     examples : Examples or ClientPoints
     class_names : tuple of str
-        The classes that number the labels and the logits: those of the federation, or the client's own where the clients
-        have no classes in common.
+        The classes that number the labels and the logits: those of the federation, or the client's
+        own where the clients have no classes in common.
     device : torch.device
 
     Attributes
@@ -93,8 +94,10 @@ class Task(ABC):
     ...
     ...     def scored_logits(self, model):
     ...         return {part: model(self.x)[self.parts[part]] for part in ("val", "test")}
-    >>> examples = SimpleNamespace(class_names=("b", "a"), labels=[0, 1, 0], metric="accuracy",
-    ...                            train=[True, False, False], val=[False, True, False], test=[False, False, True])
+    >>> examples = SimpleNamespace(class_names=("b", "a"), labels=[0, 1, 0], metric="accuracy")
+    >>> examples.train = [True, False, False]
+    >>> examples.val = [False, True, False]
+    >>> examples.test = [False, False, True]
     >>> task = Vectors(torch.eye(3)[:, :2], examples, ("a", "b"), torch.device("cpu"))
     >>> task.labels.tolist(), task.num_examples
     ([1, 0, 1], 1)
@@ -103,11 +106,20 @@ class Task(ABC):
     {'validation': 0.0, 'score': 0.0}
     """
 
-    def __init__(self, examples: "Examples | ClientPoints", class_names: tuple[str, ...], device: torch.device) -> None:
+    def __init__(
+        self,
+        examples: "Examples | ClientPoints",
+        class_names: tuple[str, ...],
+        device: torch.device,
+    ) -> None:
         unknown = set(examples.class_names) - set(class_names)
         if unknown:
-            raise DataError(f"classes {sorted(unknown)} are not among the federation's {list(class_names)}")
-        numbers = torch.tensor([class_names.index(name) for name in examples.class_names], dtype=torch.int64)
+            raise DataError(
+                f"classes {sorted(unknown)} are not among the federation's {list(class_names)}"
+            )
+        numbers = torch.tensor(
+            [class_names.index(name) for name in examples.class_names], dtype=torch.int64
+        )
         self.metric = examples.metric
         given = torch.as_tensor(examples.labels)
         self.labels = numbers[given].where(given >= 0, -1).to(device)
@@ -147,8 +159,9 @@ class Task(ABC):
         Returns
         -------
         dict
-            "validation", and of the test examples "score", by the data set's own metric; where that is not accuracy, also
-            "accuracy", of the test examples. Scores that are not defined are left out.
+            "validation", and of the test examples "score", by the data set's own metric; where that
+            is not accuracy, also "accuracy", of the test examples. Scores that are not defined are
+            left out.
         """
         logits = self.scored_logits(model)
         labels = {name: self.labels[self.parts[name]] for name in logits}
@@ -158,7 +171,8 @@ class Task(ABC):
         return {name: value for name, value in found.items() if value is not None}
 
     def confusion(self, model: nn.Module) -> list[int]:
-        """True class, predicted class and number of test examples, for each pair that occurs, one after the other.
+        """True class, predicted class and number of test examples, for each pair that occurs, one
+        after the other.
 
         A prediction of −1 is no class, since a logit is not finite.
         """

@@ -17,17 +17,20 @@ from paused_clock import PausedClock
 settings.register_profile("whole", deadline=None, derandomize=True)
 settings.register_profile("quick", settings.get_profile("whole"), max_examples=40)
 
-# What the shell says to the app, to Flower and to Ray, or of proxies, is no part of a test; a home is.
+# What the shell says to the app, to Flower and to Ray, or of proxies, is no part of a test; a home
+# is.
 FOREIGN = {
-    name for name in os.environ if name.startswith(("CURVFED_", "FLWR_", "RAY_")) or name.lower().endswith("_proxy")
+    name
+    for name in os.environ
+    if name.startswith(("CURVFED_", "FLWR_", "RAY_")) or name.lower().endswith("_proxy")
 }
 for name in FOREIGN - {"CURVFED_CHROMIUM", "CURVFED_DATA"}:
     del os.environ[name]
 if "HOME" not in os.environ:
     os.environ["HOME"] = tempfile.mkdtemp(prefix="curvfed-tests-")
 
-# A shell without job control starts what runs in its background with SIGINT ignored, and children inherit that: the
-# tests of interrupted runs would wait for an end that never comes.
+# A shell without job control starts what runs in its background with SIGINT ignored, and children
+# inherit that: the tests of interrupted runs would wait for an end that never comes.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -39,17 +42,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A home below tmp_path, no clients left in memory, no report (it takes longer than the run), the log to pytest."""
+    """A home below tmp_path, no clients left in memory, no report (it takes longer than the run),
+    the log to pytest."""
     import curvfed.client_app.clients_in_memory
     import curvfed.server_app.app
 
     home = tmp_path / "home"
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setattr(
-        curvfed.client_app.clients_in_memory, "_clients", curvfed.client_app.clients_in_memory._clients.__class__()
+        curvfed.client_app.clients_in_memory,
+        "_clients",
+        curvfed.client_app.clients_in_memory._clients.__class__(),
     )
     monkeypatch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
-    # With a handler there already the app adds none, and one that an earlier test left would write to this test's stdout.
+    # With a handler there already the app adds none, and one that an earlier test left would write
+    # to this test's stdout.
     log = logging.getLogger("curvfed")
     before = log.handlers[:]
     log.handlers[:] = [logging.NullHandler()]
@@ -59,7 +66,8 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> PausedClock:
-    """The time by which phases end: clients that never answer take none, however busy the machine is."""
+    """The time by which phases end: clients that never answer take none, however busy the machine
+    is."""
     import curvfed.strategies.wire.exchange
 
     clock = PausedClock()

@@ -1,1 +1,2 @@
-"""Other libraries' own code on our clients, each run beside ours at the same settings: docs/parity.md."""
+"""Other libraries' own code on our clients, each run beside ours at the same settings:
+docs/parity.md."""

@@ -1,10 +1,12 @@
 """Run other libraries' own code and ours in pairs on the same clients, and write what both reach.
 
-    python -m benchmarks.peers graphs|images --data DIR [--openfgl DIR] [--fed-pub DIR] [--pfllib DIR] [--seeds 0 1 2]
-        [--alphas 0.1 0.5] [--methods NAME or PEER/NAME ...] --out FILE.json [--page docs/parity.md] [--quick]
+    python -m benchmarks.peers graphs|images --data DIR [--openfgl DIR] [--fed-pub DIR] [--pfllib
+    DIR] [--seeds 0 1 2]
+        [--alphas 0.1 0.5] [--methods NAME or PEER/NAME ...] --out FILE.json [--page docs/parity.md]
+        [--quick]
 
-Each run is a process of its own, one at a time, on one thread; theirs and ours take turns. Pairs that FILE.json has are
-not run again. The page is made of all that it has.
+Each run is a process of its own, one at a time, on one thread; theirs and ours take turns. Pairs
+that FILE.json has are not run again. The page is made of all that it has.
 """
 
 import argparse
@@ -26,7 +28,8 @@ from benchmarks.peers.tables import HEADS, tables
 from curvfed.tasks.stored_files import write_atomically
 
 PEERS = {"openfgl": openfgl, "fed-pub": fed_pub, "pfllib": pfllib}
-QUICK, LONGEST = 2, 1800
+QUICK = 2
+LONGEST = 1800
 """Rounds of a quick run; seconds after which a run is given up."""
 
 
@@ -36,15 +39,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("task", choices=COMMON)
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
     for peer in PEERS:
-        parser.add_argument(f"--{peer}", type=Path, help="folder of a clone; without it the peer is left out")
+        parser.add_argument(
+            f"--{peer}", type=Path, help="folder of a clone; without it the peer is left out"
+        )
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--alphas", type=float, nargs="+", default=ALPHAS, choices=ALPHAS, help="of images")
-    parser.add_argument("--methods", nargs="+", default=[], help="the peers' names, or PEER/NAME; without it all")
+    parser.add_argument(
+        "--alphas", type=float, nargs="+", default=ALPHAS, choices=ALPHAS, help="of images"
+    )
+    parser.add_argument(
+        "--methods", nargs="+", default=[], help="the peers' names, or PEER/NAME; without it all"
+    )
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--page", type=Path)
-    parser.add_argument("--quick", action="store_true", help=f"{QUICK} rounds: whether the runs work; for no page")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"{QUICK} rounds: whether the runs work; for no page"
+    )
     options = parser.parse_args(arguments)
-    clones = {peer: folder.resolve() for peer in PEERS if (folder := getattr(options, peer.replace("-", "_")))}
+    clones = {
+        peer: folder.resolve()
+        for peer in PEERS
+        if (folder := getattr(options, peer.replace("-", "_")))
+    }
     try:
         for peer, folder in clones.items():
             check_clone(folder, PEERS[peer].HOLDS)
@@ -54,8 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             around(options.page)
     except (CloneError, ValueError) as error:
         parser.error(str(error))
-    pairs = [pair for pair in PAIRS if pair.task == options.task and pair.peer in clones
-             and (not options.methods or {pair.name, f"{pair.peer}/{pair.name}"} & set(options.methods))]  # fmt: skip
+    pairs = [
+        pair
+        for pair in PAIRS
+        if pair.task == options.task
+        and pair.peer in clones
+        and (not options.methods or {pair.name, f"{pair.peer}/{pair.name}"} & set(options.methods))
+    ]
     content = json.loads(options.out.read_text()) if options.out.exists() else {"runs": []}
     content |= {"measured": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
     failed = 0
@@ -64,16 +84,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for seed in options.seeds:
                 for side in ("theirs", "ours"):
                     settings = pair.of_ours(seed, alpha, QUICK if options.quick else None)
-                    key = {"peer": pair.peer, "name": pair.name, "alpha": alpha, "seed": seed, "side": side,
-                           "settings": settings, "with": pair.theirs}  # fmt: skip
-                    if any("error" not in run and run.items() >= key.items() for run in content["runs"]):
+                    key = {
+                        "peer": pair.peer,
+                        "name": pair.name,
+                        "alpha": alpha,
+                        "seed": seed,
+                        "side": side,
+                        "settings": settings,
+                        "with": pair.theirs,
+                    }
+                    if any(
+                        "error" not in run and run.items() >= key.items() for run in content["runs"]
+                    ):
                         continue
-                    told = one_run(side, pair, settings | {"data-dir": str(options.data.resolve())}, clones[pair.peer])
+                    told = one_run(
+                        side,
+                        pair,
+                        settings | {"data-dir": str(options.data.resolve())},
+                        clones[pair.peer],
+                    )
                     failed += "error" in told
-                    content["runs"] = [run for run in content["runs"] if not run.items() >= key.items()] + [key | told]
+                    content["runs"] = [
+                        run for run in content["runs"] if not run.items() >= key.items()
+                    ] + [key | told]
                     write_atomically(options.out, (json.dumps(content, indent=1) + "\n").encode())
-                    place = f"{pair.peer}/{pair.name}" + (f" alpha {alpha}" if alpha else "") + f" seed {seed} {side}"
-                    words = (f"{name} {value if name == 'error' else round(value, 3)}" for name, value in told.items())
+                    place = (
+                        f"{pair.peer}/{pair.name}"
+                        + (f" alpha {alpha}" if alpha else "")
+                        + f" seed {seed} {side}"
+                    )
+                    words = (
+                        f"{name} {value if name == 'error' else round(value, 3)}"
+                        for name, value in told.items()
+                    )
                     print(f"{place}: {', '.join(words)}", flush=True)
     if options.page:
         write_tables(options.page, content, HEADS, tables(content["runs"]))
@@ -85,20 +128,35 @@ def one_run(side: str, pair: Pair, settings: dict[str, Any], clone: Path) -> dic
     module = "ours" if side == "ours" else PEERS[pair.peer].__name__.rpartition(".")[2]
     rounds = QUICK if settings["num-rounds"] == QUICK else COMMON[pair.task]["num-rounds"]
     with tempfile.TemporaryDirectory() as folder:
-        job = {"clone": str(clone), "name": pair.name, "settings": settings, "theirs": pair.theirs, "rounds": rounds,
-               "clients": CLIENTS[pair.task], "folder": folder}  # fmt: skip
+        job = {
+            "clone": str(clone),
+            "name": pair.name,
+            "settings": settings,
+            "theirs": pair.theirs,
+            "rounds": rounds,
+            "clients": CLIENTS[pair.task],
+            "folder": folder,
+        }
         threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
         command = [sys.executable, "-m", f"benchmarks.peers.{module}", json.dumps(job)]
         try:
-            done = subprocess.run(command, cwd=folder, env=os.environ | threads | paths, capture_output=True, text=True,
-                                  timeout=LONGEST)  # fmt: skip
+            done = subprocess.run(
+                command,
+                cwd=folder,
+                env=os.environ | threads | paths,
+                capture_output=True,
+                text=True,
+                timeout=LONGEST,
+            )
         except subprocess.TimeoutExpired:
             return {"error": f"no answer within {LONGEST} s"}
     last = done.stdout.strip().rpartition("\n")[2]
     if done.returncode == 0 and last.startswith(ANSWER):
         return dict(json.loads(last.removeprefix(ANSWER)))
-    return {"error": (done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}")[:200]}
+    return {
+        "error": (done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}")[:200]
+    }
 
 
 if __name__ == "__main__":

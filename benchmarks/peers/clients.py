@@ -19,8 +19,14 @@ from curvfed.tasks.images.data import load_test
 
 Labelled = tuple[Tensor, Tensor]
 
-NAMES = {"first.weight": "conv1.lin.weight", "first.bias": "conv1.bias", "second.weight": "conv2.lin.weight",
-         "second.bias": "conv2.bias", "head.weight": "clsif.weight", "head.bias": "clsif.bias"}  # fmt: skip
+NAMES = {
+    "first.weight": "conv1.lin.weight",
+    "first.bias": "conv1.bias",
+    "second.weight": "conv2.lin.weight",
+    "second.bias": "conv2.bias",
+    "head.weight": "clsif.weight",
+    "head.bias": "clsif.bias",
+}
 """Of the parameters of our graph network, as FED-PUB and OpenFGL call them."""
 
 
@@ -28,7 +34,8 @@ def clients(settings: dict[str, Any], number: int) -> list[Any]:
     """The `Client` that each node of a run with these settings sets up before its first message."""
     config = parse(settings)
     return [
-        Client(config, "peers", k, {"partition-id": k, "num-partitions": number} | SIMULATED) for k in range(number)
+        Client(config, "peers", k, {"partition-id": k, "num-partitions": number} | SIMULATED)
+        for k in range(number)
     ]
 
 
@@ -36,7 +43,8 @@ def network(client: Client) -> nn.Module:
     """Our network with the weights that the server of this client's run starts from."""
     about = client.describe()
     facts = Facts(about.task, about.num_features, about.class_names, about.shape)
-    spec, seed = model_spec(client.config, facts), client.config.seed
+    spec = model_spec(client.config, facts)
+    seed = client.config.seed
     model = build_model(spec, seed)
     if has_fixed_head(client.config):  # which the server sends
         load_arrays(fixed_head(spec, seed), model.state_dict())
@@ -44,8 +52,10 @@ def network(client: Client) -> nn.Module:
 
 
 def start_graph_network(client: Client, net: nn.Module) -> None:
-    """Give a peer's network, whose parameters are called as in `NAMES`, the start of ours; masks stay as they are."""
-    state, theirs = network(client).state_dict(), net.state_dict()
+    """Give a peer's network, whose parameters are called as in `NAMES`, the start of ours; masks
+    stay as they are."""
+    state = network(client).state_dict()
+    theirs = net.state_dict()
     with torch.no_grad():
         for mine, name in NAMES.items():
             theirs[name].copy_(state[mine].view_as(theirs[name]))
@@ -54,19 +64,24 @@ def start_graph_network(client: Client, net: nn.Module) -> None:
 def graph_part(graph: ClientGraph) -> dict[str, Any]:
     """The fields of a `torch_geometric.data.Data`."""
     return {
-        "x": graph.features.to_dense(), "edge_index": graph.edge_index, "y": graph.labels,
-        "train_mask": graph.train, "val_mask": graph.val, "test_mask": graph.test,
-    }  # fmt: skip
+        "x": graph.features.to_dense(),
+        "edge_index": graph.edge_index,
+        "y": graph.labels,
+        "train_mask": graph.train,
+        "val_mask": graph.val,
+        "test_mask": graph.test,
+    }
 
 
 def image_part(images: ClientImages) -> dict[str, Labelled]:
     """Normalised images and labels of the parts "train" and "test"."""
     shape = (-1, 1, 1)
-    pixels = (images.images.float() / 255 - torch.tensor(images.mean).view(shape)) / torch.tensor(images.std).view(
-        shape
-    )
+    pixels = (images.images.float() / 255 - torch.tensor(images.mean).view(shape)) / torch.tensor(
+        images.std
+    ).view(shape)
     return {
-        name: (pixels[mask], images.labels[mask]) for name, mask in (("train", images.train), ("test", images.test))
+        name: (pixels[mask], images.labels[mask])
+        for name, mask in (("train", images.train), ("test", images.test))
     }
 
 

@@ -17,7 +17,8 @@ import torch
 ANSWER = "answer: "
 
 Job = dict[str, Any]
-"""`clone`, `name` (the peer's of the method), `rounds`, `theirs`, `settings` (ours), `clients`, `folder` (to write to)."""
+"""`clone`, `name` (the peer's of the method), `rounds`, `theirs`, `settings` (ours), `clients`,
+`folder` (to write to)."""
 
 
 class CloneError(ValueError):
@@ -31,7 +32,8 @@ def check_clone(folder: Path, holds: Sequence[str]) -> None:
 
 
 def stand_in(*modules: str) -> None:
-    """Let modules be imported that are absent and that no run uses: every name in them is an empty class."""
+    """Let modules be imported that are absent and that no run uses: every name in them is an empty
+    class."""
     from torch_geometric.typing import SparseTensor
     from torch_geometric.utils import scatter
 
@@ -55,13 +57,15 @@ def seed_all(seed: int) -> None:
 
 
 def at_best_validation(curve: Sequence[Sequence[float]]) -> dict[str, float]:
-    """The scores of a curve of (validation, test), each the unweighted mean over the clients, by round."""
+    """The scores of a curve of (validation, test), each the unweighted mean over the clients, by
+    round."""
     best = max(range(len(curve)), key=lambda index: curve[index][0])
     return {"best": 100 * curve[best][1], "personal": 100 * curve[-1][1], "round": best + 1}
 
 
 def serve(run: Callable[[Job], dict[str, Any]]) -> None:
-    """Run the job that the last argument has and print the answer; peers read arguments and print much."""
+    """Run the job that the last argument has and print the answer; peers read arguments and print
+    much."""
     job = json.loads(sys.argv.pop())
     torch.set_num_threads(1)
     with contextlib.redirect_stdout(sys.stderr):

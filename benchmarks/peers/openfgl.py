@@ -12,7 +12,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from benchmarks.peers.clients import clients, graph_part, start_graph_network
-from benchmarks.peers.job import Job, at_best_validation, check_clone, modules, seed_all, serve, stand_in
+from benchmarks.peers.job import (
+    Job,
+    at_best_validation,
+    check_clone,
+    modules,
+    seed_all,
+    serve,
+    stand_in,
+)
 
 HOLDS = ("openfgl/config.py", "openfgl/flcore/trainer.py")
 ABSENT = ("fvcore", "fvcore.nn", "munkres", "sknetwork", "sknetwork.clustering")
@@ -25,8 +33,10 @@ class Net(nn.Module):
         from torch_geometric.nn import GCNConv
 
         super().__init__()
-        width, self.dropout = client.config.embedding_dim, client.config.dropout
-        self.conv1, self.conv2 = GCNConv(client.data.num_features, width), GCNConv(width, width)
+        width = client.config.embedding_dim
+        self.dropout = client.config.dropout
+        self.conv1 = GCNConv(client.data.num_features, width)
+        self.conv2 = GCNConv(width, width)
         self.clsif = nn.Linear(width, num_out)
         start_graph_network(client, self)
 
@@ -42,11 +52,17 @@ def run(job: Job) -> dict[str, Any]:
     check_clone(Path(job["clone"]), HOLDS)
     stand_in(*ABSENT)
     sys.path.insert(0, str(Path(job["clone"]) / "openfgl"))
-    sys.modules["data.distributed_dataset_loader"] = dataset = ModuleType("data.distributed_dataset_loader")
-    ours, algorithm = clients(job["settings"], job["clients"]), job["name"]
+    sys.modules["data.distributed_dataset_loader"] = dataset = ModuleType(
+        "data.distributed_dataset_loader"
+    )
+    ours = clients(job["settings"], job["clients"])
+    algorithm = job["name"]
     dataset.FGLDataset = lambda args: _dataset(ours, job["folder"])  # type: ignore[attr-defined]
-    trainers, tasks, nodes, gcn, config = modules("flcore.trainer", "task.base", "task.node_cls", "model.gcn", "config")
-    args, settings = config.args, job["settings"]
+    trainers, tasks, nodes, gcn, config = modules(
+        "flcore.trainer", "task.base", "task.node_cls", "model.gcn", "config"
+    )
+    args = config.args
+    settings = job["settings"]
     gcn.GCN = lambda output_dim, **_: Net(ours[0], output_dim)
     nodes.NodeClsTask.load_train_val_test_split = _take_split
     trainers.Logger = lambda *_: SimpleNamespace(add_log=lambda *_: None, save=lambda: None)
@@ -56,13 +72,24 @@ def run(job: Job) -> dict[str, Any]:
         modules(f"flcore.{algorithm}.{algorithm}_config")[0].config.update(job["theirs"])
     if algorithm == "adafgl":  # instead of a library in C that stands beside it
         [op] = modules("flcore.adafgl.op")
-        op.csr_sparse_dense_matmul = lambda adjacency, features: adjacency.dot(features).astype(np.float32)
+        op.csr_sparse_dense_matmul = lambda adjacency, features: adjacency.dot(features).astype(
+            np.float32
+        )
     vars(args).update(
-        dataset=["Cora"], model=["gcn"], metrics=["accuracy"], fl_algorithm=algorithm, use_cuda=False,
-        num_clients=job["clients"], num_rounds=job["rounds"], num_epochs=settings["local-epochs"],
-        hid_dim=settings["embedding-dim"], lr=settings["learning-rate"], weight_decay=settings["weight-decay"],
-        dropout=settings["dropout"], seed=settings["seed"],
-    )  # fmt: skip
+        dataset=["Cora"],
+        model=["gcn"],
+        metrics=["accuracy"],
+        fl_algorithm=algorithm,
+        use_cuda=False,
+        num_clients=job["clients"],
+        num_rounds=job["rounds"],
+        num_epochs=settings["local-epochs"],
+        hid_dim=settings["embedding-dim"],
+        lr=settings["learning-rate"],
+        weight_decay=settings["weight-decay"],
+        dropout=settings["dropout"],
+        seed=settings["seed"],
+    )
     seed_all(settings["seed"])
     trainer = trainers.FGLTrainer(args)
     if algorithm == "fedpub":
@@ -71,7 +98,9 @@ def run(job: Job) -> dict[str, Any]:
 
     def evaluate() -> None:
         told = [client.task.evaluate(mute=True) for client in trainer.clients]
-        curve.append([float(np.mean([one[f"accuracy_{part}"] for one in told])) for part in ("val", "test")])
+        curve.append(
+            [float(np.mean([one[f"accuracy_{part}"] for one in told])) for part in ("val", "test")]
+        )
 
     trainer.evaluate = evaluate
     started = time.perf_counter()
@@ -82,12 +111,15 @@ def run(job: Job) -> dict[str, Any]:
 def _dataset(ours: list[Any], folder: str) -> SimpleNamespace:
     from torch_geometric.data import Batch, Data
 
-    parts, offset = [Data(**graph_part(client.data)) for client in ours], 0
+    parts = [Data(**graph_part(client.data)) for client in ours]
+    offset = 0
     for part in parts:
         part.num_global_classes = len(ours[0].data.class_names)
         part.global_map = {node: offset + node for node in range(part.num_nodes)}
         offset += part.num_nodes
-    fields = [Data(**{name: value for name, value in part if isinstance(value, Tensor)}) for part in parts]
+    fields = [
+        Data(**{name: value for name, value in part if isinstance(value, Tensor)}) for part in parts
+    ]
     whole = Batch.from_data_list(fields)
     whole.num_global_classes = parts[0].num_global_classes
     return SimpleNamespace(local_data=parts, global_data=whole, processed_dir=folder)

@@ -28,11 +28,17 @@ def run(job: Job) -> dict[str, Any]:
     """Scores in percent, and seconds of a round without scoring."""
     check_clone(Path(job["clone"]), HOLDS)
     sys.path.insert(0, str(Path(job["clone"]) / "system"))
-    settings, name = job["settings"], job["name"]
+    settings = job["settings"]
+    name = job["name"]
     ours = clients(settings, job["clients"])
     parts = [image_part(client.data) for client in ours]
-    lists = [{kind: list(zip(*labelled, strict=True)) for kind, labelled in part.items()} for part in parts]
-    utils, base, models = modules("utils.data_utils", "flcore.clients.clientbase", "flcore.trainmodel.models")
+    lists = [
+        {kind: list(zip(*labelled, strict=True)) for kind, labelled in part.items()}
+        for part in parts
+    ]
+    utils, base, models = modules(
+        "utils.data_utils", "flcore.clients.clientbase", "flcore.trainmodel.models"
+    )
 
     def read(dataset: str, idx: int, is_train: bool = True, few_shot: int = 0) -> list[Any]:
         return lists[idx]["train" if is_train else "test"]
@@ -40,31 +46,66 @@ def run(job: Job) -> dict[str, Any]:
     utils.read_client_data = base.read_client_data = read
     base.DataLoader = lambda data, size, drop_last, shuffle: DataLoader(data, size, shuffle=shuffle)
     [servers] = modules(f"flcore.servers.server{FILES.get(name, name.removeprefix('Fed').lower())}")
-    [kind] = [one for one in vars(servers).values() if getattr(one, "__module__", "") == servers.__name__]
+    [kind] = [
+        one for one in vars(servers).values() if getattr(one, "__module__", "") == servers.__name__
+    ]
     if job["theirs"].get("as_published"):
         MENDED[name](kind)
     seed_all(settings["seed"])
     start: Any = network(ours[0])
     model = models.BaseHeadSplit(start.body, start.head)
     fixed = Namespace(
-        device="cpu", dataset="", num_classes=10, join_ratio=1.0, random_join_ratio=False, few_shot=0, time_select=False,
-        time_threthold=1e9, top_cnt=100, auto_break=False, client_drop_rate=0.0, train_slow_rate=0.0, send_slow_rate=0.0,
-        dlg_eval=False, dlg_gap=100, batch_num_per_client=2, num_new_clients=0, fine_tuning_epoch_new=0, goal="",
-        learning_rate_decay=False, learning_rate_decay_gamma=0.99, server_learning_rate=1.0, save_folder_name=job["folder"],
-    )  # fmt: skip
-    args = Namespace(**vars(fixed) | {
-        "algorithm": name, "num_clients": job["clients"], "global_rounds": job["rounds"] - 1, "eval_gap": job["rounds"] + 1,
-        "local_epochs": settings["local-epochs"], "batch_size": settings["batch-size"],
-        "local_learning_rate": settings["learning-rate"], "head": copy.deepcopy(start.head),
-        "model": model if name in SPLIT else nn.Sequential(start.body, start.head),
-    } | job["theirs"])  # fmt: skip
+        device="cpu",
+        dataset="",
+        num_classes=10,
+        join_ratio=1.0,
+        random_join_ratio=False,
+        few_shot=0,
+        time_select=False,
+        time_threthold=1e9,
+        top_cnt=100,
+        auto_break=False,
+        client_drop_rate=0.0,
+        train_slow_rate=0.0,
+        send_slow_rate=0.0,
+        dlg_eval=False,
+        dlg_gap=100,
+        batch_num_per_client=2,
+        num_new_clients=0,
+        fine_tuning_epoch_new=0,
+        goal="",
+        learning_rate_decay=False,
+        learning_rate_decay_gamma=0.99,
+        server_learning_rate=1.0,
+        save_folder_name=job["folder"],
+    )
+    args = Namespace(
+        **vars(fixed)
+        | {
+            "algorithm": name,
+            "num_clients": job["clients"],
+            "global_rounds": job["rounds"] - 1,
+            "eval_gap": job["rounds"] + 1,
+            "local_epochs": settings["local-epochs"],
+            "batch_size": settings["batch-size"],
+            "local_learning_rate": settings["learning-rate"],
+            "head": copy.deepcopy(start.head),
+            "model": model if name in SPLIT else nn.Sequential(start.body, start.head),
+        }
+        | job["theirs"]
+    )
     server = kind(args, 0)
-    server.rs_test_acc, server.rs_test_acc_per = [0.0], [0.0]  # of which it prints the largest
+    # of which it prints the largest
+    server.rs_test_acc = [0.0]
+    server.rs_test_acc_per = [0.0]
     for silent in ("evaluate", "evaluate_personalized", "save_results", "save_global_model"):
         setattr(server, silent, lambda *_, **__: None)
     server.train()
-    own = [accuracy(_own_model(name, client), *part["test"])
-           for client, part in zip(server.clients, parts, strict=True) if len(part["test"][1])]  # fmt: skip
+    own = [
+        accuracy(_own_model(name, client), *part["test"])
+        for client, part in zip(server.clients, parts, strict=True)
+        if len(part["test"][1])
+    ]
     answer = {
         "personal": 100 * float(np.mean(own)),
         "seconds": float(np.mean(server.Budget)),
@@ -95,14 +136,18 @@ def _own_model(name: str, client: Any) -> Any:
 def _with_square(server: Any) -> None:
     """FedDyn with the square of the distance, which PFLlib's loss lacks."""
     [clients] = modules("flcore.clients.clientdyn")
-    clients.torch = SimpleNamespace(**vars(torch) | {"norm": lambda distance, _: distance @ distance})
+    clients.torch = SimpleNamespace(
+        **vars(torch) | {"norm": lambda distance, _: distance @ distance}
+    )
 
 
 def _with_cores(server: Any) -> None:
-    """APPLE whose clients see the cores of the round before, keep their own core, and follow the sum over all parameters.
+    """APPLE whose clients see the cores of the round before, keep their own core, and follow the
+    sum over all parameters.
 
-    In PFLlib all clients train on the same objects, so that a client already sees what those before it have learned in this
-    round; its core is then replaced by its personal model; and its relations follow a mean over the entries.
+    In PFLlib all clients train on the same objects, so that a client already sees what those before
+    it have learned in this round; its core is then replaced by its personal model; and its
+    relations follow a mean over the entries.
     """
     [clients] = modules("flcore.clients.clientapple")
     train = clients.clientAPPLE.train
@@ -113,12 +158,15 @@ def _with_cores(server: Any) -> None:
 
     def train_core(self: Any, number: int) -> None:
         count = len(list(self.model.parameters()))  # by which PFLlib divides
-        clients.torch = SimpleNamespace(**vars(torch) | {"mean": lambda entries: count * entries.sum()})
+        clients.torch = SimpleNamespace(
+            **vars(torch) | {"mean": lambda entries: count * entries.sum()}
+        )
         self.model_c = core = self.model_cs[self.id]
         train(self, number)
         self.model_c = core
 
-    server.send_models, clients.clientAPPLE.train = send, train_core
+    server.send_models = send
+    clients.clientAPPLE.train = train_core
 
 
 MENDED = {"FedDyn": _with_square, "APPLE": _with_cores}

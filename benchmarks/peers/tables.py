@@ -6,42 +6,77 @@ from typing import Any
 
 from benchmarks.peers.settings import ALPHAS, PAIRS, Pair
 
-HEADS = ("peer", "method", "score", "theirs", "ours", "ours − theirs", "seeds", "s a round, theirs", "ours")
-TITLES = {"best": "clients at best validation", "personal": "clients, last round", "global": "global model"}
+HEADS = (
+    "peer",
+    "method",
+    "score",
+    "theirs",
+    "ours",
+    "ours − theirs",
+    "seeds",
+    "s a round, theirs",
+    "ours",
+)
+TITLES = {
+    "best": "clients at best validation",
+    "personal": "clients, last round",
+    "global": "global model",
+}
 
 
 def tables(runs: Sequence[dict[str, Any]]) -> dict[str, list[list[str]]]:
-    """Rows of cells by title: of the pairs, at their settings of today, those that have run, and why others failed."""
+    """Rows of cells by title: of the pairs, at their settings of today, those that have run, and
+    why others failed."""
     found = {"Cora, 10 clients": _rows(runs, "graphs", None)}
-    found |= {f"MNIST, 20 clients, Dirichlet({alpha:g})": _rows(runs, "images", alpha) for alpha in ALPHAS}
+    found |= {
+        f"MNIST, 20 clients, Dirichlet({alpha:g})": _rows(runs, "images", alpha) for alpha in ALPHAS
+    }
     return {title: rows for title, rows in found.items() if rows}
 
 
 def _rows(runs: Sequence[dict[str, Any]], task: str, alpha: float | None) -> list[list[str]]:
     rows = list[list[str]]()
     for pair in PAIRS:
-        mine = [run for run in runs if (run["peer"], run["name"], run["alpha"]) == (pair.peer, pair.name, alpha)
-                and (run["settings"], run["with"]) == (pair.of_ours(run["seed"], alpha), pair.theirs)]  # fmt: skip
+        mine = [
+            run
+            for run in runs
+            if (run["peer"], run["name"], run["alpha"]) == (pair.peer, pair.name, alpha)
+            and (run["settings"], run["with"]) == (pair.of_ours(run["seed"], alpha), pair.theirs)
+        ]
         if pair.task == task and mine:
             rows += _of_pair(pair, mine)
     return rows
 
 
 def _of_pair(pair: Pair, runs: Sequence[dict[str, Any]]) -> Iterable[list[str]]:
-    by_side = {side: {run["seed"]: run for run in runs if run["side"] == side and "error" not in run}
-               for side in ("theirs", "ours")}  # fmt: skip
+    by_side = {
+        side: {run["seed"]: run for run in runs if run["side"] == side and "error" not in run}
+        for side in ("theirs", "ours")
+    }
     theirs, ours = by_side.values()
     seeds = sorted(theirs.keys() & ours.keys())
     if not seeds:
         reason = next((run["error"] for run in runs if "error" in run), "not both sides have run")
         return [[pair.peer, pair.label or pair.name, f"failed: {reason}", *[""] * 6]]
-    time = [f"{statistics.median(side[seed]['seconds'] for seed in seeds):.3g}" for side in (theirs, ours)]
+    time = [
+        f"{statistics.median(side[seed]['seconds'] for seed in seeds):.3g}"
+        for side in (theirs, ours)
+    ]
     rows = []
     for score in pair.scores:
         values = [[side[seed][score] for seed in seeds] for side in (theirs, ours)]
         values.append([mine - other for other, mine in zip(*values, strict=True)])
         cells = [*map(spread, values[:2]), spread(values[2], "+")]
-        rows.append([pair.peer, pair.label or pair.name, TITLES[score], *cells, " ".join(map(str, seeds)), *time])
+        rows.append(
+            [
+                pair.peer,
+                pair.label or pair.name,
+                TITLES[score],
+                *cells,
+                " ".join(map(str, seeds)),
+                *time,
+            ]
+        )
     return rows
 
 

@@ -58,7 +58,11 @@ def statistics(data: ClientGraph, config: RunConfig) -> Mapping[str, Any]:
 
 
 def make_task(
-    data: ClientGraph, config: RunConfig, names: tuple[str, ...], device: torch.device, model: nn.Module
+    data: ClientGraph,
+    config: RunConfig,
+    names: tuple[str, ...],
+    device: torch.device,
+    model: nn.Module,
 ) -> Task:
     """The data on their device, with the run's loss."""
     return client_task.client_task(data, names, device, config.batch_size, config.node_share)

@@ -32,7 +32,9 @@ def load_own(path: Path, config: RunConfig) -> ClientImages:
 
 def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientImages:
     """A part of the run's data set."""
-    return images.load_client(image_spec(config, config.images), partition, num_partitions, home() / "cache")
+    return images.load_client(
+        image_spec(config, config.images), partition, num_partitions, home() / "cache"
+    )
 
 
 def size(data: ClientImages) -> str:
@@ -51,7 +53,11 @@ def statistics(data: ClientImages, config: RunConfig) -> Mapping[str, Any]:
 
 
 def make_task(
-    data: ClientImages, config: RunConfig, names: tuple[str, ...], device: torch.device, model: nn.Module
+    data: ClientImages,
+    config: RunConfig,
+    names: tuple[str, ...],
+    device: torch.device,
+    model: nn.Module,
 ) -> Task:
     """The data on their device, with the run's loss."""
     wanted = config.images.augment

@@ -32,8 +32,8 @@ PARTS = {"train": "training", "val": "validation", "test": "test"}
 
 
 def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any]) -> Data:
-    """The data of a node: what `IN_MEMORY` holds for it in a simulation, what its `data-path` names, or else its part of
-    the run's data set.
+    """The data of a node: what `IN_MEMORY` holds for it in a simulation, what its `data-path`
+    names, or else its part of the run's data set.
 
     Raises
     ------
@@ -54,15 +54,18 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
         return data
     if "num-partitions" not in node_config:
         raise ConfigError(
-            "this node has neither data-path (its own data) nor num-partitions (its share of a public data set) in its "
-            "--node-config"
+            "this node has neither data-path (its own data) nor num-partitions (its share of a"
+            " public data set) in its --node-config"
         )
     if config.dataset.lower() == OWN:
         raise ConfigError(
-            'dataset = "own": this node has no data of its own (data-path); allowed here is a data set or a path'
+            'dataset = "own": this node has no data of its own (data-path); allowed here is a data'
+            " set or a path"
         )
     task = tasks_of(config.dataset)[0]
-    data = _kind(task).load_part(settled(config, task), partition, int(node_config["num-partitions"]))
+    data = _kind(task).load_part(
+        settled(config, task), partition, int(node_config["num-partitions"])
+    )
     return data
 
 
@@ -80,7 +83,8 @@ def size_by_part(data: Data) -> str:
 
 
 def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:
-    """The names of the classes that the server is told; numbers stand in for them where their count alone is public."""
+    """The names of the classes that the server is told; numbers stand in for them where their count
+    alone is public."""
     names: tuple[str, ...] = _kind(data.task).class_names(data, config)
     return names
 
@@ -93,9 +97,15 @@ def check_fits(data: Data, facts: Facts) -> None:
     DataError
     """
     if facts.shape != data.shape:
-        raise DataError(f"the data are images of {data.shape or 'no shape'}, those of this run {facts.shape or 'none'}")
+        raise DataError(
+            f"the data are images of {data.shape or 'no shape'}, those of this run"
+            f" {facts.shape or 'none'}"
+        )
     if facts.num_features not in (0, data.num_features):
-        raise DataError(f"the data have {data.num_features} features per node, those of this run {facts.num_features}")
+        raise DataError(
+            f"the data have {data.num_features} features per node, those of this run"
+            f" {facts.num_features}"
+        )
 
 
 def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
@@ -104,7 +114,11 @@ def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
 
 
 def make_task(
-    data: Data, config: RunConfig, class_names: tuple[str, ...], device: torch.device, model: nn.Module
+    data: Data,
+    config: RunConfig,
+    class_names: tuple[str, ...],
+    device: torch.device,
+    model: nn.Module,
 ) -> Task:
     """The data on their device, with the run's loss; `config` is settled.
 

@@ -43,7 +43,8 @@ def size(data: ClientPoints) -> str:
 
 
 def class_names(data: ClientPoints, config: RunConfig) -> tuple[str, ...]:
-    """The names of the classes that the server is told; numbers where only the number of classes is public."""
+    """The names of the classes that the server is told; numbers where only the number of classes is
+    public."""
     if _hides_classes(data, config):
         return tuple(f"class {number}" for number in range(config.table("hull").num_classes or 0))
     return data.class_names
@@ -57,7 +58,11 @@ def statistics(data: ClientPoints, config: RunConfig) -> Mapping[str, Any]:
 
 
 def make_task(
-    data: ClientPoints, config: RunConfig, names: tuple[str, ...], device: torch.device, model: nn.Module
+    data: ClientPoints,
+    config: RunConfig,
+    names: tuple[str, ...],
+    device: torch.device,
+    model: nn.Module,
 ) -> Task:
     """The data on their device, with the loss of a logistic model."""
     return PointTask(data, names, device, config.batch_size)

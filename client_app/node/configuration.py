@@ -23,7 +23,9 @@ def flag(node_config: Mapping[str, Any], key: str) -> bool | None:
     """
     value = node_config.get(key)
     if value is not None and not isinstance(value, bool):
-        raise ConfigError(f"{key} is {value!r} in this node's --node-config; allowed are true and false")
+        raise ConfigError(
+            f"{key} is {value!r} in this node's --node-config; allowed are true and false"
+        )
     return value
 
 
@@ -45,17 +47,18 @@ KEYS = (
 
 
 LOST_STATE = (REFUSE, PREVIOUS, FRESH) = ("refuse", "previous", "fresh")
-"""What a node does that has lost the personal parameters of the round it is asked to start from: it stays out of the run,
-goes on from those of an earlier round, or starts afresh."""
+"""What a node does that has lost the personal parameters of the round it is asked to start from: it
+stays out of the run, goes on from those of an earlier round, or starts afresh."""
 
 
 IN_MEMORY = "in-memory"
-"""Key of a client's data in a simulation in this process. The value is neither a number nor text, so no real node's
-configuration can contain it."""
+"""Key of a client's data in a simulation in this process. The value is neither a number nor text,
+so no real node's configuration can contain it."""
 
 
 SIMULATED: dict[str, Any] = {"simulated": ()}
-"""Marks a client of a simulation in this process; as with `IN_MEMORY`, no real node's configuration can contain it."""
+"""Marks a client of a simulation in this process; as with `IN_MEMORY`, no real node's configuration
+can contain it."""
 
 
 RAY_ACTOR = "flwr.simulation.ray_transport.ray_actor"
@@ -79,8 +82,8 @@ def absolute(path: str) -> Path:
 def is_real(node_config: Mapping[str, Any]) -> bool:
     """Whether this is a real node and not a part of a simulation.
 
-    The node's own process decides it, and no message can: simulated are only clients that a simulation in this process
-    has marked, and actors of Flower's simulation.
+    The node's own process decides it, and no message can: simulated are only clients that a
+    simulation in this process has marked, and actors of Flower's simulation.
     """
     return not (isinstance(node_config.get("simulated"), tuple) or _is_actor())
 
@@ -88,19 +91,30 @@ def is_real(node_config: Mapping[str, Any]) -> bool:
 def _is_actor() -> bool:
     """Whether this process is an actor of Flower's simulation."""
     ray = sys.modules.get("ray")
-    return bool(ray and RAY_ACTOR in sys.modules and ray.is_initialized() and ray.get_runtime_context().get_actor_id())
+    return bool(
+        ray
+        and RAY_ACTOR in sys.modules
+        and ray.is_initialized()
+        and ray.get_runtime_context().get_actor_id()
+    )
 
 
 def state_root(node_config: Mapping[str, Any]) -> Path:
-    """The folder of all that a real node keeps: its `state-path`, or one below the user's folder."""
-    return absolute(str(node_config["state-path"])) if "state-path" in node_config else home() / "personal"
+    """The folder of all that a real node keeps: its `state-path`, or one below the user's
+    folder.
+    """
+    return (
+        absolute(str(node_config["state-path"]))
+        if "state-path" in node_config
+        else home() / "personal"
+    )
 
 
 def public_text(error: Exception, node_config: Mapping[str, Any]) -> str:
     """The text of an error that may be sent.
 
-    That of a real node contains no paths and no names of its files, and if it is about the data no number: asked often
-    enough, counts would tell how the data are distributed.
+    That of a real node contains no paths and no names of its files, and if it is about the data no
+    number: asked often enough, counts would tell how the data are distributed.
     """
     if not is_real(node_config):
         return str(error)
@@ -128,7 +142,9 @@ def check_names(node_config: Mapping[str, Any]) -> None:
     """
     for key in node_config:
         if key not in KEYS and (near := difflib.get_close_matches(key, KEYS, n=1, cutoff=0.75)):
-            raise ConfigError(f'unknown key "{key}" in this node\'s --node-config; did you mean "{near[0]}"?')
+            raise ConfigError(
+                f'unknown key "{key}" in this node\'s --node-config; did you mean "{near[0]}"?'
+            )
 
 
 def partition_id(node_config: Mapping[str, Any]) -> int:
@@ -141,10 +157,14 @@ def partition_id(node_config: Mapping[str, Any]) -> int:
     """
     partition = node_config.get("partition-id")
     if partition is None:
-        raise ConfigError("there is no partition-id in this node's --node-config; needed is a whole number, 0 or more")
+        raise ConfigError(
+            "there is no partition-id in this node's --node-config; needed is a whole number, 0 or"
+            " more"
+        )
     if type(partition) is not int or partition < 0:
         raise ConfigError(
-            f"partition-id is {partition!r} in this node's --node-config; needed is a whole number, 0 or more, of its own"
+            f"partition-id is {partition!r} in this node's --node-config; needed is a whole number,"
+            " 0 or more, of its own"
         )
     return partition
 
@@ -160,7 +180,8 @@ def lost_state(node_config: Mapping[str, Any]) -> str:
     found = node_config.get("lost-state", REFUSE)
     if found not in LOST_STATE:
         raise ConfigError(
-            f"lost-state is {found!r} in this node's --node-config; allowed are {', '.join(LOST_STATE)}, in double quotes"
+            f"lost-state is {found!r} in this node's --node-config; allowed are"
+            f" {', '.join(LOST_STATE)}, in double quotes"
         )
     return str(found)
 
@@ -175,7 +196,10 @@ def max_share(node_config: Mapping[str, Any]) -> float:
     """
     limit = node_config.get("hull-max-share", 1.0)
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= 1:
-        raise ConfigError(f"hull-max-share is {limit!r} in this node's --node-config; allowed is a share in [0, 1]")
+        raise ConfigError(
+            f"hull-max-share is {limit!r} in this node's --node-config; allowed is a share in"
+            " [0, 1]"
+        )
     return limit
 
 
@@ -193,17 +217,19 @@ def check_values(node_config: Mapping[str, Any]) -> None:
     for key in (*PATHS, "device"):
         value = node_config.get(key, key)
         if not isinstance(value, str) or not value:
-            raise ConfigError(f"{key} is {value!r} in this node's --node-config; allowed is text in double quotes")
+            raise ConfigError(
+                f"{key} is {value!r} in this node's --node-config; allowed is text in double quotes"
+            )
     max_share(node_config)
     lost_state(node_config)
     parts = node_config.get("num-partitions", partition + 1)
     if type(parts) is not int or parts <= partition:
         raise ConfigError(
-            f"num-partitions is {parts!r} in this node's --node-config; allowed is a whole number above its "
-            f"partition-id, {partition}"
+            f"num-partitions is {parts!r} in this node's --node-config; allowed is a whole number"
+            f" above its partition-id, {partition}"
         )
     if not {"data-path", "num-partitions"} & node_config.keys():
         raise ConfigError(
-            "this node's --node-config has neither data-path (its own data) nor num-partitions (its share of a public "
-            "data set)"
+            "this node's --node-config has neither data-path (its own data) nor num-partitions (its"
+            " share of a public data set)"
         )

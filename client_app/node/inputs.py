@@ -1,4 +1,5 @@
-"""What a client's vector in a secure sum was computed from, so that a sum over nearly the same is recognised."""
+"""What a client's vector in a secure sum was computed from, so that a sum over nearly the same is
+recognised."""
 
 import base64
 from collections.abc import Mapping
@@ -13,7 +14,8 @@ from numpy.typing import NDArray
 from curvfed.strategies.base.average import Arrays
 
 BUCKETS = 256
-"""Length of a sketch. The distance of two sketches is that of the parameters, give or take 9% (two standard deviations)."""
+"""Length of a sketch. The distance of two sketches is that of the parameters, give or take 9% (two
+standard deviations)."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +25,11 @@ class Inputs:
     Attributes
     ----------
     of : str
-        Names and shapes of the parameters received, as a hash; "data" of sums over the data alone: a run's seed chooses
-        what is trained on, and of two such choices most points are the same.
+        Names and shapes of the parameters received, as a hash; "data" of sums over the data alone:
+        a run's seed chooses what is trained on, and of two such choices most points are the same.
     sketch, update : bytes
-        Random projections, float32, of the parameters and of the client's own update; empty where there are none.
+        Random projections, float32, of the parameters and of the client's own update; empty where
+        there are none.
     moved : float
         The length of the client's own update; where it made none, that of the parameters.
     vector : str
@@ -43,12 +46,22 @@ class Inputs:
 
     @classmethod
     def of_parameters(
-        cls, received: Arrays, update: NDArray[np.float64], vector: NDArray[np.float64], phase: str, secret: str
+        cls,
+        received: Arrays,
+        update: NDArray[np.float64],
+        vector: NDArray[np.float64],
+        phase: str,
+        secret: str,
     ) -> "Inputs":
-        """Of a vector that was computed from parameters; `secret` is the node's own, and seeds the projections."""
-        shapes = sha256(repr([(name, received[name].shape) for name in sorted(received)]).encode()).hexdigest()
+        """Of a vector that was computed from parameters; `secret` is the node's own, and seeds the
+        projections."""
+        shapes = sha256(
+            repr([(name, received[name].shape) for name in sorted(received)]).encode()
+        ).hexdigest()
         own = sketch({"": update}, secret).tobytes() if update.size else b""
-        lengths = [np.linalg.norm(array) for array in ([update] if update.size else received.values())]
+        lengths = [
+            np.linalg.norm(array) for array in ([update] if update.size else received.values())
+        ]
         moved = float(np.linalg.norm(lengths))
         return cls(shapes, sketch(received, secret).tobytes(), own, moved, _digest(vector), phase)
 
@@ -68,14 +81,17 @@ class Inputs:
 
     def as_fields(self) -> dict[str, Any]:
         """The fields of a line in the ledger."""
-        texts = {name: base64.b64encode(getattr(self, name)).decode() for name in ("sketch", "update")}
+        texts = {
+            name: base64.b64encode(getattr(self, name)).decode() for name in ("sketch", "update")
+        }
         return texts | {"of": self.of, "moved": self.moved, "vector": self.vector}
 
     def are_those_of(self, line: Mapping[str, Any], nearness: float) -> bool:
         """Whether a line's sum had the same inputs, or nearly.
 
-        So it is where the parameters lie closer than `nearness` times the client's own update, and where its own updates
-        lie so close to each other: at a small learning rate an update moves the parameters and stays as it was.
+        So it is where the parameters lie closer than `nearness` times the client's own update, and
+        where its own updates lie so close to each other: at a small learning rate an update moves
+        the parameters and stays as it was.
         """
         if (line["phase"], line["of"]) != (self.phase, self.of):
             return False
@@ -84,7 +100,8 @@ class Inputs:
         reach = nearness * max(self.moved, line["moved"])
         return any(
             len(own) == len(text := base64.b64decode(line[name]))
-            and np.linalg.norm(np.frombuffer(own, np.float32) - np.frombuffer(text, np.float32)) <= reach
+            and np.linalg.norm(np.frombuffer(own, np.float32) - np.frombuffer(text, np.float32))
+            <= reach
             for name, own in (("sketch", self.sketch), ("update", self.update))
             if own
         )
@@ -95,8 +112,10 @@ NONE = Inputs("", b"", b"", 0.0, "", "")
 
 
 def sketch(arrays: Arrays, seed: str) -> NDArray[np.float32]:
-    """A random projection (`BUCKETS`,) that keeps distances: every entry goes with a random sign into a random bucket."""
-    generator, total = np.random.default_rng(int(sha256(seed.encode()).hexdigest(), 16)), np.zeros(BUCKETS)
+    """A random projection (`BUCKETS`,) that keeps distances: every entry goes with a random sign
+    into a random bucket."""
+    generator = np.random.default_rng(int(sha256(seed.encode()).hexdigest(), 16))
+    total = np.zeros(BUCKETS)
     for name in sorted(arrays):
         flat = np.ravel(arrays[name]).astype(np.float64)
         drawn = generator.integers(0, 2 * BUCKETS, flat.size)

@@ -1,7 +1,9 @@
-"""The node's ledger: a line for every run, sum, revealed point and refusal, and what follows for the next sum.
+"""The node's ledger: a line for every run, sum, revealed point and refusal, and what follows for
+the next sum.
 
-A line is written and synced before the answer that it is about leaves. So a line that a crash tore belongs to no answer.
-Each line has its own digest: a node whose ledger is damaged answers nothing, since it no longer knows what it has told.
+A line is written and synced before the answer that it is about leaves. So a line that a crash tore
+belongs to no answer. Each line has its own digest: a node whose ledger is damaged answers nothing,
+since it no longer knows what it has told.
 """
 
 import contextlib
@@ -24,18 +26,23 @@ from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.tasks.stored_files import UNSEALED, check_whole, is_whole, sealed, sync_folder
 
-RUN, SUM, POINTS, REFUSAL = "run", "sum", "points", "refusal"
+RUN = "run"
+SUM = "sum"
+POINTS = "points"
+REFUSAL = "refusal"
 """Kinds of lines."""
 
-REGISTERED, REVOKED, RESUMED = "registered", "revoked", "resumed"
+REGISTERED = "registered"
+REVOKED = "revoked"
+RESUMED = "resumed"
 """Further kinds of the server's lines, which `curvfed cluster` writes."""
 
 _DIGEST = "digest"
 """The first field of a line."""
 
 AS_GOOD = 0.95
-"""An attacker who has all sums over the same inputs must err about any single vector by at least this share of the error
-that the smallest of the sums alone leaves."""
+"""An attacker who has all sums over the same inputs must err about any single vector by at least
+this share of the error that the smallest of the sums alone leaves."""
 
 
 class Ledger:
@@ -57,7 +64,12 @@ class Ledger:
         ConfigError
             If it cannot be written: then the node must not answer.
         """
-        line = {_DIGEST: UNSEALED, "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "kind": kind, **fields}
+        line = {
+            _DIGEST: UNSEALED,
+            "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "kind": kind,
+            **fields,
+        }
         content = sealed(json.dumps(line, ensure_ascii=False).encode()) + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -76,7 +88,9 @@ class Ledger:
             if is_new:
                 sync_folder(self.path.parent)
         except OSError as error:
-            raise ConfigError(f"this node's ledger cannot be written ({error.strerror}): it answers nothing") from None
+            raise ConfigError(
+                f"this node's ledger cannot be written ({error.strerror}): it answers nothing"
+            ) from None
 
     def lines(self, *kinds: str) -> list[dict[str, Any]]:
         """The lines of some kinds, or all; torn ones are left out.
@@ -90,7 +104,8 @@ class Ledger:
         return [line for line in self._lines_in(data) if not kinds or line["kind"] in kinds]
 
     def _lines_in(self, data: bytes) -> list[dict[str, Any]]:
-        found, (*whole, last) = [], data.split(b"\n")
+        found = []
+        (*whole, last) = data.split(b"\n")
         if is_whole(last[:-1]):  # its end has become another character
             whole.append(last)
         for number, text in enumerate(whole, 1):
@@ -98,8 +113,9 @@ class Ledger:
                 check_whole(text)
             except ValueError:
                 raise ConfigError(
-                    f"this node's ledger is damaged: {self.path}, line {number}; restore the file from a backup. Until "
-                    "then the node answers nothing, for it does not know what it has told"
+                    f"this node's ledger is damaged: {self.path}, line {number}; restore the file"
+                    " from a backup. Until then the node answers nothing, for it does not know"
+                    " what it has told"
                 ) from None
             found.append(json.loads(text))
         return found
@@ -110,7 +126,8 @@ class Ledger:
             self.append(RUN, run=run, **settings)
 
     def check(self, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
-        """Refuse a sum over these nodes, if with former ones of the same inputs it tells more than a single sum does.
+        """Refuse a sum over these nodes, if with former ones of the same inputs it tells more than
+        a single sum does.
 
         Raises
         ------
@@ -118,10 +135,15 @@ class Ledger:
         """
         former = self.lines(SUM)
         check_cohorts(
-            [line["cohort"] for line in former if inputs.are_those_of(line, rules.nearness)], cohort, rules.contributors
+            [line["cohort"] for line in former if inputs.are_those_of(line, rules.nearness)],
+            cohort,
+            rules.contributors,
         )
         if rules.fixed_groups and any(set(line["cohort"]) != set(cohort) for line in former):
-            raise SecureSumError("[sums] fixed-groups = true in this node's policy: it sums with the same nodes always")
+            raise SecureSumError(
+                "[sums] fixed-groups = true in this node's policy: it sums with the same nodes"
+                " always"
+            )
 
     def sign(self, session: Session, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
         """Keep on record that this node signs a sum over these nodes, if its former ones allow it.
@@ -134,13 +156,23 @@ class Ledger:
         with self._alone():
             digest = session.digest.hex()
             if any(line["session"] == digest for line in self.lines(SUM)):
-                raise SecureSumError("this node has signed this secure sum before, and answers once")
+                raise SecureSumError(
+                    "this node has signed this secure sum before, and answers once"
+                )
             self.check(cohort, inputs, rules)
-            self.append(SUM, run=session.run, phase=session.phase, round=session.round, session=digest,
-                        cohort=sorted(cohort), **inputs.as_fields())  # fmt: skip
+            self.append(
+                SUM,
+                run=session.run,
+                phase=session.phase,
+                round=session.round,
+                session=digest,
+                cohort=sorted(cohort),
+                **inputs.as_fields(),
+            )
 
     def reveal(self, run: str, points: Collection[str], total: int, limit: float) -> None:
-        """Keep on record which points the node's hulls reveal, as keyed hashes, if all runs together stay within a share.
+        """Keep on record which points the node's hulls reveal, as keyed hashes, if all runs
+        together stay within a share.
 
         Raises
         ------
@@ -150,7 +182,8 @@ class Ledger:
             known = {point for line in self.lines(POINTS) for point in line["points"]}
             if len(known | set(points)) > limit * total:
                 raise ConfigError(
-                    f"this node's hull-max-share is {limit:g} over all runs; with this one more of its points would leave"
+                    f"this node's hull-max-share is {limit:g} over all runs; with this one more of"
+                    " its points would leave"
                 )
             if new := sorted(set(points) - known):
                 self.append(POINTS, run=run, points=new)
@@ -170,11 +203,13 @@ def ledger_of(partition: int, node_config: Mapping[str, Any]) -> Ledger:
 
 
 def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], least: int) -> None:
-    """Refuse a sum that, with former ones over the same inputs, tells more about one node than a single sum does.
+    """Refuse a sum that, with former ones over the same inputs, tells more about one node than a
+    single sum does.
 
-    Of vectors without anything in common, sums over the rows of a 0-1 matrix M (sums × nodes) leave a linear estimate of
-    node i's vector the relative error √(1 − hᵢ), hᵢ = (M⁺M)ᵢᵢ. One sum over n nodes has hᵢ = 1/n; of a node whose vector
-    follows exactly hᵢ is 1. A combination of sums that is a sum over m nodes makes some hᵢ ≥ 1/m.
+    Of vectors without anything in common, sums over the rows of a 0-1 matrix M (sums × nodes) leave
+    a linear estimate of node i's vector the relative error √(1 − hᵢ), hᵢ = (M⁺M)ᵢᵢ. One sum over n
+    nodes has hᵢ = 1/n; of a node whose vector follows exactly hᵢ is 1. A combination of sums that
+    is a sum over m nodes makes some hᵢ ≥ 1/m.
 
     Parameters
     ----------
@@ -200,6 +235,7 @@ def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], least
         others = sorted(set(new) - frozenset.intersection(*cohorts))
         what = f"without {away}" if away else f"with {others}"
         raise SecureSumError(
-            f"this node has signed a sum of the same inputs over other nodes; one {what} beside it would tell too much "
-            "about single nodes. Start all nodes of before and resume the run, or begin another run with another seed"
+            f"this node has signed a sum of the same inputs over other nodes; one {what} beside it"
+            " would tell too much about single nodes. Start all nodes of before and resume the"
+            " run, or begin another run with another seed"
         )

@@ -1,4 +1,5 @@
-"""Which messages a run may send: none of a phase that its method does not have, none that shows what a node masks."""
+"""Which messages a run may send: none of a phase that its method does not have, none that shows
+what a node masks."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -36,7 +37,9 @@ BELONGS: dict[str, Callable[["Client"], bool]] = {
     CCVR: lambda client: CCVR in client.method.after,
     MEASURE: lambda client: client.method.is_one_shot,
     HULLS: lambda client: client.method.is_one_shot,
-    **dict.fromkeys((KEYS, SHARES, CONFIRM, UNMASK, FORGET), lambda client: client.config.is_masked),
+    **dict.fromkeys(
+        (KEYS, SHARES, CONFIRM, UNMASK, FORGET), lambda client: client.config.is_masked
+    ),
 }
 """Whether a phase is a part of the client's run."""
 
@@ -58,9 +61,17 @@ def check_phase(phase: str, message_type: str, client: "Client") -> None:
     ConfigError
         Also if the node takes part in secure sums alone, and the reply would be unmasked.
     """
-    if MESSAGE_TYPES.get(phase) != message_type or phase not in BELONGS or not BELONGS[phase](client):
+    if (
+        MESSAGE_TYPES.get(phase) != message_type
+        or phase not in BELONGS
+        or not BELONGS[phase](client)
+    ):
         raise ConfigError(
-            f'a message {message_type} of phase "{phase}" is no part of a run of method = "{client.config.method}"'
+            f'a message {message_type} of phase "{phase}" is no part of a run of method ='
+            f' "{client.config.method}"'
         )
     if flag(client.node_config, "secure-sum") and phase in SUMMED and not client.config.secure_sum:
-        raise ConfigError(f'this node takes part in secure sums alone; phase "{phase}" would send its reply unmasked')
+        raise ConfigError(
+            f'this node takes part in secure sums alone; phase "{phase}" would send its reply'
+            " unmasked"
+        )

@@ -1,4 +1,5 @@
-"""Checks whether a run fits into this machine's memory before its model is built, and errors where memory runs out."""
+"""Checks whether a run fits into this machine's memory before its model is built, and errors where
+memory runs out."""
 
 import contextlib
 import logging
@@ -43,7 +44,9 @@ def device_of(config: RunKeys, node_config: Mapping[str, Any]) -> torch.device:
     return pick_device(str(node_config.get("device", config.device)))
 
 
-def fitting_model(spec: "AnyModelSpec", config: RunKeys, data: Data, device: torch.device) -> nn.Module:
+def fitting_model(
+    spec: "AnyModelSpec", config: RunKeys, data: Data, device: torch.device
+) -> nn.Module:
     """The model with its seeded initial parameters on the device; `config` is settled.
 
     Raises
@@ -67,29 +70,46 @@ def free_memory(device: torch.device) -> int:
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     import psutil
 
-    used, left = psutil.Process().memory_info(), [int(psutil.virtual_memory().available), _left_of_limit()]
-    for kind, size in ((resource.RLIMIT_AS, used.vms), (resource.RLIMIT_DATA, getattr(used, "data", 0))):
-        if (limit := resource.getrlimit(kind)[0]) != resource.RLIM_INFINITY:  # `ulimit`, and many batch systems
+    used = psutil.Process().memory_info()
+    left = [
+        int(psutil.virtual_memory().available),
+        _left_of_limit(),
+    ]
+    for kind, size in (
+        (resource.RLIMIT_AS, used.vms),
+        (resource.RLIMIT_DATA, getattr(used, "data", 0)),
+    ):
+        # `ulimit`, and many batch systems
+        if (limit := resource.getrlimit(kind)[0]) != resource.RLIM_INFINITY:
             left.append(max(0, limit - int(size)))
     return min(left)
 
 
 def _left_of_limit(groups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that the process may still allocate by the limit of its control group (container, service or job)."""
+    """Bytes that the process may still allocate by the limit of its control group (container,
+    service or job)."""
     try:
         own = Path("/proc/self/cgroup").read_text(encoding="ascii").strip().rpartition("::")[2]
-        folder = groups / own.lstrip("/") if (groups / own.lstrip("/") / "memory.max").exists() else groups
-        limit, used = ((folder / name).read_text(encoding="ascii").strip() for name in ("memory.max", "memory.current"))
+        folder = (
+            groups / own.lstrip("/")
+            if (groups / own.lstrip("/") / "memory.max").exists()
+            else groups
+        )
+        limit, used = (
+            (folder / name).read_text(encoding="ascii").strip()
+            for name in ("memory.max", "memory.current")
+        )
         return sys.maxsize if limit == "max" else max(0, int(limit) - int(used))
     except (OSError, ValueError):  # another system, or no limit
         return sys.maxsize
 
 
 def least_parameters(spec: "AnyModelSpec") -> int:
-    """A lower bound on the number of parameters that needs no model; 0 for images, points and models of other packages.
+    """A lower bound on the number of parameters that needs no model; 0 for images, points and
+    models of other packages.
 
-    It is at least half the number of parameters of a wide graph network: one layer from the features, and between hidden
-    layers one if nodes are classified, or four if graphs are.
+    It is at least half the number of parameters of a wide graph network: one layer from the
+    features, and between hidden layers one if nodes are classified, or four if graphs are.
     """
     if not isinstance(spec, ModelSpec) or spec.kind not in MODELS[spec.task]:
         return 0
@@ -99,29 +119,35 @@ def least_parameters(spec: "AnyModelSpec") -> int:
 def _check(parameters: int, config: RunKeys, data: Data, device: torch.device, free: int) -> None:
     # Weights, gradients, moments, and a copy of the received or sent parameters.
     values = 3 + (2 if config.optimizer != "sgd" else int(config.momentum > 0))
-    of_model, of_data = parameters * values * torch.float32.itemsize, data_bytes(data, device)
+    of_model = parameters * values * torch.float32.itemsize
+    of_data = data_bytes(data, device)
     if of_model + of_data <= free:
         return
-    log.warning("the data of this client take %s of device %s", _gib(of_data), device)  # is not sent
+    # is not sent
+    log.warning("the data of this client take %s of device %s", _gib(of_data), device)
     raise ConfigError(
-        f"training a model of {parameters:,} parameters takes {_gib(of_model)} (weights, gradients, moments, a copy), and "
-        f"this client's data and the activations of a batch need more; device {device} has {_gib(free)} free. Use "
-        f"{REMEDIES}"
+        f"training a model of {parameters:,} parameters takes {_gib(of_model)} (weights, gradients,"
+        " moments, a copy), and this client's data and the activations of a batch need more;"
+        f" device {device} has {_gib(free)} free. Use {REMEDIES}"
     )
 
 
 def data_bytes(data: Any, device: torch.device) -> int:
     """Bytes that a task needs on its device in addition to what is already in main memory.
 
-    A graph's features are stored a second time, transposed, and its edges as a matrix with half-size indices and weights.
-    Images are views of existing data, batches of graphs and of clusters are small parts of it.
+    A graph's features are stored a second time, transposed, and its edges as a matrix with
+    half-size indices and weights. Images are views of existing data, batches of graphs and of
+    clusters are small parts of it.
     """
     if data.task in GRAPHS:
-        features, edges = _bytes(data.features), data.edge_index.nbytes
+        features = _bytes(data.features)
+        edges = data.edge_index.nbytes
         is_one = data.graph_of_node is None and data.clusters is None
-        there, made = features + edges, (features + edges if is_one else 0)
+        there = features + edges
+        made = features + edges if is_one else 0
     else:
-        there, made = (data.images.nbytes if data.task == "images" else 0), 0
+        there = data.images.nbytes if data.task == "images" else 0
+        made = 0
     return made + (there if device.type != "cpu" else 0)
 
 
@@ -155,6 +181,6 @@ def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[N
         if not is_about_memory(error):
             raise
         raise TrainingError(
-            f"device {device_of(config, node_config)} ran out of memory at batch-size = {config.batch_size}; use "
-            f"{REMEDIES}"
+            f"device {device_of(config, node_config)} ran out of memory at batch-size ="
+            f" {config.batch_size}; use {REMEDIES}"
         ) from None

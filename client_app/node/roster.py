@@ -1,4 +1,5 @@
-"""A node's own signing key, and its roster: the public signing keys of all clients, independent of the server."""
+"""A node's own signing key, and its roster: the public signing keys of all clients, independent of
+the server."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -17,9 +18,10 @@ from cryptography.hazmat.primitives.serialization import (
 
 from curvfed.strategies.base.errors import ConfigError
 
-SIGNING_KEY, ROSTER = "signing-key", "roster"
-"""Keys of a node's configuration: the PEM file of its Ed25519 key, and a folder with the public key of every client, as
-`<partition-id>.pem`."""
+SIGNING_KEY = "signing-key"
+ROSTER = "roster"
+"""Keys of a node's configuration: the PEM file of its Ed25519 key, and a folder with the public key
+of every client, as `<partition-id>.pem`."""
 
 
 def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None:
@@ -28,12 +30,14 @@ def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None
     Raises
     ------
     ConfigError
-        If the file is missing or not an Ed25519 key, or if only one of key and roster is configured.
+        If the file is missing or not an Ed25519 key, or if only one of key and roster is
+        configured.
     """
     there = [name for name in (SIGNING_KEY, ROSTER) if name in node_config]
     if len(there) == 1:
         raise ConfigError(
-            f"this node has only {there[0]} of {SIGNING_KEY} and {ROSTER} in its --node-config; needed are both, or none"
+            f"this node has only {there[0]} of {SIGNING_KEY} and {ROSTER} in its --node-config;"
+            " needed are both, or none"
         )
     if not there:
         return None
@@ -43,7 +47,8 @@ def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None
     key = _key_in(path, partial(load_pem_private_key, password=None))
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigError(
-            f"{SIGNING_KEY} in this node's --node-config is not a PEM file of an Ed25519 key without password"
+            f"{SIGNING_KEY} in this node's --node-config is not a PEM file of an Ed25519 key"
+            " without password"
         )
     return key
 
@@ -59,16 +64,22 @@ def read_roster(node_config: Mapping[str, Any]) -> dict[int, bytes] | None:
     if ROSTER not in node_config:
         return None
     folder = Path(str(node_config[ROSTER])).expanduser()
-    files = {int(path.stem): path for path in folder.glob("*.pem") if re.fullmatch("[0-9]+", path.stem)}
+    files = {
+        int(path.stem): path for path in folder.glob("*.pem") if re.fullmatch("[0-9]+", path.stem)
+    }
     if not files:
-        raise ConfigError(f"{ROSTER} in this node's --node-config is not a folder with files <partition-id>.pem")
+        raise ConfigError(
+            f"{ROSTER} in this node's --node-config is not a folder with files <partition-id>.pem"
+        )
     return {partition: _public(path) for partition, path in sorted(files.items())}
 
 
 def _public(path: Path) -> bytes:
     key = _key_in(path, load_pem_public_key)
     if not isinstance(key, Ed25519PublicKey):
-        raise ConfigError(f"{path.name} in the {ROSTER} of this node's --node-config is not a public Ed25519 key")
+        raise ConfigError(
+            f"{path.name} in the {ROSTER} of this node's --node-config is not a public Ed25519 key"
+        )
     return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
 
 

@@ -19,7 +19,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 
 LOOPBACK = ("localhost", "127.0.0.1")
-"""Names that every server certificate has: the command line talks to the SuperLink on its own machine."""
+"""Names that every server certificate has: the command line talks to the SuperLink on its own
+machine."""
 
 AUTHORITY_DAYS = 3650
 
@@ -49,14 +50,25 @@ def make_authority(certificate: Path, key: Path) -> None:
 
 
 def make_server(
-    certificate: Path, key: Path, authority: tuple[Path, Path], names: x509.SubjectAlternativeName, days: int
+    certificate: Path,
+    key: Path,
+    authority: tuple[Path, Path],
+    names: x509.SubjectAlternativeName,
+    days: int,
 ) -> None:
-    """Make a key and a certificate for a server that is reached under `names`; `authority` is a certificate and its key."""
+    """Make a key and a certificate for a server that is reached under `names`; `authority` is a
+    certificate and its key."""
     issuer = x509.load_pem_x509_certificate(authority[0].read_bytes())
     signer: Any = serialization.load_pem_private_key(authority[1].read_bytes(), None)
     private = ec.generate_private_key(ec.SECP256R1())
     unsigned = (
-        _unsigned(_name("curvfed SuperLink"), issuer.subject, private.public_key(), signer.public_key(), days)
+        _unsigned(
+            _name("curvfed SuperLink"),
+            issuer.subject,
+            private.public_key(),
+            signer.public_key(),
+            days,
+        )
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(names, critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -66,7 +78,8 @@ def make_server(
 
 
 def make_node_key(private: Path, public: Path) -> None:
-    """Make the key by which a SuperNode proves who it is, and its public half in the form that Flower registers."""
+    """Make the key by which a SuperNode proves who it is, and its public half in the form that
+    Flower registers."""
     key = ec.generate_private_key(ec.SECP384R1())
     _write_private(private, key, serialization.PrivateFormat.OpenSSH)
     ssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
@@ -81,7 +94,9 @@ def server_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
     WrongUsageError
         If a name is neither a host name nor an address.
     """
-    return x509.SubjectAlternativeName([_alternative(name) for name in dict.fromkeys([*names, *LOOPBACK])])
+    return x509.SubjectAlternativeName(
+        [_alternative(name) for name in dict.fromkeys([*names, *LOOPBACK])]
+    )
 
 
 def names_of(certificate: Path) -> x509.SubjectAlternativeName:
@@ -98,7 +113,9 @@ def check_days(days: int, authority_days: int = AUTHORITY_DAYS) -> None:
     WrongUsageError
     """
     if not 1 <= days <= authority_days:
-        raise WrongUsageError(f"days is {days}; allowed is 1 to {authority_days}, the days that the authority has")
+        raise WrongUsageError(
+            f"days is {days}; allowed is 1 to {authority_days}, the days that the authority has"
+        )
 
 
 def time_left(certificate: Path) -> datetime.timedelta:
@@ -129,7 +146,8 @@ def check_pair(server: tuple[Path, Path], authority: Path) -> str:
 
 
 def write_new(path: Path, content: bytes, private: bool = False) -> None:
-    """Write a file that must not exist yet; others can never read a private one, not even while it is written.
+    """Write a file that must not exist yet; others can never read a private one, not even while it
+    is written.
 
     Raises
     ------
@@ -138,7 +156,9 @@ def write_new(path: Path, content: bytes, private: bool = False) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644)
+        descriptor = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644
+        )
     except FileExistsError:
         raise ClusterError(f"{path} exists and is not overwritten") from None
     with os.fdopen(descriptor, "wb") as file:
@@ -181,9 +201,19 @@ def _alternative(name: str) -> x509.GeneralName:
     return x509.DNSName(name)
 
 
-def _write_private(path: Path, key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat) -> None:
-    write_new(path, key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()), private=True)
+def _write_private(
+    path: Path, key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat
+) -> None:
+    write_new(
+        path,
+        key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()),
+        private=True,
+    )
 
 
-def _sign(certificate: Path, unsigned: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey) -> None:
-    write_new(certificate, unsigned.sign(signer, hashes.SHA384()).public_bytes(serialization.Encoding.PEM))
+def _sign(
+    certificate: Path, unsigned: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey
+) -> None:
+    write_new(
+        certificate, unsigned.sign(signer, hashes.SHA384()).public_bytes(serialization.Encoding.PEM)
+    )

@@ -1,4 +1,5 @@
-"""Programs in the background: start them, find them again, and stop them with everything that they started."""
+"""Programs in the background: start them, find them again, and stop them with everything that they
+started."""
 
 import contextlib
 import json
@@ -18,7 +19,8 @@ PATIENCE = 12.0
 """Seconds that a program has to end when it is asked to; Flower's own programs take up to 5."""
 
 _started: list[psutil.Popen] = []
-"""Kept because Python warns when it forgets a child that still runs: these are meant to outlive their parent."""
+"""Kept because Python warns when it forgets a child that still runs: these are meant to outlive
+their parent."""
 
 
 class Daemon:
@@ -39,8 +41,10 @@ class Daemon:
     """
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.name, self._folder = name, folder
-        self.log, self._file = folder / f"{name}.log", folder / f"{name}.pid"
+        self.name = name
+        self._folder = folder
+        self.log = folder / f"{name}.log"
+        self._file = folder / f"{name}.pid"
 
     def start(self, command: Command, is_up: Callable[[str], bool], patience: float) -> bool:
         """Start it, and wait until it is up.
@@ -66,22 +70,33 @@ class Daemon:
         self.check_free()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         begin = self.log.stat().st_size if self.log.exists() else 0
-        # In sessions of their own, so that Ctrl-C in the terminal does not reach them. The writer ends with the program.
+        # In sessions of their own, so that Ctrl-C in the terminal does not reach them. The writer
+        # ends with the program.
         writing = [sys.executable, "-P", rotated_log.__file__, str(self.log)]
         silent = subprocess.DEVNULL
-        writer = psutil.Popen(writing, stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True)
+        writer = psutil.Popen(
+            writing, stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True
+        )
         with writer.stdin as log:
             streams = {"stdin": silent, "stdout": log, "stderr": subprocess.STDOUT}
-            child = psutil.Popen(command.words, env=command.environment, start_new_session=True, **streams)
+            child = psutil.Popen(
+                command.words, env=command.environment, start_new_session=True, **streams
+            )
         _started.extend([child, writer])
         # Its start time distinguishes it from a later process with the same number.
-        self._file.write_text(json.dumps({"pid": child.pid, "created": child.create_time()}), encoding="utf-8")
-        is_there = wait_until(lambda: child.poll() is not None or is_up(self._output(begin)), patience)
+        self._file.write_text(
+            json.dumps({"pid": child.pid, "created": child.create_time()}), encoding="utf-8"
+        )
+        is_there = wait_until(
+            lambda: child.poll() is not None or is_up(self._output(begin)), patience
+        )
         if child.poll() is not None:
             self._file.unlink(missing_ok=True)
             with contextlib.suppress(psutil.TimeoutExpired):
                 writer.wait(2.0)
-            raise ClusterError(f"{self.name} ended, exit status {child.returncode}\n{self.tail(begin=begin)}")
+            raise ClusterError(
+                f"{self.name} ended, exit status {child.returncode}\n{self.tail(begin=begin)}"
+            )
         return is_there
 
     def check_free(self) -> None:
@@ -92,7 +107,9 @@ class Daemon:
         ClusterError
         """
         if (running := self.process()) is not None:
-            raise ClusterError(f"{self.name} is running already, process {running.pid}; `down` stops it")
+            raise ClusterError(
+                f"{self.name} is running already, process {running.pid}; `down` stops it"
+            )
 
     def process(self) -> psutil.Process | None:
         """The process, if it runs."""
@@ -110,7 +127,9 @@ class Daemon:
         return self._file.exists() and self.process() is None
 
     def stop(self) -> bool:
-        """End it, then what is left of the processes that it started; False if it was not running."""
+        """End it, then what is left of the processes that it started; False if it was not
+        running.
+        """
         process = self.process()
         if process is not None:
             with contextlib.suppress(psutil.Error):
@@ -126,7 +145,8 @@ class Daemon:
 
     def _output(self, begin: int) -> str:
         content = self.log.read_bytes() if self.log.exists() else b""
-        return content[begin if begin <= len(content) else 0 :].decode(errors="replace")  # it may have been rotated
+        # it may have been rotated
+        return content[begin if begin <= len(content) else 0 :].decode(errors="replace")
 
     def __str__(self) -> str:
         process = self.process()
@@ -135,10 +155,13 @@ class Daemon:
 
 def running(folders: Iterable[Path]) -> list[Daemon]:
     """All daemons that run from these folders, in the order of the folders."""
-    found = [Daemon(folder, path.stem) for folder in folders for path in sorted(folder.glob("*.pid"))]
+    found = [
+        Daemon(folder, path.stem) for folder in folders for path in sorted(folder.glob("*.pid"))
+    ]
     return [daemon for daemon in found if daemon.process() is not None]
 
 
 def stop_all(folders: Iterable[Path]) -> list[str]:
-    """Stop the daemons that run from these folders, in the order of the folders, and return their names."""
+    """Stop the daemons that run from these folders, in the order of the folders, and return their
+    names."""
     return [daemon.name for daemon in running(folders) if daemon.stop()]

@@ -1,7 +1,7 @@
 """The SuperLink's database, `superlink.db`: whether it is sound, its backup, and the way back.
 
-It holds which nodes are registered, and what became of each run. The backup is as old as the last start, registration or
-revocation, and lies beside it.
+It holds which nodes are registered, and what became of each run. The backup is as old as the last
+start, registration or revocation, and lies beside it.
 """
 
 import contextlib
@@ -25,22 +25,24 @@ def check(folder: ServerFolder) -> str:
     ClusterError
         If it is damaged.
     """
-    path, backup = folder.database, folder.database_backup
+    path = folder.database
+    backup = folder.database_backup
     if not backup.exists() and not (path.exists() and path.stat().st_size):
         return "none yet; the SuperLink's first start makes it"
     if reason := _damage(path):
         mend = f"`curvfed cluster doctor --restore` puts its backup there, {backup}"
         if not backup.exists():
             mend = (
-                "there is no backup: move it away, start the SuperLink, and register every node anew. Results and "
-                "checkpoints are not in it"
+                "there is no backup: move it away, start the SuperLink, and register every node"
+                " anew. Results and checkpoints are not in it"
             )
         raise ClusterError(f"{path} is damaged ({reason}); {mend}")
     return f"{path}: sound"
 
 
 def back_up(folder: ServerFolder) -> None:
-    """Copy a sound database, which may be in use; an older backup is replaced by a whole copy or not at all."""
+    """Copy a sound database, which may be in use; an older backup is replaced by a whole copy or
+    not at all."""
     if not _damage(folder.database):
         source = contextlib.closing(sqlite3.connect(folder.database))
         with replacing(folder.database_backup) as new, source as connection:
@@ -56,12 +58,18 @@ def restore(folder: ServerFolder) -> None:
         If the SuperLink runs, the database is sound, or there is no sound backup.
     """
     if is_open(LOOPBACK, folder.api_port):
-        raise ClusterError("the SuperLink runs, and uses its database; stop it first, by `down` or `systemctl stop`")
+        raise ClusterError(
+            "the SuperLink runs, and uses its database; stop it first, by `down` or `systemctl"
+            " stop`"
+        )
     damaged = folder.database.with_suffix(".damaged.db")
     if not _damage(folder.database) or _damage(folder.database_backup):
-        raise ClusterError(f"{folder.database} is sound, or {folder.database_backup} is not; nothing was done")
+        raise ClusterError(
+            f"{folder.database} is sound, or {folder.database_backup} is not; nothing was done"
+        )
     with replacing(folder.database) as new:
-        shutil.copyfile(folder.database_backup, new)  # first, so that a full disk or a kill changes nothing
+        # first, so that a full disk or a kill changes nothing
+        shutil.copyfile(folder.database_backup, new)
         for end in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
                 os.replace(f"{folder.database}{end}", f"{damaged}{end}")
@@ -71,8 +79,11 @@ def restore(folder: ServerFolder) -> None:
 def _damage(path: Path) -> str:
     """What is wrong with a database, or nothing."""
     try:
-        # Read and write, since only so SQLite takes up what a killed SuperLink has left beside the file.
-        with contextlib.closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)) as connection:
+        # Read and write, since only so SQLite takes up what a killed SuperLink has left beside the
+        # file.
+        with contextlib.closing(
+            sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)
+        ) as connection:
             connection.execute("SELECT node_id FROM node").fetchall()
             ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     except sqlite3.Error as error:

@@ -1,4 +1,5 @@
-"""A cluster on this machine, for a first look: a SuperLink, three SuperNodes, a run of rounds, a one-shot run, and its end.
+"""A cluster on this machine, for a first look: a SuperLink, three SuperNodes, a run of rounds, a
+one-shot run, and its end.
 
 All of it goes through the commands that a user types, on loopback, with TLS and a key per node.
 """
@@ -39,13 +40,25 @@ def main() -> int:
     print(f"folder: {folder}", flush=True)
     fleet_port, api_port = map(str, free_ports(2))
     names = [word for name in NODES for word in ("--node", name)]
-    _call(folder, "init", "--host", LOOPBACK, *names, "--fleet-port", fleet_port, "--api-port", api_port)
+    _call(
+        folder,
+        "init",
+        "--host",
+        LOOPBACK,
+        *names,
+        "--fleet-port",
+        fleet_port,
+        "--api-port",
+        api_port,
+    )
     try:
         with signals(interrupt):
             _start(folder)
             for name, pairs in RUNS.items():
                 results = f"results-dir={folder / 'results'}"
-                _call(folder, "run", *pairs, results, f"run-name={name}", f"min-replies={len(NODES)}")
+                _call(
+                    folder, "run", *pairs, results, f"run-name={name}", f"min-replies={len(NODES)}"
+                )
     except BaseException as error:
         with contextlib.suppress(ClusterError):  # what went wrong first is told
             _call(folder, "down")
@@ -53,7 +66,10 @@ def main() -> int:
             return 128 + error.signum
         raise
     _call(folder, "down")
-    print(f"All went well, and all is down again: {time.monotonic() - started:.0f} s. Results: {folder / 'results'}")
+    print(
+        f"All went well, and all is down again: {time.monotonic() - started:.0f} s. Results:"
+        f" {folder / 'results'}"
+    )
     return 0
 
 
@@ -68,10 +84,19 @@ def _start(folder: Path) -> None:
 
 
 def _call(folder: Path, *words: str) -> None:
-    """Run `curvfed cluster` with a home folder of its own, so that nothing of the user's is touched."""
+    """Run `curvfed cluster` with a home folder of its own, so that nothing of the user's is
+    touched."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "curvfed", "cluster", "--folder", str(folder / "cluster"), *words]
+    command = [
+        sys.executable,
+        "-m",
+        "curvfed",
+        "cluster",
+        "--folder",
+        str(folder / "cluster"),
+        *words,
+    ]
     status = subprocess.run(command, env=os.environ | {"HOME": str(home)}).returncode
     if status:
         raise ClusterError(f"`curvfed cluster {words[0]}` ended with exit status {status}")

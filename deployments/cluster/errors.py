@@ -2,7 +2,8 @@
 
 
 class ClusterError(RuntimeError):
-    """A command cannot do its work; the text names the value, the place, and what is allowed or to be done."""
+    """A command cannot do its work; the text names the value, the place, and what is allowed or to
+    be done."""
 
 
 class WrongUsageError(ClusterError):

@@ -1,4 +1,5 @@
-"""Flower's own commands, as they are run: they are printed first, so that people can do without `curvfed cluster`."""
+"""Flower's own commands, as they are run: they are printed first, so that people can do without
+`curvfed cluster`."""
 
 import json
 import shlex
@@ -20,7 +21,8 @@ BY = "\n  by: "
 """Between an error and the command that caused it."""
 
 DAEMONS = QUIET | {
-    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",  # the app runs in this environment, not in one of its own
+    # the app runs in this environment, not in one of its own
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # a second per message otherwise
 }
 
@@ -47,7 +49,8 @@ class Command:
         return self
 
     def ask(self) -> dict[str, Any]:
-        """Run a command that answers in JSON, in a session of its own so that Ctrl-C does not reach it.
+        """Run a command that answers in JSON, in a session of its own so that Ctrl-C does not reach
+        it.
 
         Raises
         ------
@@ -56,9 +59,13 @@ class Command:
         """
         try:
             done = subprocess.run(
-                self.words, env=self.environment, capture_output=True, text=True, timeout=ANSWER_TIME,
+                self.words,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                timeout=ANSWER_TIME,
                 start_new_session=True,
-            )  # fmt: skip
+            )
         except subprocess.TimeoutExpired:
             raise ClusterError(f"no answer within {ANSWER_TIME} s to: {self}") from None
         try:
@@ -67,37 +74,61 @@ class Command:
         except ValueError:
             answer = {}
         if not answer.get("success"):
-            said = answer.get("error-message") or done.stderr or done.stdout or f"exit status {done.returncode}"
+            said = (
+                answer.get("error-message")
+                or done.stderr
+                or done.stdout
+                or f"exit status {done.returncode}"
+            )
             if "Connection to the SuperLink is unavailable" in said:
-                said = "this cluster's SuperLink does not answer; `curvfed cluster superlink` starts it"
+                said = (
+                    "this cluster's SuperLink does not answer; `curvfed cluster superlink`"
+                    " starts it"
+                )
             raise ClusterError(f"{said.strip()}{BY}{self}")
         return answer
 
 
 ONE_PORT = tuple(map(int, version("flwr").split(".")[:2])) >= (1, 40)
-"""Whether this Flower serves nodes on the port for runs and registrations: then nodes come by a proxy of the site."""
+"""Whether this Flower serves nodes on the port for runs and registrations: then nodes come by a
+proxy of the site."""
 
 
 def superlink(folder: ServerFolder, bind: str, health_port: int = 0) -> Command:
-    """The SuperLink: nodes reach it on the address `bind`, runs and registrations come from this machine alone."""
+    """The SuperLink: nodes reach it on the address `bind`, runs and registrations come from this
+    machine alone."""
     certificate, key = folder.server
     return Command(
         [
             *("flower-superlink", "--host", LOOPBACK, "--port", str(folder.api_port)),
             *("--fleet-api-address", f"{bind}:{folder.fleet_port}"),
             *("--ssl-ca-certfile", str(folder.authority[0]), "--ssl-certfile", str(certificate)),
-            *("--ssl-keyfile", str(key), "--enable-supernode-auth", "--database", str(folder.database)),
+            *(
+                "--ssl-keyfile",
+                str(key),
+                "--enable-supernode-auth",
+                "--database",
+                str(folder.database),
+            ),
             *("--disable-runtime-dependency-installation", *_health(health_port)),
         ],
         DAEMONS | {"FLWR_HOME": str(folder.flower_home)},
     )
 
 
-def supernode(folder: NodeFolder, superlink: str, node_config: str, port: int, health_port: int = 0) -> Command:
+def supernode(
+    folder: NodeFolder, superlink: str, node_config: str, port: int, health_port: int = 0
+) -> Command:
     """A SuperNode, whose own API listens on `port` of the loopback interface."""
     return Command(
         [
-            *("flower-supernode", "--superlink", superlink, "--root-certificates", str(folder.authority)),
+            *(
+                "flower-supernode",
+                "--superlink",
+                superlink,
+                "--root-certificates",
+                str(folder.authority),
+            ),
             *("--auth-supernode-private-key", str(folder.key), "--node-config", node_config),
             *("--host", LOOPBACK, "--port", str(port), *_health(health_port)),
         ],
@@ -110,6 +141,11 @@ def _health(port: int) -> list[str]:
     return ["--health-server-address", f"{LOOPBACK}:{port}"] if port else []
 
 
-def flwr(folder: ServerFolder, *words: str | Path, options: Sequence[str] = ("--format", "json")) -> Command:
+def flwr(
+    folder: ServerFolder, *words: str | Path, options: Sequence[str] = ("--format", "json")
+) -> Command:
     """A command of `flwr` for the SuperLink of this folder; by default one that answers in JSON."""
-    return Command(["flwr", *map(str, words), CONNECTION, *options], QUIET | {"FLWR_HOME": str(folder.flower_home)})
+    return Command(
+        ["flwr", *map(str, words), CONNECTION, *options],
+        QUIET | {"FLWR_HOME": str(folder.flower_home)},
+    )

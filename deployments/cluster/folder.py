@@ -45,10 +45,14 @@ class NodeFolder:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, path.name
-        self.key, self.public_key = path / "node.key", path / "node.key.pub"
-        self.authority, self.policy = path / "ca.crt", path / "policy.toml"
-        self.flower_home, self.running = path / "flwr", path / "running"
+        self.path = path
+        self.name = path.name
+        self.key = path / "node.key"
+        self.public_key = path / "node.key.pub"
+        self.authority = path / "ca.crt"
+        self.policy = path / "policy.toml"
+        self.flower_home = path / "flwr"
+        self.running = path / "running"
 
     @property
     def superlink(self) -> str:
@@ -81,11 +85,15 @@ class ServerFolder:
     """
 
     def __init__(self, path: Path, fleet_port: int = FLEET_PORT, api_port: int = API_PORT) -> None:
-        self.path, self.fleet_port, self.api_port = path, fleet_port, api_port
+        self.path = path
+        self.fleet_port = fleet_port
+        self.api_port = api_port
         self.authority = path / "ca.crt", path / "ca.key"
         self.server = path / "server.crt", path / "server.key"
-        self.database, self.database_backup = path / "superlink.db", path / "superlink.backup.db"
-        self.flower_home, self.running = path / "flwr", path / "running"
+        self.database = path / "superlink.db"
+        self.database_backup = path / "superlink.backup.db"
+        self.flower_home = path / "flwr"
+        self.running = path / "running"
 
     def node(self, name: str) -> NodeFolder:
         """The folder of a node whose key was made here."""
@@ -93,7 +101,11 @@ class ServerFolder:
 
     def nodes(self) -> list[NodeFolder]:
         """The folders of all nodes whose keys were made here, by name."""
-        return [NodeFolder(path) for path in sorted((self.path / "nodes").glob("[!.]*")) if path.is_dir()]
+        return [
+            NodeFolder(path)
+            for path in sorted((self.path / "nodes").glob("[!.]*"))
+            if path.is_dir()
+        ]
 
     def find_node(self, name: str) -> NodeFolder:
         """Find a node by the path of its folder, or by its name if the folder lies here.
@@ -108,16 +120,24 @@ class ServerFolder:
             if node.path.is_dir():
                 return node
         names = ", ".join(node.name for node in self.nodes()) or "none"
-        raise ClusterError(f"there is no folder {path}, and no node {name!r} in {self.path}; there: {names}")
+        raise ClusterError(
+            f"there is no folder {path}, and no node {name!r} in {self.path}; there: {names}"
+        )
 
     @classmethod
     def make(
-        cls, path: Path, names: Sequence[str], nodes: Sequence[str], fleet_port: int, api_port: int, days: int
+        cls,
+        path: Path,
+        names: Sequence[str],
+        nodes: Sequence[str],
+        fleet_port: int,
+        api_port: int,
+        days: int,
     ) -> "ServerFolder":
         """Make the certificates, keys and settings of a new cluster.
 
-        The settings are written first under another name and renamed last. Without the rename the folder is no cluster, and
-        the next call removes what a killed process has left.
+        The settings are written first under another name and renamed last. Without the rename the
+        folder is no cluster, and the next call removes what a killed process has left.
 
         Raises
         ------
@@ -126,13 +146,14 @@ class ServerFolder:
         WrongUsageError
             If there can be no such cluster.
         """
-        folder, settings = cls(path, fleet_port, api_port), path / SETTINGS
+        folder = cls(path, fleet_port, api_port)
+        settings = path / SETTINGS
         unfinished = path / f".{SETTINGS}"
         there = [part for part in PARTS if (path / part).exists()]
         if settings.exists() or (there and not unfinished.exists()):
             raise ClusterError(
-                f"{path} holds a cluster already, {', '.join(there)}, and is not overwritten; allowed is another "
-                "--folder"
+                f"{path} holds a cluster already, {', '.join(there)}, and is not overwritten;"
+                " allowed is another --folder"
             )
         for name in nodes:
             _check_name(name)
@@ -141,7 +162,9 @@ class ServerFolder:
         certificate_names = certificates.server_names(names)
         certificates.check_days(days)
         if fleet_port == api_port:
-            raise WrongUsageError(f"fleet-port and api-port are both {api_port}; allowed are two different ones")
+            raise WrongUsageError(
+                f"fleet-port and api-port are both {api_port}; allowed are two different ones"
+            )
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.chmod(0o700)  # the folder may have existed
         for part in there:
@@ -155,7 +178,10 @@ class ServerFolder:
         (path / "nodes").mkdir(mode=0o700)
         for name in nodes:
             folder.add_node(name, address)
-        connection = {"address": f"127.0.0.1:{api_port}", "root-certificates": str(folder.authority[0].absolute())}
+        connection = {
+            "address": f"127.0.0.1:{api_port}",
+            "root-certificates": str(folder.authority[0].absolute()),
+        }
         flower = {"superlink": {"default": CONNECTION, CONNECTION: connection}}
         certificates.write_new(folder.flower_home / "config.toml", tomli_w.dumps(flower).encode())
         unfinished.rename(settings)
@@ -174,11 +200,14 @@ class ServerFolder:
         return cls(path, int(settings["fleet-port"]), int(settings["api-port"]))
 
     def add_node(self, name: str, address: str = "") -> NodeFolder:
-        """Make a folder to be brought to a node: key, policy, the authority's certificate, the SuperLink's address."""
+        """Make a folder to be brought to a node: key, policy, the authority's certificate, the
+        SuperLink's address."""
         _check_name(name)
         node = self.node(name)
         if node.path.exists():
-            raise ClusterError(f"{node.path} exists and is not overwritten; allowed is another name")
+            raise ClusterError(
+                f"{node.path} exists and is not overwritten; allowed is another name"
+            )
         address = address or str(_read(self.path / SETTINGS, "init")["superlink"])
         new = NodeFolder(node.path.with_name(f".{name}.new"))
         _remove(new.path)  # a killed process may have left it
@@ -187,12 +216,15 @@ class ServerFolder:
         certificates.make_node_key(new.key, new.public_key)
         certificates.write_new(new.authority, self.authority[0].read_bytes())
         certificates.write_new(new.policy, POLICY.encode())
-        certificates.write_new(new.path / "node.toml", tomli_w.dumps({"superlink": address}).encode())
+        certificates.write_new(
+            new.path / "node.toml", tomli_w.dumps({"superlink": address}).encode()
+        )
         new.path.rename(node.path)
         return node
 
     def renew(self, names: Sequence[str], days: int) -> None:
-        """Make a new server certificate by the same authority, by default for the same names; nodes need nothing new."""
+        """Make a new server certificate by the same authority, by default for the same names; nodes
+        need nothing new."""
         old = certificates.names_of(self.server[0])
         certificate_names = certificates.server_names(names) if names else old
         certificates.check_days(days, certificates.time_left(self.authority[0]).days)
@@ -215,7 +247,9 @@ def _read(path: Path, command: str) -> dict[str, Any]:
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name):
-        raise WrongUsageError(f"{name!r} is no name of a node; allowed are letters, digits, '.', '_' and '-'")
+        raise WrongUsageError(
+            f"{name!r} is no name of a node; allowed are letters, digits, '.', '_' and '-'"
+        )
 
 
 def _remove(path: Path) -> None:

@@ -1,9 +1,11 @@
-"""A process per message without its start-up: a parent process has imported everything, and is forked.
+"""A process per message without its start-up: a parent process has imported everything, and is
+forked.
 
-A SuperNode starts the program `flwr-clientapp` for every message, which imports Flower and torch anew: seconds of a core.
-Here a program of that name stands first on the SuperNode's PATH and hands its arguments to a parent process that has
-imported both. A fork of the parent then does what Flower's program does, by Flower's own code. The app itself is not
-imported beforehand, since it comes with the run.
+A SuperNode starts the program `flwr-clientapp` for every message, which imports Flower and torch
+anew: seconds of a core. Here a program of that name stands first on the SuperNode's PATH and hands
+its arguments to a parent process that has imported both. A fork of the parent then does what
+Flower's program does, by Flower's own code. The app itself is not imported beforehand, since it
+comes with the run.
 
     python -P deployments/cluster/forked_clients.py flower-supernode ARGUMENTS …
 
@@ -30,7 +32,9 @@ from typing import Any, NoReturn
 
 import psutil
 
-PROGRAM, SERVE, FOLDER = "flwr-clientapp", "--serve", "curvfed-warm-"
+PROGRAM = "flwr-clientapp"
+SERVE = "--serve"
+FOLDER = "curvfed-warm-"
 HEAVY = (
     "torch",
     "scipy.sparse",
@@ -42,14 +46,15 @@ HEAVY = (
 """Modules of other packages that every client imports."""
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-"""Without it NumPy's linear algebra starts threads when it is imported; a fork has only the thread that forked."""
+"""Without it NumPy's linear algebra starts threads when it is imported; a fork has only the thread
+that forked."""
 
 ORPHANED = 30.0
 """Seconds that a client may live on after the SuperNode has begun the next message.
 
-When the SuperNode gives up a message, because the SuperLink went away or the run was stopped, its client waits an hour for
-the rest of the message. If the client is killed within that hour, an error replaces the reply to the next message, and the
-node is one message behind from then on.
+When the SuperNode gives up a message, because the SuperLink went away or the run was stopped, its
+client waits an hour for the rest of the message. If the client is killed within that hour, an error
+replaces the reply to the next message, and the node is one message behind from then on.
 """
 
 _CLIENT = """
@@ -69,7 +74,9 @@ if not ready:
 
 
 def become_supernode(words: Sequence[str]) -> NoReturn:
-    """Start the parent of the forks as a child of this process, which then becomes the SuperNode."""
+    """Start the parent of the forks as a child of this process, which then becomes the
+    SuperNode.
+    """
     _remove_abandoned()
     # Readable by this user alone, and short, as the path of a socket must be.
     folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
@@ -102,7 +109,8 @@ def serve(folder: Path, parent: int) -> None:
         for module in HEAVY:
             importlib.import_module(module)
         (program,) = entry_points(group="console_scripts", name=PROGRAM)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the SuperNode, and this process ends with it
+        # Ctrl-C is for the SuperNode, and this process ends with it
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         with _Parent(str(folder / "line"), program.load()) as server:
             while os.getppid() == parent:
                 server.handle_request()
@@ -124,9 +132,12 @@ class _Parent(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
         self._deadlines: dict[int, float] = {}
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        # A SuperNode handles one message at a time: it no longer waits for the clients of earlier ones.
+        # A SuperNode handles one message at a time: it no longer waits for the clients of earlier
+        # ones.
         over = time.monotonic() + ORPHANED
-        self._deadlines = {pid: self._deadlines.get(pid, over) for pid in self.active_children or ()}
+        self._deadlines = {
+            pid: self._deadlines.get(pid, over) for pid in self.active_children or ()
+        }
         super().process_request(request, client_address)
 
     def end_orphans(self) -> None:

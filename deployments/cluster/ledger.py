@@ -8,7 +8,8 @@ from curvfed.strategies.base.run_keys import home
 
 
 def show(folder: Path | None) -> None:
-    """Print the lines of all ledgers in a node's `state-path`, or in the server's folder, oldest first.
+    """Print the lines of all ledgers in a node's `state-path`, or in the server's folder, oldest
+    first.
 
     Raises
     ------
@@ -18,7 +19,10 @@ def show(folder: Path | None) -> None:
     where = folder.expanduser().absolute() if folder else home() / "personal"
     paths = sorted(where.glob("ledger-*.jsonl"))
     if not paths:
-        raise ClusterError(f"there is no ledger in {where}; a node begins one with its first run, in its state-path")
+        raise ClusterError(
+            f"there is no ledger in {where}; a node begins one with its first run, in its"
+            " state-path"
+        )
     for path in paths:
         print(path)
         for line in Ledger(path).lines():

@@ -1,8 +1,9 @@
-"""The `policy.toml` that `curvfed cluster` puts into a node's folder: every line a comment that says the default."""
+"""The `policy.toml` that `curvfed cluster` puts into a node's folder: every line a comment that
+says the default."""
 
 POLICY = """\
 # What this node gives to a run, whatever the run asks for: docs/deployment.md, "policy.toml".
-# Every line here is a comment, and says what holds without it, or an example. Changes take effect with the next message.
+# Every line is a comment: the default, or an example. Changes take effect with the next message.
 
 [data]
 # path = "/srv/cells.h5ad"        # the node's own data; or data-path in its --node-config
@@ -12,12 +13,12 @@ POLICY = """\
 # classes = ["a", "b"]            # without this line: all classes
 # curvature = -1.0
 # split-seed = 0                  # without this line: as the run says
-# public = ["cora", "digits"]     # without this line, and without data of its own: any named data set, never a path
+# public = ["cora", "digits"]     # default, without own data: any named data set, no path
 
 [runs]
 # methods = ["hull", "fedavg"]    # without this line: all
 # keys = { "local-epochs" = [1, 2], "hull.epsilon" = { min = 0.01 } }
-# lost-state = "refuse"           # with lost personal parameters: "refuse" the run, "previous" state, or "fresh" one
+# lost-state = "refuse"           # lost personal parameters: "refuse", "previous", "fresh"
 # A run's "model" of another package, and for public data its "data-dir", must be listed in keys.
 
 [leaves]
@@ -30,7 +31,7 @@ POLICY = """\
 # contributors = 3                # the least number of nodes in a secure sum
 # roster-share = 0.5              # the least share of the roster that takes part in it
 # threshold-share = 0.5           # more than this share of them must stay to the end
-# neighbours = 4                  # the least number that a node shares secrets with; without this line: as many as are safe
+# neighbours = 4                  # least number that shares its secrets; default: what is safe
 # fixed-groups = false
 # nearness = 0.1
 """

@@ -1,6 +1,7 @@
 """The default ports of a SuperLink."""
 
-FLEET_PORT, API_PORT = 9092, 8000
+FLEET_PORT = 9092
+API_PORT = 8000
 """Flower's own defaults: for nodes, and for runs and registrations."""
 
 LAST_PORT = 65535

@@ -15,8 +15,10 @@ from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.tasks.stored_files import write_atomically
 
-NODES, RUNS = "registered.json", "runs.json"
-"""Files in the server's folder: the id of each node by its name, and the name of each run by its id."""
+NODES = "registered.json"
+RUNS = "runs.json"
+"""Files in the server's folder: the id of each node by its name, and the name of each run by its
+id."""
 
 
 def known(folder: ServerFolder, file: str = NODES) -> dict[str, str]:
@@ -34,7 +36,8 @@ def note(folder: ServerFolder, names: Mapping[str, str], file: str = NODES) -> N
 
 
 def present(folder: ServerFolder) -> list[dict[str, Any]]:
-    """Flower's entry of each registered node, with its `name`. Revoked nodes, which Flower lists for ever, are left out.
+    """Flower's entry of each registered node, with its `name`. Revoked nodes, which Flower lists
+    for ever, are left out.
 
     Raises
     ------
@@ -43,12 +46,20 @@ def present(folder: ServerFolder) -> list[dict[str, Any]]:
     """
     names = {identity: name for name, identity in known(folder).items()}
     nodes = flwr(folder, "supernode", "list").ask()["nodes"]
-    return [node | {"name": names.get(node["node-id"], "")} for node in nodes if node["status"] != "unregistered"]
+    return [
+        node | {"name": names.get(node["node-id"], "")}
+        for node in nodes
+        if node["status"] != "unregistered"
+    ]
 
 
 def named(folder: ServerFolder, text: str) -> str:
     """A text that may have Flower's ids of nodes, followed by the names of these nodes."""
-    who = [f"{identity} is {name}" for name, identity in known(folder).items() if re.search(rf"\b{identity}\b", text)]
+    who = [
+        f"{identity} is {name}"
+        for name, identity in known(folder).items()
+        if re.search(rf"\b{identity}\b", text)
+    ]
     return f"{text} ({', '.join(who)})" if who else text
 
 
@@ -58,12 +69,16 @@ def ledger(folder: ServerFolder) -> Path:
 
 
 def audit(folder: ServerFolder, kind: str, name: str, **fields: str) -> None:
-    """Add a line to the server's ledger: what was done with a node or a run, and by which user of this machine."""
-    Ledger(ledger(folder)).append(kind, run=name, by=os.environ.get("SUDO_USER") or getpass.getuser(), **fields)
+    """Add a line to the server's ledger: what was done with a node or a run, and by which user of
+    this machine."""
+    Ledger(ledger(folder)).append(
+        kind, run=name, by=os.environ.get("SUDO_USER") or getpass.getuser(), **fields
+    )
 
 
 def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
-    """Register nodes by name or by the files of their public keys; by default all nodes of the folder.
+    """Register nodes by name or by the files of their public keys; by default all nodes of the
+    folder.
 
     Raises
     ------
@@ -82,15 +97,24 @@ def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
         if not key.is_file():
             raise ClusterError(f"there is no public key {key}")
         if name in ids:
-            raise ClusterError(f"{name} is registered already, as {ids[name]}; `revoke {name}` undoes it")
-        command = flwr(folder, "supernode", "register", key.absolute(), options=["--name", name, "--format", "json"])
+            raise ClusterError(
+                f"{name} is registered already, as {ids[name]}; `revoke {name}` undoes it"
+            )
+        command = flwr(
+            folder,
+            "supernode",
+            "register",
+            key.absolute(),
+            options=["--name", name, "--format", "json"],
+        )
         try:
             ids[name] = str(command.show().ask()["node-id"])
         except ClusterError as error:
             if "already in use" not in str(error):
                 raise
             raise ClusterError(
-                f"{error}\nA revoked key is never taken again; without its folder `add {name}` makes a new one"
+                f"{error}\nA revoked key is never taken again; without its folder `add {name}`"
+                " makes a new one"
             ) from None
         note(folder, ids)
         database.back_up(folder)
@@ -110,7 +134,9 @@ def revoke(folder: ServerFolder, nodes: Sequence[str]) -> None:
     for given in nodes:
         identity = ids.get(given, given)
         if not identity.isdigit():
-            raise ClusterError(f"{given} is not registered; registered are {', '.join(ids) or 'none'}")
+            raise ClusterError(
+                f"{given} is not registered; registered are {', '.join(ids) or 'none'}"
+            )
         flwr(folder, "supernode", "unregister", identity).show().ask()
         ids = {name: value for name, value in ids.items() if value != identity}
         note(folder, ids)

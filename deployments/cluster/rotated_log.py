@@ -11,12 +11,14 @@ import sys
 from collections.abc import Iterable
 from logging.handlers import RotatingFileHandler
 
-MOST_BYTES, KEPT = 8 * 2**20, 3
+MOST_BYTES = 8 * 2**20
+KEPT = 3
 """Size of a file, and number of earlier files. A SuperLink writes about 40 MB a day."""
 
 
 def write(lines: Iterable[str], path: str, most_bytes: int = MOST_BYTES) -> None:
-    """Append lines to a file as they come. If it cannot be written, they are lost, and the program goes on."""
+    """Append lines to a file as they come. If it cannot be written, they are lost, and the program
+    goes on."""
     logging.raiseExceptions = False
     handler = RotatingFileHandler(path, maxBytes=most_bytes, backupCount=KEPT, encoding="utf-8")
     handler.terminator = ""

@@ -26,9 +26,10 @@ from curvfed.deployments.cluster.flower_commands import supernode as supernode_c
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.processes import LOOPBACK, free_ports
 
-SUPERLINK_START, SUPERNODE_START = 120.0, 60.0
-"""Seconds to wait for a program in the background. A SuperNode may start before its SuperLink. On a busy machine Flower's
-imports alone take half of this time."""
+SUPERLINK_START = 120.0
+SUPERNODE_START = 60.0
+"""Seconds to wait for a program in the background. A SuperNode may start before its SuperLink. On a
+busy machine Flower's imports alone take half of this time."""
 
 CONNECTED = "SuperNode ID"
 """A SuperNode prints this when the SuperLink accepts it."""
@@ -37,9 +38,10 @@ REFUSED = "Failed to activate SuperNode"
 """A SuperNode prints this when the SuperLink refuses it, whatever the reason."""
 
 
-LEASE_STARTS, LEASE_PAUSE = 6, 12.0
-"""Starts of a node whose SuperNode was killed, and seconds between them: the SuperLink counts that one as connected for a
-minute after its last sign of life."""
+LEASE_STARTS = 6
+LEASE_PAUSE = 12.0
+"""Starts of a node whose SuperNode was killed, and seconds between them: the SuperLink counts that
+one as connected for a minute after its last sign of life."""
 
 
 def superlink(path: Path, bind: str, health_port: int, background: bool) -> None:
@@ -48,7 +50,8 @@ def superlink(path: Path, bind: str, health_port: int, background: bool) -> None
     Raises
     ------
     ClusterError
-        If it already runs, its certificate has expired, its database is damaged, a port is taken, or it ends at once.
+        If it already runs, its certificate has expired, its database is damaged, a port is taken,
+        or it ends at once.
     """
     folder = ServerFolder.open(path)
     check_certificate(folder.server[0])
@@ -60,7 +63,13 @@ def superlink(path: Path, bind: str, health_port: int, background: bool) -> None
     database.check(folder)
     database.back_up(folder)
     command = superlink_command(folder, bind, health_port).show()
-    _serve(command, daemon, background, lambda said: all(is_open(*port) for port in ports), SUPERLINK_START)
+    _serve(
+        command,
+        daemon,
+        background,
+        lambda said: all(is_open(*port) for port in ports),
+        SUPERLINK_START,
+    )
 
 
 def supernode(
@@ -108,9 +117,13 @@ def supernode(
         check_port(LOOPBACK, own_port, "the SuperNode (its own API)")
     node_config = check_node(given, folder.policy)
     _check_link(Link(address, folder.authority))
-    command = supernode_command(folder, address, node_config, own_port or free_ports(1)[0], health_port).show()
+    command = supernode_command(
+        folder, address, node_config, own_port or free_ports(1)[0], health_port
+    ).show()
     if not is_cold:
-        command = replace(command, words=[sys.executable, "-P", forked_clients.__file__, *command.words])
+        command = replace(
+            command, words=[sys.executable, "-P", forked_clients.__file__, *command.words]
+        )
     daemon = Daemon(folder.running, folder.name)
     for left in reversed(range(LEASE_STARTS if daemon.was_killed else 1)):
         try:
@@ -120,11 +133,14 @@ def supernode(
                 raise
             if not left:
                 raise ClusterError(
-                    f"{error}\nThe SuperLink does not accept this key: it is not registered there (on the server: `curvfed "
-                    f"cluster register {folder.name}`), it was revoked, or its last SuperNode was killed and still counts "
-                    "as connected for a minute"
+                    f"{error}\nThe SuperLink does not accept this key: it is not registered there"
+                    f" (on the server: `curvfed cluster register {folder.name}`), it was revoked,"
+                    " or its last SuperNode was killed and still counts as connected for a minute"
                 ) from None
-            print(f"its last SuperNode was killed and counts as connected for a minute: again in {LEASE_PAUSE:g} s")
+            print(
+                "its last SuperNode was killed and counts as connected for a minute: again in"
+                f" {LEASE_PAUSE:g} s"
+            )
             time.sleep(LEASE_PAUSE)
         else:
             break
@@ -139,7 +155,13 @@ def _check_link(link: Link) -> None:
         print(f"note: {error}. The SuperNode starts, and continues to try")
 
 
-def _serve(command: Command, daemon: Daemon, background: bool, is_up: Callable[[str], bool], patience: float) -> None:
+def _serve(
+    command: Command,
+    daemon: Daemon,
+    background: bool,
+    is_up: Callable[[str], bool],
+    patience: float,
+) -> None:
     if not background:
         os.execvpe(command.words[0], command.words, command.environment)
     is_there = daemon.start(command, is_up, patience)

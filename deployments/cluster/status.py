@@ -19,7 +19,8 @@ from curvfed.deployments.cluster.folder import ServerFolder
 
 LAST_RUNS = 8
 
-PAUSE, NEWS = 2.5, 10.0
+PAUSE = 2.5
+NEWS = 10.0
 """Seconds between two questions who is connected, and between two lines that say so."""
 
 
@@ -89,16 +90,21 @@ def show(folder: ServerFolder) -> int:
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
         state = run["status"].removeprefix("finished:")
         directory = Path(names.get(run["run-id"], run["run-id"]))
-        table.add_row(directory.name, state, run["pending-at"], took, escape(_told(directory) or details))
+        table.add_row(
+            directory.name, state, run["pending-at"], took, escape(_told(directory) or details)
+        )
     if runs:
         console.print(table)
     return 0
 
 
 def _told(directory: Path) -> str:
-    """The warnings of a run that has ended, such as of clients that were out or look odd, if its results are here."""
+    """The warnings of a run that has ended, such as of clients that were out or look odd, if its
+    results are here."""
     try:
-        return "; ".join(json.loads((directory / "summary.json").read_text(encoding="utf-8"))["warnings"])
+        return "; ".join(
+            json.loads((directory / "summary.json").read_text(encoding="utf-8"))["warnings"]
+        )
     except (OSError, ValueError, LookupError, TypeError):  # not there, not to be read, or damaged
         return ""
 
@@ -111,7 +117,8 @@ def _show_silence(console: Console, folder: ServerFolder, reason: str) -> None:
     except SilentError:
         pass
     except ClusterError as error:
-        reason, is_silent = str(error), False
+        reason = str(error)
+        is_silent = False
     console.print(f"[red]{escape(reason)}[/red]", soft_wrap=True)
     if is_silent and (tail := Daemon(folder.running, "superlink").tail()):
         console.print(f"end of its log:\n{tail}", markup=False, soft_wrap=True)

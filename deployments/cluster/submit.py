@@ -37,7 +37,8 @@ SILENCE = 60.0
 STOPPED = "finished:stopped"
 
 STOPPING = 45.0
-"""Seconds that a run has to stop: its server hears of the stop by its next heartbeat, up to half a minute later."""
+"""Seconds that a run has to stop: its server hears of the stop by its next heartbeat, up to half a
+minute later."""
 
 
 def configuration(pairs: Sequence[str]) -> dict[str, Value]:
@@ -53,7 +54,10 @@ def configuration(pairs: Sequence[str]) -> dict[str, Value]:
     settings = read_pairs(pairs, defaults())
     config = parse(settings)
     # Without a data set's name the nodes of the cluster know best what they have.
-    return named(settings, config if "dataset" in settings else config.model_copy(update={"dataset": "cluster"}))
+    return named(
+        settings,
+        config if "dataset" in settings else config.model_copy(update={"dataset": "cluster"}),
+    )
 
 
 def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> int:
@@ -71,10 +75,11 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
     """
     config = dict(config)
     directory = ExpectedSummary(config).directory
-    if has_begun(directory) and not config.get("resume"):  # the ServerApp refuses this too, but only after a minute
+    # the ServerApp refuses this too, but only after a minute
+    if has_begun(directory) and not config.get("resume"):
         raise ConfigError(
-            f'run-name = "{directory.name}": {directory} exists; allowed is a new name, or resume=true to go on with '
-            "that run"
+            f'run-name = "{directory.name}": {directory} exists; allowed is a new name, or'
+            " resume=true to go on with that run"
         )
     code = 1
     try:
@@ -91,13 +96,20 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
                 elif not config.get("resume") and has_begun(directory):
                     break  # its name is taken, and it has nothing to resume from
                 wait = min(15 * 2 ** (retries - left), 120)
-                print(f"Resuming from the last whole round in {wait} s; {left} of {retries} retries left.", flush=True)
+                print(
+                    f"Resuming from the last whole round in {wait} s; {left} of {retries} retries"
+                    " left.",
+                    flush=True,
+                )
                 time.sleep(wait)
     except Interrupted as stop:
         print(stop)
         code = 128 + stop.signum
     if _rounds_done(directory):
-        print("Its checkpoint is kept. To go on: the same command with", f"run-name={directory.name} resume=true")
+        print(
+            "Its checkpoint is kept. To go on: the same command with",
+            f"run-name={directory.name} resume=true",
+        )
     return code
 
 
@@ -108,12 +120,20 @@ def _await_nodes(folder: ServerFolder) -> None:
             return
         print(f"waiting up to {NODES_WAIT:g} s for {', '.join(away)}", flush=True)
         if not wait_until(lambda: not _away(folder), NODES_WAIT, POLL):
-            away, number = _away(folder), len(registry.present(folder))
-            print(f"{number - len(away)} of {number} nodes are connected; going on without {', '.join(away)}")
+            away = _away(folder)
+            number = len(registry.present(folder))
+            print(
+                f"{number - len(away)} of {number} nodes are connected; going on without"
+                f" {', '.join(away)}"
+            )
 
 
 def _away(folder: ServerFolder) -> list[str]:
-    return [node["name"] or node["node-id"] for node in registry.present(folder) if node["status"] != "online"]
+    return [
+        node["name"] or node["node-id"]
+        for node in registry.present(folder)
+        if node["status"] != "online"
+    ]
 
 
 def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
@@ -122,17 +142,24 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     try:
         identity = _submit(folder, config)
         try:
-            status, details = _follow(folder, identity, expected.directory, lambda: expected.read()[1])
+            status, details = _follow(
+                folder, identity, expected.directory, lambda: expected.read()[1]
+            )
         except (Interrupted, ClusterError):  # nobody would follow the run any more
             with signals(signal.SIG_IGN):
                 _stop(folder, identity, expected.directory)
             if not expected.read()[1].get("status", "").startswith("completed"):
                 raise
-            status, details = COMPLETED, ""  # it completed in the meantime
+            # it completed in the meantime
+            status = COMPLETED
+            details = ""
     except ClusterError as error:
-        status, details = "unknown", str(error)
+        status = "unknown"
+        details = str(error)
     # The results may lie on another machine.
-    if expected.tell(status, details, is_here=False, wording=lambda reason: registry.named(folder, reason)):
+    if expected.tell(
+        status, details, is_here=False, wording=lambda reason: registry.named(folder, reason)
+    ):
         return COMPLETED
     return "finished:failed" if status == COMPLETED else status
 
@@ -145,7 +172,9 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     caught: list[int] = []
     method = str(config.get("method", RunKeys().method))
     with app_folder(method) as app, signals(lambda signum, frame: caught.append(signum)):
-        command = flwr(folder, "run", app, options=["--run-config", toml_pairs(config), "--format", "json"])
+        command = flwr(
+            folder, "run", app, options=["--run-config", toml_pairs(config), "--format", "json"]
+        )
         identity = str(command.show().ask()["run-id"])
     names = registry.known(folder, registry.RUNS)
     registry.note(folder, names | {identity: str(ExpectedSummary(config).directory)}, registry.RUNS)
@@ -157,8 +186,11 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     return identity
 
 
-def _follow(folder: ServerFolder, identity: str, directory: Path, ended: Callable[[], object]) -> tuple[str, str]:
-    """Show the log of a run as it comes; its status and details at the end. `ended` tells whether it left a summary."""
+def _follow(
+    folder: ServerFolder, identity: str, directory: Path, ended: Callable[[], object]
+) -> tuple[str, str]:
+    """Show the log of a run as it comes; its status and details at the end. `ended` tells whether
+    it left a summary."""
     log = flwr(folder, "log", identity, options=["--stream"]).show()
     ask = flwr(folder, "list", options=["--run-id", identity, "--format", "json"]).ask
     answered = told = time.monotonic()
@@ -172,9 +204,12 @@ def _follow(folder: ServerFolder, identity: str, directory: Path, ended: Callabl
                 try:
                     run = ask()["runs"][0]
                     answered = time.monotonic()
-                except (ClusterError, IndexError) as error:  # a late answer does not end a run of hours
+                # a late answer does not end a run of hours
+                except (ClusterError, IndexError) as error:
                     if time.monotonic() - answered > SILENCE:
-                        raise ClusterError(f"no word of the run for {SILENCE:g} s: {error}") from None
+                        raise ClusterError(
+                            f"no word of the run for {SILENCE:g} s: {error}"
+                        ) from None
                     continue
                 if run["status"].startswith("finished"):
                     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -185,12 +220,14 @@ def _follow(folder: ServerFolder, identity: str, directory: Path, ended: Callabl
                     _stop(folder, identity, directory)
                     return "finished:failed", "its ServerApp was killed"
                 was_written = is_written(directory)
-                # The log ends with the SuperLink; a new log would begin with the first line of the run.
+                # The log ends with the SuperLink; a new log would begin with the first line of the
+                # run.
                 if stream.poll() is None:
                     told = time.monotonic()
                 elif time.monotonic() - told > NEWS:
                     print(
-                        f"the log has ended, but the run is {run['status']}; rounds kept: {_rounds_done(directory)}",
+                        f"the log has ended, but the run is {run['status']}; rounds kept:"
+                        f" {_rounds_done(directory)}",
                         flush=True,
                     )
                     told = time.monotonic()

@@ -1,4 +1,5 @@
-"""Tables for the terminal: methods, data sets, presets, sweeps. None of them imports torch or Flower."""
+"""Tables for the terminal: methods, data sets, presets, sweeps. None of them imports torch or
+Flower."""
 
 import re
 import tomllib
@@ -21,30 +22,44 @@ def list_methods() -> None:
     others = brought()[0]
     about = SUMMARIES | {name: row.summary for name, row in others.items()}
     tasks = TASKS | {name: row.tasks for name, row in others.items()}
-    _print(("method", "what it is", "tasks"), [(name, about[name], ", ".join(tasks[name])) for name in about])
+    _print(
+        ("method", "what it is", "tasks"),
+        [(name, about[name], ", ".join(tasks[name])) for name in about],
+    )
 
 
 def list_datasets() -> None:
     """Print every data set, its task, and where it is from."""
     # Without long dotted names, which a narrow terminal would break anywhere.
     rows = [
-        (name, task, re.sub(r"\b([a-z_.]+)\.([A-Z]\w+)", r"\2 of \1", origin)) for name, task, origin in catalogue()
+        (name, task, re.sub(r"\b([a-z_.]+)\.([A-Z]\w+)", r"\2 of \1", origin))
+        for name, task, origin in catalogue()
     ]
     _print(("data set", "task", "where from"), rows)
 
 
 def list_presets() -> None:
-    """Print every shipped preset, and the first sentence of its description, once for all that have the same."""
+    """Print every shipped preset, and the first sentence of its description, once for all that have
+    the same."""
     names: dict[str, list[str]] = {}
     for name, path in shipped(PRESETS).items():
         names.setdefault(_first_sentence(path), []).append(name)
-    _print(("preset", "what it is"), [("\n".join(alike), sentence) for sentence, alike in names.items()])
+    _print(
+        ("preset", "what it is"),
+        [("\n".join(alike), sentence) for sentence, alike in names.items()],
+    )
 
 
 def list_sweeps() -> None:
     """Print every shipped sweep, its title, and the table or figure that it is after."""
-    about = {name: tomllib.loads(path.read_text(encoding="utf-8")) for name, path in shipped(SWEEPS).items()}
-    _print(("sweep", "title", "after"), [(name, sweep["title"], sweep["source"]) for name, sweep in about.items()])
+    about = {
+        name: tomllib.loads(path.read_text(encoding="utf-8"))
+        for name, path in shipped(SWEEPS).items()
+    }
+    _print(
+        ("sweep", "title", "after"),
+        [(name, sweep["title"], sweep["source"]) for name, sweep in about.items()],
+    )
 
 
 def _print(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
@@ -58,6 +73,10 @@ def _print(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
 
 def _first_sentence(path: Path) -> str:
     """The first sentence of the comment at the top of a file."""
-    text = re.sub(r"^# format \d+ of curvfed\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = re.sub(
+        r"^# format \d+ of curvfed\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
-    return re.split(r"(?<=\.) (?=[A-Z])|:? {3,}", " ".join(line.removeprefix("# ") for line in lines))[0]
+    return re.split(
+        r"(?<=\.) (?=[A-Z])|:? {3,}", " ".join(line.removeprefix("# ") for line in lines)
+    )[0]

@@ -1,4 +1,5 @@
-"""The commands of `curvfed cluster`. They import what they need when they run, so that help is quick."""
+"""The commands of `curvfed cluster`. They import what they need when they run, so that help is
+quick."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from curvfed.deployments.cluster.ports import API_PORT, FLEET_PORT, LAST_PORT
-from curvfed.deployments.commands.groups import Commands
+from curvfed.deployments.commands.groups import Application, Commands
 from curvfed.deployments.commands.parameters import Debug, Pairs, all_pairs, expanded
 
 if TYPE_CHECKING:
     from curvfed.deployments.cluster.folder import ServerFolder
 
-app = typer.Typer(
+app = Application(
     cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
@@ -41,12 +42,21 @@ or not on this machine, the status is 1.
 
 Days = Annotated[int, typer.Option(metavar="N", help="Days until the server's certificate ends.")]
 HealthPort = Annotated[
-    int, typer.Option(min=0, max=LAST_PORT, metavar="P", help="Port of its gRPC health service, on loopback; 0: none.")
+    int,
+    typer.Option(
+        min=0,
+        max=LAST_PORT,
+        metavar="P",
+        help="Port of its gRPC health service, on loopback; 0: none.",
+    ),
 ]
 SuperLink = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="Address of the SuperLink; default: that of init.")
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Address of the SuperLink; default: that of init."),
 ]
-Background = Annotated[bool, typer.Option("--background", help="Return when it is up; `down` stops it.")]
+Background = Annotated[
+    bool, typer.Option("--background", help="Return when it is up; `down` stops it.")
+]
 
 
 @app.callback()
@@ -54,7 +64,11 @@ def cluster(
     ctx: typer.Context,
     folder: Annotated[
         Path | None,
-        typer.Option(parser=expanded, metavar="DIR", help="The server's folder, ~/curvfed/cluster by default."),
+        typer.Option(
+            parser=expanded,
+            metavar="DIR",
+            help="The server's folder, ~/curvfed/cluster by default.",
+        ),
     ] = None,
 ) -> None:
     """The option of all commands of a cluster."""
@@ -76,14 +90,22 @@ def init(
     ctx: typer.Context,
     host: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Name or address by which nodes reach the server; repeatable."),
+        typer.Option(
+            metavar="NAME", help="Name or address by which nodes reach the server; repeatable."
+        ),
     ] = None,
     node: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Name of a node, for which a key is made; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Name of a node, for which a key is made; repeatable."),
     ] = None,
-    fleet_port: Annotated[int, typer.Option(min=1, max=LAST_PORT, metavar="P", help="Port for nodes.")] = FLEET_PORT,
+    fleet_port: Annotated[
+        int, typer.Option(min=1, max=LAST_PORT, metavar="P", help="Port for nodes.")
+    ] = FLEET_PORT,
     api_port: Annotated[
-        int, typer.Option(min=1, max=LAST_PORT, metavar="P", help="Port for runs and registrations, on loopback.")
+        int,
+        typer.Option(
+            min=1, max=LAST_PORT, metavar="P", help="Port for runs and registrations, on loopback."
+        ),
     ] = API_PORT,
     days: Days = 365,
 ) -> None:
@@ -94,9 +116,14 @@ def init(
     authority, key = (path.name for path in folder.authority)
     print(f"cluster: {folder.path}")
     print(f"  {authority}  the authority's certificate, which every node has; {key} stays here")
-    print(f"  {folder.server[0].name}  for {', '.join(host or ['this machine alone'])}, {days} days")
+    print(
+        f"  {folder.server[0].name}  for {', '.join(host or ['this machine alone'])}, {days} days"
+    )
     for made in folder.nodes():
-        print(f"  nodes/{made.name}  bring this folder to {made.name}'s machine, by a way that others cannot read")
+        print(
+            f"  nodes/{made.name}  bring this folder to {made.name}'s machine, by a way that others"
+            " cannot read"
+        )
 
 
 @app.command()
@@ -111,7 +138,8 @@ def add(ctx: typer.Context, names: Annotated[list[str], typer.Argument(metavar="
 def renew(
     ctx: typer.Context,
     host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="New names; default: those of the old certificate.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="New names; default: those of the old certificate."),
     ] = None,
     days: Days = 365,
 ) -> None:
@@ -124,7 +152,9 @@ def renew(
 @app.command()
 def superlink(
     ctx: typer.Context,
-    bind: Annotated[str, typer.Option(metavar="ADDRESS", help="Address on which nodes reach it.")] = "0.0.0.0",
+    bind: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Address on which nodes reach it.")
+    ] = "0.0.0.0",
     health_port: HealthPort = 0,
     background: Background = False,
 ) -> None:
@@ -141,20 +171,29 @@ def supernode(
     node_config: Annotated[
         str,
         typer.Option(
-            metavar="'KEY=VALUE …'", help="partition-id, data-path and other keys of this node: docs/deployment.md."
+            metavar="'KEY=VALUE …'",
+            help="partition-id, data-path and other keys of this node: docs/deployment.md.",
         ),
     ],
     superlink: SuperLink = None,
     port: Annotated[
-        int, typer.Option(min=0, max=LAST_PORT, metavar="P", help="Port of its own API, on loopback; 0: any free one.")
+        int,
+        typer.Option(
+            min=0,
+            max=LAST_PORT,
+            metavar="P",
+            help="Port of its own API, on loopback; 0: any free one.",
+        ),
     ] = 0,
     health_port: HealthPort = 0,
     cold: Annotated[
-        bool, typer.Option("--cold", help="Import everything anew for every message, as Flower does.")
+        bool,
+        typer.Option("--cold", help="Import everything anew for every message, as Flower does."),
     ] = False,
     background: Background = False,
 ) -> None:
-    """Run a SuperNode. NODE is its folder, with its policy.toml, or its name where it runs beside the server."""
+    """Run a SuperNode. NODE is its folder, with its policy.toml, or its name where it runs beside
+    the server."""
     from curvfed.deployments.cluster import start
 
     start.supernode(ctx.obj, node, node_config, superlink, port, health_port, cold, background)
@@ -164,20 +203,29 @@ def supernode(
 def doctor(
     ctx: typer.Context,
     node: Annotated[
-        str | None, typer.Argument(metavar="[NODE]", help="On a node: its folder. Default: the server.")
+        str | None,
+        typer.Argument(metavar="[NODE]", help="On a node: its folder. Default: the server."),
     ] = None,
     node_config: Annotated[
-        str, typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode.")
+        str,
+        typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode."),
     ] = "",
     superlink: SuperLink = None,
     results: Annotated[
-        Path | None, typer.Option(parser=expanded, metavar="DIR", help="The server's runs; default: ~/curvfed/results.")
+        Path | None,
+        typer.Option(
+            parser=expanded, metavar="DIR", help="The server's runs; default: ~/curvfed/results."
+        ),
     ] = None,
     restore: Annotated[
-        bool, typer.Option("--restore", help="First put the backup of superlink.db in the place of a damaged one.")
+        bool,
+        typer.Option(
+            "--restore", help="First put the backup of superlink.db in the place of a damaged one."
+        ),
     ] = False,
 ) -> None:
-    """Look for what is wrong with the server or a node, and say how to mend it; exit status 1 if anything is."""
+    """Look for what is wrong with the server or a node, and say how to mend it; exit status 1 if
+    anything is."""
     from curvfed.deployments.cluster import database
     from curvfed.deployments.cluster.checks import doctor as it
 
@@ -214,9 +262,14 @@ def revoke(
 @app.command()
 def status(
     ctx: typer.Context,
-    wait: Annotated[int, typer.Option(min=0, metavar="N", help="First wait until N nodes are connected.")] = 0,
+    wait: Annotated[
+        int, typer.Option(min=0, metavar="N", help="First wait until N nodes are connected.")
+    ] = 0,
     within: Annotated[
-        float, typer.Option(min=0, metavar="S", help="Seconds to wait for them; if they are not, exit status 1.")
+        float,
+        typer.Option(
+            min=0, metavar="S", help="Seconds to wait for them; if they are not, exit status 1."
+        ),
     ] = 120,
 ) -> None:
     """Show what runs, which nodes are connected, and how the runs ended."""
@@ -231,10 +284,14 @@ def status(
 @app.command()
 def ledger(
     folder: Annotated[
-        Path | None, typer.Argument(metavar="[STATE-PATH]", help="The node's state-path; default: that of supernode.")
+        Path | None,
+        typer.Argument(
+            metavar="[STATE-PATH]", help="The node's state-path; default: that of supernode."
+        ),
     ] = None,
 ) -> None:
-    """Show every run, sum, revealed point and refusal in a node's ledger; for a server's folder who did what there."""
+    """Show every run, sum, revealed point and refusal in a node's ledger; for a server's folder who
+    did what there."""
     from curvfed.deployments.cluster import ledger
 
     ledger.show(folder)
@@ -245,7 +302,10 @@ def run(
     ctx: typer.Context,
     pairs: Pairs = None,
     retries: Annotated[
-        int, typer.Option(min=0, metavar="N", help="After a failure resume from the checkpoint, up to N times.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="After a failure resume from the checkpoint, up to N times."
+        ),
     ] = 0,
     debug: Debug = False,
 ) -> None:
@@ -261,7 +321,8 @@ def down(
     ctx: typer.Context,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]...")] = None,
 ) -> None:
-    """Stop everything that runs in the background, or some nodes by folder or name; on a node: name its folder."""
+    """Stop everything that runs in the background, or some nodes by folder or name; on a node: name
+    its folder."""
     from curvfed.deployments.cluster.daemons import stop_all
     from curvfed.deployments.cluster.folder import ServerFolder
 
@@ -276,7 +337,8 @@ def down(
 
 @app.command()
 def demo() -> None:
-    """Demonstrate a cluster on this machine: start a SuperLink and three SuperNodes, make two runs, stop everything."""
+    """Demonstrate a cluster on this machine: start a SuperLink and three SuperNodes, make two runs,
+    stop everything."""
     from curvfed.deployments.cluster.demo import main
 
     raise typer.Exit(main())

@@ -1,4 +1,5 @@
-"""The command `curvfed`. Its commands import what they need when they run, so that help needs neither torch nor Flower."""
+"""The command `curvfed`. Its commands import what they need when they run, so that help needs
+neither torch nor Flower."""
 
 import os
 from collections.abc import Sequence
@@ -8,7 +9,7 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.commands.cluster import app as cluster
-from curvfed.deployments.commands.groups import Commands
+from curvfed.deployments.commands.groups import Application, Commands
 from curvfed.deployments.commands.lists import datasets, methods, presets
 from curvfed.deployments.commands.models import adapt, embed, predict
 from curvfed.deployments.commands.runs import check, run, simulate
@@ -16,7 +17,7 @@ from curvfed.deployments.commands.studies import compare, paper, report, sweep
 from curvfed.deployments.pairs import UsageError, check_working_folder
 from curvfed.deployments.terminal import lasting_output
 
-app = typer.Typer(
+app = Application(
     name="curvfed",
     cls=Commands,
     no_args_is_help=True,
@@ -43,20 +44,38 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def curvfed(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """The options of the command itself."""
     check_working_folder()
 
 
-for command in (simulate, run, check, compare, predict, adapt, embed, sweep, report, paper, methods, datasets, presets):
+for command in (
+    simulate,
+    run,
+    check,
+    compare,
+    predict,
+    adapt,
+    embed,
+    sweep,
+    report,
+    paper,
+    methods,
+    datasets,
+    presets,
+):
     app.command()(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return the exit status; errors of the user are printed here."""
-    os.environ.pop("MPLBACKEND", None)  # that of a notebook which runs this command, perhaps in another environment
+    # that of a notebook which runs this command, perhaps in another environment
+    os.environ.pop("MPLBACKEND", None)
     with lasting_output():
         return _status(arguments)
 
@@ -76,5 +95,7 @@ def _status(arguments: Sequence[str] | None) -> int:
         if not isinstance(error, UsageError | ConfigError | ClusterError):
             raise
         Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        return 1 if isinstance(error, ClusterError) and not isinstance(error, WrongUsageError) else 2
+        return (
+            1 if isinstance(error, ClusterError) and not isinstance(error, WrongUsageError) else 2
+        )
     return 0

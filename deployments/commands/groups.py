@@ -1,12 +1,51 @@
-"""Groups of commands, whose errors say what an unknown word may have been meant for."""
+"""Groups of commands, whose help keeps paragraphs whole.
 
+Their errors say what an unknown word may stand for.
+"""
+
+import inspect
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
+import typer
 from typer.core import TyperGroup
 
 from curvfed.deployments.pairs import UsageError
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def help_text(command: Callable[..., Any]) -> str:
+    """The docstring with each paragraph and each item of a list on a line of its own.
+
+    Typer breaks a line of help wherever the docstring has a line end. Lines with examples, which
+    begin with `curvfed`, stay as they are.
+    """
+    lines: list[str] = []
+    for line in inspect.cleandoc(command.__doc__ or "").splitlines():
+        text = line.strip()
+        begins = not text or text.startswith(("- ", "curvfed "))
+        if begins or not lines or not lines[-1] or lines[-1].startswith("curvfed "):
+            lines.append(text)
+        else:
+            lines[-1] += f" {text}"
+    return "\n".join(lines)
+
+
+class Application(typer.Typer):
+    """A Typer application whose commands have `help_text` for their help."""
+
+    def command(self, *words: Any, **options: Any) -> Callable[[Function], Function]:
+        """Register a function as a command."""
+
+        def register(function: Function) -> Function:
+            options.setdefault("help", help_text(function))
+            return typer.Typer.command(self, *words, **options)(function)
+
+        return register
 
 
 class Commands(TyperGroup):
@@ -43,4 +82,6 @@ class Commands(TyperGroup):
                 raise
             value = re.search(rf"{re.escape(option)}[ =]([^-\s]\S*)", words)
             pair = f"{key}={value[1] if value else 'VALUE'}"
-            raise UsageError(f"there is no option {option}; keys have no dashes. Did you mean {pair}?") from None
+            raise UsageError(
+                f"there is no option {option}; keys have no dashes. Did you mean {pair}?"
+            ) from None

@@ -23,7 +23,8 @@ def datasets() -> None:
 
 def presets(
     name: Annotated[
-        str | None, typer.Argument(metavar="[PRESET]", autocompletion=lambda: list(shipped(PRESETS)))
+        str | None,
+        typer.Argument(metavar="[PRESET]", autocompletion=lambda: list(shipped(PRESETS))),
     ] = None,
 ) -> None:
     """List the shipped presets, each of which stands for some keys, or print PRESET.

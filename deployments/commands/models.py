@@ -1,4 +1,6 @@
-"""The commands `predict`, `adapt` and `embed`: what a trained model, or a reference, is used for."""
+"""The commands `predict`, `adapt` and `embed`: what a trained model, or a reference, is used
+for.
+"""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,10 +14,14 @@ def predict(
     folder: Annotated[Path, typer.Argument(metavar="RUN")],
     data: Annotated[str, typer.Argument(metavar="DATA")],
     client: Annotated[
-        int | None, typer.Option(metavar="N", help="Use this client's model, and its part of the run's own data set.")
+        int | None,
+        typer.Option(
+            metavar="N", help="Use this client's model, and its part of the run's own data set."
+        ),
     ] = None,
     state_path: Annotated[
-        Path | None, typer.Option(parser=expanded, metavar="DIR", help="state-path of the client's node.")
+        Path | None,
+        typer.Option(parser=expanded, metavar="DIR", help="state-path of the client's node."),
     ] = None,
     uncalibrated: Annotated[
         bool, typer.Option("--uncalibrated", help="Use the classifier from before the calibration.")
@@ -25,7 +31,10 @@ def predict(
         typer.Option(
             parser=expanded,
             metavar="FILE",
-            help="A .csv file, or an .h5ad for DATA of this kind; default: CSV to the standard output.",
+            help=(
+                "A .csv file, or an .h5ad for DATA of this kind; default: CSV to the standard"
+                " output."
+            ),
         ),
     ] = None,
 ) -> None:
@@ -35,7 +44,8 @@ def predict(
     curvfed predict RUN graph.pt --client 3
     curvfed predict RUN cora --client 3
 
-    RUN is a run directory, or the name of one in ~/curvfed/results. DATA is the name of the run's data set, or new data:
+    RUN is a run directory, or the name of one in ~/curvfed/results. DATA is the name of the run's
+    data set, or new data:
     - graphs: a .pt file of a graph or of a list of graphs, or a folder in the TU
       collection's layout. With the run's data set --client names the part;
     - images: a file, a folder of files, or a folder per class, which also gives the
@@ -48,11 +58,11 @@ def predict(
     there is one. With --client it is that client's own: its fine-tuned one if it has
     kept one, otherwise the shared parameters with its personal ones.
 
-    The CSV has a row per node, graph, image or point: its number, path or name of the
-    cell, class, probability. An .h5ad is DATA with obs["curvfed_label"],
-    obs["curvfed_probability"] and obs["curvfed_unknown"]. The probability is the softmax of the logits, for an SVM Platt's
-    scaling of its margins. It is no calibrated chance for hyperfed, whose logits are
-    negative distances to the prototypes, and for spherefed, whose are cosines.
+    The CSV has a row per node, graph, image or point: its number, path or name of the cell, class,
+    probability. An .h5ad is DATA with obs["curvfed_label"], obs["curvfed_probability"] and
+    obs["curvfed_unknown"]. The probability is the softmax of the logits, for an SVM Platt's scaling
+    of its margins. It is no calibrated chance for hyperfed, whose logits are negative distances to
+    the prototypes, and for spherefed, whose are cosines.
 
     Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage.
     """
@@ -65,7 +75,9 @@ def adapt(
     folder: Annotated[Path, typer.Argument(metavar="RUN")],
     data: Annotated[str, typer.Argument(metavar="DATA")],
     out: Annotated[Path, typer.Option(parser=expanded, metavar="DIR", help="The folder to make.")],
-    client: Annotated[int | None, typer.Option(metavar="N", help="The client's number; default: the next one.")] = None,
+    client: Annotated[
+        int | None, typer.Option(metavar="N", help="The client's number; default: the next one.")
+    ] = None,
 ) -> None:
     """Join a finished run: get a client's personal part from its own data, the shared part fixed.
 
@@ -85,11 +97,15 @@ def adapt(
 
 def embed(
     data: Annotated[Path, typer.Argument(metavar="FILE", parser=expanded)],
-    out: Annotated[Path, typer.Option(parser=expanded, metavar="FILE", help="The .h5ad file to write.")],
+    out: Annotated[
+        Path, typer.Option(parser=expanded, metavar="FILE", help="The .h5ad file to write.")
+    ],
     reference: Annotated[
         Path | None,
         typer.Option(
-            parser=expanded, metavar="FILE", help="What --make-reference wrote, or the folder of a run of method=pca."
+            parser=expanded,
+            metavar="FILE",
+            help="What --make-reference wrote, or the folder of a run of method=pca.",
         ),
     ] = None,
     make_reference: Annotated[
@@ -99,7 +115,10 @@ def embed(
         str,
         typer.Option(
             metavar="NAME",
-            help="Layer of the expression, or raw, or X; default: the first of raw, X and the only layer that fits.",
+            help=(
+                "Layer of the expression, or raw, or X; default: the first of raw, X and the only"
+                " layer that fits."
+            ),
         ),
     ] = "",
 ) -> None:

@@ -43,7 +43,8 @@ def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
 
 
 def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
-    """As `complete_pair`, with the keys of a comparison; after each comma of `methods=`, names of methods."""
+    """As `complete_pair`, with the keys of a comparison; after each comma of `methods=`, names of
+    methods."""
     done, comma, _ = incomplete.rpartition(",")
     if comma:
         return [f"{done},{name}" for name in _values("methods")]
@@ -66,8 +67,11 @@ Pairs = Annotated[
     typer.Argument(
         metavar="[KEY=VALUE|PRESET|FILE.toml]...",
         autocompletion=complete_pair,
-        help="Keys of the run configuration (docs/configuration.md has all of them), whose strings need no quotes; "
-        "num-supernodes, the number of clients; names of shipped presets; and paths of .toml files. Later ones win.",
+        help=(
+            "Keys of the run configuration (docs/configuration.md has all of them), whose strings"
+            " need no quotes; num-supernodes, the number of clients; names of shipped presets; and"
+            " paths of .toml files. Later ones win."
+        ),
     ),
 ]
 ComparedPairs = Annotated[
@@ -78,19 +82,37 @@ ComparedPairs = Annotated[
         help="Keys of the comparison, and those of the run configuration, as for simulate.",
     ),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the server's traceback if an error ends the run.")]
+Debug = Annotated[
+    bool, typer.Option("--debug", help="Show the server's traceback if an error ends the run.")
+]
 
-Sweep = Annotated[str, typer.Argument(metavar="SWEEP", autocompletion=lambda: list(shipped(SWEEPS)))]
+Sweep = Annotated[
+    str, typer.Argument(metavar="SWEEP", autocompletion=lambda: list(shipped(SWEEPS)))
+]
 Cpus = Annotated[int, typer.Option(min=1, metavar="C", help="Cores and threads for each run.")]
 Gpus = Annotated[float, typer.Option(metavar="F", help="Share of a GPU for each run.")]
-Address = Annotated[str, typer.Option(help="Address of a running Ray cluster; default: this machine.")]
-Scale = Annotated[str, typer.Option(help="One of the sizes that the sweep has: smoke (minutes, 2 cores) or paper.")]
-Data = Annotated[Path | None, typer.Option(parser=expanded, metavar="DIR", help="Folder of the public data sets.")]
+Address = Annotated[
+    str, typer.Option(help="Address of a running Ray cluster; default: this machine.")
+]
+Scale = Annotated[
+    str,
+    typer.Option(help="One of the sizes that the sweep has: smoke (minutes, 2 cores) or paper."),
+]
+Data = Annotated[
+    Path | None,
+    typer.Option(parser=expanded, metavar="DIR", help="Folder of the public data sets."),
+]
 Comparisons = Annotated[
     Path | None,
-    typer.Option(parser=expanded, metavar="DIR", help="Folder of the runs, one in ~/curvfed/comparisons by default."),
+    typer.Option(
+        parser=expanded,
+        metavar="DIR",
+        help="Folder of the runs, one in ~/curvfed/comparisons by default.",
+    ),
 ]
 Results = Annotated[
     Path | None,
-    typer.Option(parser=expanded, metavar="DIR", help="Folder of the runs, ~/curvfed/sweeps by default."),
+    typer.Option(
+        parser=expanded, metavar="DIR", help="Folder of the runs, ~/curvfed/sweeps by default."
+    ),
 ]

@@ -24,15 +24,25 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
 
 def run(
     pairs: Pairs = None,
-    num_supernodes: Annotated[int, typer.Option(min=1, metavar="N", help="Number of clients.")] = NUM_SUPERNODES,
+    num_supernodes: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of clients.")
+    ] = NUM_SUPERNODES,
     cpus: Annotated[
-        int, typer.Option(min=1, metavar="C", help="CPUs per client; their number caps how many train at once.")
+        int,
+        typer.Option(
+            min=1, metavar="C", help="CPUs per client; their number caps how many train at once."
+        ),
     ] = 1,
-    gpus: Annotated[float, typer.Option(min=0, metavar="F", help="GPUs per client; a fraction shares one.")] = 0.0,
-    timeout: Annotated[float | None, typer.Option(metavar="S", help="Stop the run after S seconds.")] = None,
+    gpus: Annotated[
+        float, typer.Option(min=0, metavar="F", help="GPUs per client; a fraction shares one.")
+    ] = 0.0,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="S", help="Stop the run after S seconds.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
-    """Run through Flower: a SuperLink of its own, clients in parallel by Ray, everything stopped at the end.
+    """Run through Flower: a SuperLink of its own, clients in parallel by Ray, everything stopped at
+    the end.
 
     curvfed run flatland data-dir=~/data num-supernodes=10 --gpus 0.25
 
@@ -47,7 +57,10 @@ def run(
 def check(
     pairs: Pairs = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Every key, those of other methods too, with the allowed values.")
+        bool,
+        typer.Option(
+            "--all", help="Every key, those of other methods too, with the allowed values."
+        ),
     ] = False,
 ) -> None:
     """Show what a run would use, or what is wrong with it. Nothing is trained or downloaded.

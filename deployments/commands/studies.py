@@ -29,7 +29,8 @@ def compare(
     gpus: Gpus = 0.0,
     address: Address = "",
 ) -> None:
-    """Find the best method for some data: tune each by validation with an equal budget, then compare on fresh seeds.
+    """Find the best method for some data: tune each by validation with an equal budget, then
+    compare on fresh seeds.
 
     curvfed compare dataset=cora data-dir=~/data
     curvfed compare dataset=graph.pt num-supernodes=4 methods=local,fedavg,flatland budget=6
@@ -83,10 +84,17 @@ def report(
     name: Sweep,
     scale: Scale = "",
     results: Results = None,
-    to: Annotated[Path, typer.Option(parser=expanded, metavar="DIR", help="Folder to write to.")] = Path("report"),
-    against: Annotated[str, typer.Option(metavar="METHOD", help="The method with which the others are compared.")] = "",
+    to: Annotated[
+        Path, typer.Option(parser=expanded, metavar="DIR", help="Folder to write to.")
+    ] = Path("report"),
+    against: Annotated[
+        str, typer.Option(metavar="METHOD", help="The method with which the others are compared.")
+    ] = "",
     formats: Annotated[
-        str, typer.Option(help="Some of md, html, tex, csv, pdf (figures), separated by commas; default: all.")
+        str,
+        typer.Option(
+            help="Some of md, html, tex, csv, pdf (figures), separated by commas; default: all."
+        ),
     ] = "",
 ) -> None:
     """Write tables and figures of a sweep from the runs that have been made.
@@ -108,7 +116,9 @@ def paper(
     scale: Scale = "smoke",
     results: Results = None,
     data: Data = None,
-    to: Annotated[Path, typer.Option(parser=expanded, metavar="DIR", help="Folder of the pages.")] = Path("paper"),
+    to: Annotated[
+        Path, typer.Option(parser=expanded, metavar="DIR", help="Folder of the pages.")
+    ] = Path("paper"),
     listed: Annotated[
         bool, typer.Option("--list", help="List the papers' tables and figures, and run nothing.")
     ] = False,
@@ -116,12 +126,14 @@ def paper(
     gpus: Gpus = 0.0,
     address: Address = "",
 ) -> None:
-    """Make the papers' tables and figures from runs of our own: all shipped sweeps at one scale, then pages of them.
+    """Make the papers' tables and figures from runs of our own: all shipped sweeps at one scale,
+    then pages of them.
 
     curvfed paper --data ~/data
     curvfed paper --list
 
-    Completed runs are not repeated. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted.
+    Completed runs are not repeated. Exit status: 0 all completed, 1 some failed, 2 wrong usage, 130
+    interrupted.
     """
     if listed:
         from curvfed.deployments.commands.catalogue import list_sweeps

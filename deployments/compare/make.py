@@ -1,6 +1,8 @@
-"""The command `curvfed compare`: configurations are chosen by validation, then methods compared on fresh seeds.
+"""The command `curvfed compare`: configurations are chosen by validation, then methods compared on
+fresh seeds.
 
-Both steps are sweeps, so that the same command goes on where it was cut off, and makes nothing twice.
+Both steps are sweeps, so that the same command goes on where it was cut off, and makes nothing
+twice.
 """
 
 import hashlib
@@ -32,8 +34,14 @@ VALIDATION = "best_validation.metrics.validation"
 
 @exit_status
 def main(
-    console: Console, pairs: Sequence[str], results: Path | None, data: Path | None, cpus: int, gpus: float, address: str
-) -> int:  # fmt: skip
+    console: Console,
+    pairs: Sequence[str],
+    results: Path | None,
+    data: Path | None,
+    cpus: int,
+    gpus: float,
+    address: str,
+) -> int:
     """Make what is missing, write the report and print the answer.
 
     Returns
@@ -46,7 +54,8 @@ def main(
     ConfigError
         If the methods or their keys can never run.
     """
-    resources, asked = Resources(cpus, gpus, address), read_comparison(pairs, data)
+    resources = Resources(cpus, gpus, address)
+    asked = read_comparison(pairs, data)
     text = json.dumps(asked.plan, indent=1)
     own = f"{asked.data}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     folder = (results or home() / "comparisons" / own).resolve()
@@ -55,26 +64,44 @@ def main(
 
     contents = cache(file_digest)
 
-    def made(step: str, settings: Mapping[Any, Mapping[str, Any]], seeds: Sequence[int]) -> dict[Any, list[Run]]:
+    def made(
+        step: str, settings: Mapping[Any, Mapping[str, Any]], seeds: Sequence[int]
+    ) -> dict[Any, list[Run]]:
         """The runs of a step, one per seed for each of the settings."""
         planned = {
-            key: [plan_run({**asked.settings, **one, "seed": seed}, COMMAND, contents) for seed in seeds]
+            key: [
+                plan_run({**asked.settings, **one, "seed": seed}, COMMAND, contents)
+                for seed in seeds
+            ]
             for key, one in settings.items()
         }
-        plan = Plan(COMMAND, "", f"{asked.data}, {step}", "", "", tuple(run for own in planned.values() for run in own))
+        plan = Plan(
+            COMMAND,
+            "",
+            f"{asked.data}, {step}",
+            "",
+            "",
+            tuple(run for own in planned.values() for run in own),
+        )
         sweep(plan, folder, asked.places, resources, console)
         runs = {run.planned.name: run for run in select(plan, Results(folder))}
         return {key: [runs[run.name] for run in own] for key, own in planned.items()}
 
-    (tuning, fresh), figure = asked.seeds, SCORES[asked.score]
+    (tuning, fresh) = asked.seeds
+    figure = SCORES[asked.score]
     settings = {
         (name, number): {"method": name, **one}
         for name, tried in asked.tried.items()
         for number, one in enumerate(tried)
     }
     trials = made("step 1 of 2, configurations", settings, tuning)
-    chosen = {name: choose({key: trials[key] for key in trials if key[0] == name}, figure) for name in asked.tried}
-    methods = made("step 2 of 2, methods", {key: settings[key] for key, *_ in chosen.values() if key}, fresh)
+    chosen = {
+        name: choose({key: trials[key] for key in trials if key[0] == name}, figure)
+        for name in asked.tried
+    }
+    methods = made(
+        "step 2 of 2, methods", {key: settings[key] for key, *_ in chosen.values() if key}, fresh
+    )
     rows = [
         result(name, settings.get(key, {}), methods.get(key, []), score, error, figure)
         for name, (key, score, error) in chosen.items()
@@ -94,19 +121,23 @@ def keep_plan(path: Path, text: str) -> None:
     if not path.exists():
         write_atomically(path, text.encode())
     try:
-        before, now = json.loads(path.read_text(encoding="utf-8")), json.loads(text)
+        before = json.loads(path.read_text(encoding="utf-8"))
+        now = json.loads(text)
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read ({error}); name another folder by --results") from None
+        raise UsageError(
+            f"{path} cannot be read ({error}); name another folder by --results"
+        ) from None
     if other := [key for key in {**before, **now} if before.get(key) != now.get(key)]:
         told = [json.dumps(one.get(other[0], "auto")) for one in (before, now)]
         raise UsageError(
-            f"{path.parent} holds a comparison with {other[0]} = {told[0]}, not {told[1]}; name another folder by --results"
+            f"{path.parent} holds a comparison with {other[0]} = {told[0]}, not {told[1]}; name"
+            " another folder by --results"
         )
 
 
 def choose(trials: Mapping[Any, Sequence[Run]], figure: str) -> tuple[Any, float | None, str]:
-    """Choose the configuration by its mean validation score; one that failed for any seed is out, and so is one
-    without the figure that is to be compared.
+    """Choose the configuration by its mean validation score; one that failed for any seed is out,
+    and so is one without the figure that is to be compared.
 
     Returns
     -------
@@ -117,7 +148,8 @@ def choose(trials: Mapping[Any, Sequence[Run]], figure: str) -> tuple[Any, float
         Why all are out.
     """
     found = {
-        key: [run.figure(VALIDATION) for run in runs if run.figure(figure) is not None] for key, runs in trials.items()
+        key: [run.figure(VALIDATION) for run in runs if run.figure(figure) is not None]
+        for key, runs in trials.items()
     }
     means = {
         key: float(np.mean(scores))  # type: ignore[arg-type]

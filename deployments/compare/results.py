@@ -1,4 +1,5 @@
-"""The results of a comparison: paired differences to the best method, the answer, a table and a figure."""
+"""The results of a comparison: paired differences to the best method, the answer, a table and a
+figure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -39,21 +40,28 @@ AUC = BEST + "metrics.roc_auc"
 
 WORST = BEST + "personal_accuracy_worst_decile"
 LEGEND = (
-    "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of {tried} by validation, on "
-    "other seeds, {tuning} in number. Differences have intervals of the paired t-test over the seeds, Bonferroni-corrected "
-    "for all pairs of methods, so that all hold together at {level:.0%}. Worst tenth: mean accuracy of the tenth of the "
-    "clients with the lowest. kB are of a client per round; kB and s, the time of a run, are medians."
+    "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of"
+    " {tried} by validation, on other seeds, {tuning} in number. Differences have intervals of the"
+    " paired t-test over the seeds, Bonferroni-corrected for all pairs of methods, so that all hold"
+    " together at {level:.0%}. Worst tenth: mean accuracy of the tenth of the clients with the"
+    " lowest. kB are of a client per round; kB and s, the time of a run, are medians."
 )
 COMMON = (
-    " Global: the accuracy of the one model for all on the server's test images after the last round, if there is one."
+    " Global: the accuracy of the one model for all on the server's test images after the last"
+    " round, if there is one."
 )
 COSTS = {"seconds": "s", "bytes_up": "kB up", "bytes_down": "kB down"}
 """What a method costs, and the heads of the columns."""
 
 
 def result(
-    method: str, settings: Mapping[str, Any], runs: Sequence[Run], validation: float | None, error: str, figure: str
-) -> Row:  # fmt: skip
+    method: str,
+    settings: Mapping[str, Any],
+    runs: Sequence[Run],
+    validation: float | None,
+    error: str,
+    figure: str,
+) -> Row:
     """A row; only a method whose runs all have the figure has a mean.
 
     Parameters
@@ -72,7 +80,12 @@ def result(
     if figure.startswith(BEST) and any(run.figure(AUC) is not None for run in runs):
         figure = AUC
     lacking = [run.error or f"a run has no {figure}" for run in runs if run.figure(figure) is None]
-    row: Row = {"method": method, "error": error or next(iter(lacking), ""), "figure": figure, "validation": validation}
+    row: Row = {
+        "method": method,
+        "error": error or next(iter(lacking), ""),
+        "figure": figure,
+        "validation": validation,
+    }
     row["configuration"] = {key: value for key, value in settings.items() if key != "method"}
     row |= {"seeds": [run.seed for run in runs], "scores": [run.figure(figure) for run in runs]}
     if not row["error"]:
@@ -83,50 +96,59 @@ def result(
         row["bytes"] = row["bytes_up"] + row["bytes_down"]
         common = [run.figure(SCORES["global"]) for run in runs]
         if figure != SCORES["global"] and None not in common:
-            row |= {"global_mean": float(np.mean(common)), "global_std": float(np.std(common, ddof=1))}  # type: ignore[arg-type]
+            row["global_mean"] = float(np.mean(common))  # type: ignore[arg-type]
+            row["global_std"] = float(np.std(common, ddof=1))  # type: ignore[arg-type]
     return row
 
 
 def add_differences(rows: Sequence[Row]) -> None:
-    """Give all rows but the first, the best one, `difference` to it with its interval from `low` to `high`.
+    """Give all rows but the first, the best one, `difference` to it with its interval from `low` to
+    `high`.
 
-    The intervals are those of the paired t-test, Bonferroni-corrected for the number of all pairs of methods: which of them
-    is the first was chosen by the same scores.
+    The intervals are those of the paired t-test, Bonferroni-corrected for the number of all pairs
+    of methods: which of them is the first was chosen by the same scores.
     """
     for row in rows[1:]:
-        apart = (np.array(row["scores"]) - np.array(rows[0]["scores"])).round(12)  # without the noise of equal results
+        # without the noise of equal results
+        apart = (np.array(row["scores"]) - np.array(rows[0]["scores"])).round(12)
         quantile = t.ppf(1 - (1 - LEVEL) / len(rows) / (len(rows) - 1), len(apart) - 1)
-        mean, half = float(apart.mean()), float(quantile * apart.std(ddof=1) / np.sqrt(len(apart)))
+        mean = float(apart.mean())
+        half = float(quantile * apart.std(ddof=1) / np.sqrt(len(apart)))
         row |= {"difference": mean, "low": mean - half, "high": mean + half}
 
 
 def answer(rows: Sequence[Row], data: str) -> str:
-    """One sentence that says which method is best, or which ones the data cannot tell apart; the best row is the first."""
+    """One sentence that says which method is best, or which ones the data cannot tell apart; the
+    best row is the first."""
     if len(rows) < 2:
-        return f"Nothing can be compared on {data}: {rows[0]['method'] if rows else 'no method'} alone has scores."
+        return (
+            f"Nothing can be compared on {data}: {rows[0]['method'] if rows else 'no method'} alone"
+            " has scores."
+        )
     told = f"{rows[0]['method']} ({100 * rows[0]['mean']:.1f}%)"
     tied = [row for row in rows if row is rows[0] or row["low"] <= 0 <= row["high"]]
     if len(tied) == 1:
         mean, low, high = (-100 * rows[1][key] for key in ("difference", "high", "low"))
         return (
-            f"{told} is the best of these {len(rows)} methods on {data}, {mean:.1f} points above {rows[1]['method']}, the "
-            f"next ({LEVEL:.0%} interval {low:.1f} to {high:.1f})."
+            f"{told} is the best of these {len(rows)} methods on {data}, {mean:.1f} points above"
+            f" {rows[1]['method']}, the next ({LEVEL:.0%} interval {low:.1f} to {high:.1f})."
         )
-    level, below = [row["method"] for row in tied[1:]], [row["method"] for row in rows if row not in tied]
+    level = [row["method"] for row in tied[1:]]
+    below = [row["method"] for row in rows if row not in tied]
     light, quick = (
         _listed([row["method"] for row in tied if row[cost] == min(one[cost] for one in tied)])
         for cost in ("bytes", "seconds")
     )
     return (
-        f"There is no difference that these data can show between {told}, the best by its mean, and {_listed(level)} on "
-        f"{data} (cheapest in bytes: {light}; in seconds: {quick})"
+        f"There is no difference that these data can show between {told}, the best by its mean, and"
+        f" {_listed(level)} on {data} (cheapest in bytes: {light}; in seconds: {quick})"
         + (f"; {_listed(below)} scored less." if below else ".")
     )
 
 
 def write_results(
     asked: Comparison, rows: Sequence[Row], runs: Sequence[Run], folder: Path, console: Console
-) -> int:  # fmt: skip
+) -> int:
     """Write `comparison.*` into the folder, and print the table and the answer.
 
     Parameters
@@ -146,17 +168,32 @@ def write_results(
     told = answer(scored, asked.data)
     left_out = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
     drawn = [_drawn(scored, folder / "comparison")] if len(scored) > 1 else []
-    page = SweepPage(Plan(folder, "", f"Which method for {asked.data}?", "", told, ()), runs, [], drawn)
+    page = SweepPage(
+        Plan(folder, "", f"Which method for {asked.data}?", "", told, ()), runs, [], drawn
+    )
     metric = "ROC-AUC" if any(row["figure"] == AUC for row in rows) else f"{asked.score} accuracy"
     legend = LEGEND.format(
-        seeds=asked.numbers["seeds"], tuning=asked.numbers["tuning-seeds"], tried=max(map(len, asked.tried.values())),
-        when="at the round of best validation" if asked.score == "personal" else "after the last round", level=LEVEL,
-    )  # fmt: skip
+        seeds=asked.numbers["seeds"],
+        tuning=asked.numbers["tuning-seeds"],
+        tried=max(map(len, asked.tried.values())),
+        when=(
+            "at the round of best validation"
+            if asked.score == "personal"
+            else "after the last round"
+        ),
+        level=LEVEL,
+    )
     common = ["global (%)"] if any("global_mean" in row for row in scored) else []
     legend += COMMON if common else ""
     table: dict[str, Any] = {
         "heads": ["method", "configuration"],
-        "columns": [f"{metric} (%)", "difference to the best", "worst tenth (%)", *common, *COSTS.values()],
+        "columns": [
+            f"{metric} (%)",
+            "difference to the best",
+            "worst tenth (%)",
+            *common,
+            *COSTS.values(),
+        ],
         "rows": [_line(row, row in scored[:1], bool(common)) for row in rows],
         "legend": " ".join([legend, *left_out]),
         "table": {"title": ""},
@@ -185,14 +222,29 @@ def write_results(
 
 
 def _line(row: Row, is_best: bool, has_common: bool) -> tuple[list[str], list[Shown]]:
-    """The names and the cells of a row, for the templates of tables; with the global accuracy if it has a column."""
-    names = [row["method"], " ".join(f"{key}={json.dumps(value)}" for key, value in row["configuration"].items())]
+    """The names and the cells of a row, for the templates of tables; with the global accuracy if it
+    has a column."""
+    names = [
+        row["method"],
+        " ".join(f"{key}={json.dumps(value)}" for key, value in row["configuration"].items()),
+    ]
     if row["error"]:
-        return names, [Shown(FAILED, failed=row["error"]), *[Shown("–")] * (2 + has_common + len(COSTS))]
+        return names, [
+            Shown(FAILED, failed=row["error"]),
+            *[Shown("–")] * (2 + has_common + len(COSTS)),
+        ]
     ends = [number(100 * row[key], 1) for key in ("difference", "low", "high") if key in row]
-    costs = [f"{row['seconds']:.1f}", *(f"{row[key] / 1000:.1f}" for key in ("bytes_up", "bytes_down"))]
-    apart, worst = "{} ({} to {})".format(*ends) if ends else "", f"{100 * row['worst_decile']:.1f}"
-    common = [_spread(row["global_mean"], row["global_std"]) if "global_mean" in row else "–"] if has_common else []
+    costs = [
+        f"{row['seconds']:.1f}",
+        *(f"{row[key] / 1000:.1f}" for key in ("bytes_up", "bytes_down")),
+    ]
+    apart = "{} ({} to {})".format(*ends) if ends else ""
+    worst = f"{100 * row['worst_decile']:.1f}"
+    common = (
+        [_spread(row["global_mean"], row["global_std"]) if "global_mean" in row else "–"]
+        if has_common
+        else []
+    )
     return names, [
         Shown(_spread(row["mean"], row["std"]), is_best=is_best),
         *map(Shown, (apart, worst, *common, *costs)),
@@ -212,11 +264,25 @@ def _drawn(rows: Sequence[Row], stem: Path) -> Drawn:
     """Draw the differences to the best method, the first row, with their intervals."""
     with style.applied():
         figure, (axes,) = style.panels(1)
-        means, low, high = 100 * np.array([[row[key] for key in ("difference", "low", "high")] for row in rows[1:]]).T
+        means, low, high = (
+            100
+            * np.array([[row[key] for key in ("difference", "low", "high")] for row in rows[1:]]).T
+        )
         axes.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
-        axes.errorbar(range(len(means)), means, [means - low, high - means], fmt="o", color=style.MEAN, capsize=4)
+        axes.errorbar(
+            range(len(means)),
+            means,
+            [means - low, high - means],
+            fmt="o",
+            color=style.MEAN,
+            capsize=4,
+        )
         labels.categories(axes, [row["method"] for row in rows[1:]])
         axes.set_xlim(-0.5, len(means) - 0.5)
         labels.name(axes, "", f"difference to {rows[0]['method']} (points)")
     title = f"Differences to {rows[0]['method']}, with their intervals"
-    return Drawn(title, f"{title}. Where one contains 0, the data show no difference.", style.save(figure, stem))
+    return Drawn(
+        title,
+        f"{title}. Where one contains 0, the data show no difference.",
+        style.save(figure, stem),
+    )

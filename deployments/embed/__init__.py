@@ -10,7 +10,8 @@ from curvfed.tasks.errors import DataError
 
 
 def main(data: Path, reference: Path | None, out: Path, layer: str = "") -> int:
-    """Embed the cells of `data` by a reference, or make one of them; the exit status, 0 done, 1 it cannot be done.
+    """Embed the cells of `data` by a reference, or make one of them; the exit status, 0 done, 1 it
+    cannot be done.
 
     Raises
     ------
@@ -33,8 +34,9 @@ def main(data: Path, reference: Path | None, out: Path, layer: str = "") -> int:
         tell(f"{data}: {cells.n_obs} cells, their expression in {given.place}")
         if given.num_empty:
             tell(
-                f"warning: in {given.num_empty} cells no gene is expressed; such a cell lies anywhere, and in a reference "
-                "moves the others: leave it out (scanpy.pp.filter_cells)"
+                f"warning: in {given.num_empty} cells no gene is expressed; such a cell lies"
+                " anywhere, and in a reference moves the others: leave it out"
+                " (scanpy.pp.filter_cells)"
             )
         if reference is None:
             added = make_reference(given, str(data), tell)

@@ -1,4 +1,5 @@
-"""A reference: genes, scaling, principal components and disc coordinates, from the reference's cells alone."""
+"""A reference: genes, scaling, principal components and disc coordinates, from the reference's
+cells alone."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +16,12 @@ from curvfed.tasks.points.expression import Expression
 
 Floats = NDArray[np.float64]
 
-GENES, COMPONENTS, NEIGHBOURS, MOST = 2000, 30, 15, 3000
-"""Numbers of genes, of principal components, of neighbours of a cell in the graph, and of cells in the graph."""
+GENES = 2000
+COMPONENTS = 30
+NEIGHBOURS = 15
+MOST = 3000
+"""Numbers of genes, of principal components, of neighbours of a cell in the graph, and of cells in
+the graph."""
 
 LARGEST_Z = 10.0
 """Standardised expression is cut here, as is scanpy's custom."""
@@ -29,11 +34,13 @@ DIAMETERS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)
 
 
 def make_reference(given: Expression, name: str, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Make a reference: the coordinates of its cells, and all that other files need of it, by their places in an `.h5ad`.
+    """Make a reference: the coordinates of its cells, and all that other files need of it, by their
+    places in an `.h5ad`.
 
-    The disc coordinates are `hydra`'s, of the lengths of shortest paths in the graph of nearest neighbours among the
-    principal components. Of the diameters tried the one with the least distortion is kept. Cells beyond `MOST` take the
-    coordinates of their neighbours, as those of a site do.
+    The disc coordinates are `hydra`'s, of the lengths of shortest paths in the graph of nearest
+    neighbours among the principal components. Of the diameters tried the one with the least
+    distortion is kept. Cells beyond `MOST` take the coordinates of their neighbours, as those of a
+    site do.
 
     Raises
     ------
@@ -46,8 +53,8 @@ def make_reference(given: Expression, name: str, tell: Callable[[str], None]) ->
     count = given.values.shape[0]
     if len(genes) < 3 or count <= 2 * NEIGHBOURS:
         raise DataError(
-            f"{name} has {count} cells and {len(genes)} genes that vary; allowed are more than {2 * NEIGHBOURS} "
-            "cells and at least 3 genes"
+            f"{name} has {count} cells and {len(genes)} genes that vary; allowed are more than"
+            f" {2 * NEIGHBOURS} cells and at least 3 genes"
         )
     tell(f"principal components of {len(genes)} genes ...")
     scaled = standardised(given.dense(genes), mean, deviation)
@@ -63,11 +70,19 @@ def make_reference(given: Expression, name: str, tell: Callable[[str], None]) ->
     if len(others):
         placed[others] = interpolated(components[chosen], points, components[others])
     kept = {
-        "genes": np.array(genes, dtype=object), "mean": mean, "deviation": deviation, "axes": axes,
+        "genes": np.array(genes, dtype=object),
+        "mean": mean,
+        "deviation": deviation,
+        "axes": axes,
         "misfit": _largest_misfit(scaled, axes.shape[1]),
-        "graph_cells": chosen, "scale": diameter / paths.max(), "distortion": error,
-    }  # fmt: skip
-    tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|), diameter {diameter:g}")
+        "graph_cells": chosen,
+        "scale": diameter / paths.max(),
+        "distortion": error,
+    }
+    tell(
+        f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|), diameter"
+        f" {diameter:g}"
+    )
     return {"obsm/X_poincare": placed, "obsm/X_curvfed_pca": components, "uns/curvfed": kept}
 
 
@@ -77,13 +92,17 @@ def standardised(values: Floats, mean: Floats, deviation: Floats) -> Floats:
 
 
 def misfit(scaled: Floats, axes: Floats) -> Floats:
-    """Mean square (n,) over the genes of what components leave of standardised expression (n, g)."""
+    """Mean square (n,) over the genes of what components leave of standardised expression (n,
+    g).
+    """
     return np.asarray(np.square(scaled - scaled @ axes @ axes.T).mean(axis=1))
 
 
 def _largest_misfit(scaled: Floats, count: int) -> float:
-    """What `WITHIN` of cells stay below by the components of others: those of a fifth are left out in turn."""
-    found, fold = np.empty(len(scaled)), np.arange(len(scaled)) % 5
+    """What `WITHIN` of cells stay below by the components of others: those of a fifth are left out
+    in turn."""
+    found = np.empty(len(scaled))
+    fold = np.arange(len(scaled)) % 5
     for number in range(5):
         out = fold == number
         kept = scaled[~out]
@@ -92,7 +111,8 @@ def _largest_misfit(scaled: Floats, count: int) -> float:
 
 
 def path_lengths(components: Floats) -> Floats:
-    """Lengths (n, n) of shortest paths along edges to the `NEIGHBOURS` nearest and of the minimum spanning tree.
+    """Lengths (n, n) of shortest paths along edges to the `NEIGHBOURS` nearest and of the minimum
+    spanning tree.
 
     With the tree all cells are joined, however far apart groups of them are.
     """
@@ -110,7 +130,8 @@ def path_lengths(components: Floats) -> Floats:
 
 
 def distortion(points: Floats, paths: Floats, scale: float) -> float:
-    """Mean |d(x, y) / (scale · path) − 1| over the pairs of points (n, 2) in the disc of curvature −1."""
+    """Mean |d(x, y) / (scale · path) − 1| over the pairs of points (n, 2) in the disc of curvature
+    −1."""
     upper = np.triu_indices(len(points), 1)
     one, other = (torch.from_numpy(points[places]) for places in upper)
     return float(np.abs(dist(one, other, -1.0).numpy() / (scale * paths[upper]) - 1).mean())

@@ -9,13 +9,22 @@ import numpy as np
 import torch
 from scipy.stats import chi2
 
-from curvfed.deployments.embed.make import WITHIN, Floats, distortion, misfit, path_lengths, standardised
+from curvfed.deployments.embed.make import (
+    WITHIN,
+    Floats,
+    distortion,
+    misfit,
+    path_lengths,
+    standardised,
+)
 from curvfed.geometry.poincare import exp0, log0
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import Expression, read
 
-NEAREST, MEASURED = 15, 500
-"""Neighbours that a cell's coordinates are the mean of, and the most cells of which the distortion is measured."""
+NEAREST = 15
+MEASURED = 500
+"""Neighbours that a cell's coordinates are the mean of, and the most cells of which the distortion
+is measured."""
 
 MANY = 0.1
 """The share of cells outside the reference's range above which a warning says so."""
@@ -60,7 +69,8 @@ class Reference:
 
     @classmethod
     def of_run(cls, folder: Path) -> "Reference":
-        """The reference that a run of `method=pca` left. Its cells have a root mean square distance of 2 from the origin.
+        """The reference that a run of `method=pca` left. Its cells have a root mean square distance
+        of 2 from the origin.
 
         Raises
         ------
@@ -71,18 +81,30 @@ class Reference:
 
         try:
             run = TrainedRun.read(folder)
-            mean, deviation, axes, variances = (run.arrays[name] for name in ("mean", "deviation", "axes", "variances"))
+            mean, deviation, axes, variances = (
+                run.arrays[name] for name in ("mean", "deviation", "axes", "variances")
+            )
             genes = run.config.table("pca").names
         except (PredictError, KeyError) as error:
-            raise DataError(f"--reference {folder} is no finished run of method=pca: {error}") from None
+            raise DataError(
+                f"--reference {folder} is no finished run of method=pca: {error}"
+            ) from None
         none = np.empty((0, axes.shape[1]))
         return cls(
-            genes, mean, deviation, axes, none, none[:, :2], 2 / np.sqrt(variances[:2].sum()), variances=variances
+            genes,
+            mean,
+            deviation,
+            axes,
+            none,
+            none[:, :2],
+            2 / np.sqrt(variances[:2].sum()),
+            variances=variances,
         )
 
     @classmethod
     def read(cls, path: Path) -> "Reference":
-        """A file that `curvfed embed --make-reference` wrote, or the directory of a run of `method=pca`.
+        """A file that `curvfed embed --make-reference` wrote, or the directory of a run of
+        `method=pca`.
 
         Raises
         ------
@@ -96,10 +118,15 @@ class Reference:
             kept = cells.uns["curvfed"]
             chosen = kept["graph_cells"]
             return cls(
-                [str(gene) for gene in kept["genes"]], kept["mean"], kept["deviation"], kept["axes"],
-                cells.obsm["X_curvfed_pca"][chosen], cells.obsm["X_poincare"][chosen], float(kept["scale"]),
+                [str(gene) for gene in kept["genes"]],
+                kept["mean"],
+                kept["deviation"],
+                kept["axes"],
+                cells.obsm["X_curvfed_pca"][chosen],
+                cells.obsm["X_poincare"][chosen],
+                float(kept["scale"]),
                 float(kept["misfit"]),
-            )  # fmt: skip
+            )
         except (KeyError, TypeError, IndexError) as error:
             words = f"{type(error).__name__}: {error}"
             raise DataError(
@@ -108,8 +135,11 @@ class Reference:
             ) from None
 
 
-def embed(given: Expression, reference: Reference, name: str, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Disc coordinates of cells, and how well they fit the reference, by their places in an `.h5ad`.
+def embed(
+    given: Expression, reference: Reference, name: str, tell: Callable[[str], None]
+) -> dict[str, Any]:
+    """Disc coordinates of cells, and how well they fit the reference, by their places in an
+    `.h5ad`.
 
     Raises
     ------
@@ -121,12 +151,15 @@ def embed(given: Expression, reference: Reference, name: str, tell: Callable[[st
     missing = [gene for gene in reference.genes if gene not in there]
     if missing:
         examples = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
-        tell(f"genes: {len(missing)} of the reference's {len(reference.genes)} are missing ({examples})")
+        tell(
+            f"genes: {len(missing)} of the reference's {len(reference.genes)} are missing"
+            f" ({examples})"
+        )
     if len(shared) < FEWEST_GENES * len(reference.genes):
         raise DataError(
-            f"{name} has {len(shared)} of the reference's {len(reference.genes)} genes; allowed is at least "
-            f"{FEWEST_GENES:.0%}. Its names are like {', '.join(given.genes[:3])}, the reference's like "
-            f"{', '.join(reference.genes[:3])}"
+            f"{name} has {len(shared)} of the reference's {len(reference.genes)} genes; allowed is"
+            f" at least {FEWEST_GENES:.0%}. Its names are like {', '.join(given.genes[:3])}, the"
+            f" reference's like {', '.join(reference.genes[:3])}"
         )
     # A missing gene has the reference's mean, which is 0 in standard deviations.
     values = given.dense([reference.genes[place] for place in shared])
@@ -138,25 +171,35 @@ def embed(given: Expression, reference: Reference, name: str, tell: Callable[[st
         outside = _outside(reference.components, components)
     else:  # hydra's limit for small distances: the first two components are tangent vectors
         points = exp0(torch.from_numpy(reference.scale / 2 * components[:, :2]), -1.0).numpy()
-        outside = (components**2 / reference.variances).sum(axis=1) > chi2.ppf(WITHIN, components.shape[1])
+        outside = (components**2 / reference.variances).sum(axis=1) > chi2.ppf(
+            WITHIN, components.shape[1]
+        )
     outside |= misfit(scaled, reference.axes[shared]) > reference.misfit
     chosen = np.random.default_rng(0).permutation(len(points))[:MEASURED]
-    paths = path_lengths(np.concatenate([components[chosen], reference.components]))[: len(chosen), : len(chosen)]
+    paths = path_lengths(np.concatenate([components[chosen], reference.components]))[
+        : len(chosen), : len(chosen)
+    ]
     error = distortion(points[chosen], paths, reference.scale) if len(chosen) > 1 else 0.0
     figures = {
-        "distortion": error, "outside": float(outside.mean()), "genes_shared": len(shared),
+        "distortion": error,
+        "outside": float(outside.mean()),
+        "genes_shared": len(shared),
         "genes_missing": np.array(missing, dtype=object),
-    }  # fmt: skip
-    usual = "of the reference's own are" if len(reference.points) else "of cells with normal components would be"
+    }
+    usual = (
+        "of the reference's own are"
+        if len(reference.points)
+        else "of cells with normal components would be"
+    )
     tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|)")
     tell(
-        f'outside the reference\'s range: {outside.mean():.1%} of {len(outside)} cells (obs["curvfed_outside"]); '
-        f"{1 - WITHIN:.0%} {usual}"
+        f"outside the reference's range: {outside.mean():.1%} of {len(outside)} cells"
+        f' (obs["curvfed_outside"]); {1 - WITHIN:.0%} {usual}'
     )
     if outside.mean() > MANY:
         tell(
-            "warning: so many cells are outside that the coordinates say little: the cells are of other kinds than the "
-            "reference's, or their values of another scale"
+            "warning: so many cells are outside that the coordinates say little: the cells are of"
+            " other kinds than the reference's, or their values of another scale"
         )
     return {"obsm/X_poincare": points, "obs/curvfed_outside": outside, "uns/curvfed_embed": figures}
 
@@ -166,14 +209,17 @@ def _tell_scale(values: Floats, mean: Floats, tell: Callable[[str], None]) -> No
     ratio = float(values.mean(axis=0) @ mean / (mean @ mean))
     if not USUAL[0] < ratio < USUAL[1]:
         tell(
-            f"warning: expression is {ratio:.2f} times the reference's on average, and without logarithm the shared genes "
-            f"of a cell sum to {np.median(np.expm1(values).sum(axis=1)):.4g} (median): the values seem to be of another "
-            "scale. Prepare them as the reference's were, with one target_sum of scanpy.pp.normalize_total"
+            f"warning: expression is {ratio:.2f} times the reference's on average, and without"
+            " logarithm the shared genes of a cell sum to"
+            f" {np.median(np.expm1(values).sum(axis=1)):.4g} (median): the values seem to be of"
+            " another scale. Prepare them as the reference's were, with one target_sum of"
+            " scanpy.pp.normalize_total"
         )
 
 
 def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
-    """Disc coordinates (m, 2) of cells with components `new`: the mean of log0 over the nearest of n known cells.
+    """Disc coordinates (m, 2) of cells with components `new`: the mean of log0 over the nearest of
+    n known cells.
 
     Parameters
     ----------
@@ -183,7 +229,8 @@ def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
     from sklearn.neighbors import KNeighborsRegressor
 
     def weights(near: Floats) -> Floats:
-        """They fall with the distance, as a Gaussian whose width is that to the farthest of these neighbours."""
+        """They fall with the distance, as a Gaussian whose width is that to the farthest of these
+        neighbours."""
         return np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
 
     model = KNeighborsRegressor(min(NEAREST, len(components)), weights=weights)
@@ -192,7 +239,8 @@ def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
 
 
 def _outside(components: Floats, new: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Cells farther from their `NEAREST`-th neighbour in the reference than `WITHIN` of its own cells are."""
+    """Cells farther from their `NEAREST`-th neighbour in the reference than `WITHIN` of its own
+    cells are."""
     from sklearn.neighbors import NearestNeighbors
 
     near = NearestNeighbors(n_neighbors=min(NEAREST, len(components) - 1)).fit(components)

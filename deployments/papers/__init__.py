@@ -1,15 +1,17 @@
 """The numbers that the four papers print, with which figures of runs are compared.
 
-Each paper has a file `PAPER.toml`. Its [methods] translate printed names to rows of `curvfed.strategies.methods`, or to ""
-if this app has no such method. Its [[tables]] have the cells as printed, "" for a cell without a number.
+Each paper has a file `PAPER.toml`. Its [methods] translate printed names to rows of
+`curvfed.strategies.methods`, or to "" if this app has no such method. Its [[tables]] have the cells
+as printed, "" for a cell without a number.
 
-Keys of the run config describe a cell: the keys of its table, its column, its row's method and its row; later ones
-override earlier ones. Two further keys are `num-supernodes`, the number of clients, and `column`, a heading that has no
-key. They describe what the paper says about the cell, not every choice of its authors. A row with `settings` needs no
-method's name.
+Keys of the run config describe a cell: the keys of its table, its column, its row's method and its
+row; later ones override earlier ones. Two further keys are `num-supernodes`, the number of clients,
+and `column`, a heading that has no key. They describe what the paper says about the cell, not every
+choice of its authors. A row with `settings` needs no method's name.
 
-`figure` is the key of summary.json with which the cell is compared, "" for none, and `scale` the factor from that figure to
-the printed number. A row's values override those of its column, and these those of the table.
+`figure` is the key of summary.json with which the cell is compared, "" for none, and `scale` the
+factor from that figure to the printed number. A row's values override those of its column, and
+these those of the table.
 """
 
 import re
@@ -29,8 +31,11 @@ PAPERS = ("flatland", "hyperfed", "spherefed", "hull")
 FOLDER = Path(str(files(__name__)))
 
 _NUMBER = r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
-# A spread follows ± or is in brackets; the arrows in SphereFed's tables only repeat the difference of two cells.
-_CELL = re.compile(rf"({_NUMBER})(?:\s*±\s*({_NUMBER})|\s*\(({_NUMBER})\))?(?:\s*\([↑↓]{_NUMBER}\))?")
+# A spread follows ± or is in brackets; the arrows in SphereFed's tables only repeat the difference
+# of two cells.
+_CELL = re.compile(
+    rf"({_NUMBER})(?:\s*±\s*({_NUMBER})|\s*\(({_NUMBER})\))?(?:\s*\([↑↓]{_NUMBER}\))?"
+)
 
 _DOCUMENT = (("title", "methods", "tables"), ("authors", "venue", "year"))
 _TABLE = (("name", "caption", "figure", "scale", "columns", "rows"), ("settings",))
@@ -47,7 +52,8 @@ class Printed:
     paper, table, row : str
         The names of its paper, table and row.
     settings : mapping of str to value
-        Dotted keys of the run config, `num-supernodes` and `column`; `method` is "" if this app does not have it.
+        Dotted keys of the run config, `num-supernodes` and `column`; `method` is "" if this app
+        does not have it.
     figure : str
         Dotted key of summary.json, or "".
     scale : float
@@ -96,13 +102,19 @@ def read(paper: str, table: str) -> list[Printed]:
     Raises
     ------
     ValueError
-        As above, for an unknown table, or for a row of another form; names file, table, row and what is allowed.
+        As above, for an unknown table, or for a row of another form; names file, table, row and
+        what is allowed.
     """
-    document, names = _load(paper, FOLDER), tables(paper)
+    document = _load(paper, FOLDER)
+    names = tables(paper)
     if table not in names:
-        raise ValueError(f'{paper}.toml: no table is called "{table}"; allowed is one of {", ".join(names)}')
+        raise ValueError(
+            f'{paper}.toml: no table is called "{table}"; allowed is one of {", ".join(names)}'
+        )
     found = document["tables"][names.index(table)]
-    return [cell for row in found["rows"] for cell in _cells(paper, document["methods"], found, row)]
+    return [
+        cell for row in found["rows"] for cell in _cells(paper, document["methods"], found, row)
+    ]
 
 
 @cache
@@ -120,26 +132,44 @@ def _load(paper: str, folder: Path) -> dict[str, Any]:
         _check_names(table, *_TABLE, f"{path.name}, {table.get('name')}")
     names = [table["name"] for table in document["tables"]]
     if len(set(names)) < len(names):
-        raise ValueError(f"{path.name}: the tables are {', '.join(names)}; allowed is each name once")
+        raise ValueError(
+            f"{path.name}: the tables are {', '.join(names)}; allowed is each name once"
+        )
     return document
 
 
-def _cells(paper: str, methods: Mapping[str, str], table: dict[str, Any], row: dict[str, Any]) -> Iterator[Printed]:
+def _cells(
+    paper: str, methods: Mapping[str, str], table: dict[str, Any], row: dict[str, Any]
+) -> Iterator[Printed]:
     where = f'{paper}.toml, {table["name"]}, row "{row.get("name")}"'
     _check_names(row, *_ROW, where)
-    name, columns, values = row["name"], table["columns"], row["values"]
+    name = row["name"]
+    columns = table["columns"]
+    values = row["values"]
     if name not in methods and "settings" not in row:
-        raise ValueError(f"{where}: no such method; allowed is one of {', '.join(methods)}, or a row with settings")
+        raise ValueError(
+            f"{where}: no such method; allowed is one of {', '.join(methods)}, or a row with"
+            " settings"
+        )
     if len(values) != len(columns):
-        raise ValueError(f"{where}: {len(values)} values; allowed are {len(columns)}, one for each column")
+        raise ValueError(
+            f"{where}: {len(values)} values; allowed are {len(columns)}, one for each column"
+        )
     method = {"method": methods[name]} if name in methods else {}
     for column, text in zip(columns, values):
         if text == "":
             continue
         told = {key: value for key, value in column.items() if key not in _OF_FIGURE}
-        settings = dotted(table.get("settings", {})) | dotted(told) | method | dotted(row.get("settings", {}))
+        settings = (
+            dotted(table.get("settings", {}))
+            | dotted(told)
+            | method
+            | dotted(row.get("settings", {}))
+        )
         figure, scale = (ChainMap(row, column, table)[key] for key in _OF_FIGURE)
-        yield Printed(paper, table["name"], name, settings, figure, float(scale), *_parse(text, where))
+        yield Printed(
+            paper, table["name"], name, settings, figure, float(scale), *_parse(text, where)
+        )
 
 
 def _parse(text: Any, where: str) -> tuple[float, float | None]:
@@ -147,15 +177,19 @@ def _parse(text: Any, where: str) -> tuple[float, float | None]:
     match = _CELL.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise ValueError(
-            f'{where}: the cell {text!r}; allowed are "" and forms such as "80.60", "80.60 ± 1.7", "80.60 (1.7)" and '
-            '"80.60 (↑1.7)"'
+            f'{where}: the cell {text!r}; allowed are "" and forms such as "80.60", "80.60 ± 1.7",'
+            ' "80.60 (1.7)" and "80.60 (↑1.7)"'
         )
     value, *spreads = (float(part.replace(",", "")) for part in match.groups() if part)
     return value, spreads[0] if spreads else None
 
 
-def _check_names(given: Mapping[str, Any], needed: Collection[str], others: Collection[str], where: str) -> None:
+def _check_names(
+    given: Mapping[str, Any], needed: Collection[str], others: Collection[str], where: str
+) -> None:
     if missing := [name for name in needed if name not in given]:
         raise ValueError(f"{where}: {missing[0]} is missing")
     if unknown := [name for name in given if name not in needed and name not in others]:
-        raise ValueError(f'{where}: unknown "{unknown[0]}"; allowed are {", ".join((*needed, *others))}')
+        raise ValueError(
+            f'{where}: unknown "{unknown[0]}"; allowed are {", ".join((*needed, *others))}'
+        )

@@ -21,7 +21,12 @@ from curvfed.tasks.in_memory import KINDS, Raw
 
 __all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
 
-TASKS = {"nodes": predict_graphs, "graphs": predict_graphs, "images": predict_images, "points": predict_points}
+TASKS = {
+    "nodes": predict_graphs,
+    "graphs": predict_graphs,
+    "images": predict_images,
+    "points": predict_points,
+}
 """The function that predicts, by the task of the run."""
 
 EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
@@ -29,7 +34,11 @@ EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 
 @logged_from(logging.WARNING)  # predictions go where the log goes
 def predict(
-    run: TrainedRun, data: str | Raw, client: int | None = None, state_path: Path | None = None, calibrated: bool = True
+    run: TrainedRun,
+    data: str | Raw,
+    client: int | None = None,
+    state_path: Path | None = None,
+    calibrated: bool = True,
 ) -> Prediction:
     """Predict the classes of all nodes, graphs, images or points of `data`.
 
@@ -52,13 +61,15 @@ def predict(
     """
     if not isinstance(data, str | KINDS[run.facts.task]):
         given = next(task for task, kind in KINDS.items() if isinstance(data, kind))
-        raise PredictError(f"the data are for the classification of {given}, those of the run of {run.facts.task}")
+        raise PredictError(
+            f"the data are for the classification of {given}, those of the run of {run.facts.task}"
+        )
     if client is not None and client not in run.clients:
         raise PredictError(f"--client is {client}; the clients of this run are {run.listed}")
     if client is None and (kept := run.kept_at_clients):
         raise PredictError(
-            f"--client N is needed: {run.config.method} {kept}, so there is a model for every one of the clients "
-            f"{run.with_models}"
+            f"--client N is needed: {run.config.method} {kept}, so there is a model for every one"
+            f" of the clients {run.with_models}"
         )
     return TASKS[run.facts.task](run, data, client, state_path, calibrated)
 
@@ -71,7 +82,8 @@ def main(
     calibrated: bool = True,
     out: Path | None = None,
 ) -> int:
-    """Write the predictions of the run in `folder`; the exit status, 0 predicted, 1 it cannot be done."""
+    """Write the predictions of the run in `folder`; the exit status, 0 predicted, 1 it cannot be
+    done."""
     console = Console(stderr=True)
     try:
         check(out, data)

@@ -7,7 +7,14 @@ from typing import Any, cast
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.configuration import IN_MEMORY, SIMULATED
 from curvfed.client_app.personal import restore_state
-from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, own_name, prediction
+from curvfed.deployments.predict.prediction import (
+    Examples,
+    Prediction,
+    is_own,
+    most_likely,
+    own_name,
+    prediction,
+)
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.tasks.graphs.client_task import GraphTask
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -20,7 +27,8 @@ from curvfed.tasks.metrics import score
 def predict_graphs(
     run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None, calibrated: bool
 ) -> Prediction:
-    """Predict the classes of all nodes, or graphs, of `data`: a `.pt` file, a folder, the run's own data set, or in memory.
+    """Predict the classes of all nodes, or graphs, of `data`: a `.pt` file, a folder, the run's own
+    data set, or in memory.
 
     Classes that are unknown, in a file or in memory, are in no score.
 
@@ -36,26 +44,39 @@ def predict_graphs(
         run.check_unchanged(str(data))
     number = min(run.clients) if client is None else client
     trained = Client(run.config, run.config.run_name, number, node | SIMULATED | {"device": "auto"})
-    graph, facts = trained.data, run.facts_of(number)
+    graph = trained.data
+    facts = run.facts_of(number)
     data = data if isinstance(data, str) else "the data"
     if not isinstance(graph, ClientGraph) or graph.task != facts.task:
-        raise PredictError(f"{data} is for the classification of {graph.task}, the run's data of {facts.task}")
+        raise PredictError(
+            f"{data} is for the classification of {graph.task}, the run's data of {facts.task}"
+        )
     width = graph.features.shape[1]
     if width != facts.num_features:
-        raise PredictError(f"{data} has {width} features per node, the model of this run takes {facts.num_features}")
+        raise PredictError(
+            f"{data} has {width} features per node, the model of this run takes"
+            f" {facts.num_features}"
+        )
     if "partition-id" in node:
         run.check_same(data, number, graph.digest)
-    trained.prepare(replace(facts, ricci_std=0.0), stamp=0)  # the curvature is in the personal state
+    # the curvature is in the personal state
+    trained.prepare(replace(facts, ricci_std=0.0), stamp=0)
     trained.receive(run.shared.sent_to(number))
-    model, about = trained.model, {"model": "global" if run.shared.is_global else f"client {client}'s own"}
+    model = trained.model
+    about = {"model": "global" if run.shared.is_global else f"client {client}'s own"}
     if client is not None and run.has_own_parts:
         arrays, stamp = run.personal_state(number, state_path)
         restore_state(arrays, trained.personal, None)
         model = trained.learner.scored
-        about = {"model": f"global, with the personal parameters of client {client} after round {stamp}"}
+        about = {
+            "model": f"global, with the personal parameters of client {client} after round {stamp}"
+        }
     about["curvature"] = _curvature(trained)
     if "partition-id" not in node and graph_dataset_names(run.config.dataset):
-        about["features"] = "as they are in the file; the run scaled attributes by each client's own training graphs"
+        about["features"] = (
+            "as they are in the file; the run scaled attributes by each client's own training"
+            " graphs"
+        )
     task = cast(GraphTask, trained.task)
     logits = task.logits(model)
     labels = [facts.class_names[label] for label in task.labels.tolist()]
@@ -63,32 +84,44 @@ def predict_graphs(
     is_known = is_whole or run.trained_on(graph.digest, state_path)
     scored = graph.test if is_known else graph.labels >= 0
     which = (
-        f"the test {facts.task}" if is_known else f"all {facts.task}{'' if bool(scored.all()) else ' of known class'}"
+        f"the test {facts.task}"
+        if is_known
+        else f"all {facts.task}{'' if bool(scored.all()) else ' of known class'}"
     )
     names = [] if graph.numbers is None else list(map(str, graph.numbers.tolist()))
     examples = Examples(graph, labels, scored.numpy(), which, names)
-    if graph.metric != "accuracy" and (value := score(graph.metric, logits[scored], task.labels[scored])) is not None:
+    if (
+        graph.metric != "accuracy"
+        and (value := score(graph.metric, logits[scored], task.labels[scored])) is not None
+    ):
         about[f"{graph.metric} on {examples.which}"] = f"{value:.4f}"
     return prediction(run, examples, *most_likely(logits, facts.class_names), about)
 
 
 def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any]:
-    """The node configuration by which a client finds `data`; with a `partition-id` if these are its part of the run's."""
+    """The node configuration by which a client finds `data`; with a `partition-id` if these are its
+    part of the run's."""
     if not isinstance(data, str):
         return {IN_MEMORY: data}
     if _is_the_runs(run, data) and (client is not None or not data.lower().endswith(".pt")):
         if client is None:
             raise PredictError(
-                f"--client is {client}; of {data}, the data set of this run, it says the part: {run.listed}"
+                f"--client is {client}; of {data}, the data set of this run, it says the part:"
+                f" {run.listed}"
             )
         return run.part_of(client)
-    # A public data set has columns of its own; those of folders are counted from 0, by runs and here.
+    # A public data set has columns of its own; those of folders are counted from 0, by runs and
+    # here.
     public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)
     if not data.lower().endswith(".pt") and (public or not Path(data).expanduser().is_dir()):
         folder = "" if public else ", or a folder of graphs"
         raise PredictError(f'DATA is "{data}"; allowed is {own_name(run)}a .pt file{folder}')
     path = Path(data).expanduser()
-    return {"data-path": data} if path.is_dir() else {IN_MEMORY: read_user_file(path, run.facts.class_names)}
+    return (
+        {"data-path": data}
+        if path.is_dir()
+        else {IN_MEMORY: read_user_file(path, run.facts.class_names)}
+    )
 
 
 def _is_the_runs(run: TrainedRun, data: str) -> bool:
@@ -100,5 +133,7 @@ def _curvature(client: Client) -> str:
     curvature = getattr(client.model, "curvature", None)
     if curvature is None:
         return "none, the model is flat"
-    learned = "learned by this client" if "k" in client.personal else "learned, the same for every client"
+    learned = (
+        "learned by this client" if "k" in client.personal else "learned, the same for every client"
+    )
     return f"{curvature.item():.4f}, {learned if client.method.learns_curvature else 'constant'}"

@@ -11,7 +11,14 @@ from torch import Tensor
 
 from curvfed.client_app.data.load import load_data
 from curvfed.deployments.predict.model import model_of
-from curvfed.deployments.predict.prediction import Examples, Prediction, is_own, most_likely, own_name, prediction
+from curvfed.deployments.predict.prediction import (
+    Examples,
+    Prediction,
+    is_own,
+    most_likely,
+    own_name,
+    prediction,
+)
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
@@ -31,7 +38,8 @@ from curvfed.tasks.in_memory import Raw
 def predict_images(
     run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None, calibrated: bool
 ) -> Prediction:
-    """Predict the classes of all images of `data`: of a folder, of one file, of the run's own data set, or in memory.
+    """Predict the classes of all images of `data`: of a folder, of one file, of the run's own data
+    set, or in memory.
 
     Raises
     ------
@@ -46,8 +54,8 @@ def predict_images(
         examples = _given(run, Path(str(data)).expanduser(), state_path)
     if examples.data.shape != run.facts.shape:
         raise PredictError(
-            f"{data} has images of {examples.data.shape}, the model of this run takes {run.facts.shape} (channels x "
-            "height x width)"
+            f"{data} has images of {examples.data.shape}, the model of this run takes"
+            f" {run.facts.shape} (channels x height x width)"
         )
     model, which = model_of(run, client, state_path, calibrated)
     net = cast(ImageNet, model)
@@ -64,9 +72,15 @@ def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
     """A client's part of the run's data set, else its global test set."""
     if client is None:
         run.check_unchanged(data)
-        spec, cache, path = image_spec(run.config, run.config.images), home() / "cache", run.config.test_data
+        spec = image_spec(run.config, run.config.images)
+        cache = home() / "cache"
+        path = run.config.test_data
         own = path in ("auto", "none")
-        images = load_test(spec, cache) if own else load_test_folder(Path(path).expanduser(), spec, cache)
+        images = (
+            load_test(spec, cache)
+            if own
+            else load_test_folder(Path(path).expanduser(), spec, cache)
+        )
         part = "the server's test images; to predict all images of a folder, give a copy of it"
         about = {"data": part} if Path(data).expanduser().is_dir() else {}
         return _examples(images, images.test, "the global test images", about=about)
@@ -89,7 +103,8 @@ def _given(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
     loose = [path] if path.is_file() else _images_in(path)
     if bool(samples) == bool(loose):
         raise PredictError(
-            f'DATA is "{path}", where there {"are images and folders of images" if loose else "is no image"}; allowed is '
+            f'DATA is "{path}", where there'
+            f" {'are images and folders of images' if loose else 'is no image'}; allowed is "
             f"{own_name(run)}an image, or a folder either of images or with a folder of these per "
             f"class, files in {' '.join(EXTENSIONS)}"
         )
@@ -98,7 +113,8 @@ def _given(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
     if loose:
         class_names = run.facts.class_names
         samples = tuple((str(file), 0, TEST) for file in loose)
-    raw, names = listed(folder, samples, class_names), [_place(file, folder) for file, _, _ in samples]
+    raw = listed(folder, samples, class_names)
+    names = [_place(file, folder) for file, _, _ in samples]
     scored = _to_score(run, path, raw, layout.has_test, state_path) if layout and not loose else ()
     return _like_the_runs(run, raw, names, *scored)
 
@@ -119,7 +135,11 @@ def _like_the_runs(
         augments=False,
     )
     return _examples(
-        images, torch.zeros_like(images.test) if scored is None else scored, which, names=names, about=about
+        images,
+        torch.zeros_like(images.test) if scored is None else scored,
+        which,
+        names=names,
+        about=about,
     )
 
 
@@ -132,7 +152,9 @@ def _images_in(folder: Path) -> list[Path]:
     """The image files in a folder itself, by name."""
     if not folder.is_dir():
         return []
-    found = (path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and path.is_file())
+    found = (
+        path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and path.is_file()
+    )
     return sorted(path for path in found if not path.name.startswith("."))
 
 
@@ -146,17 +168,22 @@ def _brought(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor,
         has_size = image.shape[2:] == (height, width)
         if not has_size and height != width:
             raise PredictError(
-                f"image {name} is {image.shape[2]}x{image.shape[3]}, the run's are {height}x{width}; images can be "
-                "brought to squares alone"
+                f"image {name} is {image.shape[2]}x{image.shape[3]}, the run's are"
+                f" {height}x{width}; images can be brought to squares alone"
             )
         resized += not has_size
         recoloured += image.shape[1] != channels
         pixels[index] = brought_to(image, 0 if has_size else height, channels)[0]
     about = {}
     if resized:
-        about["sizes"] = f"{resized} of {len(names)} images had another and were brought to {height}x{width}, the run's"
+        about["sizes"] = (
+            f"{resized} of {len(names)} images had another and were brought to {height}x{width},"
+            " the run's"
+        )
     if recoloured:
-        colour = {1: "in colour and were made grey", 3: "grey and were given three channels"}[channels]
+        colour = {1: "in colour and were made grey", 3: "grey and were given three channels"}[
+            channels
+        ]
         about["channels"] = f"{recoloured} of {len(names)} images were {colour}, as the run's"
     return pixels, about
 
@@ -164,7 +191,8 @@ def _brought(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor,
 def _to_score(
     run: TrainedRun, folder: Path, raw: RawImages, has_test: bool, state_path: Path | None
 ) -> tuple[Tensor, str]:
-    """The images to score on: the test images of a folder that has any or on which a client trained, else all images."""
+    """The images to score on: the test images of a folder that has any or on which a client
+    trained, else all images."""
     if any(not record.partition_digest for record in run.clients.values()):
         try:
             own = load_own(folder, image_spec(run.config, run.config.images))

@@ -13,7 +13,9 @@ from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.wire.arrays import check_arrays
 
 
-def model_of(run: TrainedRun, client: int | None, state_path: Path | None, calibrated: bool) -> tuple[nn.Module, str]:
+def model_of(
+    run: TrainedRun, client: int | None, state_path: Path | None, calibrated: bool
+) -> tuple[nn.Module, str]:
     """The global model, or a client's own, and its description.
 
     Raises
@@ -21,19 +23,25 @@ def model_of(run: TrainedRun, client: int | None, state_path: Path | None, calib
     PredictError, MessageError, StoreError
         If the client's personal state is not here or does not fit.
     """
-    method, model = run.config.row, build_model(model_spec(run.config, run.facts), run.config.seed)
+    method = run.config.row
+    model = build_model(model_spec(run.config, run.facts), run.config.seed)
     tensors = named_state(model)
     if client is not None and (tuned := run.tuned_model(client, state_path)):
         restore_state(tuned[0], tensors, None)
         return model, f"client {client}'s own, fine-tuned after round {tuned[1]}"
-    which, sent = "global", run.shared.global_model() | run.fixed
+    which = "global"
+    sent = run.shared.global_model() | run.fixed
     if client is not None and (method.own_model or not run.shared.is_global):
         sent = run.shared.sent_to(client) | run.fixed
         # A client may be sent more than parameters.
-        which, sent = f"client {client}'s own", {name: sent[name] for name in sent.keys() & tensors}
+        which = f"client {client}'s own"
+        sent = {name: sent[name] for name in sent.keys() & tensors}
     personal = {name: tensor for name, tensor in tensors.items() if method.is_personal(name)}
     if client is None or not method.own_model:
-        check_arrays(sent, {name: to_numpy(tensor) for name, tensor in tensors.items() if name not in personal})
+        check_arrays(
+            sent,
+            {name: to_numpy(tensor) for name, tensor in tensors.items() if name not in personal},
+        )
     load_arrays(sent, tensors)
     if client is not None and (personal or method.own_model):
         arrays, stamp = run.personal_state(client, state_path)
@@ -42,7 +50,9 @@ def model_of(run: TrainedRun, client: int | None, state_path: Path | None, calib
         shared = f"global, with the personal parameters of client {client} after round {stamp}"
         which = f"{which}, after round {stamp}" if method.own_model else shared
     elif client is not None and run.config.fine_tunes and run.shared.sent_to(0):
-        raise run.not_here("fine-tuned model", client, state_path, "fine-tunes the global model at each client")
+        raise run.not_here(
+            "fine-tuned model", client, state_path, "fine-tunes the global model at each client"
+        )
     elif calibrated and (own := run.parts.calibrated):
         check_arrays(own, {name: to_numpy(tensors[name]) for name in own.keys() & tensors})
         load_arrays(own, tensors)

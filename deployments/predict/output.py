@@ -1,4 +1,5 @@
-"""Where predictions go: as CSV to a file or the standard output, or into a copy of the data as `.h5ad`."""
+"""Where predictions go: as CSV to a file or the standard output, or into a copy of the data as
+`.h5ad`."""
 
 import sys
 from pathlib import Path
@@ -30,14 +31,17 @@ def check(out: Path | None, data: str) -> None:
         return
     check_output(out, SUFFIXES, Path(data).expanduser())
     if out.suffix.lower() == ".h5ad" and Path(data).suffix.lower() != ".h5ad":
-        raise UsageError(f'--out is "{out}", a copy of the data with predictions; for DATA "{data}" allowed is .csv')
+        raise UsageError(
+            f'--out is "{out}", a copy of the data with predictions; for DATA "{data}" allowed is'
+            " .csv"
+        )
 
 
 def write(prediction: Prediction, data: str, out: Path | None) -> None:
     """Write a prediction to a file whose ending names the form, or as CSV to the standard output.
 
-    An `.h5ad` is the file of the data with three more columns in `obs`: the class, its probability, and whether the cell
-    is of none of the classes.
+    An `.h5ad` is the file of the data with three more columns in `obs`: the class, its probability,
+    and whether the cell is of none of the classes.
 
     Raises
     ------
@@ -61,8 +65,12 @@ def _with_columns(path: Path, table: "DataFrame", out: Path) -> None:
 
     if (count := num_cells(path)) != len(table):
         raise PredictError(
-            f"DATA has {count} cells, and {len(table)} were predicted, its test part alone; allowed for an .h5ad is "
-            "a file that is predicted whole, and not the data set of the run"
+            f"DATA has {count} cells, and {len(table)} were predicted, its test part alone; allowed"
+            " for an .h5ad is a file that is predicted whole, and not the data set of the run"
         )
     columns = zip(COLUMNS, ("class", "probability", "unknown"), strict=False)
-    add_to_copy(path, out, {f"obs/{name}": table[column].to_numpy() for name, column in columns if column in table})
+    add_to_copy(
+        path,
+        out,
+        {f"obs/{name}": table[column].to_numpy() for name, column in columns if column in table},
+    )

@@ -58,7 +58,8 @@ class Prediction:
     classes : list of str
         "" if the model's output is not finite.
     probabilities : Tensor, (n,)
-        The probabilities of these classes: the softmax of the logits, for points the classifier's own.
+        The probabilities of these classes: the softmax of the logits, for points the classifier's
+        own.
     about : dict of str to str
         The model and its scores, in words.
     unknown : (n,), bool, or None
@@ -73,19 +74,29 @@ class Prediction:
     unknown: NDArray[np.bool_] | None = None
 
     def table(self) -> "DataFrame":
-        """A row per example: its number, path or name, its class, the probability of that, whether it is of none."""
+        """A row per example: its number, path or name, its class, the probability of that, whether
+        it is of none."""
         from pandas import DataFrame
 
         names = [int(name) if name.isdecimal() else name for name in self.names]
-        columns = {self.noun: names, "class": self.classes, "probability": self.probabilities.numpy()}
+        columns = {
+            self.noun: names,
+            "class": self.classes,
+            "probability": self.probabilities.numpy(),
+        }
         return DataFrame(columns | ({} if self.unknown is None else {"unknown": self.unknown}))
 
 
 def prediction(
-    run: TrainedRun, examples: Examples, classes: list[str], probabilities: Tensor, about: dict[str, str]
+    run: TrainedRun,
+    examples: Examples,
+    classes: list[str],
+    probabilities: Tensor,
+    about: dict[str, str],
 ) -> Prediction:
     """Score the predicted classes, and name them; `about` describes the model."""
-    task, number = run.facts.task, str(len(classes))
+    task = run.facts.task
+    number = str(len(classes))
     told = {"method": run.config.method} | about | examples.about | {task: number}
     if examples.scored.any():
         right = (np.array(classes) == np.array(examples.labels))[examples.scored]
@@ -96,19 +107,24 @@ def prediction(
 
 
 def most_likely(logits: Tensor, class_names: Sequence[str]) -> tuple[list[str], Tensor]:
-    """The class of each row of logits (n, C), "" if the row is not finite, and its probability (n,)."""
+    """The class of each row of logits (n, C), "" if the row is not finite, and its probability
+    (n,)."""
     probabilities, best = logits.softmax(dim=1).cpu().max(dim=1)
     finite = logits.isfinite().all(dim=1).tolist()
-    return [class_names[index] if known else "" for index, known in zip(best.tolist(), finite)], probabilities
+    return [
+        class_names[index] if known else "" for index, known in zip(best.tolist(), finite)
+    ], probabilities
 
 
 def own_name(run: TrainedRun) -> str:
-    """The name of the run's data set as the first of what is allowed; nothing if every node had data of its own."""
+    """The name of the run's data set as the first of what is allowed; nothing if every node had
+    data of its own."""
     return "" if run.config.dataset == OWN else f'"{run.config.dataset}", the run\'s own, '
 
 
 def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
-    """Whether `data` is the run's data set: its name, or the same file or folder as its path or one of these places."""
+    """Whether `data` is the run's data set: its name, or the same file or folder as its path or one
+    of these places."""
     given = Path(data).expanduser()
     if not is_named(run.config.dataset):  # a folder here may have the name of a data set
         places = (Path(run.config.dataset).expanduser(), *places)

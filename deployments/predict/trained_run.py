@@ -71,17 +71,23 @@ class TrainedRun:
             If they do not fit the run's model.
         """
         found = aggregation(self.config, self.facts, len(self.clients))
-        found.load({name: array for name, array in self.parts.model.items() if name not in self.fixed})
+        found.load(
+            {name: array for name, array in self.parts.model.items() if name not in self.fixed}
+        )
         return found
 
     @cached_property
     def fixed(self) -> Arrays:
         """The parameters that the server fixed for all clients."""
-        return {name: array for name, array in self.parts.model.items() if is_fixed(self.config, name)}
+        return {
+            name: array for name, array in self.parts.model.items() if is_fixed(self.config, name)
+        }
 
     @cached_property
     def parts(self) -> Checkpoint:
-        """The parameters of the last round, and those of a calibrated classifier, if there is one."""
+        """The parameters of the last round, and those of a calibrated classifier, if there is
+        one.
+        """
         return Checkpoint.of(self.arrays)
 
     @property
@@ -95,7 +101,8 @@ class TrainedRun:
 
     @property
     def has_own_parts(self) -> bool:
-        """Whether a client's model has parts of its own, in addition to or instead of the shared ones."""
+        """Whether a client's model has parts of its own, in addition to or instead of the shared
+        ones."""
         return self.config.row.own_model or bool(kept_patterns(self.config, self.facts))
 
     @property
@@ -105,7 +112,8 @@ class TrainedRun:
 
     @property
     def with_models(self) -> str:
-        """The numbers of the clients that have trained, in words; of an adapted run only of the one that has joined."""
+        """The numbers of the clients that have trained, in words; of an adapted run only of the one
+        that has joined."""
         return _in_words(self.clients.keys() & self.stamps.keys() or self.clients)
 
     def facts_of(self, client: int) -> Facts:
@@ -125,7 +133,10 @@ class TrainedRun:
         """
         record = self.clients[client]
         if not record.partition_digest:
-            raise PredictError(f"client {client} trained on its own data, not on a part of a data set: give their path")
+            raise PredictError(
+                f"client {client} trained on its own data, not on a part of a data set: give their"
+                " path"
+            )
         return {"partition-id": client, "num-partitions": record.num_partitions}
 
     def check_same(self, data: str, client: int, digest: str) -> None:
@@ -136,10 +147,14 @@ class TrainedRun:
         PredictError
         """
         if digest != self.clients[client].digest:
-            raise PredictError(f"{data} is not what client {client} of this run trained on; have its files changed?")
+            raise PredictError(
+                f"{data} is not what client {client} of this run trained on; have its files"
+                " changed?"
+            )
 
     def check_unchanged(self, data: str) -> None:
-        """Refuse a file or folder of the run's that has changed since: its test part may have been trained on.
+        """Refuse a file or folder of the run's that has changed since: its test part may have been
+        trained on.
 
         Raises
         ------
@@ -150,9 +165,12 @@ class TrainedRun:
             self.check_same(data, first, load_data(self.config, first, self.part_of(first)).digest)
 
     def trained_on(self, digest: str, state_path: Path | None) -> bool:
-        """Whether a client trained on data of this digest, as far as this machine can tell (see `personal_state`)."""
+        """Whether a client trained on data of this digest, as far as this machine can tell (see
+        `personal_state`)."""
         node = {} if state_path is None else {"state-path": str(state_path)}
-        return any(is_of(record.digest, digest, client, node) for client, record in self.clients.items())
+        return any(
+            is_of(record.digest, digest, client, node) for client, record in self.clients.items()
+        )
 
     @classmethod
     def read(cls, path: Path) -> "TrainedRun":
@@ -172,12 +190,22 @@ class TrainedRun:
             config = parse(read_settings(path / "config.toml", of_run=True))
             known = json.loads((path / "clients.json").read_text(encoding="utf-8"))
             # Older runs have one number of parts for all clients.
-            clients = {int(entry["partition"]): _description(known | entry) for entry in known["clients"]}
+            clients = {
+                int(entry["partition"]): _description(known | entry) for entry in known["clients"]
+            }
         except FileNotFoundError as error:
-            raise PredictError(f"{path} is not the directory of a run: no {Path(error.filename).name}") from None
+            raise PredictError(
+                f"{path} is not the directory of a run: no {Path(error.filename).name}"
+            ) from None
         except OSError as error:
             raise PredictError(f"{path} cannot be read: {error}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, KeyError, TypeError, json.JSONDecodeError) as error:
+        except (
+            tomllib.TOMLDecodeError,
+            UnicodeDecodeError,
+            KeyError,
+            TypeError,
+            json.JSONDecodeError,
+        ) as error:
             raise PredictError(f"{path} is not the directory of a run: {error}") from None
         model = _read_model(path / "model.safetensors", config)
         return cls(path, settled(config, model["facts"].task), clients=clients, **model)
@@ -189,8 +217,8 @@ class TrainedRun:
         ----------
         client : int
         state_path : Path or None
-            The `state-path` in the node's own configuration. None: the run's checkpoint, where simulated clients keep
-            their state, or the folder of a real node below the user's own.
+            The `state-path` in the node's own configuration. None: the run's checkpoint, where
+            simulated clients keep their state, or the folder of a real node below the user's own.
 
         Raises
         ------
@@ -202,7 +230,9 @@ class TrainedRun:
             raise self.not_here("personal state", client, state_path, self.kept_at_clients)
         stamp = self.stamps.get(client, 0)
         if stamp == 0:
-            raise PredictError(f"client {client} has not trained in this run: it has no personal parameters yet")
+            raise PredictError(
+                f"client {client} has not trained in this run: it has no personal parameters yet"
+            )
         return self._load(found, stamp, client), stamp
 
     def tuned_model(self, client: int, state_path: Path | None) -> tuple[Arrays, int] | None:
@@ -216,11 +246,13 @@ class TrainedRun:
         return (self._load(found, stamps[-1], client), stamps[-1]) if found and stamps else None
 
     def not_here(self, what: str, client: int, state_path: Path | None, why: str) -> PredictError:
-        """The error that something of a client is not on this machine; `why` says why the client has it."""
+        """The error that something of a client is not on this machine; `why` says why the client
+        has it."""
         looked = ", nor in ".join(str(folder) for folder in self._folders(client, state_path))
         return PredictError(
-            f"no {what} of client {client} in {looked}. {self.config.method} {why}: predict where that client trained "
-            "(with --state-path, if its node has a state-path), or name a client that has trained in this run"
+            f"no {what} of client {client} in {looked}. {self.config.method} {why}: predict where"
+            " that client trained (with --state-path, if its node has a state-path), or name a"
+            " client that has trained in this run"
         )
 
     def _folders(self, client: int, state_path: Path | None) -> list[Path]:
@@ -244,7 +276,8 @@ class TrainedRun:
         for name, value in wanted.items():
             if metadata.get(name) != value:
                 raise PredictError(
-                    f"the personal state in {store.folder} is of {name} {metadata.get(name)}; needed is {value}"
+                    f"the personal state in {store.folder} is of {name} {metadata.get(name)};"
+                    f" needed is {value}"
                 )
         return arrays
 
@@ -275,12 +308,19 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
         }
     except FileNotFoundError:
         dry = "this was a dry run (hull.dry-run), which trains nothing"
-        told = dry if config["hull.dry-run"] else "the run has not come to its end; go on with it by resume=true"
+        told = (
+            dry
+            if config["hull.dry-run"]
+            else "the run has not come to its end; go on with it by resume=true"
+        )
         raise PredictError(f"no {path}: {told}") from None
     except (OSError, KeyError, TypeError, ValueError) as error:  # damage is a ValueError
         raise PredictError(
-            f"{path} is not the model of a run ({type(error).__name__}: {error}); a resumed run writes it again"
+            f"{path} is not the model of a run ({type(error).__name__}: {error}); a resumed run"
+            " writes it again"
         ) from None
     if about["method"] != config.method:
-        raise PredictError(f"{path} is of method {about['method']}, config.toml beside it of {config.method}")
+        raise PredictError(
+            f"{path} is of method {about['method']}, config.toml beside it of {config.method}"
+        )
     return found

@@ -16,13 +16,21 @@ from curvfed.deployments.sweep.results import Results
 
 @exit_status
 def main(
-    console: Console, name: str, scale: str, results: Path | None, to: Path, against: str, formats: Sequence[str]
-) -> int:  # fmt: skip
+    console: Console,
+    name: str,
+    scale: str,
+    results: Path | None,
+    to: Path,
+    against: str,
+    formats: Sequence[str],
+) -> int:
     """Write them to the folder `to`; the exit status, 0, or 2 for wrong usage."""
     plan = read_plan(find(name), scale)
     methods = list(dict.fromkeys(str(run.value("method")) for run in plan.runs))
     if against and against not in methods:
-        raise UsageError(f"--against: {name} has no run of {against!r}; it has {', '.join(methods)}")
+        raise UsageError(
+            f"--against: {name} has no run of {against!r}; it has {', '.join(methods)}"
+        )
     folder = (results or default_results()).resolve()
     runs = select(plan, Results(folder))
     if not any(run.row for run in runs):

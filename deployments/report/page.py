@@ -1,4 +1,5 @@
-"""The page of a sweep: its words, tables and figures, notes on failed runs and on differences from the paper."""
+"""The page of a sweep: its words, tables and figures, notes on failed runs and on differences from
+the paper."""
 
 import base64
 from collections.abc import Sequence
@@ -58,10 +59,13 @@ class SweepPage:
     @property
     def notes(self) -> list[str]:
         """Sentences on missing and failed runs, missing figures, and differences from the paper."""
-        missing, failed = sum(not run.row for run in self.runs), [run for run in self.runs if run.error]
+        missing = sum(not run.row for run in self.runs)
+        failed = [run for run in self.runs if run.error]
         notes = [f"{missing} of {len(self.runs)} runs have not been made."] if missing else []
         if failed:
-            told = "; ".join(f"{run.planned.name}: {_shortened(run.error)}" for run in failed[:SHOWN])
+            told = "; ".join(
+                f"{run.planned.name}: {_shortened(run.error)}" for run in failed[:SHOWN]
+            )
             more = " …" if len(failed) > SHOWN else ""
             notes.append(f"{len(failed)} of {len(self.runs)} runs failed: {told}{more}")
         notes += [f"Nothing to draw yet of: {title}." for title in self.empty]
@@ -92,12 +96,16 @@ def check(plan: Plan) -> None:
     UsageError
     """
     for spec in plan.tables:
-        make_table(spec, [Run(planned, {}, figures.NOWHERE) for planned in plan.runs], str(plan.path))
+        make_table(
+            spec, [Run(planned, {}, figures.NOWHERE) for planned in plan.runs], str(plan.path)
+        )
     for spec in plan.figures:
         figures.check(spec, plan)
 
 
-def make_page(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "", pdf: bool = False) -> SweepPage:
+def make_page(
+    plan: Plan, runs: Sequence[Run], folder: Path, against: str = "", pdf: bool = False
+) -> SweepPage:
     """Compute the tables, and draw the figures into a folder, as `pdf` too.
 
     Raises
@@ -105,7 +113,9 @@ def make_page(plan: Plan, runs: Sequence[Run], folder: Path, against: str = "", 
     UsageError
         If a table or a figure of the file cannot be made.
     """
-    page = SweepPage(plan, runs, [make_table(spec, runs, str(plan.path), against) for spec in plan.tables])
+    page = SweepPage(
+        plan, runs, [make_table(spec, runs, str(plan.path), against) for spec in plan.tables]
+    )
     for number, spec in enumerate(plan.figures, 1):
         stem = f"{plan.path.stem}-{number}"
         title = str(spec.get("title", stem))
@@ -123,21 +133,34 @@ def markdown_page(page: SweepPage, folder: Path, level: int = 1, more: Sequence[
     """Write the page as Markdown for a file in this folder; `more` tables are Markdown already."""
     places = [drawn.files[0].relative_to(folder).as_posix() for drawn in page.drawn]
     tables = [*map(markdown, page.tables), *more]
-    return render("page.md", HERE, page=page, level=level, places=places, tables=tables).rstrip() + "\n"
+    return (
+        render("page.md", HERE, page=page, level=level, places=places, tables=tables).rstrip()
+        + "\n"
+    )
 
 
 def html_page(page: SweepPage, more: Sequence[Markup] = ()) -> str:
     """Write the page as HTML that contains its pictures; `more` tables are HTML already."""
     pictures = [base64.b64encode(drawn.files[1].read_bytes()).decode() for drawn in page.drawn]
     tables = [*map(html_table, page.tables), *more]
-    return render("page.html", HERE, page=page, title=page.plan.title, pictures=pictures, tables=tables)
+    return render(
+        "page.html", HERE, page=page, title=page.plan.title, pictures=pictures, tables=tables
+    )
 
 
 def write_page(page: SweepPage, folder: Path, formats: Sequence[str] = FORMATS) -> list[Path]:
     """Write the page in these formats; the files, figures included."""
-    texts = {"md": markdown_page(page, folder), "html": html_page(page), "tex": "\n".join(map(latex, page.tables))}
+    texts = {
+        "md": markdown_page(page, folder),
+        "html": html_page(page),
+        "tex": "\n".join(map(latex, page.tables)),
+    }
     made = [file for drawn in page.drawn for file in drawn.files]
-    made += [_write(folder / f"{page.plan.path.stem}.{kind}", texts[kind]) for kind in formats if kind in texts]
+    made += [
+        _write(folder / f"{page.plan.path.stem}.{kind}", texts[kind])
+        for kind in formats
+        if kind in texts
+    ]
     if "html" in formats:
         link_runs(page, folder / f"{page.plan.path.stem}.html")
     return made + (write_csv(page, folder) if "csv" in formats else [])
@@ -152,8 +175,15 @@ def link_runs(page: SweepPage, path: Path) -> None:
 def write_csv(page: SweepPage, folder: Path) -> list[Path]:
     """Write a file for each table, unrounded."""
     stem = page.plan.path.stem
-    numbered = [f"{stem}-{number}" for number, _ in enumerate(page.tables, 1)] if len(page.tables) > 1 else [stem]
-    return [_write(folder / f"{name}.csv", csv_text(table)) for name, table in zip(numbered, page.tables, strict=False)]
+    numbered = (
+        [f"{stem}-{number}" for number, _ in enumerate(page.tables, 1)]
+        if len(page.tables) > 1
+        else [stem]
+    )
+    return [
+        _write(folder / f"{name}.csv", csv_text(table))
+        for name, table in zip(numbered, page.tables, strict=False)
+    ]
 
 
 def _write(path: Path, text: str) -> Path:

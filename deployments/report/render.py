@@ -16,18 +16,48 @@ HERE = "curvfed.deployments.report"
 FAILED = "failed"
 
 CSV_COLUMNS = [
-    "unit", "mean", "std", "seeds", "best", "difference", "p", "pairs", "paper", "paper_std", "not_made", FAILED,
-]  # fmt: skip
+    "unit",
+    "mean",
+    "std",
+    "seeds",
+    "best",
+    "difference",
+    "p",
+    "pairs",
+    "paper",
+    "paper_std",
+    "not_made",
+    FAILED,
+]
 
-_LATEX = str.maketrans({
-    "\\": r"\textbackslash ", "&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
-    "±": r"$\pm$", "−": "$-$", "↑": r"$\uparrow$", "↓": r"$\downarrow$", "α": r"$\alpha$", "ε": r"$\varepsilon$",
-    "<": "$<$", ">": "$>$", "^": r"\^{}", "~": r"\textasciitilde{}", "é": r"\'e",
-})  # fmt: skip
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash ",
+        "&": r"\&",
+        "%": r"\%",
+        "_": r"\_",
+        "#": r"\#",
+        "$": r"\$",
+        "{": r"\{",
+        "}": r"\}",
+        "±": r"$\pm$",
+        "−": "$-$",
+        "↑": r"$\uparrow$",
+        "↓": r"$\downarrow$",
+        "α": r"$\alpha$",
+        "ε": r"$\varepsilon$",
+        "<": "$<$",
+        ">": "$>$",
+        "^": r"\^{}",
+        "~": r"\textasciitilde{}",
+        "é": r"\'e",
+    }
+)
 
 
 class Shown(NamedTuple):
-    """The texts of a cell: our mean, the paper's number; whether it is the best; the errors of failed runs."""
+    """The texts of a cell: our mean, the paper's number; whether it is the best; the errors of
+    failed runs."""
 
     text: str = ""
     paper: str = ""
@@ -59,32 +89,51 @@ def csv_text(table: Table) -> str:
 
 
 def _rendered(template: str, table: Table) -> str:
-    frame, names = table.cells, table.names
-    columns, rows = [*table.columns, FIGURE], table.rows
+    frame = table.cells
+    names = table.names
+    columns = [*table.columns, FIGURE]
+    rows = table.rows
     heads = frame[columns].drop_duplicates().to_dict("records")
-    shared = frame[FIGURE].nunique() == 1 and bool(table.columns)  # the legend names the figure, not every head
+    # the legend names the figure, not every head
+    shared = frame[FIGURE].nunique() == 1 and bool(table.columns)
     unequal = frame["count"][frame["count"] > 0].nunique() > 1
     shown = {
         (*(cell[key] for key in rows), *(cell[key] for key in columns)): _shown(cell, unequal)
         for cell in frame.to_dict("records")
     }
     lines = [
-        ([names.value(value) for value in row], [shown.get((*row, *head.values()), Shown()) for head in heads])
+        (
+            [names.value(value) for value in row],
+            [shown.get((*row, *head.values()), Shown()) for head in heads],
+        )
         for row in frame[rows].drop_duplicates().itertuples(index=False, name=None)
     ]
     empty = frame[(frame["count"] == 0) & (frame["failures"] == 0)]
     legend = render(
-        "legend.txt", HERE, table=table, level=LEVEL, tested=bool((frame["pairs"] > 1).any()),
-        marked=bool((frame["p"] < LEVEL).any()), label=quantity(frame[FIGURE][0]).label if shared else "",
-        counts=sorted(set(frame["count"]) - {0}), best=bool(frame["best"].any()),
-        printed=bool(frame["paper"].notna().any()), unrun=bool((empty["lacking"] == 0).any()),
+        "legend.txt",
+        HERE,
+        table=table,
+        level=LEVEL,
+        tested=bool((frame["pairs"] > 1).any()),
+        marked=bool((frame["p"] < LEVEL).any()),
+        label=quantity(frame[FIGURE][0]).label if shared else "",
+        counts=sorted(set(frame["count"]) - {0}),
+        best=bool(frame["best"].any()),
+        printed=bool(frame["paper"].notna().any()),
+        unrun=bool((empty["lacking"] == 0).any()),
         lacking=bool((empty["lacking"] > 0).any()),
-    )  # fmt: skip
+    )
     return render(
-        template, HERE, table=table, heads=[names.key(key) for key in rows],
-        columns=[_head(table, head, shared) for head in heads], rows=lines, legend=" ".join(legend.split()),
-        methods=METHODS, tex=_tex,
-    )  # fmt: skip
+        template,
+        HERE,
+        table=table,
+        heads=[names.key(key) for key in rows],
+        columns=[_head(table, head, shared) for head in heads],
+        rows=lines,
+        legend=" ".join(legend.split()),
+        methods=METHODS,
+        tex=_tex,
+    )
 
 
 def _head(table: Table, head: Mapping[str, Any], shared: bool) -> str:
@@ -93,18 +142,27 @@ def _head(table: Table, head: Mapping[str, Any], shared: bool) -> str:
 
 
 def _shown(cell: Mapping[str, Any], unequal: bool) -> Shown:
-    """Write mean ± spread, the mark of a significant difference, the number of seeds where cells differ in it."""
-    kind, text, paper = quantity(cell[FIGURE]), "–" if cell["lacking"] else "", ""
+    """Write mean ± spread, the mark of a significant difference, the number of seeds where cells
+    differ in it."""
+    kind = quantity(cell[FIGURE])
+    text = "–" if cell["lacking"] else ""
+    paper = ""
     if cell["failures"]:
         text = FAILED
     if cell["count"]:
-        text = kind.number(cell["mean"]) + ("" if math.isnan(cell["std"]) else f" ± {kind.number(cell['std'])}")
+        text = kind.number(cell["mean"]) + (
+            "" if math.isnan(cell["std"]) else f" ± {kind.number(cell['std'])}"
+        )
         if cell["p"] < LEVEL:
             text += " ↑" if cell["difference"] > 0 else " ↓"
         if cell["not_made"] or cell["failures"] or cell["lacking"] or unequal:
-            text += f" n = {cell['count']}" + (f", {cell['failures']} {FAILED}" if cell["failures"] else "")
+            text += f" n = {cell['count']}" + (
+                f", {cell['failures']} {FAILED}" if cell["failures"] else ""
+            )
     if not math.isnan(cell["paper"]):
-        spread = "" if math.isnan(cell["paper_std"]) else f" ± {cell['paper_std']:.{kind.decimals}f}"
+        spread = (
+            "" if math.isnan(cell["paper_std"]) else f" ± {cell['paper_std']:.{kind.decimals}f}"
+        )
         paper = f"({cell['paper']:.{kind.decimals}f}{spread})"
     return Shown(text, paper, cell["best"], cell[FAILED])
 

@@ -83,7 +83,10 @@ class Run:
 def select(plan: Plan, results: Results) -> list[Run]:
     """All runs of a plan, in its order."""
     rows = {row["run"]: row for row in results.rows(plan.runs)}
-    return [Run(planned, rows.get(planned.name, {}), results.folder / planned.name) for planned in plan.runs]
+    return [
+        Run(planned, rows.get(planned.name, {}), results.folder / planned.name)
+        for planned in plan.runs
+    ]
 
 
 def matching(runs: Sequence[Run], spec: Mapping[str, Any], source: str) -> list[Run]:
@@ -103,9 +106,12 @@ def matching(runs: Sequence[Run], spec: Mapping[str, Any], source: str) -> list[
 
 
 def grouped(
-    runs: Iterable[Run], keys: Sequence[str], source: str, one: str = "point",
+    runs: Iterable[Run],
+    keys: Sequence[str],
+    source: str,
+    one: str = "point",
     parts: str = "where, or in what tells points, lines or panels apart",
-) -> dict[Place, list[Run]]:  # fmt: skip
+) -> dict[Place, list[Run]]:
     """Group runs by the values of these keys, in the order of the sweep.
 
     Parameters
@@ -116,7 +122,8 @@ def grouped(
     Raises
     ------
     UsageError
-        If the runs of a group differ in more than their seed, so that their mean would mix different settings.
+        If the runs of a group differ in more than their seed, so that their mean would mix
+        different settings.
     """
     found: dict[Place, list[Run]] = {}
     for run in runs:
@@ -126,7 +133,9 @@ def grouped(
             values = sorted({run.value(key) for run in group}, key=str)
             if len(values) > 1:
                 told = ", ".join(map(str, values))
-                raise UsageError(f"{source}: runs of one {one} differ in {key} ({told}): name it in {parts}")
+                raise UsageError(
+                    f"{source}: runs of one {one} differ in {key} ({told}): name it in {parts}"
+                )
     return found
 
 
@@ -136,7 +145,8 @@ def as_list(value: Any) -> list[Any]:
 
 
 def settings_of(spec: Mapping[str, Any], part: str, source: str) -> dict[str, Any]:
-    """Read a part of a spec that is a table, `where` or `names`, by dotted keys; empty if it is left out.
+    """Read a part of a spec that is a table, `where` or `names`, by dotted keys; empty if it is
+    left out.
 
     Raises
     ------
@@ -144,11 +154,16 @@ def settings_of(spec: Mapping[str, Any], part: str, source: str) -> dict[str, An
     """
     found = spec.get(part, {})
     if not isinstance(found, Mapping):
-        raise UsageError(f'{source}: {part} = {found!r}; allowed is a table, such as {part} = {{method = "fedavg"}}')
+        raise UsageError(
+            f"{source}: {part} = {found!r}; allowed is a table, such as {part} = {{method ="
+            ' "fedavg"}'
+        )
     return dotted(found)
 
 
-def keys_of(spec: Mapping[str, Any], part: str, source: str, default: Sequence[str] = ()) -> list[str]:
+def keys_of(
+    spec: Mapping[str, Any], part: str, source: str, default: Sequence[str] = ()
+) -> list[str]:
     """Read a part of a spec that names one key of the run config or a list of keys.
 
     Raises
@@ -171,7 +186,8 @@ def known_key(key: str, source: str) -> str:
 def known_figure(column: str, runs: Sequence[Run], source: str) -> str:
     """Return the figure if runs may have it.
 
-    A name in an open table is accepted even if no run has it yet, unless completed runs have a similar name.
+    A name in an open table is accepted even if no run has it yet, unless completed runs have a
+    similar name.
 
     Raises
     ------
@@ -197,4 +213,6 @@ def known_name(name: str, known: Collection[str], what: str, source: str) -> str
     if name in known:
         return name
     near = difflib.get_close_matches(name, known, n=1)
-    raise UsageError(f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else ""))
+    raise UsageError(
+        f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else "")
+    )

@@ -1,4 +1,5 @@
-"""A table of a sweep: a data frame that has a row for each cell, with mean and spread over seeds and a paired test."""
+"""A table of a sweep: a data frame that has a row for each cell, with mean and spread over seeds
+and a paired test."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +10,15 @@ import pandas as pd
 from scipy.special import stdtr
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.selection import Run, as_list, grouped, keys_of, known_figure, matching, settings_of
+from curvfed.deployments.report.selection import (
+    Run,
+    as_list,
+    grouped,
+    keys_of,
+    known_figure,
+    matching,
+    settings_of,
+)
 from curvfed.deployments.report.values import printed_numbers, printed_value, values_of
 from curvfed.deployments.report.words import FIGURE, Names, Place, quantity
 from curvfed.deployments.sweep.plan import SUPERNODES
@@ -21,13 +30,40 @@ SHOWN = 3
 """Differences from the paper, and errors of runs, that are listed one by one."""
 
 DATA_KEYS = (
-    "dataset", SUPERNODES, "partition", "alpha", "shards", "min-client-size", "train-size", "test-size", "test-data",
-    "images.train-subset", "images.test-subset", "points.classes", "points.num", "points.sample-radius",
-    "points.reference", "points.margin", "points.lacking",
-)  # fmt: skip
-"""Keys that set the data and the number of clients: cells that differ in one are not ranked against each other."""
+    "dataset",
+    SUPERNODES,
+    "partition",
+    "alpha",
+    "shards",
+    "min-client-size",
+    "train-size",
+    "test-size",
+    "test-data",
+    "images.train-subset",
+    "images.test-subset",
+    "points.classes",
+    "points.num",
+    "points.sample-radius",
+    "points.reference",
+    "points.margin",
+    "points.lacking",
+)
+"""Keys that set the data and the number of clients: cells that differ in one are not ranked against
+each other."""
 
-_PARTS = {"title", "rows", "columns", "figures", "where", "against", "paper", "printed", "lowest", "words", "names"}
+_PARTS = {
+    "title",
+    "rows",
+    "columns",
+    "figures",
+    "where",
+    "against",
+    "paper",
+    "printed",
+    "lowest",
+    "words",
+    "names",
+}
 
 
 @dataclass(frozen=True)
@@ -40,9 +76,10 @@ class Table:
     rows, columns : list of str
         The keys whose values head the rows and the columns; the figure heads a column too.
     cells : DataFrame
-        A row for each cell: the keys; `figure`; `mean` and `std` (ddof = 1), NaN without values; `count` of values and
-        their `seeds`; `best`; `difference`, `p` and `pairs` of the paired test; `paper` and `paper_std`; `not_made`,
-        `lacking` and `failures`, numbers of runs; `failed`, the errors.
+        A row for each cell: the keys; `figure`; `mean` and `std` (ddof = 1), NaN without values;
+        `count` of values and their `seeds`; `best`; `difference`, `p` and `pairs` of the paired
+        test; `paper` and `paper_std`; `not_made`, `lacking` and `failures`, numbers of runs;
+        `failed`, the errors.
     names : Names
     against : str
         The method that the others are tested against; empty for none.
@@ -68,16 +105,19 @@ class Table:
         return list(told.index[(told["lacking"] > 0) & (told["count"] == 0)])
 
 
-def make_table(spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: str = "") -> Table:
+def make_table(
+    spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: str = ""
+) -> Table:
     """Compute a table of `[[tables]]`.
 
     Parameters
     ----------
     spec : mapping
-        `rows` and `columns`: keys of the run config whose values head them. `figures`: columns of `results.sqlite`.
-        `where`: keys and values, or lists of them, that runs must have. `against`: method to test against. `paper`:
-        "name, Table n". `printed`: true to list the paper's rows for which no run is planned too. `lowest`: whether the
-        least is the best; by default for bytes, seconds and losses. `names`: words in place of values. `title`, `words`.
+        `rows` and `columns`: keys of the run config whose values head them. `figures`: columns of
+        `results.sqlite`. `where`: keys and values, or lists of them, that runs must have.
+        `against`: method to test against. `paper`: "name, Table n". `printed`: true to list the
+        paper's rows for which no run is planned too. `lowest`: whether the least is the best; by
+        default for bytes, seconds and losses. `names`: words in place of values. `title`, `words`.
     runs : sequence of Run
     source : str
         For error texts.
@@ -87,14 +127,19 @@ def make_table(spec: Mapping[str, Any], runs: Sequence[Run], source: str, agains
     Raises
     ------
     UsageError
-        For a spec that cannot be followed, or if a cell would mix runs that differ in more than their seed.
+        For a spec that cannot be followed, or if a cell would mix runs that differ in more than
+        their seed.
     """
     if unknown := sorted(set(spec) - _PARTS):
         raise UsageError(
-            f"{source}: {unknown[0]!r} is not known in [[tables]]; allowed are {', '.join(sorted(_PARTS))}"
+            f"{source}: {unknown[0]!r} is not known in [[tables]]; allowed are"
+            f" {', '.join(sorted(_PARTS))}"
         )
-    rows, columns = keys_of(spec, "rows", source), keys_of(spec, "columns", source)
-    figures = [known_figure(str(column), runs, source) for column in as_list(spec.get("figures", []))]
+    rows = keys_of(spec, "rows", source)
+    columns = keys_of(spec, "columns", source)
+    figures = [
+        known_figure(str(column), runs, source) for column in as_list(spec.get("figures", []))
+    ]
     if not rows or not figures:
         raise UsageError(f"{source}: a table needs rows and figures")
     chosen = matching(runs, spec, source)
@@ -106,25 +151,37 @@ def make_table(spec: Mapping[str, Any], runs: Sequence[Run], source: str, agains
     row_places = dict.fromkeys(place[: len(rows)] for place in groups)
     if spec.get("printed", False):
         settings = [tuple((key, printed_value(one, key)) for key in rows) for one in printed]
-        row_places |= dict.fromkeys(place for place in settings if not {None, ""} & {value for _, value in place})
-    places = [row + column for row in row_places for column in dict.fromkeys(place[len(rows) :] for place in groups)]
+        row_places |= dict.fromkeys(
+            place for place in settings if not {None, ""} & {value for _, value in place}
+        )
+    places = [
+        row + column
+        for row in row_places
+        for column in dict.fromkeys(place[len(rows) :] for place in groups)
+    ]
     unplanned = [_unplanned(chosen[0], place) for place in places if place not in groups]
     values = values_of([*chosen, *unplanned], keys, figures, printed)
     cells = _cells(values, list(dict.fromkeys([*keys, FIGURE])), against)
-    title, words = str(spec.get("title", "")), str(spec.get("words", ""))
-    table = Table(title, words, rows, columns, cells, Names(settings_of(spec, "names", source)), against)
+    title = str(spec.get("title", ""))
+    words = str(spec.get("words", ""))
+    table = Table(
+        title, words, rows, columns, cells, Names(settings_of(spec, "names", source)), against
+    )
     data = {place: repr(group[0].place(DATA_KEYS)) for place, group in groups.items()}
-    cells["best"] = _is_best(cells, rows if table.is_best_of_row else columns, keys, data, spec.get("lowest"))
+    cells["best"] = _is_best(
+        cells, rows if table.is_best_of_row else columns, keys, data, spec.get("lowest")
+    )
     return table
 
 
 def _against(spec: Mapping[str, Any], chosen: Sequence[Run], source: str) -> str:
     """The method that the spec tests against, of which the table must have runs."""
-    method, methods = str(spec.get("against", "")), list(dict.fromkeys(str(run.value("method")) for run in chosen))
+    method = str(spec.get("against", ""))
+    methods = list(dict.fromkeys(str(run.value("method")) for run in chosen))
     if method and method not in methods:
         raise UsageError(
-            f"{source}: against = {method!r} in [[tables]]: the table has no run of it; allowed is one of "
-            f"{', '.join(methods)}"
+            f"{source}: against = {method!r} in [[tables]]: the table has no run of it; allowed is"
+            f" one of {', '.join(methods)}"
         )
     return method
 
@@ -139,24 +196,36 @@ def _cells(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame
     """Mean, spread and test of each cell."""
     groups = values.groupby(index, sort=False)
     cells = groups.agg(
-        mean=("value", "mean"), std=("value", "std"), count=("value", "count"), paper=("paper", "first"),
-        paper_std=("paper_std", "first"), not_made=("not_made", "sum"), lacking=("lacking", "sum"),
+        mean=("value", "mean"),
+        std=("value", "std"),
+        count=("value", "count"),
+        paper=("paper", "first"),
+        paper_std=("paper_std", "first"),
+        not_made=("not_made", "sum"),
+        lacking=("lacking", "sum"),
         failures=("error", lambda errors: sum(map(bool, errors))),
         failed=("error", lambda errors: "; ".join(filter(None, errors))),
-    )  # fmt: skip
+    )
     measured = values.dropna(subset="value").groupby(index, sort=False)["seed"]
     cells["seeds"] = measured.agg(lambda seeds: " ".join(map(str, sorted(seeds))))
-    cells = cells.join(_paired(values, index, against)).reset_index().astype({"pairs": "Int64"}).fillna({"seeds": ""})
+    cells = (
+        cells.join(_paired(values, index, against))
+        .reset_index()
+        .astype({"pairs": "Int64"})
+        .fillna({"seeds": ""})
+    )
     is_planned = cells[["count", "not_made", "lacking", "failures"]].any(axis=1)
     return cells[is_planned | cells["paper"].notna()].reset_index(drop=True)
 
 
 def _paired(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame:
-    """Difference to the method `against` over the seeds that both have, and p of the two-sided paired t-test."""
+    """Difference to the method `against` over the seeds that both have, and p of the two-sided
+    paired t-test."""
     is_other = values["method"] == against if "method" in index else pd.Series(False, values.index)
     rest = [key for key in dict.fromkeys([*index, "seed"]) if key != "method"]
     both = values[~is_other].merge(values[is_other], on=rest, suffixes=("", "_other"))
-    differences = (both["value"] - both["value_other"]).round(12)  # without the noise of equal results
+    # without the noise of equal results
+    differences = (both["value"] - both["value_other"]).round(12)
     found = differences.groupby([both[key] for key in index], sort=False).agg(
         difference="mean", std="std", pairs="count"
     )
@@ -167,23 +236,39 @@ def _paired(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFram
     return found[found["pairs"] > 0]
 
 
-def _is_best(cells: pd.DataFrame, across: list[str], keys: list[str], data: Mapping[Place, str], lowest: bool | None
-             ) -> pd.Series:  # fmt: skip
-    """Whether a cell prints the best mean of its row or column on the same data; not if it is the only one."""
+def _is_best(
+    cells: pd.DataFrame,
+    across: list[str],
+    keys: list[str],
+    data: Mapping[Place, str],
+    lowest: bool | None,
+) -> pd.Series:
+    """Whether a cell prints the best mean of its row or column on the same data; not if it is the
+    only one."""
     kinds = cells[FIGURE].map(quantity)
     is_cost = kinds.map(lambda kind: kind.is_cost if lowest is None else lowest)
-    score = pd.Series([round(mean, kind.decimals) for mean, kind in zip(cells["mean"], kinds, strict=True)])
+    score = pd.Series(
+        [round(mean, kind.decimals) for mean, kind in zip(cells["mean"], kinds, strict=True)]
+    )
     score = score.mask(is_cost, -score)
-    of_data = [data.get(tuple(zip(keys, place, strict=True)), "") for place in cells[keys].itertuples(index=False)]
-    rivals = score.groupby([cells[key] for key in [*across, FIGURE]] + [pd.Series(of_data)], sort=False)
+    of_data = [
+        data.get(tuple(zip(keys, place, strict=True)), "")
+        for place in cells[keys].itertuples(index=False)
+    ]
+    rivals = score.groupby(
+        [cells[key] for key in [*across, FIGURE]] + [pd.Series(of_data)], sort=False
+    )
     return score.eq(rivals.transform("max")) & (rivals.transform("count") > 1)
 
 
 def differences(table: Table) -> str:
-    """Say how many means differ from the paper's numbers by more than both spreads, and which differ most."""
+    """Say how many means differ from the paper's numbers by more than both spreads, and which
+    differ most."""
     known = table.cells[table.cells["paper"].notna() & (table.cells["count"] > 0)]
     rounded = [
-        known[name].combine(known[FIGURE], lambda value, figure: round(value, quantity(figure).decimals))
+        known[name].combine(
+            known[FIGURE], lambda value, figure: round(value, quantity(figure).decimals)
+        )
         for name in ("mean", "paper")
     ]
     apart = rounded[0] - rounded[1]  # as printed
@@ -191,7 +276,10 @@ def differences(table: Table) -> str:
     if known.empty:
         return ""
     if far.empty:
-        return f"None of the {len(known)} numbers differs from the paper's by more than the spreads of both."
+        return (
+            f"None of the {len(known)} numbers differs from the paper's by more than the spreads of"
+            " both."
+        )
     told = []
     for label in far.abs().sort_values(ascending=False, kind="stable").index[:SHOWN]:
         cell = known.loc[label]
@@ -200,6 +288,6 @@ def differences(table: Table) -> str:
         sign = "+" if far[label] > 0 else ""
         told.append(f"{', '.join(where)}: {sign}{quantity(cell[FIGURE]).number(far[label])}")
     return (
-        f"{len(far)} of {len(known)} numbers differ from the paper's by more than the spreads of both; the most: "
-        f"{'; '.join(told)}."
+        f"{len(far)} of {len(known)} numbers differ from the paper's by more than the spreads of"
+        f" both; the most: {'; '.join(told)}."
     )

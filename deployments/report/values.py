@@ -1,4 +1,5 @@
-"""The figures of a sweep's runs as a data frame with a row for each run and figure, the papers' numbers beside them."""
+"""The figures of a sweep's runs as a data frame with a row for each run and figure, the papers'
+numbers beside them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,30 +24,40 @@ def values_of(
     Returns
     -------
     DataFrame
-        A row for each run and figure, with a column for each of the `keys`, and: `figure`, `seed`; `value`, in the
-        printed unit, NaN where the run has none; `paper` and `paper_std`, the paper's number; `not_made` and `lacking`,
-        1 for a run that was not made or completed without the figure; `error`, empty unless the run failed.
+        A row for each run and figure, with a column for each of the `keys`, and: `figure`, `seed`;
+        `value`, in the printed unit, NaN where the run has none; `paper` and `paper_std`, the
+        paper's number; `not_made` and `lacking`, 1 for a run that was not made or completed without
+        the figure; `error`, empty unless the run failed.
     """
     rows = []
     for run in runs:
         for figure in figures:
             value = run.figure(figure)
             number = match(printed, run, keys, figure)
-            rows.append({
-                **dict(run.place(keys)), FIGURE: figure, "seed": run.seed,
-                "value": None if value is None else quantity(figure).scale * value,
-                "paper": number and number.value, "paper_std": number and number.spread,
-                "not_made": int(not run.row), "lacking": int(run.is_completed and value is None), "error": run.error,
-            })  # fmt: skip
+            rows.append(
+                {
+                    **dict(run.place(keys)),
+                    FIGURE: figure,
+                    "seed": run.seed,
+                    "value": None if value is None else quantity(figure).scale * value,
+                    "paper": number and number.value,
+                    "paper_std": number and number.spread,
+                    "not_made": int(not run.row),
+                    "lacking": int(run.is_completed and value is None),
+                    "error": run.error,
+                }
+            )
     # Of objects, so that the keys' values stay as they are.
     frame = pd.DataFrame(rows, columns=list(dict.fromkeys([*keys, *COLUMNS])), dtype=object)
     return frame.astype(
-        dict.fromkeys(("value", "paper", "paper_std"), float) | dict.fromkeys(("not_made", "lacking"), int)
+        dict.fromkeys(("value", "paper", "paper_std"), float)
+        | dict.fromkeys(("not_made", "lacking"), int)
     )
 
 
 def split(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[Place, pd.DataFrame]]:
-    """Split a frame into the parts with equal values of these keys, in the order in which they appear."""
+    """Split a frame into the parts with equal values of these keys, in the order in which they
+    appear."""
     if not keys:
         yield (), frame
         return
@@ -55,7 +66,11 @@ def split(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[Place, pd.
 
 
 def told_of_data(
-    rows: Sequence[Mapping[str, Any]], keys: Sequence[str], parts: Sequence[str], columns: Sequence[str], source: str
+    rows: Sequence[Mapping[str, Any]],
+    keys: Sequence[str],
+    parts: Sequence[str],
+    columns: Sequence[str],
+    source: str,
 ) -> pd.DataFrame:
     """Combine what runs tell of their data, which other settings may leave as they are.
 
@@ -80,7 +95,8 @@ def told_of_data(
     if len(again):
         values = ", ".join(str(again.iloc[0][key]) for key in keys)
         raise UsageError(
-            f"{source}: runs of one panel ({values}) have different data: name in panels or where what they differ in"
+            f"{source}: runs of one panel ({values}) have different data: name in panels or where"
+            " what they differ in"
         )
     return frame
 
@@ -102,24 +118,35 @@ def printed_numbers(spec: Mapping[str, Any], source: str) -> list[Printed]:
 def match(printed: Sequence[Printed], run: Run, keys: Sequence[str], figure: str) -> Printed | None:
     """Find the paper's number for a run in a place that these keys tell apart.
 
-    It must agree with the run in these keys, the method, the data set, and the number of clients if it says one. A number
-    without a method is one of the data. Among several candidates, one that agrees with the run in all that it says is
-    taken; if several candidates are left, none is.
+    It must agree with the run in these keys, the method, the data set, and the number of clients if
+    it says one. A number without a method is one of the data. Among several candidates, one that
+    agrees with the run in all that it says is taken; if several candidates are left, none is.
     """
     name = figure.rpartition(".")[2]
     close = [
-        one for one in printed
+        one
+        for one in printed
         if one.figure.rpartition(".")[2] == name
-        and all(_agree(one, run, key) for key in {*keys, "method", "dataset"} | ({SUPERNODES} & one.settings.keys()))
-    ]  # fmt: skip
-    exact = [one for one in close if all(_agree(one, run, key) for key in one.settings if key in DEFAULTS)]
+        and all(
+            _agree(one, run, key)
+            for key in {*keys, "method", "dataset"} | ({SUPERNODES} & one.settings.keys())
+        )
+    ]
+    exact = [
+        one
+        for one in close
+        if all(_agree(one, run, key) for key in one.settings if key in DEFAULTS)
+    ]
     found = exact or close
     return found[0] if len(found) == 1 else None
 
 
 def printed_value(one: Printed, key: str) -> Any:
-    """The setting of a paper's number: by default that of the app, but None for method, data set and clients."""
-    return one.settings.get(key, None if key in ("method", "dataset", SUPERNODES) else DEFAULTS[key])
+    """The setting of a paper's number: by default that of the app, but None for method, data set
+    and clients."""
+    return one.settings.get(
+        key, None if key in ("method", "dataset", SUPERNODES) else DEFAULTS[key]
+    )
 
 
 def _agree(one: Printed, run: Run, key: str) -> bool:

@@ -8,16 +8,25 @@ from curvfed.deployments.sweep.plan import SUPERNODES
 from curvfed.strategies.base.dotted import dotted
 
 Place = tuple[tuple[str, Any], ...]
-"""Keys and values that tell where a run stands in a table or a figure: its row, its panel, its line."""
+"""Keys and values that tell where a run stands in a table or a figure: its row, its panel, its
+line."""
 
 FIGURE = "figure"
 """The key of a place whose value is a figure: a column of `results.sqlite`."""
 
 KEY_WORDS = {
-    "method": "method", "dataset": "data set", SUPERNODES: "clients", "alpha": "α", "local-epochs": "local epochs",
-    "learning-rate": "learning rate", "embedding-dim": "dimension", "fraction-train": "share of clients a round",
-    "hyperfed.margin": "margin", "hyperfed.slope": "slope", "hull.epsilon": "ε",
-}  # fmt: skip
+    "method": "method",
+    "dataset": "data set",
+    SUPERNODES: "clients",
+    "alpha": "α",
+    "local-epochs": "local epochs",
+    "learning-rate": "learning rate",
+    "embedding-dim": "dimension",
+    "fraction-train": "share of clients a round",
+    "hyperfed.margin": "margin",
+    "hyperfed.slope": "slope",
+    "hull.epsilon": "ε",
+}
 """Words for keys of the run config; any other key is shown by its name without its table."""
 
 
@@ -65,7 +74,9 @@ NAMED = {
     "personal_accuracy_mean": _accuracy("personal accuracy"),
     "personal_accuracy_before": _accuracy("personal accuracy of the model as received"),
     "personal_accuracy_worst_decile": _accuracy("personal accuracy, worst tenth of the clients"),
-    "personal_accuracy_before_worst_decile": _accuracy("accuracy of the model as received, worst tenth of clients"),
+    "personal_accuracy_before_worst_decile": _accuracy(
+        "accuracy of the model as received, worst tenth of clients"
+    ),
     "personal_accuracy_pooled": _accuracy("personal accuracy, pooled"),
     "majority_accuracy": _accuracy("accuracy of the majority class"),
     "grouping_accuracy": _accuracy("hulls in the group of their class"),
@@ -85,7 +96,9 @@ NAMED = {
     "hull_vertices_mean": Quantity("vertices of a hull, mean", decimals=1),
     "hull_vertices_max": Quantity("vertices of a hull, most", decimals=1),
     "classifier_cosine": Quantity("cosine between the clients' classifiers", decimals=3),
-    "classifier_norm_gap": Quantity("difference of norm between the clients' classifiers", decimals=3),
+    "classifier_norm_gap": Quantity(
+        "difference of norm between the clients' classifiers", decimals=3
+    ),
     "loss": Quantity("training loss", decimals=3, is_cost=True),
     "heterogeneity": Quantity("heterogeneity of labels (Jensen–Shannon)", "", 1.0, 3),
 }
@@ -93,7 +106,8 @@ NAMED = {
 
 
 def quantity(column: str) -> Quantity:
-    """Look a column up by the last part of its name: `best_validation.global_accuracy` is an accuracy.
+    """Look a column up by the last part of its name: `best_validation.global_accuracy` is an
+    accuracy.
 
     An unknown column keeps its own name, with three decimals.
     """
@@ -105,7 +119,8 @@ def quantity(column: str) -> Quantity:
 
 
 class Names:
-    """The words for keys, values and figures: those that a table or a figure sets by `names`, else the common ones."""
+    """The words for keys, values and figures: those that a table or a figure sets by `names`, else
+    the common ones."""
 
     def __init__(self, names: Mapping[str, Any]) -> None:
         self._names = {str(key): str(value) for key, value in dotted(names).items()}
@@ -146,11 +161,14 @@ class Names:
         return self._names.get(column, quantity(column).words)
 
     def axis(self, columns: Sequence[str]) -> str:
-        """Name an axis of these figures by the words that their names share, with the unit that they share."""
+        """Name an axis of these figures by the words that their names share, with the unit that
+        they share."""
         kinds = [quantity(column) for column in columns]
         split = [kind.words.replace(",", "").split() for kind in kinds]
         shared = " ".join(word for word in split[0] if all(word in one for one in split))
         words = self.figure(columns[0]) if len(columns) == 1 else shared
         units = {kind.unit for kind in kinds}
         unit = units.pop() if len(units) == 1 else ""
-        return f"{words} ({unit})".strip() if unit else words or ", ".join(map(self.figure, columns))
+        return (
+            f"{words} ({unit})".strip() if unit else words or ", ".join(map(self.figure, columns))
+        )

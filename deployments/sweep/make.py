@@ -1,7 +1,7 @@
 """Make the runs of a sweep file, several at a time.
 
-Runs that have completed are skipped, interrupted ones are resumed from their last whole round, and failed ones are made
-anew.
+Runs that have completed are skipped, interrupted ones are resumed from their last whole round, and
+failed ones are made anew.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,9 @@ def default_results() -> Path:
     return home() / "sweeps"
 
 
-def sweep(plan: Plan, folder: Path, places: dict[str, Value], resources: Resources, console: Console) -> int:
+def sweep(
+    plan: Plan, folder: Path, places: dict[str, Value], resources: Resources, console: Console
+) -> int:
     """Make the missing runs of a sweep; the number of runs that failed.
 
     Raises
@@ -47,7 +49,8 @@ def sweep(plan: Plan, folder: Path, places: dict[str, Value], resources: Resourc
 
 
 def find(name: str) -> Path:
-    """The file of a sweep, by its path or by the name of a shipped sweep, such as `flatland/figure-05`.
+    """The file of a sweep, by its path or by the name of a shipped sweep, such as
+    `flatland/figure-05`.
 
     Raises
     ------
@@ -60,7 +63,8 @@ def find(name: str) -> Path:
         return shipped(SWEEPS)[name]
     except KeyError:
         raise UsageError(
-            f"{name!r} is neither a shipped sweep nor the path of a .toml file; {nearest(SWEEPS, name)}"
+            f"{name!r} is neither a shipped sweep nor the path of a .toml file;"
+            f" {nearest(SWEEPS, name)}"
         ) from None
 
 
@@ -68,7 +72,8 @@ P = ParamSpec("P")
 
 
 def exit_status(work: Callable[Concatenate[Console, P], int]) -> Callable[P, int]:
-    """Give a command's function a console; wrong usage is printed there and exits with 2, an interrupt with 130."""
+    """Give a command's function a console; wrong usage is printed there and exits with 2, an
+    interrupt with 130."""
 
     def main(*args: P.args, **options: P.kwargs) -> int:
         console = Console(soft_wrap=True)
@@ -95,8 +100,10 @@ def main(
     gpus: float,
     address: str,
 ) -> int:
-    """Make the missing runs; the exit status, 0 all completed, 1 some failed, 2 wrong usage, 130 interrupted."""
-    resources, plan = Resources(cpus, gpus, address), read_plan(find(name), scale)
+    """Make the missing runs; the exit status, 0 all completed, 1 some failed, 2 wrong usage, 130
+    interrupted."""
+    resources = Resources(cpus, gpus, address)
+    plan = read_plan(find(name), scale)
     check(plan)
     folder = (results or default_results()).resolve()
     failed = sweep(plan, folder, data_places(data), resources, console)

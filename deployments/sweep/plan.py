@@ -7,15 +7,15 @@
     seed = [0, 1, 2]
     num-rounds = 100
 
-    [scales.smoke.settings]                 # one of several sizes, chosen by --scale; overrides the settings
+    [scales.smoke.settings]                 # one of several sizes (--scale); overrides the settings
     num-rounds = 30
 
-    [[runs]]                                # optional; each overrides both, and may have axes of its own
+    [[runs]]                                # optional; each overrides both, and may have own axes
     dataset = "cora"
     num-supernodes = [10, 20]
 
-A scale may replace the common `runs`, `tables` and `figures` by its own. `[[tables]]` and `[[figures]]` describe what
-`curvfed report` writes.
+A scale may replace the common `runs`, `tables` and `figures` by its own. `[[tables]]` and
+`[[figures]]` describe what `curvfed report` writes.
 """
 
 import difflib
@@ -28,7 +28,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, check_keys, pop_supernodes, read_toml
+from curvfed.deployments.pairs import (
+    NUM_SUPERNODES,
+    UsageError,
+    Value,
+    check_keys,
+    pop_supernodes,
+    read_toml,
+)
 from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
 from curvfed.strategies.base.dotted import dotted, plain
 from curvfed.strategies.base.errors import ConfigError
@@ -60,12 +67,13 @@ class Planned:
     settings : mapping
         The keys that the sweep file gives, and `num-supernodes`.
     name : str
-        The name of the run directory: method, data set and a hash of the whole configuration. So equal configurations
-        are one run, whichever sweeps they stand in.
+        The name of the run directory: method, data set and a hash of the whole configuration. So
+        equal configurations are one run, whichever sweeps they stand in.
     refused : str
         Why the configuration cannot run; empty if it can.
     paths : mapping
-        The settings that are relative paths, made absolute, since a run may be made in another folder.
+        The settings that are relative paths, made absolute, since a run may be made in another
+        folder.
     """
 
     settings: Mapping[str, Value]
@@ -114,8 +122,8 @@ def read_plan(path: Path, scale: str = "") -> Plan:
     Raises
     ------
     UsageError
-        If the file cannot be read, has unknown parts, lacks the scale, has no run, or has a key or value that a sweep
-        file may not have.
+        If the file cannot be read, has unknown parts, lacks the scale, has no run, or has a key or
+        value that a sweep file may not have.
     """
     content = read_toml(path)
     _check_parts(content, _PARTS, f"{path}")
@@ -126,9 +134,12 @@ def read_plan(path: Path, scale: str = "") -> Plan:
         raise UsageError(f"{path} has the scales {', '.join(scales)}: name one by --scale")
     chosen = _part(scales, scale, path, {})
     _check_parts(chosen, _OF_A_SCALE, f"{path}, scale {scale}")
-    common = dotted(_part(content, "settings", path, {})) | dotted(_part(chosen, "settings", path, {}))
+    common = dotted(_part(content, "settings", path, {})) | dotted(
+        _part(chosen, "settings", path, {})
+    )
     runs, tables, figures = (
-        _part(chosen if key in chosen else content, key, path, []) for key in ("runs", "tables", "figures")
+        _part(chosen if key in chosen else content, key, path, [])
+        for key in ("runs", "tables", "figures")
     )
     if not common and not any(runs):
         raise UsageError(f"{path} has no run: give it [settings], or [[runs]], or both")
@@ -139,11 +150,21 @@ def read_plan(path: Path, scale: str = "") -> Plan:
             planned = plan_run(settings, path, contents)
             once.setdefault(planned.name, planned)
     title, source, about = (str(content.get(key, "")) for key in ("title", "source", "about"))
-    return Plan(path, scale, title or path.stem, source, about, tuple(once.values()), tuple(tables), tuple(figures))
+    return Plan(
+        path,
+        scale,
+        title or path.stem,
+        source,
+        about,
+        tuple(once.values()),
+        tuple(tables),
+        tuple(figures),
+    )
 
 
 def file_digest(place: Path) -> str:
-    """A digest of a file, or of the files of a folder and their names; the path itself if it cannot be read."""
+    """A digest of a file, or of the files of a folder and their names; the path itself if it cannot
+    be read."""
     digest = hashlib.sha256()
     try:
         place = place.expanduser()
@@ -159,10 +180,13 @@ def file_digest(place: Path) -> str:
     return digest.hexdigest()
 
 
-def plan_run(settings: dict[str, Value], path: Path, contents: Callable[[Path], str] = file_digest) -> Planned:
+def plan_run(
+    settings: dict[str, Value], path: Path, contents: Callable[[Path], str] = file_digest
+) -> Planned:
     """One run with these keys.
 
-    Files and folders of the user's count by what they hold: their place may change, and what changes is another run's.
+    Files and folders of the user's count by what they hold: their place may change, and what
+    changes is another run's.
 
     Parameters
     ----------
@@ -175,7 +199,8 @@ def plan_run(settings: dict[str, Value], path: Path, contents: Callable[[Path], 
     Raises
     ------
     UsageError
-        If the number of clients is no such number; any other key that is wrong makes a run that is `refused`.
+        If the number of clients is no such number; any other key that is wrong makes a run that is
+        `refused`.
     """
     paths = {key: found for key in PATHS if (found := _absolute(key, settings.get(key), path))}
     given = settings | paths
@@ -186,22 +211,31 @@ def plan_run(settings: dict[str, Value], path: Path, contents: Callable[[Path], 
     except UsageError as error:
         raise UsageError(f"{path}: {error}") from None
     except ConfigError as error:
-        refused, stem = str(error), str(given.get("method", "run"))
+        refused = str(error)
+        stem = str(given.get("method", "run"))
     else:
         # The case of names does not matter.
         name = config.dataset if is_own_data(config.dataset) else config.dataset.lower()
         whole = flatten(config) | {"dataset": name}
-        refused, stem = "", f"{config.method}-{Path(config.dataset).stem.lower()}"
-    identity = {key: value for key, value in whole.items() if key not in NO_PART_OF_IT} | {SUPERNODES: number}
+        refused = ""
+        stem = f"{config.method}-{Path(config.dataset).stem.lower()}"
+    identity = {key: value for key, value in whole.items() if key not in NO_PART_OF_IT} | {
+        SUPERNODES: number
+    }
     places = {key: Path(str(whole[key])) for key in PATHS if _is_path(whole.get(key), key)}
     identity |= {key: contents(place) for key, place in places.items()}
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
-    safe = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in stem.replace("+", "plus"))
+    safe = "".join(
+        letter if letter.isascii() and letter.isalnum() else "-"
+        for letter in stem.replace("+", "plus")
+    )
     return Planned({**settings, SUPERNODES: number}, f"{safe[:60]}-{digest}", refused, paths)
 
 
 def _absolute(key: str, value: Value | None, path: Path) -> str:
-    """A path relative to the sweep file's folder, made absolute; "" for names and absolute paths."""
+    """A path relative to the sweep file's folder, made absolute; "" for names and absolute
+    paths.
+    """
     if not _is_path(value, key) or Path(value).is_absolute() or value.startswith("~"):
         return ""
     return str((path.expanduser().parent / value).resolve())
@@ -231,8 +265,8 @@ def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, 
     for key, value in settings.items():
         if key in PLACES:
             raise UsageError(
-                f"{path}: {key!r} is not for a sweep; see --data, --results, --cpus and --gpus, the sweep sets the "
-                "other keys itself"
+                f"{path}: {key!r} is not for a sweep; see --data, --results, --cpus and --gpus, the"
+                " sweep sets the other keys itself"
             )
         values = value if isinstance(value, list) else [value]
         if isinstance(DEFAULTS[key], str):
@@ -240,7 +274,8 @@ def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, 
         for one in values:
             if not isinstance(one, Value):
                 raise UsageError(
-                    f"{path}: {key} has {one!r}; allowed is a number, a string, true, false, or a list of these"
+                    f"{path}: {key} has {one!r}; allowed is a number, a string, true, false, or a"
+                    " list of these"
                 )
         if not values:
             raise UsageError(f"{path}: {key} is an empty list; allowed is one value or more")
@@ -253,12 +288,20 @@ def _check_parts(table: Mapping[str, Any], allowed: Collection[str], where: str)
     for key in table:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else "; keys of a run belong in [settings] or [[runs]]"
-            raise UsageError(f"{where}: {key!r} is not known; allowed are {', '.join(allowed)}{hint}")
+            hint = (
+                f"; did you mean {near[0]!r}?"
+                if near
+                else "; keys of a run belong in [settings] or [[runs]]"
+            )
+            raise UsageError(
+                f"{where}: {key!r} is not known; allowed are {', '.join(allowed)}{hint}"
+            )
 
 
 def _part(content: Mapping[str, Any], key: str, path: Path, empty: Any) -> Any:
-    """A part of the file, a table or a list of tables as `empty` is; `empty` if the part is absent."""
+    """A part of the file, a table or a list of tables as `empty` is; `empty` if the part is
+    absent.
+    """
     found = content.get(key, empty)
     entries = found if isinstance(found, list) else [found]
     if not isinstance(found, type(empty)) or not all(isinstance(one, Mapping) for one in entries):

@@ -16,7 +16,8 @@ LONGEST = 200
 
 
 class Progress:
-    """Shows how many runs are done, running and failed, and the time left; called for each run that ends.
+    """Shows how many runs are done, running and failed, and the time left; called for each run that
+    ends.
 
     Parameters
     ----------
@@ -27,10 +28,14 @@ class Progress:
     """
 
     def __init__(self, console: Console, title: str, total: int, done: int) -> None:
-        self._console, self._title, self._total, self._done = console, title, total, done
+        self._console = console
+        self._title = title
+        self._total = total
+        self._done = done
         self._running = self.failed = self._made = 0
         self._begun = self._last = time.monotonic()
-        # On a terminal the line is redrawn every second, so that the time left counts down; elsewhere it is drawn once.
+        # On a terminal the line is redrawn every second, so that the time left counts down;
+        # elsewhere it is drawn once.
         self._live = Live(get_renderable=self._line, console=console, refresh_per_second=1)
 
     def __enter__(self) -> "Progress":
@@ -38,7 +43,10 @@ class Progress:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._running = 0
         self._live.stop()
@@ -79,7 +87,9 @@ class Progress:
         left = self._total - self._done - self.failed
         if self._made and self._running and left:
             # The mean of the runs so far, whatever their kinds.
-            seconds = (self._last - self._begun) / self._made * left - (time.monotonic() - self._last)
+            seconds = (self._last - self._begun) / self._made * left - (
+                time.monotonic() - self._last
+            )
             if seconds >= 1:
                 words += f", {span(seconds)} left"
         return Text.from_markup(words)
@@ -89,5 +99,9 @@ def span(seconds: float) -> str:
     """A time in words."""
     for length, word in ((3600, "h"), (60, "min")):
         if seconds >= 1.5 * length:
-            return f"{seconds / length:.1f} {word}" if seconds < 10 * length else f"{seconds / length:.0f} {word}"
+            return (
+                f"{seconds / length:.1f} {word}"
+                if seconds < 10 * length
+                else f"{seconds / length:.0f} {word}"
+            )
     return f"{seconds:.0f} s"

@@ -1,4 +1,5 @@
-"""One table over the run directories of all sweeps in a folder: configuration and figures of every run."""
+"""One table over the run directories of all sweeps in a folder: configuration and figures of every
+run."""
 
 import json
 import sqlite3
@@ -18,18 +19,20 @@ TOKEN_FILE = ".shared-with"
 """Proof to tasks on other machines that they see the sweep's folder."""
 
 SUMMARY = "summary.json"
-COMPLETED, FAILED = "completed", "failed"
+COMPLETED = "completed"
+FAILED = "failed"
 
 
 class Results:
     """`results.sqlite` of a folder of run directories: table `runs`, a row per run.
 
-    Columns are `run` (its directory), `status` ("completed" or "failed"), `error`, every key of the run config, and every
-    figure of `summary.json`, those in tables of it with dots: `best_validation.global_accuracy`, `metrics.roc_auc`. Written
-    by the process that holds the folder, a transaction per run; any other may read it meanwhile.
+    Columns are `run` (its directory), `status` ("completed" or "failed"), `error`, every key of the
+    run config, and every figure of `summary.json`, those in tables of it with dots:
+    `best_validation.global_accuracy`, `metrics.roc_auc`. Written by the process that holds the
+    folder, a transaction per run; any other may read it meanwhile.
 
-    It is made of the run directories and can be made again: without it, the next call of a sweep writes down the runs that
-    have completed and makes no other anew than those that failed.
+    It is made of the run directories and can be made again: without it, the next call of a sweep
+    writes down the runs that have completed and makes no other anew than those that failed.
 
     Parameters
     ----------
@@ -38,7 +41,8 @@ class Results:
     Raises
     ------
     UsageError
-        By all methods: if the file is no table of runs, cannot be written, or is locked for a minute.
+        By all methods: if the file is no table of runs, cannot be written, or is locked for a
+        minute.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +52,8 @@ class Results:
     def finished(self, runs: Iterable[Planned]) -> set[str]:
         """Names of those that have completed.
 
-        A run that completed while nobody wrote it down, because the sweep was killed, is written down now.
+        A run that completed while nobody wrote it down, because the sweep was killed, is written
+        down now.
         """
         recorded = {row["run"] for row in self.rows() if row["status"] == COMPLETED}
         done = set()
@@ -67,39 +72,61 @@ class Results:
         error : str
             Why it failed; empty if it completed.
         """
-        row: dict[str, Any] = {"run": run.name, "status": FAILED if error else COMPLETED, "error": error}
+        row: dict[str, Any] = {
+            "run": run.name,
+            "status": FAILED if error else COMPLETED,
+            "error": error,
+        }
         folder = self.folder / run.name
-        row |= {key: value for key, value in dotted(_read(folder / SUMMARY, json.loads)).items() if key not in row}
+        row |= {
+            key: value
+            for key, value in dotted(_read(folder / SUMMARY, json.loads)).items()
+            if key not in row
+        }
         row |= DEFAULTS | dict(run.settings)
-        row |= dotted(_read(folder / "config.toml", tomllib.loads)) | {SUPERNODES: run.value(SUPERNODES)}
-        values = [json.dumps(value) if isinstance(value, list | dict) else value for value in row.values()]
+        row |= dotted(_read(folder / "config.toml", tomllib.loads)) | {
+            SUPERNODES: run.value(SUPERNODES)
+        }
+        values = [
+            json.dumps(value) if isinstance(value, list | dict) else value for value in row.values()
+        ]
         with self._open() as database:
             database.execute("BEGIN IMMEDIATE")  # one transaction, new columns included
             _add_columns(database, row)
-            names, marks = ", ".join(map(_quoted, row)), ", ".join("?" * len(row))
+            names = ", ".join(map(_quoted, row))
+            marks = ", ".join("?" * len(row))
             database.execute(f"INSERT OR REPLACE INTO runs ({names}) VALUES ({marks})", values)
 
     def rows(self, runs: Iterable[Planned] | None = None) -> list[dict[str, Any]]:
-        """The rows of these runs, in their order, without those that were not made; all rows if None."""
+        """The rows of these runs, in their order, without those that were not made; all rows if
+        None."""
         if not self._path.exists():
             return []
         with self._open() as database:
             cursor = database.execute("SELECT * FROM runs ORDER BY run")
             names = [column[0] for column in cursor.description]
             rows = {row[names.index("run")]: dict(zip(names, row, strict=True)) for row in cursor}
-        return list(rows.values()) if runs is None else [rows[run.name] for run in runs if run.name in rows]
+        return (
+            list(rows.values())
+            if runs is None
+            else [rows[run.name] for run in runs if run.name in rows]
+        )
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
             with closing(sqlite3.connect(self._path, timeout=60)) as database, database:
-                database.execute("CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, status TEXT, error TEXT)")
+                database.execute(
+                    "CREATE TABLE IF NOT EXISTS runs (run TEXT PRIMARY KEY, status TEXT, error"
+                    " TEXT)"
+                )
                 yield database
         except sqlite3.OperationalError as error:
             raise UsageError(f"{self._path}: {error}") from None
         except sqlite3.DatabaseError as error:
             raise UsageError(
-                f"{self._path} is damaged ({error}); remove it, and the next call makes it again from the run directories"
+                f"{self._path} is damaged ({error}); remove it, and the next call makes it again"
+                " from the run directories"
             ) from None
 
 

@@ -80,12 +80,17 @@ def held(folder: Path) -> Iterator[None]:
 
 
 def carry_out(
-    runs: Sequence[Planned], results: Results, places: Mapping[str, Value], resources: Resources, listener: Listener
+    runs: Sequence[Planned],
+    results: Results,
+    places: Mapping[str, Value],
+    resources: Resources,
+    listener: Listener,
 ) -> None:
     """Make runs, and record each in the table when it ends.
 
-    An interrupted run is resumed from its last whole round; a failed one is made anew. A run that fails does not stop the
-    others. An interrupt ends the runs being made and keeps all that is on disk.
+    An interrupted run is resumed from its last whole round; a failed one is made anew. A run that
+    fails does not stop the others. An interrupt ends the runs being made and keeps all that is on
+    disk.
 
     Parameters
     ----------
@@ -101,8 +106,8 @@ def carry_out(
     Raises
     ------
     UsageError
-        If the Ray cluster cannot be reached, lacks the resources of a run, or has a machine that does not see the folder;
-        or if the table cannot be written.
+        If the Ray cluster cannot be reached, lacks the resources of a run, or has a machine that
+        does not see the folder; or if the table cannot be written.
     KeyboardInterrupt
         By Ctrl-C; once Ray runs by SIGTERM, too.
     """
@@ -122,8 +127,12 @@ def carry_out(
         # No retries: Ray would repeat a run that has used up the memory.
         task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(make_run)
         # Without a share of a GPU a run stays on the CPU: others count on the GPU.
-        own: dict[str, Value] = {"threads": resources.cpus, "device": "auto" if resources.gpus else "cpu"}
-        left: dict[Any, Planned] = {}  # Ray starts them in this order, as many at a time as its resources allow
+        own: dict[str, Value] = {
+            "threads": resources.cpus,
+            "device": "auto" if resources.gpus else "cpu",
+        }
+        # Ray starts them in this order, as many at a time as its resources allow
+        left: dict[Any, Planned] = {}
         for run in todo:
             settings = own | dict(run.settings) | dict(run.paths) | dict(places)
             number = int(settings.pop(SUPERNODES))
@@ -148,13 +157,22 @@ def _start(resources: Resources) -> int:
         If it cannot be reached, or lacks the resources of a run.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    # Without this Ray warns that it hides GPUs from tasks without a share; these tasks have device=cpu anyway.
+    # Without this Ray warns that it hides GPUs from tasks without a share; these tasks have
+    # device=cpu anyway.
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     if not resources.address and "ray" not in sys.modules:
-        # Ray listens on all addresses and runs whatever it is sent; with a token it takes orders from this process alone.
+        # Ray listens on all addresses and runs whatever it is sent; with a token it takes orders
+        # from this process alone.
         own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        # If this process is killed, two of Ray's look for the others so many seconds before they end: 60 by default.
-        os.environ.update(own | {"RAY_gcs_rpc_server_reconnect_timeout_s": "5", "RAY_TMPDIR": str(socket_folder())})
+        # If this process is killed, two of Ray's look for the others so many seconds before they
+        # end: 60 by default.
+        os.environ.update(
+            own
+            | {
+                "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
+                "RAY_TMPDIR": str(socket_folder()),
+            }
+        )
     import ray
 
     try:
@@ -164,19 +182,30 @@ def _start(resources: Resources) -> int:
         else:
             _start_own()
     except Exception as error:  # Ray raises errors of many classes
-        raise UsageError(f"no Ray cluster at {resources.address or 'this machine'}: {error}") from None
-    if threading.current_thread() is threading.main_thread():  # Ray's own handler would not wait for the runs to end
+        raise UsageError(
+            f"no Ray cluster at {resources.address or 'this machine'}: {error}"
+        ) from None
+    # Ray's own handler would not wait for the runs to end
+    if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
     there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    cpus, gpus = int(there.get("CPU", 0)), int(there.get("GPU", 0))
+    cpus = int(there.get("CPU", 0))
+    gpus = int(there.get("GPU", 0))
     slots = cpus // resources.cpus
     if resources.gpus:  # a share is of one GPU
-        slots = min(slots, gpus * int(1 / resources.gpus + 1e-9) if resources.gpus < 1 else gpus // int(resources.gpus))
+        slots = min(
+            slots,
+            (
+                gpus * int(1 / resources.gpus + 1e-9)
+                if resources.gpus < 1
+                else gpus // int(resources.gpus)
+            ),
+        )
     if not slots:
         ray.shutdown()
         raise UsageError(
-            f"a run is to have {resources.cpus} CPUs and {resources.gpus:g} GPUs, but Ray has {cpus} and {gpus}; "
-            "see --cpus and --gpus"
+            f"a run is to have {resources.cpus} CPUs and {resources.gpus:g} GPUs, but Ray has"
+            f" {cpus} and {gpus}; see --cpus and --gpus"
         )
     return slots
 
@@ -191,14 +220,17 @@ def _check_reachable(address: str) -> None:
 def _start_own() -> None:
     """Start a Ray that ends with this process.
 
-    On a busy machine its parts may start too late for each other. The next attempt finds their files in the disk cache.
+    On a busy machine its parts may start too late for each other. The next attempt finds their
+    files in the disk cache.
     """
     import ray
 
     others = set(psutil.Process().children())
     for left in reversed(range(STARTS)):
         try:
-            ray.init(address="local", include_dashboard=False, object_store_memory=OBJECT_STORE, **QUIET)
+            ray.init(
+                address="local", include_dashboard=False, object_store_memory=OBJECT_STORE, **QUIET
+            )
             return
         except Exception:
             for process in set(psutil.Process().children()) - others:
@@ -207,8 +239,11 @@ def _start_own() -> None:
                 raise
 
 
-def make_run(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> tuple[str, float]:
-    """Call `make` in the process of a run, which alone imports what a run needs. The process has this function's name.
+def make_run(
+    settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str
+) -> tuple[str, float]:
+    """Call `make` in the process of a run, which alone imports what a run needs. The process has
+    this function's name.
 
     Returns
     -------

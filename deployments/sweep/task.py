@@ -22,10 +22,13 @@ from curvfed.server_app.directory.run_lock import PATIENCE, RunLock
 log = logging.getLogger("curvfed")
 
 CUT_OFF = ("interrupted", "ended by Flower, whose own log says why")
-"""Errors of a run that was ended by SIGINT, or by SIGTERM from Ray; no Flower takes part in these runs."""
+"""Errors of a run that was ended by SIGINT, or by SIGTERM from Ray; no Flower takes part in these
+runs."""
 
 
-def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str) -> str:
+def make(
+    settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str
+) -> str:
     """Make a run, or resume an interrupted one; its log is `logs/<name>.log`.
 
     Parameters
@@ -50,14 +53,18 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
     UsageError
         If this machine does not see the folder.
     """
-    place, run = Path(folder), Path(folder, name)
+    place = Path(folder)
+    run = Path(folder, name)
     try:
         shared = (place / TOKEN_FILE).read_text() == token
     except OSError:
         shared = False
     if not shared:
         host = os.uname().nodename
-        raise UsageError(f"{host} does not see {folder}; all machines of a Ray cluster need that folder in common")
+        raise UsageError(
+            f"{host} does not see {folder}; all machines of a Ray cluster need that folder in"
+            " common"
+        )
     # As many threads for arithmetic as the run has cores, whatever the machine's settings say.
     threads = int(settings["threads"])
     os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are loaded later
@@ -84,8 +91,11 @@ def make(settings: dict[str, Value], num_supernodes: int, folder: str, name: str
 
 
 def _can_go_on(run: Path) -> bool:
-    """Whether a run was killed or interrupted after a whole round, or after it had decoded its hulls."""
-    if not any(any((run / "checkpoint" / store).glob("*.safetensors")) for store in ("server", "hulls")):
+    """Whether a run was killed or interrupted after a whole round, or after it had decoded its
+    hulls."""
+    if not any(
+        any((run / "checkpoint" / store).glob("*.safetensors")) for store in ("server", "hulls")
+    ):
         return False
     try:
         return json.loads((run / "summary.json").read_text(encoding="utf-8"))["error"] in CUT_OFF
@@ -99,8 +109,10 @@ def _logged(path: Path) -> Iterator[None]:
     path.parent.mkdir(exist_ok=True)
     handler = logging.FileHandler(path, mode="a", encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    before, level = (log.handlers, log.propagate), log.level
-    log.handlers, log.propagate = [handler], False
+    before = (log.handlers, log.propagate)
+    level = log.level
+    log.handlers = [handler]
+    log.propagate = False
     log.setLevel(logging.INFO)
     try:
         yield

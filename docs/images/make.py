@@ -1,7 +1,7 @@
 """The README's picture, from nine runs on `trees` (two minutes): python docs/images/make.py
 
-Each method trains as the study in docs/studies.md tuned it, on the first three of the seeds that it compares on. Runs that
-are in results-dir already are not repeated.
+Each method trains as the study in docs/studies.md tuned it, on the first three of the seeds that it
+compares on. Runs that are in results-dir already are not repeated.
 """
 
 import csv
@@ -26,7 +26,8 @@ SMOOTH = 5
 """Rounds that a drawn value is the mean of."""
 
 
-LABEL = 3.0  # the height of a label, in points of accuracy: names of curves that end together must not overlap
+# the height of a label, in points of accuracy: names of curves that end together must not overlap
+LABEL = 3.0
 
 
 def run(method: str, seed: int) -> Path:
@@ -34,7 +35,13 @@ def run(method: str, seed: int) -> Path:
     name = f"picture-tuned-{method}-{seed}"
     folder = RunConfig().results_path / name
     if not (folder / "summary.json").exists():
-        about = {"method": method, "dataset": "trees", "seed": seed, "num-rounds": ROUNDS, "run-name": name}
+        about = {
+            "method": method,
+            "dataset": "trees",
+            "seed": seed,
+            "num-rounds": ROUNDS,
+            "run-name": name,
+        }
         simulate(about | TUNED[method])
     return folder
 
@@ -47,16 +54,26 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 def accuracy(folder: Path) -> np.ndarray:
     """Mean accuracy of the clients in percent, per round, smoothed: (ROUNDS - SMOOTH + 1,)."""
-    scores = [float(row["personal_accuracy_mean"]) for row in rows(folder / "rounds.csv") if row["phase"] == "train"]
+    scores = [
+        float(row["personal_accuracy_mean"])
+        for row in rows(folder / "rounds.csv")
+        if row["phase"] == "train"
+    ]
     return 100 * np.convolve(scores, np.full(SMOOTH, 1 / SMOOTH), mode="valid")
 
 
 def curvatures(folder: Path) -> np.ndarray:
-    """Per client: Forman-Ricci curvature of its graph, its own curvature after the first and the last round: (C, 3)."""
+    """Per client: Forman-Ricci curvature of its graph, its own curvature after the first and the
+    last round: (C, 3)."""
     clients = json.loads((folder / "clients.json").read_text())["clients"]
     forman = {client["partition"]: client["statistics"]["forman"] for client in clients}
-    told = {(int(row["round"]), int(row["partition"])): float(row["curvature"]) for row in rows(folder / "clients.csv")}
-    return np.array([[forman[client], told[1, client], told[ROUNDS, client]] for client in sorted(forman)])
+    told = {
+        (int(row["round"]), int(row["partition"])): float(row["curvature"])
+        for row in rows(folder / "clients.csv")
+    }
+    return np.array(
+        [[forman[client], told[1, client], told[ROUNDS, client]] for client in sorted(forman)]
+    )
 
 
 def draw() -> Figure:
@@ -64,7 +81,9 @@ def draw() -> Figure:
     figure = Figure(figsize=(9, 3.3), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.25, 1))
     at = np.arange(SMOOTH, ROUNDS + 1)
-    curves = {method: np.array([accuracy(run(method, seed)) for seed in SEEDS]) for method in METHODS}
+    curves = {
+        method: np.array([accuracy(run(method, seed)) for seed in SEEDS]) for method in METHODS
+    }
     below = np.inf
     for method, scores in sorted(curves.items(), key=lambda item: -item[1][:, -1].mean()):
         colour = METHODS[method]
@@ -75,9 +94,14 @@ def draw() -> Figure:
     left.set(xlabel="round", ylabel="accuracy, mean over clients (%)", xlim=(0, ROUNDS * 1.16))
     forman, first, last = curvatures(run("flatland", SEEDS[0])).T
     right.vlines(forman, first, last, color="#bbbbbb", linewidth=1)
-    right.scatter(forman, first, s=22, facecolor="white", edgecolor="#777777", label="after the first round")
+    right.scatter(
+        forman, first, s=22, facecolor="white", edgecolor="#777777", label="after the first round"
+    )
     right.scatter(forman, last, s=30, color=METHODS["flatland"], label="after the last", zorder=3)
-    right.set(xlabel="mean Forman–Ricci curvature of a client's graph", ylabel="curvature of its Lorentz space")
+    right.set(
+        xlabel="mean Forman–Ricci curvature of a client's graph",
+        ylabel="curvature of its Lorentz space",
+    )
     right.legend(frameon=False, fontsize=9)
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,5 @@
-"""The picture of docs/secure-sums.md, from one run on Olsson's cells (half a minute): python docs/images/make_hull.py DATA
+"""The picture of docs/secure-sums.md, from one run on Olsson's cells (half a minute): python
+docs/images/make_hull.py DATA
 
 DATA is the folder of the public data sets. A run that is in results-dir already is not repeated.
 """
@@ -18,7 +19,9 @@ from curvfed.server_app.report.disc import outline
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.config.run_config import RunConfig
 
-PRESET = dotted(tomllib.loads((files("curvfed.presets") / "hull-olsson.toml").read_text(encoding="utf-8")))
+PRESET = dotted(
+    tomllib.loads((files("curvfed.presets") / "hull-olsson.toml").read_text(encoding="utf-8"))
+)
 CLIENTS = 3
 EPSILONS = "0.01,0.02,0.05,0.1,0.2,0.5,1,2,5"
 CURVES = (("flp", "hyperbolic SVM", "#0072b2"), ("fle", "Euclidean SVM", "#d55e00"))
@@ -50,7 +53,9 @@ def draw(found: HullFile) -> Figure:
     left.add_patch(Circle((0, 0), 1, fill=False, color="#999999"))
     for hull in found.hulls:
         colour = colours[hull.group % len(colours)]
-        left.add_patch(Polygon(outline(hull.corners, PIXEL), facecolor=(*colour, 0.15), edgecolor=colour))
+        left.add_patch(
+            Polygon(outline(hull.corners, PIXEL), facecolor=(*colour, 0.15), edgecolor=colour)
+        )
         left.scatter(*hull.corners.T, s=5, color=[colour])
     left.set(xlim=(-1.02, 1.02), ylim=(-1.02, 1.02), aspect="equal")
     left.set_axis_off()
@@ -58,7 +63,9 @@ def draw(found: HullFile) -> Figure:
     for name, words, colour in CURVES:
         right.plot(epsilon, 100 * found.sweep[name], color=colour, label=f"accuracy, {words}")
     shared = 100 * found.sweep["share"]
-    right.plot(epsilon, shared, color="#999999", linestyle="--", label="points that leave the clients")
+    right.plot(
+        epsilon, shared, color="#999999", linestyle="--", label="points that leave the clients"
+    )
     right.set(xscale="log", xlabel="epsilon", ylabel="%", ylim=(0, 100))
     right.legend(frameon=False)
     right.spines[["top", "right"]].set_visible(False)

@@ -1,4 +1,5 @@
-"""The picture of docs/images.md, from nine runs on MNIST (ten minutes): python docs/images/make_mnist.py DATA
+"""The picture of docs/images.md, from nine runs on MNIST (ten minutes): python
+docs/images/make_mnist.py DATA
 
 DATA is the folder of the public data sets. Runs that are in results-dir already are not repeated.
 """
@@ -22,10 +23,13 @@ from curvfed.strategies.config.run_config import RunConfig
 
 METHODS = {"hyperfed": "#0072b2", "spherefed": "#009e73", "fedavg": "#d55e00"}
 SEEDS = (0, 1, 2)
-PRESET = dotted(tomllib.loads((files("curvfed.presets") / "mnist.toml").read_text(encoding="utf-8")))
+PRESET = dotted(
+    tomllib.loads((files("curvfed.presets") / "mnist.toml").read_text(encoding="utf-8"))
+)
 CLIENTS = 20
 DIGITS = 10
-LABEL = 4.0  # the height of a label, in points of accuracy: names of curves that end together must not overlap
+# the height of a label, in points of accuracy: names of curves that end together must not overlap
+LABEL = 4.0
 
 
 def run(method: str, seed: int, data: str) -> Path:
@@ -33,7 +37,13 @@ def run(method: str, seed: int, data: str) -> Path:
     name = f"picture-mnist-{method}-{seed}"
     folder = RunConfig().results_path / name
     if not (folder / "summary.json").exists():
-        settings = {"method": method, "alpha": 0.1, "seed": seed, "data-dir": data, "run-name": name}
+        settings = {
+            "method": method,
+            "alpha": 0.1,
+            "seed": seed,
+            "data-dir": data,
+            "run-name": name,
+        }
         simulate(PRESET | settings, CLIENTS)
     return folder
 
@@ -41,24 +51,42 @@ def run(method: str, seed: int, data: str) -> Path:
 def accuracy(folder: Path, phase: str = "train") -> np.ndarray:
     """Accuracy of the global model in percent, per round."""
     with (folder / "rounds.csv").open(newline="") as file:
-        return np.array([100 * float(row["global_accuracy"]) for row in csv.DictReader(file) if row["phase"] == phase])
+        return np.array(
+            [
+                100 * float(row["global_accuracy"])
+                for row in csv.DictReader(file)
+                if row["phase"] == phase
+            ]
+        )
 
 
 def draw(data: str) -> Figure:
     """Accuracy over rounds on the left, features in the Poincaré disc on the right."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1.4, 1))
-    curves = {method: np.array([accuracy(run(method, seed, data)) for seed in SEEDS]) for method in METHODS}
-    calibrated = np.array([accuracy(run("spherefed", seed, data), "calibrate") for seed in SEEDS]).mean()
+    curves = {
+        method: np.array([accuracy(run(method, seed, data)) for seed in SEEDS])
+        for method in METHODS
+    }
+    calibrated = np.array(
+        [accuracy(run("spherefed", seed, data), "calibrate") for seed in SEEDS]
+    ).mean()
     below = np.inf
     for method, scores in sorted(curves.items(), key=lambda item: -item[1][:, -1].mean()):
         colour, rounds = METHODS[method], np.arange(1, scores.shape[1] + 1)
         left.plot(rounds, scores.T, color=colour, linewidth=0.7, alpha=0.4)
         left.plot(rounds, scores.mean(axis=0), color=colour, linewidth=2.2)
         below = min(scores[:, -1].mean(), below - LABEL)
-        left.annotate(method, (rounds[-1], below), (8, -3), textcoords="offset points", color=colour)
+        left.annotate(
+            method, (rounds[-1], below), (8, -3), textcoords="offset points", color=colour
+        )
     left.plot(rounds[-1], calibrated, "*", color=METHODS["spherefed"], markersize=10)
-    left.set(xlabel="round", ylabel="accuracy of the global model (%)", xlim=(0, rounds[-1] * 1.25), ylim=(30, 100))
+    left.set(
+        xlabel="round",
+        ylabel="accuracy of the global model (%)",
+        xlim=(0, rounds[-1] * 1.25),
+        ylim=(30, 100),
+    )
     left.spines[["top", "right"]].set_visible(False)
     left.grid(color="#eeeeee")
     left.set_axisbelow(True)
@@ -67,8 +95,16 @@ def draw(data: str) -> Figure:
     if test and view:
         colours = colormaps["tab10"]
         right.add_patch(Circle((0, 0), 1, fill=False, color="#999999"))
-        right.scatter(*view.points.T, s=3, color=colours(test.labels[view.kept] % DIGITS), linewidth=0)
-        right.scatter(*view.prototypes.T, s=70, marker="*", color=colours(np.arange(DIGITS)), edgecolor="black")
+        right.scatter(
+            *view.points.T, s=3, color=colours(test.labels[view.kept] % DIGITS), linewidth=0
+        )
+        right.scatter(
+            *view.prototypes.T,
+            s=70,
+            marker="*",
+            color=colours(np.arange(DIGITS)),
+            edgecolor="black",
+        )
         right.set(xlim=(-1.02, 1.02), ylim=(-1.02, 1.02), aspect="equal")
     right.set_axis_off()
     return figure

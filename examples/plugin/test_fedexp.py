@@ -11,16 +11,25 @@ EPSILON = 1e-3
 
 def arrays(rng, scale=1.0):
     shapes = {"first.weight": (3, 4), "first.bias": (3,), "norm.running_mean": (3,)}
-    return {name: (scale * rng.standard_normal(shape)).astype(np.float32) for name, shape in shapes.items()}
+    return {
+        name: (scale * rng.standard_normal(shape)).astype(np.float32)
+        for name, shape in shapes.items()
+    }
 
 
 def by_paper(start, models):
-    """Algorithm 1 over one long vector per client, in float64: the next iterate, and its extrapolation."""
+    """Algorithm 1 over one long vector per client, in float64: the next iterate, and its
+    extrapolation."""
     names = ["first.weight", "first.bias"]
-    w, *clients = (np.concatenate([one[name].ravel() for name in names]).astype(float) for one in (start, *models))
+    w, *clients = (
+        np.concatenate([one[name].ravel() for name in names]).astype(float)
+        for one in (start, *models)
+    )
     updates = [w - client for client in clients]
     mean = sum(updates) / len(updates)
-    eta = max(1, sum(update @ update for update in updates) / (2 * len(updates) * (mean @ mean + EPSILON)))
+    eta = max(
+        1, sum(update @ update for update in updates) / (2 * len(updates) * (mean @ mean + EPSILON))
+    )
     return w - eta * mean, eta
 
 
@@ -29,7 +38,10 @@ def test_a_step_is_the_papers(disagreement):
     rng = np.random.default_rng(0)
     start, common = arrays(rng), arrays(rng)
     models = [
-        {name: start[name] + common[name] + noise for name, noise in arrays(rng, disagreement).items()}
+        {
+            name: start[name] + common[name] + noise
+            for name, noise in arrays(rng, disagreement).items()
+        }
         for _ in range(5)
     ]
     found = FedExp(start, EPSILON)
@@ -39,7 +51,10 @@ def test_a_step_is_the_papers(disagreement):
     assert found.round_figures() == {"extrapolation": pytest.approx(eta, rel=1e-5)}
     assert eta > 1 if disagreement > 1 else eta >= 1
     np.testing.assert_allclose(
-        np.concatenate([sent["first.weight"].ravel(), sent["first.bias"]]), wanted, rtol=1e-5, atol=1e-5
+        np.concatenate([sent["first.weight"].ravel(), sent["first.bias"]]),
+        wanted,
+        rtol=1e-5,
+        atol=1e-5,
     )
     mean = np.mean([model["norm.running_mean"] for model in models], axis=0)
     np.testing.assert_allclose(sent["norm.running_mean"], mean, rtol=1e-6)
@@ -54,7 +69,9 @@ def test_without_disagreement_it_is_the_average():
     found = FedExp(start, EPSILON)
     found.aggregate({0: Update(3, model), 1: Update(5, model)})
     assert found.round_figures() == {"extrapolation": 1.0}
-    np.testing.assert_allclose(found.sent_to(0)["first.weight"], model["first.weight"], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        found.sent_to(0)["first.weight"], model["first.weight"], rtol=1e-6, atol=1e-6
+    )
 
 
 def test_nobody_has_examples():

@@ -1,1 +1,2 @@
-"""What the classifiers of points have in common: their base, margins, probabilities, and the choice of C."""
+"""What the classifiers of points have in common: their base, margins, probabilities, and the choice
+of C."""

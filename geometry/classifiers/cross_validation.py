@@ -36,8 +36,9 @@ def best_c(
     Returns
     -------
     float
-        Of equally good values the middle one in ascending order, or the smaller of the two middle ones. The middle of a
-        range in which C does not matter is furthest from values that are worse.
+        Of equally good values the middle one in ascending order, or the smaller of the two middle
+        ones. The middle of a range in which C does not matter is furthest from values that are
+        worse.
 
     Raises
     ------
@@ -47,12 +48,15 @@ def best_c(
     costs = sorted(float(cost) for cost in grid)
     if not costs or not (costs[0] > 0 and math.isfinite(costs[-1])):
         raise ValueError("a grid of C must have values, > 0 and finite")
-    points, labels = np.asarray(X), np.asarray(y)
+    points = np.asarray(X)
+    labels = np.asarray(y)
     kept = stratified_folds(labels, folds, seed)
     right = np.zeros(len(costs), int)
     for fold in kept:
         if not fold.all():
-            shown, hidden, wanted = points[fold], points[~fold], labels[~fold]
+            shown = points[fold]
+            hidden = points[~fold]
+            wanted = labels[~fold]
             models = make(costs[0]).fit_each(shown, labels[fold], costs)
             right += [np.count_nonzero(model.predict(hidden) == wanted) for model in models]
     best = np.flatnonzero(right == right.max())
@@ -60,7 +64,8 @@ def best_c(
 
 
 def stratified_folds(y: ArrayLike, folds: int, seed: int) -> NDArray[np.bool_]:
-    """The training points of each fold. Folds are stratified: each holds out an equal share of every class.
+    """The training points of each fold. Folds are stratified: each holds out an equal share of
+    every class.
 
     Parameters
     ----------
@@ -71,8 +76,9 @@ def stratified_folds(y: ArrayLike, folds: int, seed: int) -> NDArray[np.bool_]:
     Returns
     -------
     array (folds, n), bool
-        Every point is held out of one fold. The numbers of held-out points, in total and of each class, differ by at most
-        one between folds. The only member of a class is never held out, so that every fold has all classes.
+        Every point is held out of one fold. The numbers of held-out points, in total and of each
+        class, differ by at most one between folds. The only member of a class is never held out, so
+        that every fold has all classes.
 
     Raises
     ------

@@ -1,4 +1,5 @@
-"""What scikit-learn asks of a classifier that goes through its tools, without importing scikit-learn."""
+"""What scikit-learn asks of a classifier that goes through its tools, without importing
+scikit-learn."""
 
 import inspect
 from typing import Any, Self
@@ -8,7 +9,8 @@ from numpy.typing import ArrayLike
 
 
 class Estimator:
-    """A classifier that `clone`, `cross_val_score` and their like accept; its parameters are those of `__init__`."""
+    """A classifier that `clone`, `cross_val_score` and their like accept; its parameters are those
+    of `__init__`."""
 
     _estimator_type = "classifier"  # read by scikit-learn before 1.6
 
@@ -26,7 +28,9 @@ class Estimator:
         """
         known = self.get_params()
         for name in params.keys() - known:
-            raise ValueError(f"{type(self).__name__}: no parameter {name!r}; allowed are {', '.join(known)}")
+            raise ValueError(
+                f"{type(self).__name__}: no parameter {name!r}; allowed are {', '.join(known)}"
+            )
         vars(self).update(vars(type(self)(**known | params)))
         return self
 
@@ -35,7 +39,8 @@ class Estimator:
         return float(np.mean(self.predict(X) == np.asarray(y)))  # type: ignore[attr-defined]
 
     def check_fitted(self) -> None:
-        """Raise NotFittedError if `fit` has not been called; without scikit-learn, whose error it is, ValueError."""
+        """Raise NotFittedError if `fit` has not been called; without scikit-learn, whose error it
+        is, ValueError."""
         if hasattr(self, "classes_"):
             return
         message = f"This {type(self).__name__} is not fitted yet; call fit first"

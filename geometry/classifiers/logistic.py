@@ -1,4 +1,5 @@
-"""Multinomial logistic regression on coordinates of the disc: on x and y, on log0, and on Lorentz coordinates."""
+"""Multinomial logistic regression on coordinates of the disc: on x and y, on log0, and on Lorentz
+coordinates."""
 
 import warnings
 from collections.abc import Callable
@@ -8,7 +9,11 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.geometry import poincare
-from curvfed.geometry.classifiers.linear_classifier import Indices, LinearClassifier, checked_curvature
+from curvfed.geometry.classifiers.linear_classifier import (
+    Indices,
+    LinearClassifier,
+    checked_curvature,
+)
 
 Array = NDArray[np.float64]
 
@@ -17,7 +22,8 @@ _STEPS = 1000
 
 
 class Log0Logistic(LinearClassifier):
-    """Logistic regression on log0(x) with intercept, by scikit-learn; multinomial for more than two classes.
+    """Logistic regression on log0(x) with intercept, by scikit-learn; multinomial for more than two
+    classes.
 
     `PlaneLogistic` and `LorentzLogistic` are the same on other coordinates.
 
@@ -51,11 +57,15 @@ class Log0Logistic(LinearClassifier):
         features = self._features(points)
 
         def train() -> None:
-            model = LogisticRegression(C=self.C, solver="newton-cholesky", tol=_TOLERANCE, max_iter=_STEPS)
-            with warnings.catch_warnings():  # where float64 gives no smaller gradient, the model is as good as it gets
+            model = LogisticRegression(
+                C=self.C, solver="newton-cholesky", tol=_TOLERANCE, max_iter=_STEPS
+            )
+            # where float64 gives no smaller gradient, the model is as good as it gets
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model.fit(features, labels)
-            self.normals_, self.intercepts_ = np.ascontiguousarray(model.coef_), model.intercept_
+            self.normals_ = np.ascontiguousarray(model.coef_)
+            self.intercepts_ = model.intercept_
 
         return train
 
@@ -77,7 +87,8 @@ class PlaneLogistic(Log0Logistic):
 
 
 class LorentzLogistic(Log0Logistic):
-    """As `Log0Logistic`, on Lorentz coordinates, time first, in units of the disc's radius; `normals_` is (m, 3).
+    """As `Log0Logistic`, on Lorentz coordinates, time first, in units of the disc's radius;
+    `normals_` is (m, 3).
 
     A point at Poincaré norm r, in the same units, has time (1 + r²)/(1 - r²) and space 2x/(1 - r²).
     """
@@ -89,7 +100,8 @@ class LorentzLogistic(Log0Logistic):
 
 
 class QuadraticLogistic(Log0Logistic):
-    """As `Log0Logistic`, on log0 = (u, v) and u², uv, v²; `normals_` is (m, 5). Quadratic discriminants have this form."""
+    """As `Log0Logistic`, on log0 = (u, v) and u², uv, v²; `normals_` is (m, 5). Quadratic
+    discriminants have this form."""
 
     def _features(self, points: Array) -> Array:
         tangents = super()._features(points)

@@ -1,4 +1,5 @@
-"""Normals of linear classifiers with a hard margin, or a soft margin with the squared hinge; many at once."""
+"""Normals of linear classifiers with a hard margin, or a soft margin with the squared hinge; many
+at once."""
 
 import contextlib
 
@@ -45,20 +46,23 @@ def soft_margin(products: Array, cost: float) -> Array:
     Returns
     -------
     array (b, d), float64
-        The gradient's norm is at most 1e-12·2C Σ‖zᵢ‖, or the rounding error (1 + 2C Σ‖zᵢ‖²)‖w‖·eps. The function is
-        strongly convex, so that the distance of w from the minimiser is at most this norm. It is usually much smaller:
-        the function is piecewise quadratic, and Newton's last step is exact.
+        The gradient's norm is at most 1e-12·2C Σ‖zᵢ‖, or the rounding error (1 + 2C Σ‖zᵢ‖²)‖w‖·eps.
+        The function is strongly convex, so that the distance of w from the minimiser is at most
+        this norm. It is usually much smaller: the function is piecewise quadratic, and Newton's
+        last step is exact.
 
     Notes
     -----
-    Keerthi & DeCoste, A modified finite Newton method for fast solution of large scale linear SVMs (2005).
+    Keerthi & DeCoste, A modified finite Newton method for fast solution of large scale linear SVMs
+    (2005).
     """
 
     def squared_hinge(normals: Array) -> tuple[Array, Array, Array]:
         slack = np.maximum(1 - (normals[:, None] @ products)[:, 0], 0)
         value = 0.5 * np.square(normals).sum(axis=1) + (cost * slack * slack).sum(axis=1)
         gradient = normals - 2 * (products @ (cost * slack)[..., None])[..., 0]
-        # The Hessian is discontinuous where a slack becomes 0; any value between its limits will do.
+        # The Hessian is discontinuous where a slack becomes 0; any value between its limits will
+        # do.
         weighted = products * (2 * cost * (slack > 0))[:, None]
         return value, gradient, np.eye(normals.shape[1]) + weighted @ products.mT
 
@@ -86,20 +90,24 @@ def hard_margin(products: Array) -> Array:
 
     Notes
     -----
-    Wolfe, Finding the nearest point in a polytope (1976). The algorithm keeps affinely independent vectors for which the
-    nearest point of the affine hull lies inside the convex hull. The norm decreases with every set of vectors, so that the
-    algorithm ends.
+    Wolfe, Finding the nearest point in a polytope (1976). The algorithm keeps affinely independent
+    vectors for which the nearest point of the affine hull lies inside the convex hull. The norm
+    decreases with every set of vectors, so that the algorithm ends.
     """
     longest = float(np.linalg.norm(products, axis=1).max())
     if longest == 0:
         raise NotSeparableError("the classes cannot be separated: a vector of length 0")
     vectors = products / longest
     chosen = [int(np.argmin(np.square(vectors).sum(axis=1)))]
-    weights, nearest = np.ones(1), vectors[chosen[0]]
+    weights = np.ones(1)
+    nearest = vectors[chosen[0]]
     while True:
         heights = vectors @ nearest
         lowest = int(np.argmin(heights))
-        if nearest @ nearest - heights[lowest] <= _ROUNDING * np.linalg.norm(nearest) or lowest in chosen:
+        if (
+            nearest @ nearest - heights[lowest] <= _ROUNDING * np.linalg.norm(nearest)
+            or lowest in chosen
+        ):
             break
         chosen, weights = _inside(vectors, [*chosen, lowest], np.append(weights, 0))
         closer = weights @ vectors[chosen]
@@ -108,7 +116,9 @@ def hard_margin(products: Array) -> Array:
         nearest = closer
     norm = float(np.linalg.norm(nearest))
     if norm <= _LEAST or (vectors @ nearest).min() <= 0:
-        raise NotSeparableError("the classes cannot be separated by a hyperplane through the reference point")
+        raise NotSeparableError(
+            "the classes cannot be separated by a hyperplane through the reference point"
+        )
     return np.asarray(nearest / norm**2 / longest)
 
 
@@ -117,13 +127,20 @@ def _inside(vectors: Array, chosen: list[int], weights: Array) -> tuple[list[int
     while True:
         first, *others = vectors[chosen]
         # Least squares, because an added vector may be dependent up to rounding.
-        shares = np.linalg.lstsq((np.array(others) - first).T, -first, rcond=None)[0] if others else np.empty(0)
+        shares = (
+            np.linalg.lstsq((np.array(others) - first).T, -first, rcond=None)[0]
+            if others
+            else np.empty(0)
+        )
         affine = np.append(1 - shares.sum(), shares)
         if (affine > 0).all():
             return chosen, affine
         falling = affine <= 0
-        reach = weights[falling] / np.maximum(weights[falling] - affine[falling], np.finfo(np.float64).tiny)
+        reach = weights[falling] / np.maximum(
+            weights[falling] - affine[falling], np.finfo(np.float64).tiny
+        )
         weights = weights + reach.min() * (affine - weights)
         weights[np.flatnonzero(falling)[np.argmin(reach)]] = 0
         remain = weights > 0
-        chosen, weights = [index for index, stays in zip(chosen, remain) if stays], weights[remain]
+        chosen = [index for index, stays in zip(chosen, remain) if stays]
+        weights = weights[remain]

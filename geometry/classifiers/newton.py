@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 Function = Callable[[Array], tuple[Array, Array, Array]]
-"""Maps x (b, d) to values (b,), gradients (b, d) and Hessians (b, d, d), positive semi-definite and not 0."""
+"""Maps x (b, d) to values (b,), gradients (b, d) and Hessians (b, d, d), positive semi-definite and
+not 0."""
 
 _STEPS = 200  # 3 to 20 are usual
 _ARMIJO = 1e-4
 _NOISE = 1e-14  # relative to a value; smaller increases are rounding
-_SLOPE = 0.5  # largest increasing slope at the end of a step, relative to the decreasing slope at its start
+# largest increasing slope at the end of a step, relative to the decreasing slope at its start
+_SLOPE = 0.5
 _SHORTEST = 1e-12
 _RIDGE = 1e-13  # relative to the trace; keeps Hessians regular that are singular up to rounding
 
@@ -35,12 +37,14 @@ def minimise(function: Function, start: Array, tolerance: Array) -> Array:
 
     Notes
     -----
-    A step is taken if it decreases the value and does not end on a steep increase. Otherwise it is shortened to the point
-    where, by Newton's method from its end, the slope along it is 0. This matters where the Hessian is discontinuous, as in
-    a piecewise quadratic function: the minimum may lie beyond the discontinuity, and halved steps would stop before it.
+    A step is taken if it decreases the value and does not end on a steep increase. Otherwise it is
+    shortened to the point where, by Newton's method from its end, the slope along it is 0. This
+    matters where the Hessian is discontinuous, as in a piecewise quadratic function: the minimum
+    may lie beyond the discontinuity, and halved steps would stop before it.
     """
     ridge = _RIDGE * np.eye(start.shape[1])
-    point, length = start, np.ones(len(start))
+    point = start
+    length = np.ones(len(start))
     value, gradient, hessian = function(point)
     for _ in range(_STEPS):
         going = (np.linalg.norm(gradient, axis=1) > tolerance) & (length > _SHORTEST)

@@ -14,8 +14,8 @@ _TOLERANCE = 1e-12  # for the gradient, per score
 def fit_platt(scores: Array, positive: Mask) -> Array:
     """A and B of P(positive | score) = 1/(1 + exp(A·score + B)), by maximum likelihood.
 
-    The targets are (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2) instead of 1 and 0, so that A and B are finite even if the scores
-    separate the sides.
+    The targets are (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2) instead of 1 and 0, so that A and B are finite
+    even if the scores separate the sides.
 
     Parameters
     ----------
@@ -25,17 +25,19 @@ def fit_platt(scores: Array, positive: Mask) -> Array:
     Returns
     -------
     array (b, 2), float64
-        A and B. A is negative if higher scores indicate the positive side, and 0 if all scores are 0.
+        A and B. A is negative if higher scores indicate the positive side, and 0 if all scores are
+        0.
 
     Notes
     -----
-    Platt, Probabilistic outputs for support vector machines (1999), by the Newton method of Lin, Lin & Weng, A note on
-    Platt's probabilistic outputs for support vector machines (2007).
+    Platt, Probabilistic outputs for support vector machines (1999), by the Newton method of Lin,
+    Lin & Weng, A note on Platt's probabilistic outputs for support vector machines (2007).
     """
     above = positive.sum(axis=1, keepdims=True)
     below = (~positive).sum(axis=1, keepdims=True)
     targets = np.where(positive, (above + 1) / (above + 2), 1 / (below + 2))
-    # In units of the largest score the problem is well-conditioned, whatever the scale of the scores.
+    # In units of the largest score the problem is well-conditioned, whatever the scale of the
+    # scores.
     unit = np.abs(scores).max(axis=1, keepdims=True, initial=0)
     unit[unit == 0] = 1
     scaled = scores / unit

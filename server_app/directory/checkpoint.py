@@ -14,7 +14,8 @@ from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store, StoreError
 
-FIXED, CALIBRATED = "fixed/", "calibrated/"
+FIXED = "fixed/"
+CALIBRATED = "calibrated/"
 """Prefixes of the names of fixed and of calibrated parameters in a checkpoint."""
 
 log = logging.getLogger("curvfed")
@@ -22,8 +23,8 @@ log = logging.getLogger("curvfed")
 
 @dataclass
 class State:
-    """The part of a checkpoint without arrays, all of it JSON. Selected clients and dropout depend only on the seed and the
-    round, so no random generator is stored.
+    """The part of a checkpoint without arrays, all of it JSON. Selected clients and dropout depend
+    only on the seed and the round, so no random generator is stored.
 
     Attributes
     ----------
@@ -34,10 +35,11 @@ class State:
     latest : dict of partition to figures
         Each client's last scores.
     cohort : dict or None
-        After a secure sum, the last figures of the cohort; each a mean and the number of clients that it is over.
+        After a secure sum, the last figures of the cohort; each a mean and the number of clients
+        that it is over.
     best : dict or None
-        Figures of the round with the best mean validation score, among the rounds in which all clients were asked and the
-        most were scored.
+        Figures of the round with the best mean validation score, among the rounds in which all
+        clients were asked and the most were scored.
     totals : dict
         Sums over the rounds: bytes, seconds, replies.
     examples : dict of partition to number
@@ -45,23 +47,27 @@ class State:
     told : list of partitions
         Clients that have the fixed parameters.
     scored : dict
-        The global model's scores on the server's test data: of the last rounds, and after the calibration.
+        The global model's scores on the server's test data: of the last rounds, and after the
+        calibration.
     most_steps : int
         The most local steps of a client in a round.
     courses : dict of partition to figures
-        Each client's "last" accuracy after training; of one that fell, as `run_warnings` defines it, also the "round", the
-        accuracies "from" and "to", and the round in which it was "back", None for not yet.
+        Each client's "last" accuracy after training; of one that fell, as `run_warnings` defines
+        it, also the "round", the accuracies "from" and "to", and the round in which it was "back",
+        None for not yet.
     asked : dict of partition to number
         In how many rounds a client was asked to train.
     absences : dict of partition to figures
-        Of a client that gave no good reply in some of these, their number, "rounds", and the last "reason".
+        Of a client that gave no good reply in some of these, their number, "rounds", and the last
+        "reason".
     lost : dict of partition to figures
-        Of a client that has lost its personal parameters, the last "round" whose state it lacked, and the one "from" which
-        it went on, 0 for a fresh state.
+        Of a client that has lost its personal parameters, the last "round" whose state it lacked,
+        and the one "from" which it went on, 0 for a fresh state.
     one_answer : bool
         Whether after the last round every model answers one class alone.
     largest_loss : float
-        The largest mean training loss of a client in the last round; after a secure sum, that of the cohort.
+        The largest mean training loss of a client in the last round; after a secure sum, that of
+        the cohort.
     """
 
     round: int = 0
@@ -87,13 +93,15 @@ class State:
             self.totals[name] = self.totals.get(name, 0) + amount
 
     def note_best(self, figures: dict[str, Any]) -> None:
-        """Keep the figures of a round if they are the best: first by the number of scored clients, because missing clients
-        must not make a round look better, then by mean validation score."""
+        """Keep the figures of a round if they are the best: first by the number of scored clients,
+        because missing clients must not make a round look better, then by mean validation score."""
 
         def rank(figures: Mapping[str, Any]) -> tuple[int, float]:
             return -figures["metrics"]["clients_left_out"], figures["metrics"]["validation"]
 
-        if figures["metrics"]["validation"] is not None and (self.best is None or rank(figures) > rank(self.best)):
+        if figures["metrics"]["validation"] is not None and (
+            self.best is None or rank(figures) > rank(self.best)
+        ):
             self.best = figures
 
 
@@ -120,7 +128,9 @@ class Checkpoint:
     @classmethod
     def of(cls, named: Arrays) -> "Checkpoint":
         """Inverse of `named`."""
-        model = {name: array for name, array in named.items() if not name.startswith((FIXED, CALIBRATED))}
+        model = {
+            name: array for name, array in named.items() if not name.startswith((FIXED, CALIBRATED))
+        }
         return cls(model, select_prefix(named, FIXED), select_prefix(named, CALIBRATED))
 
 
@@ -131,14 +141,16 @@ def save(store: Store, state: State, arrays: Checkpoint, federation: Federation)
 
 
 def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Federation] | None:
-    """The last readable checkpoint, and the federation with the facts of that run; None if there is no checkpoint.
+    """The last readable checkpoint, and the federation with the facts of that run; None if there is
+    no checkpoint.
 
     Raises
     ------
     ConfigError
         If a client's data have changed since the run began, or no checkpoint can be read.
     """
-    stamps, readable = store.stamps(), []
+    stamps = store.stamps()
+    readable = []
     for stamp in reversed(stamps):
         try:
             readable.append(store.load(stamp))
@@ -152,26 +164,31 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
             return None
         if not readable:
             raise ConfigError(
-                f"resume = true: no checkpoint in {store.folder} can be read; restore one, or start a new run with another "
-                "run-name"
+                f"resume = true: no checkpoint in {store.folder} can be read; restore one, or start"
+                " a new run with another run-name"
             )
         readable = readable[:1]  # the clients have no earlier state either
     arrays, saved = readable[-1]
     federation = with_facts(federation, saved.pop("before"))
-    for name in ("stamps", "latest", "examples", "courses", "asked", "absences", "lost"):  # JSON keys are text
+    # JSON keys are text
+    for name in ("stamps", "latest", "examples", "courses", "asked", "absences", "lost"):
         saved[name] = {int(partition): value for partition, value in saved[name].items()}
     return State(**saved), Checkpoint.of(arrays), federation
 
 
 def _check_simulated(folder: Path, stamps: Mapping[str, int]) -> None:
-    """Raise LostState if a simulated client, whose files are in the run directory, has lost the state of its stamp."""
+    """Raise LostState if a simulated client, whose files are in the run directory, has lost the
+    state of its stamp."""
     for partition, stamp in stamps.items():
-        if (client := Store(folder / f"{int(partition):05d}")).stamps():  # else it keeps nothing, or has lost all
+        # else it keeps nothing, or has lost all
+        if (client := Store(folder / f"{int(partition):05d}")).stamps():
             client.load(stamp)
 
 
 def identity(federation: Federation) -> dict[str, Any]:
-    """What a resumed run compares: the facts that the clients were sent, and digests of their data."""
+    """What a resumed run compares: the facts that the clients were sent, and digests of their
+    data.
+    """
     digests = {str(partition): about.digest for partition, about in federation.descriptions.items()}
     return {"facts": asdict(federation.facts), "digests": digests}
 
@@ -184,11 +201,15 @@ def with_facts(federation: Federation, known: dict[str, Any]) -> Federation:
     ConfigError
         If a client's data have changed since the run began.
     """
-    digests, facts = known["digests"], known["facts"]
+    digests = known["digests"]
+    facts = known["facts"]
     now = identity(federation)["digests"]
-    changed = [partition for partition, digest in now.items() if digests.get(partition, digest) != digest]
+    changed = [
+        partition for partition, digest in now.items() if digests.get(partition, digest) != digest
+    ]
     if changed:
         raise ConfigError(
-            f"resume = true: the data of partitions {', '.join(changed)} have changed since the run began"
+            f"resume = true: the data of partitions {', '.join(changed)} have changed since the run"
+            " began"
         )
     return replace(federation, facts=Facts(**tuples(facts)))

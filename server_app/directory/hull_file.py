@@ -1,4 +1,5 @@
-"""The file `hulls.npz` of a one-shot run: decoded hulls, classifier, and in a simulation the clients' points.
+"""The file `hulls.npz` of a one-shot run: decoded hulls, classifier, and in a simulation the
+clients' points.
 
 A classifier from other sums than of hulls has a file without hulls.
 """
@@ -24,10 +25,11 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 SWEEP = ("epsilon", "flp", "fle", "vertices_mean", "vertices_max", "share")
-"""Columns of the sweep over epsilon: accuracies of the federated Poincaré and Euclidean SVM, vertices of a hull, and the
-share of the points that leaves the clients."""
+"""Columns of the sweep over epsilon: accuracies of the federated Poincaré and Euclidean SVM,
+vertices of a hull, and the share of the points that leaves the clients."""
 
-_NO_NUMBERS, _NO_POINTS = np.empty(0, np.int64), np.empty((0, 2))
+_NO_NUMBERS = np.empty(0, np.int64)
+_NO_POINTS = np.empty((0, 2))
 _OPTIONAL: dict[str, NDArray[Any]] = {
     "epsilon": np.array(np.inf),
     "points": _NO_POINTS,
@@ -78,8 +80,8 @@ class HullFile:
     client, hull, group : int arrays (n,)
         For each vertex.
     references, normals : array (m, 2)
-        Of the classifier's geodesics. m is 1 for two groups, the number of groups with hulls for more, and 0 if the
-        classifier has no geodesics.
+        Of the classifier's geodesics. m is 1 for two groups, the number of groups with hulls for
+        more, and 0 if the classifier has no geodesics.
     names : tuple of J str
         The class that each group stands for; "" if unknown.
     class_names : tuple of str
@@ -89,7 +91,8 @@ class HullFile:
     predicted : int array
         Class of each test point; -1 for a group without a name.
     true_corners : Points
-        Vertices of the hulls before quantisation, in order, with their classes; empty if the server does not know them.
+        Vertices of the hulls before quantisation, in order, with their classes; empty if the server
+        does not know them.
     true_hull : int array
         The hull of each of these vertices.
     votes : array (J, v), or (0, 0)
@@ -129,20 +132,37 @@ class HullFile:
     def __post_init__(self) -> None:
         if not (-math.inf < self.curvature < 0 < self.epsilon):
             raise ValueError("the curvature must be negative and epsilon positive")
-        if self.normals.shape != self.references.shape or len(self.normals) not in (0, 1, len(self.groups)):
-            raise ValueError("references and normals must have one length: 0, 1 or the number of groups")
+        if self.normals.shape != self.references.shape or len(self.normals) not in (
+            0,
+            1,
+            len(self.groups),
+        ):
+            raise ValueError(
+                "references and normals must have one length: 0, 1 or the number of groups"
+            )
         classes = len(self.class_names)
         numbers = (
-            (self.client, len(self.points), len(self.points)), (self.hull, len(self.points), len(self.points)),
-            (self.group, len(self.points), len(self.names)), (self.sample.labels, len(self.sample.points), classes),
-            (self.test.labels, len(self.test.points), classes), (self.predicted + 1, len(self.test.points), classes + 1),
+            (self.client, len(self.points), len(self.points)),
+            (self.hull, len(self.points), len(self.points)),
+            (self.group, len(self.points), len(self.names)),
+            (self.sample.labels, len(self.sample.points), classes),
+            (self.test.labels, len(self.test.points), classes),
+            (self.predicted + 1, len(self.test.points), classes + 1),
             (self.true_corners.labels, len(self.true_corners.points), classes),
             (self.true_hull, len(self.true_corners.points), len(self.true_corners.points)),
-        )  # fmt: skip
+        )
         for column, length, bound in numbers:
             if column.shape != (length,) or not ((column >= 0) & (column < bound)).all():
-                raise ValueError("a column of numbers has another length than its points, or values out of range")
-        for points in (self.points, self.references, self.sample.points, self.test.points, self.true_corners.points):
+                raise ValueError(
+                    "a column of numbers has another length than its points, or values out of range"
+                )
+        for points in (
+            self.points,
+            self.references,
+            self.sample.points,
+            self.test.points,
+            self.true_corners.points,
+        ):
             if not (self._squares(points) < 1).all():
                 raise ValueError("points are not finite or not within the disc")
         if (self._squares(self.points) > 1 - 1e-7).any():  # as `convex_hull` demands
@@ -154,7 +174,9 @@ class HullFile:
             raise ValueError("each hull must have one client and one group")
         if self.votes.size and self.votes.shape != (len(self.names), len(self.voted_names)):
             raise ValueError("the votes must have a row for each group and a column for each name")
-        if self.sweep and any(column.shape != self.sweep["epsilon"].shape for column in self.sweep.values()):
+        if self.sweep and any(
+            column.shape != self.sweep["epsilon"].shape for column in self.sweep.values()
+        ):
             raise ValueError("the columns of the sweep must have one length")
 
     def _squares(self, points: Array) -> Array:
@@ -207,7 +229,9 @@ class HullFile:
                 votes=arrays["votes"].astype(np.float64),
                 voted_names=strings("voted_names"),
                 sweep={name: arrays[f"sweep_{name}"].astype(np.float64) for name in columns},
-                classifier=_classifier(path.with_name("model.safetensors"), np.unique(arrays["group"]).tolist()),
+                classifier=_classifier(
+                    path.with_name("model.safetensors"), np.unique(arrays["group"]).tolist()
+                ),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"{path} does not hold what it should: {error}") from None
@@ -231,7 +255,10 @@ class HullFile:
     def true_hulls(self) -> list[tuple[int, Array]]:
         """Class and corners of the hulls before quantisation."""
         members = [np.flatnonzero(self.true_hull == number) for number in np.unique(self.true_hull)]
-        return [(int(self.true_corners.labels[there[0]]), self.true_corners.points[there]) for there in members]
+        return [
+            (int(self.true_corners.labels[there[0]]), self.true_corners.points[there])
+            for there in members
+        ]
 
 
 def _classifier(path: Path, groups: list[int]) -> "Classifier | None":

@@ -1,4 +1,6 @@
-"""The .npz files in a run directory, whose digest stands in the comment at the end of a zip file."""
+"""The .npz files in a run directory, whose digest stands in the comment at the end of a zip
+file.
+"""
 
 import io
 from pathlib import Path
@@ -36,5 +38,6 @@ def read_npz(path: Path) -> dict[str, NDArray[Any]]:
         check_whole(data)
         with np.load(io.BytesIO(data)) as arrays:
             return {name: arrays[name] for name in arrays.files}
-    except Exception as error:  # among others BadZipFile, zlib.error, RuntimeError, TokenError, EOFError
+    # among others BadZipFile, zlib.error, RuntimeError, TokenError, EOFError
+    except Exception as error:
         raise ValueError(f"{path} cannot be read: {error}") from None

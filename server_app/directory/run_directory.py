@@ -26,11 +26,30 @@ from curvfed.strategies.wire.store import Store
 from curvfed.tasks.names import OWN
 from curvfed.tasks.stored_files import sealed, write_atomically
 
-FREE_TO_CHANGE = frozenset({"resume", "num-rounds", "results-dir", "data-dir", "device", "threads", "round-timeout",
-                            "debug", "test-data", "sinks", "mlflow.tracking-uri", "mlflow.experiment", "hull.grouping",
-                            "hull.classifier", "hull.svm", "hull.c", "hull.baselines", "hull.sweep"})  # fmt: skip
-"""Keys that may change when a run is resumed, because the results so far do not depend on them: those of a
-one-shot run are the decoded hulls."""
+FREE_TO_CHANGE = frozenset(
+    {
+        "resume",
+        "num-rounds",
+        "results-dir",
+        "data-dir",
+        "device",
+        "threads",
+        "round-timeout",
+        "debug",
+        "test-data",
+        "sinks",
+        "mlflow.tracking-uri",
+        "mlflow.experiment",
+        "hull.grouping",
+        "hull.classifier",
+        "hull.svm",
+        "hull.c",
+        "hull.baselines",
+        "hull.sweep",
+    }
+)
+"""Keys that may change when a run is resumed, because the results so far do not depend on them:
+those of a one-shot run are the decoded hulls."""
 
 CONFUSION = "confusion.csv"
 
@@ -50,7 +69,8 @@ class RunDirectory:
     """
 
     def __init__(self, config: RunConfig, path: Path) -> None:
-        self.config, self.path = config, path
+        self.config = config
+        self.path = path
         self.checkpoints = Store(path / "checkpoint" / "server")
         self.lock = RunLock(path)
         self.is_writable = not config.resume
@@ -67,8 +87,8 @@ class RunDirectory:
         Raises
         ------
         ConfigError
-            If it exists although `resume` is false, does not exist although it is true, belongs to another configuration,
-            is being written by another process, or cannot be written.
+            If it exists although `resume` is false, does not exist although it is true, belongs to
+            another configuration, is being written by another process, or cannot be written.
         """
         path = config.results_path / (config.run_name or default_name(config))
         directory = cls(config, path)
@@ -96,8 +116,8 @@ class RunDirectory:
         done = max(self.checkpoints.stamps(), default=0)
         if done > self.config.num_rounds:
             raise ConfigError(
-                f"resume = true: num-rounds = {self.config.num_rounds}, but the run has done {done}; allowed is {done} or "
-                "more"
+                f"resume = true: num-rounds = {self.config.num_rounds}, but the run has done"
+                f" {done}; allowed is {done} or more"
             )
 
     def start_writing(self, last_round: int) -> None:
@@ -113,7 +133,8 @@ class RunDirectory:
         Raises
         ------
         ConfigError
-            If the tables do not fit this checkpoint or this version of the app, or the directory cannot be written.
+            If the tables do not fit this checkpoint or this version of the app, or the directory
+            cannot be written.
         """
         if self.is_writable:
             return
@@ -122,7 +143,9 @@ class RunDirectory:
         try:
             self._write_config()
         except OSError as error:
-            raise ConfigError(f"resume = true: {self.path} cannot be written ({error.strerror})") from None
+            raise ConfigError(
+                f"resume = true: {self.path} cannot be written ({error.strerror})"
+            ) from None
         self.is_writable = True
         for name in TABLES:
             truncate(self.path / name, last_round)
@@ -148,7 +171,8 @@ class RunDirectory:
         write_atomically(self.path / "summary.json", text.encode() + b"\n", private=True)
 
     def write_clients(self, clients: dict[str, Any]) -> None:
-        """`clients.json`: the clients that take part, with the figures about their data that they share.
+        """`clients.json`: the clients that take part, with the figures about their data that they
+        share.
 
         A resumed run keeps the entries of clients that did not reconnect.
         """
@@ -156,8 +180,14 @@ class RunDirectory:
         known: dict[str, Any] = {"clients": []}
         if path.exists():
             known = json.loads(path.read_text(encoding="utf-8"))
-        by_partition = {client["partition"]: client for client in [*known["clients"], *clients["clients"]]}
-        merged = known | clients | {"clients": [by_partition[partition] for partition in sorted(by_partition)]}
+        by_partition = {
+            client["partition"]: client for client in [*known["clients"], *clients["clients"]]
+        }
+        merged = (
+            known
+            | clients
+            | {"clients": [by_partition[partition] for partition in sorted(by_partition)]}
+        )
         write_atomically(path, json.dumps(_plain(merged), indent=1).encode() + b"\n", private=True)
 
     def partitions(self) -> list[int]:
@@ -165,37 +195,49 @@ class RunDirectory:
         try:
             return [
                 client["partition"]
-                for client in json.loads((self.path / "clients.json").read_text(encoding="utf-8"))["clients"]
+                for client in json.loads((self.path / "clients.json").read_text(encoding="utf-8"))[
+                    "clients"
+                ]
             ]
         except (OSError, ValueError, KeyError):
             return []
 
-    def append(self, round_row: Mapping[str, Any], client_rows: Iterable[Mapping[str, Any]]) -> None:
+    def append(
+        self, round_row: Mapping[str, Any], client_rows: Iterable[Mapping[str, Any]]
+    ) -> None:
         """Add a phase to `rounds.csv` and `clients.csv`."""
         append(self.path / "rounds.csv", [round_row])
         append(self.path / "clients.csv", client_rows)
 
     def write_confusions(self, rows: Iterable[tuple[int, str, str, int]]) -> None:
-        """`confusion.csv`: how many test examples of a client's class are taken for another, after the last round."""
+        """`confusion.csv`: how many test examples of a client's class are taken for another, after
+        the last round."""
         rows = list(rows)
         if not rows:
             (self.path / CONFUSION).unlink(missing_ok=True)
             return
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([("partition", "class", "predicted", "examples"), *rows])
+        csv.writer(text, lineterminator="\n").writerows(
+            [("partition", "class", "predicted", "examples"), *rows]
+        )
         write_atomically(self.path / CONFUSION, text.getvalue().encode(), private=True)
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""
-        content = b"".join(packed(dict(sorted(arrays.items())), {"curvfed": json.dumps(about)}))  # resumed or not
+        # resumed or not
+        content = b"".join(packed(dict(sorted(arrays.items())), {"curvfed": json.dumps(about)}))
         write_atomically(self.path / "model.safetensors", content, private=True)
 
 
 def default_name(config: RunKeys) -> str:
     """method-dataset-seed-time, the time in UTC."""
     dataset = Path(config.dataset).stem.lower()
-    safe = "".join(letter if (letter.isascii() and letter.isalnum()) or letter in "._-" else "-" for letter in dataset)
-    return f"{config.method.replace('+', 'plus')}-{safe[:64]}-{config.seed}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+    safe = "".join(
+        letter if (letter.isascii() and letter.isalnum()) or letter in "._-" else "-"
+        for letter in dataset
+    )
+    method = config.method.replace("+", "plus")
+    return f"{method}-{safe[:64]}-{config.seed}-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
 
 
 def check_name(config: RunConfig) -> None:
@@ -204,8 +246,8 @@ def check_name(config: RunConfig) -> None:
     Raises
     ------
     ConfigError
-        If a run of that name exists although `resume` is false, or does not exist or differs although it is true; or if its
-        directory cannot be made or written.
+        If a run of that name exists although `resume` is false, or does not exist or differs
+        although it is true; or if its directory cannot be made or written.
     """
     path = config.results_path / config.run_name
     try:
@@ -223,8 +265,8 @@ def check_name(config: RunConfig) -> None:
 
 def _not_made(config: RunConfig, path: Path, reason: str | None) -> ConfigError:
     return ConfigError(
-        f'results-dir = "{config.results_dir}": {path} cannot be made ({reason}); needed is a folder that can be written, '
-        "and room on its disk"
+        f'results-dir = "{config.results_dir}": {path} cannot be made ({reason}); needed is a'
+        " folder that can be written, and room on its disk"
     )
 
 
@@ -239,7 +281,8 @@ def _is_new(config: RunConfig, path: Path) -> bool:
     begun = has_begun(path)
     if begun and not config.resume:
         raise ConfigError(
-            f'run-name = "{path.name}": {path} exists; allowed is a new name, or resume = true to continue that run'
+            f'run-name = "{path.name}": {path} exists; allowed is a new name, or resume = true to'
+            " continue that run"
         )
     return not begun and (path.exists() or not config.resume)
 
@@ -254,10 +297,11 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
     except (OSError, ValueError) as error:  # not TOML, or written by another version
         reason = error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
         raise ConfigError(
-            f"resume = true: {path / 'config.toml'} cannot be read ({reason}): it is damaged, or was written by another "
-            "version of the app"
+            f"resume = true: {path / 'config.toml'} cannot be read ({reason}): it is damaged, or"
+            " was written by another version of the app"
         ) from None
-    before, now = flatten(earlier), flatten(config)
+    before = flatten(earlier)
+    now = flatten(config)
     used = {key for key, _ in fields(config_class(config.row, config.aggregation))}
     for key, value in now.items():
         if key not in used:  # of another method, whose defaults may have changed since
@@ -265,11 +309,13 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         fixed = key not in FREE_TO_CHANGE or (
             key == "num-rounds" and earlier.fixed_by_num_rounds != config.fixed_by_num_rounds
         )
-        # The run has named itself, and may have learned from its clients that they have data of their own.
+        # The run has named itself, and may have learned from its clients that they have data of
+        # their own.
         named_by_run = key == "run-name" or (key == "dataset" and before[key] == OWN)
         if fixed and not named_by_run and before[key] != value:
             raise ConfigError(
-                f"resume = true: {key} = {value!r}, but the run began with {before[key]!r}; allowed is the same value"
+                f"resume = true: {key} = {value!r}, but the run began with {before[key]!r}; allowed"
+                " is the same value"
             )
 
 

@@ -1,4 +1,5 @@
-"""Reading of a run directory. Missing or incomplete files count as empty, because a run may be killed at any time."""
+"""Reading of a run directory. Missing or incomplete files count as empty, because a run may be
+killed at any time."""
 
 import csv
 import json
@@ -46,7 +47,8 @@ class RunFiles:
     class_names : list of str
         If every client has its own classes, each with the name of its data set.
     own_ends : bool
-        Whether the first and last layers are personal because the clients' features or classes differ.
+        Whether the first and last layers are personal because the clients' features or classes
+        differ.
     rounds, scores : columns
         `rounds.csv` and `clients.csv`: cells by column and row, "" for missing values.
     confusion : columns
@@ -123,8 +125,10 @@ class RunFiles:
         return rounds, values
 
     def by_round(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Rounds (R,) and a column (R,) of `rounds.csv`, for the rows of some phases that have a value."""
-        rounds, values = numbers(self.rounds, "round"), numbers(self.rounds, name)
+        """Rounds (R,) and a column (R,) of `rounds.csv`, for the rows of some phases that have a
+        value."""
+        rounds = numbers(self.rounds, "round")
+        values = numbers(self.rounds, name)
         chosen = _in_phases(self.rounds, phases) & np.isfinite(values)
         return rounds[chosen], values[chosen]
 
@@ -153,13 +157,22 @@ class RunFiles:
     @property
     def examples(self) -> str:
         """The kind of the clients' examples, in the plural."""
-        tasks = {about.get("task") for about in self.clients} & {"nodes", "graphs", "images", "points"}
+        tasks = {about.get("task") for about in self.clients} & {
+            "nodes",
+            "graphs",
+            "images",
+            "points",
+        }
         return str(tasks.pop()) if len(tasks) == 1 else "examples"
 
     @property
     def fine_tuned(self) -> bool:
         """Whether the clients' last scores are those of the fine-tuned global model."""
-        return bool((self.by_round("personal_accuracy_mean", FINE_TUNE)[0] == self.summary.get("rounds")).any())
+        return bool(
+            (
+                self.by_round("personal_accuracy_mean", FINE_TUNE)[0] == self.summary.get("rounds")
+            ).any()
+        )
 
     @property
     def data_sets(self) -> dict[int, str]:
@@ -173,17 +186,24 @@ def own_classes(about: Mapping[str, Any]) -> list[str]:
 
 
 def class_counts(run: RunFiles) -> dict[int, dict[str, float]]:
-    """Numbers of examples by class of every client that shares them; invalid ones are left out, because clients may lie."""
+    """Numbers of examples by class of every client that shares them; invalid ones are left out,
+    because clients may lie."""
     found = {}
     for about in run.clients:
-        names, counts = own_classes(about), (about.get("statistics") or {}).get("class_counts") or []
-        if counts and len(names) == len(counts) and all(is_number(count) and count >= 0 for count in counts):
+        names = own_classes(about)
+        counts = (about.get("statistics") or {}).get("class_counts") or []
+        if (
+            counts
+            and len(names) == len(counts)
+            and all(is_number(count) and count >= 0 for count in counts)
+        ):
             found[int(about["partition"])] = dict(zip(names, counts, strict=True))
     return found
 
 
 def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, NDArray[np.float64]]]:
-    """The mean Forman–Ricci curvature of each client's graph and the curvatures of its space, where clients share them."""
+    """The mean Forman–Ricci curvature of each client's graph and the curvatures of its space, where
+    clients share them."""
     forman: dict[int, Any] = {
         about["partition"]: (about.get("statistics") or {}).get("forman") for about in run.clients
     }
@@ -194,7 +214,8 @@ def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, NDArray[np.fl
 
 
 def numbers(columns: Columns, name: str) -> NDArray[np.float64]:
-    """A column as numbers, NaN for missing or invalid cells; a missing column has the length of the others."""
+    """A column as numbers, NaN for missing or invalid cells; a missing column has the length of the
+    others."""
     cells = columns.get(name) or ("",) * len(next(iter(columns.values()), ()))
     return np.array([_number(cell) for cell in cells], dtype=np.float64)
 
@@ -221,8 +242,12 @@ def _number(cell: str) -> float:
 def _arrays(path: Path) -> "GlobalTest | HullFile | None":
     if not path.exists():  # most runs have none
         return None
-    file, name = {"hulls.npz": ("hull_file", "HullFile")}.get(path.name, ("global_test_file", "GlobalTest"))
-    found: GlobalTest | HullFile | None = getattr(import_module(f"{__package__}.{file}"), name).read(path)
+    file, name = {"hulls.npz": ("hull_file", "HullFile")}.get(
+        path.name, ("global_test_file", "GlobalTest")
+    )
+    found: GlobalTest | HullFile | None = getattr(
+        import_module(f"{__package__}.{file}"), name
+    ).read(path)
     return found
 
 

@@ -10,13 +10,15 @@ from pathlib import Path
 from curvfed.strategies.base.errors import ConfigError
 
 PATIENCE = 60.0
-"""Seconds to wait for an earlier server of the run, which may learn only by Flower's next heartbeat that it must end."""
+"""Seconds to wait for an earlier server of the run, which may learn only by Flower's next heartbeat
+that it must end."""
 
 log = logging.getLogger("curvfed")
 
 
 class RunLock:
-    """A lock that the process holds while it writes a run directory; the system releases it when the process ends.
+    """A lock that the process holds while it writes a run directory; the system releases it when
+    the process ends.
 
     Parameters
     ----------
@@ -40,12 +42,14 @@ class RunLock:
         self._path.parent.mkdir(mode=0o700, exist_ok=True)
         # Opened for writing, because network file systems require this for an exclusive lock.
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        deadline, is_logged = time.monotonic() + patience, False
+        deadline = time.monotonic() + patience
+        is_logged = False
         while not _try(descriptor):
             if time.monotonic() > deadline:
                 os.close(descriptor)
                 raise ConfigError(
-                    f'run-name = "{self._name}": another process is still writing this run; wait for its end, or stop it'
+                    f'run-name = "{self._name}": another process is still writing this run; wait'
+                    " for its end, or stop it"
                 )
             if not is_logged:
                 log.info("waiting for an earlier server of this run to end")
@@ -63,10 +67,13 @@ class RunLock:
 def has_begun(folder: Path) -> bool:
     """Whether a folder holds a run, or anything else of somebody's.
 
-    It does not if a run was refused there, or ended before its configuration was written: on a full disk, or killed.
+    It does not if a run was refused there, or ended before its configuration was written: on a full
+    disk, or killed.
     """
     return folder.is_file() or any(
-        file.is_file() and file.name not in ("lock", "summary.json") and not file.name.startswith(".config.toml-")
+        file.is_file()
+        and file.name not in ("lock", "summary.json")
+        and not file.name.startswith(".config.toml-")
         for file in folder.rglob("*")
     )
 

@@ -1,4 +1,5 @@
-"""The summary of a run, as `summary.json` has it: of its figures so far, or of one that failed or could not begin."""
+"""The summary of a run, as `summary.json` has it: of its figures so far, or of one that failed or
+could not begin."""
 
 import contextlib
 import json
@@ -19,11 +20,16 @@ from curvfed.strategies.base.run_keys import RunKeys, home
 from curvfed.tasks.stored_files import write_atomically
 
 LAST = 3
-"""Number of last rounds whose global accuracy is averaged: at small alpha it can vary by 20 points between rounds."""
+"""Number of last rounds whose global accuracy is averaged: at small alpha it can vary by 20 points
+between rounds."""
 
 
 def summary(
-    config: RunKeys, state: State, federation: Federation, aggregation: dict[str, float], settings: dict[str, Any]
+    config: RunKeys,
+    state: State,
+    federation: Federation,
+    aggregation: dict[str, float],
+    settings: dict[str, Any],
 ) -> dict[str, Any]:
     """All keys except status, error and warnings.
 
@@ -38,7 +44,8 @@ def summary(
     totals = state.totals
     rounds = max(totals.get("rounds", 0), 1)
     own = sum(not about.partition_digest for about in federation.descriptions.values())
-    last, calibrated = state.scored.get("last", []), state.scored.get("calibrated")
+    last = state.scored.get("last", [])
+    calibrated = state.scored.get("calibrated")
     metrics = (
         figures.pop("metrics")
         | aggregation
@@ -52,7 +59,10 @@ def summary(
     if len(last) == LAST:
         metrics["global_accuracy_last3"] = float(np.mean(last))
     if calibrated is not None:
-        metrics |= {"global_accuracy_uncalibrated": last[-1], "global_accuracy_calibrated": calibrated}
+        metrics |= {
+            "global_accuracy_uncalibrated": last[-1],
+            "global_accuracy_calibrated": calibrated,
+        }
     if reason := state.scored.get("not_calibrated"):
         metrics["not_calibrated"] = reason
     return {
@@ -80,10 +90,11 @@ def summary(
 
 
 def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) -> Path | None:
-    """Write the summary of a run that could not begin into a new directory; returns its path, or None if none can be made.
+    """Write the summary of a run that could not begin into a new directory; returns its path, or
+    None if none can be made.
 
-    The directory is made where the run directory would have been, or if that is impossible below the default results
-    folder. A run that is there is never changed.
+    The directory is made where the run directory would have been, or if that is impossible below
+    the default results folder. A run that is there is never changed.
 
     Parameters
     ----------
@@ -92,7 +103,8 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
     config : RunKeys or None
         The parsed configuration, if it is valid.
     """
-    run_name, results_dir = raw.get("run-name"), raw.get("results-dir")
+    run_name = raw.get("run-name")
+    results_dir = raw.get("results-dir")
     wanted = run_name if isinstance(run_name, str) and run_name == Path(run_name).name else ""
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
     names = [f"{wanted}-refused-{stamp}"] if wanted else [f"refused-{stamp}"]
@@ -104,7 +116,9 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
     for folder in [*given, home() / "results"]:
         for name in names:
             try:
-                (folder / name).mkdir(parents=True, mode=0o700, exist_ok=not has_begun(folder / name))
+                (folder / name).mkdir(
+                    parents=True, mode=0o700, exist_ok=not has_begun(folder / name)
+                )
                 text = json.dumps(failed_summary(error, config), indent=2)
                 write_atomically(folder / name / "summary.json", text.encode(), private=True)
             except (OSError, ValueError):
@@ -144,4 +158,6 @@ def failed_summary(error: str, config: RunKeys | None) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """Versions of Python and of the main libraries."""
-    return {"python": platform.python_version()} | {name: version(name) for name in ("flwr", "torch", "numpy")}
+    return {"python": platform.python_version()} | {
+        name: version(name) for name in ("flwr", "torch", "numpy")
+    }

@@ -1,4 +1,5 @@
-"""The tables `rounds.csv` and `clients.csv` of a run directory; a killed run may leave an incomplete last line."""
+"""The tables `rounds.csv` and `clients.csv` of a run directory; a killed run may leave an
+incomplete last line."""
 
 import csv
 import math
@@ -12,18 +13,59 @@ from curvfed.tasks.stored_files import write_atomically
 
 TABLES = {
     "rounds.csv": (
-        "round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up",
-        "bytes_down", "seconds", "personal_accuracy_std", "score", "score_before", "validation", "seconds_training",
-        "seconds_aggregation", "weights", "weights_l1", "norm_ratio", "aggregation_note", "classifier_cosine",
-        "classifier_norm_gap", "reasons",
+        "round",
+        "phase",
+        "global_accuracy",
+        "personal_accuracy_mean",
+        "loss",
+        "replies",
+        "dropped",
+        "bytes_up",
+        "bytes_down",
+        "seconds",
+        "personal_accuracy_std",
+        "score",
+        "score_before",
+        "validation",
+        "seconds_training",
+        "seconds_aggregation",
+        "weights",
+        "weights_l1",
+        "norm_ratio",
+        "aggregation_note",
+        "classifier_cosine",
+        "classifier_norm_gap",
+        "reasons",
     ),
     "clients.csv": (
-        "round", "phase", "partition", "score", "validation", "accuracy", "score_before", "validation_before",
-        "accuracy_before", "loss", "num_examples", "weight", "steps", "curvature", "clipped", "points", "revealed",
-        "vertices", "moved", "thinned", "bytes_up", "bytes_down", "seconds", "dropped",
+        "round",
+        "phase",
+        "partition",
+        "score",
+        "validation",
+        "accuracy",
+        "score_before",
+        "validation_before",
+        "accuracy_before",
+        "loss",
+        "num_examples",
+        "weight",
+        "steps",
+        "curvature",
+        "clipped",
+        "points",
+        "revealed",
+        "vertices",
+        "moved",
+        "thinned",
+        "bytes_up",
+        "bytes_down",
+        "seconds",
+        "dropped",
     ),
-}  # fmt: skip
-"""Columns of each table; the method's own columns follow in `rounds.csv`, in the order of their first appearance."""
+}
+"""Columns of each table; the method's own columns follow in `rounds.csv`, in the order of their
+first appearance."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
@@ -45,12 +87,14 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """
     rows = list(rows)
     existing = _columns(path)
-    columns = list(dict.fromkeys([*(existing or TABLES[path.name]), *(key for row in rows for key in row)]))
+    columns = list(
+        dict.fromkeys([*(existing or TABLES[path.name]), *(key for row in rows for key in row)])
+    )
     if columns != existing:
         if odd := [name for name in columns if not _NAME.fullmatch(name)]:
             raise ConfigError(
-                f"{path.name}: the method reports a figure named {odd[0]!r}; allowed is a name of up to 64 "
-                "letters, digits and . _ -, the first a letter"
+                f"{path.name}: the method reports a figure named {odd[0]!r}; allowed is a name of"
+                " up to 64 letters, digits and . _ -, the first a letter"
             )
         more = "," * (len(columns) - len(existing))
         lines = [",".join(columns), *(line + more for line in _lines(path)[1:])]
@@ -61,7 +105,8 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def check_table(path: Path, last_round: int) -> None:
-    """Refuse a table that cannot come from a run with its last checkpoint at `last_round`, -1 for none.
+    """Refuse a table that cannot come from a run with its last checkpoint at `last_round`, -1 for
+    none.
 
     Raises
     ------
@@ -70,17 +115,22 @@ def check_table(path: Path, last_round: int) -> None:
     """
     if last_round > 0 and not path.exists():
         raise ConfigError(
-            f"resume = true: {path} is missing, with the rows of rounds up to {last_round}; restore it, or make an empty "
-            "file of this name to go on without them"
+            f"resume = true: {path} is missing, with the rows of rounds up to {last_round}; restore"
+            " it, or make an empty file of this name to go on without them"
         )
-    lines, ours = _lines(path), TABLES[path.name]
+    lines = _lines(path)
+    ours = TABLES[path.name]
     if lines and tuple(lines[0].split(",")[: len(ours)]) != ours:
-        raise ConfigError(f"resume = true: {path} does not have the columns of this version of the app")
-    # A round is in the tables before it is in a checkpoint, and one of the last two checkpoints may be damaged.
+        raise ConfigError(
+            f"resume = true: {path} does not have the columns of this version of the app"
+        )
+    # A round is in the tables before it is in a checkpoint, and one of the last two checkpoints may
+    # be damaged.
     if max(map(_round, lines[1:]), default=0) > last_round + 2:
         raise ConfigError(
-            f"resume = true: {path} has rounds long after the last checkpoint, {max(last_round, 0)}: a checkpoint is lost; "
-            "restore it, or start a new run with another run-name"
+            f"resume = true: {path} has rounds long after the last checkpoint,"
+            f" {max(last_round, 0)}: a checkpoint is lost; restore it, or start a new run with"
+            " another run-name"
         )
 
 
@@ -95,7 +145,9 @@ def truncate(path: Path, last_round: int) -> None:
 
 
 def _lines(path: Path) -> list[str]:
-    """The complete lines; text after the last line end was being written when the run was killed."""
+    """The complete lines; text after the last line end was being written when the run was
+    killed.
+    """
     return path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
 
 
@@ -114,4 +166,10 @@ def _round(line: str) -> int:
 
 def _cell(value: Any) -> Any:
     """Empty for None; anything but a number as text on one line."""
-    return "" if value is None else value if isinstance(value, int | float) else " ".join(str(value).split())
+    return (
+        ""
+        if value is None
+        else value
+        if isinstance(value, int | float)
+        else " ".join(str(value).split())
+    )

@@ -1,4 +1,5 @@
-"""A run of discriminant analysis: one secure sum of the classes' moments, the classifier, its scores; no rounds."""
+"""A run of discriminant analysis: one secure sum of the classes' moments, the classifier, its
+scores; no rounds."""
 
 import logging
 import time
@@ -29,10 +30,15 @@ class DiscriminantRun(OneShotRun):
 
     def _sum(self) -> tuple[Arrays, dict[str, Any]]:
         """The moments of all clients together."""
-        header, clients = self.header(HULLS, PROTOCOL), list(self.federation.nodes)
+        header = self.header(HULLS, PROTOCOL)
+        clients = list(self.federation.nodes)
         check_session(header, clients, self.sums)
         phase, total = masked_phase(self._ask, header, clients, self.sums, *self._vector())
-        self.metrics |= {"clients_summed": len(phase.replies), "points_summed": total.weight, "sum_error": total.error}
+        self.metrics |= {
+            "clients_summed": len(phase.replies),
+            "points_summed": total.weight,
+            "sum_error": total.error,
+        }
         return {"moments": total.values}, {}
 
     def _vector(self) -> tuple[int, float]:
@@ -41,7 +47,8 @@ class DiscriminantRun(OneShotRun):
 
     def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
         """Compute the classifier, score it, write it."""
-        started, names = time.monotonic(), self.federation.facts.class_names
+        started = time.monotonic()
+        names = self.federation.facts.class_names
         kind = self.config.table("discriminant").kind
         try:
             classifier = discriminant(arrays["moments"], kind, self.config.points.curvature)
@@ -54,22 +61,28 @@ class DiscriminantRun(OneShotRun):
         self.metrics |= {"classifier": kind, "classes_disputed": disputed}
         predicted = np.empty(0, np.int64)
         if known.test is not None and len(known.test.points):
-            of_test = known.test.class_names  # numbered after the clients', or in an order of their own
+            # numbered after the clients', or in an order of their own
+            of_test = known.test.class_names
             known_as = np.array([of_test.index(name) if name in of_test else -1 for name in names])
             predicted = known_as[classifier.predict(known.test.points)]
             self.state.scored["last"] = [float((predicted == known.test.labels).mean())]
-            self.metrics["confidence"] = float(classifier.probabilities(known.test.points).max(axis=1).mean())
+            self.metrics["confidence"] = float(
+                classifier.probabilities(known.test.points).max(axis=1).mean()
+            )
         self.is_scored = True
         self.warn()
         log.info("%s of %d classes, round %d", kind, len(classifier.groups), EVALUATION)
         self._write_model(model, names)
         content = {"names": np.array(names), "votes": votes, "voted_names": np.array(names)}
-        content |= {"curvature": np.array(self.config.points.curvature)} | point_arrays(known, predicted)
+        content |= {"curvature": np.array(self.config.points.curvature)} | point_arrays(
+            known, predicted
+        )
         write_npz(self.directory.path / "hulls.npz", content)
 
 
 def discriminant(total: Array, kind: str, curvature: float) -> Classifier:
-    """The classifier from the moments of the classes, `curvfed.strategies.methods.discriminant.class_moments`.
+    """The classifier from the moments of the classes,
+    `curvfed.strategies.methods.discriminant.class_moments`.
 
     Parameters
     ----------
@@ -93,7 +106,10 @@ def discriminant(total: Array, kind: str, curvature: float) -> Classifier:
         )
     name: Kind = "quadratic" if kind == "qda" else "logistic"
     model = QuadraticLogistic(curvature, 1.0) if kind == "qda" else Log0Logistic(curvature, 1.0)
-    model.classes_, model.normals_, model.intercepts_ = classes, normals, b
+    model.classes_ = classes
+    model.normals_ = normals
+    model.intercepts_ = b
     if len(classes) == 2:
-        model.normals_, model.intercepts_ = normals[1:] - normals[:1], b[1:] - b[:1]
+        model.normals_ = normals[1:] - normals[:1]
+        model.intercepts_ = b[1:] - b[:1]
     return Classifier(name, curvature, model)

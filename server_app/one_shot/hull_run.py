@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 
 from curvfed.server_app.directory.npz import write_npz
-from curvfed.server_app.one_shot.hull_scores import KnownPoints, hull_arrays, learn_settings, scores, sweep
+from curvfed.server_app.one_shot.hull_scores import (
+    KnownPoints,
+    hull_arrays,
+    learn_settings,
+    scores,
+    sweep,
+)
 from curvfed.server_app.one_shot.hull_sums import sum_hulls
 from curvfed.server_app.one_shot.one_shot_run import PROTOCOL, OneShotRun
 from curvfed.server_app.phase import Phase
@@ -43,42 +49,53 @@ class HullRun(OneShotRun):
 
     def _check_classes(self) -> None:
         """Refuse classes that no sum is possible over."""
-        classes, keys = len(self.federation.facts.class_names), self.keys
+        classes = len(self.federation.facts.class_names)
+        keys = self.keys
         if classes < 2:
             raise ConfigError(f"classes of all clients: {classes}; at least 2 are needed")
         if keys.num_classes not in (None, classes):
             raise ConfigError(
-                f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed are {classes} and auto"
+                f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed"
+                f" are {classes} and auto"
             )
-        named = [set(about.class_names) for about in self.federation.descriptions.values() if about.class_names]
+        named = [
+            set(about.class_names)
+            for about in self.federation.descriptions.values()
+            if about.class_names
+        ]
         if len(named) > 1 and sum(map(len, named)) == classes:
             raise ConfigError(
-                f"the clients' {classes} classes have no name in common; if clients use different names for the same "
-                "class, give hull.num-classes"
+                f"the clients' {classes} classes have no name in common; if clients use different"
+                " names for the same class, give hull.num-classes"
             )
         if all(len(names) < classes for names in named):
             log.warning(
-                "no client names all %d classes; if clients use different names for the same class, give hull.num-classes",
+                "no client names all %d classes; if clients use different names for the same class,"
+                " give hull.num-classes",
                 classes,
             )
         if keys.grouping == "kernighan-lin" and classes != 2:
             raise ConfigError(
-                f'hull.grouping = "kernighan-lin" makes 2 groups, and there are {classes} classes; allowed are assignment '
-                "and spectral"
+                f'hull.grouping = "kernighan-lin" makes 2 groups, and there are {classes} classes;'
+                " allowed are assignment and spectral"
             )
 
     def _public_parameters(self, num_clients: int) -> PublicParameters:
         """Of a sum over that many clients, from the configuration and the clients' descriptions."""
-        return public_parameters(self.keys, self.config.points, len(self.federation.facts.class_names), num_clients)
+        return public_parameters(
+            self.keys, self.config.points, len(self.federation.facts.class_names), num_clients
+        )
 
     def _groups(self, clients: Sequence[int]) -> list[Sequence[int]]:
         """The clients of each sum."""
         if len(clients) < 2:
-            raise ConfigError(f"{len(clients)} client can take part; a sum over fewer than 2 hides nothing")
+            raise ConfigError(
+                f"{len(clients)} client can take part; a sum over fewer than 2 hides nothing"
+            )
         if self.keys.groups > 1 and len(clients) < LEAST * self.keys.groups:
             raise ConfigError(
-                f"hull.groups = {self.keys.groups}: {len(clients)} clients can take part, and a group needs {LEAST}; "
-                f"allowed are 1 to {max(len(clients) // LEAST, 1)}"
+                f"hull.groups = {self.keys.groups}: {len(clients)} clients can take part, and a"
+                f" group needs {LEAST}; allowed are 1 to {max(len(clients) // LEAST, 1)}"
             )
         return groups(clients, self.keys.groups)
 
@@ -89,24 +106,36 @@ class HullRun(OneShotRun):
         for group in self._groups(list(self.federation.nodes)):
             public = self._public_parameters(len(group))
             check_session(self.header(HULLS, PROTOCOL), group, self.sums)
-            parts |= {partition: {"clients": len(group), "digest": public.digest} for partition in group}
-        measured = self._ask(self.header(MEASURE, PROTOCOL), parts, lambda reply: check_hull_metrics(reply.metrics))
+            parts |= {
+                partition: {"clients": len(group), "digest": public.digest} for partition in group
+            }
+        measured = self._ask(
+            self.header(MEASURE, PROTOCOL), parts, lambda reply: check_hull_metrics(reply.metrics)
+        )
         self._record_revealed(measured)
-        able, needed = sorted(measured.replies), max(2, self.config.min_replies)
+        able = sorted(measured.replies)
+        needed = max(2, self.config.min_replies)
         if len(able) < needed:
             raise RoundError(
-                f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed} (min-replies, and "
-                f"2 for a sum that hides anything). {measured.failure_summary}"
+                f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed}"
+                f" (min-replies, and 2 for a sum that hides anything). {measured.failure_summary}"
             )
         parted = self._groups(able)
         public = self._public_parameters(max(map(len, parted)))
         log.info(
-            "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; %d sums show all hulls, but not which "
-            "client of a group has which",
-            public.epsilon, public.quantizer.num_bins, public.prime, public.length, len(parted),
-        )  # fmt: skip
+            "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; %d sums show all"
+            " hulls, but not which client of a group has which",
+            public.epsilon,
+            public.quantizer.num_bins,
+            public.prime,
+            public.length,
+            len(parted),
+        )
         if self.keys.dry_run:
-            log.info("hull.dry-run = true: %d clients have reported, and nothing else was sent", len(able))
+            log.info(
+                "hull.dry-run = true: %d clients have reported, and nothing else was sent",
+                len(able),
+            )
             return None
         hulls, summed, figures = sum_hulls(
             self._ask, self.header(HULLS, PROTOCOL), parted, self._public_parameters, self.sums
@@ -118,27 +147,43 @@ class HullRun(OneShotRun):
             "sizes": np.array(list(map(len, hulls.bins)), np.int64),
             "clients": hulls.clients,
         }
-        return arrays, {"agreed": {"clients": public.num_clients, "classes": public.num_classes}, "summed": summed}
+        return arrays, {
+            "agreed": {"clients": public.num_clients, "classes": public.num_classes},
+            "summed": summed,
+        }
 
     def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
         """Group and train without labels; then use the labels to score."""
-        started, agreed = time.monotonic(), about["agreed"]
-        public = public_parameters(self.keys, self.config.points, agreed["classes"], agreed["clients"])
-        hulls = DecodedHulls(np.split(arrays["bins"], np.cumsum(arrays["sizes"]))[:-1], arrays["clients"])
+        started = time.monotonic()
+        agreed = about["agreed"]
+        public = public_parameters(
+            self.keys, self.config.points, agreed["classes"], agreed["clients"]
+        )
+        hulls = DecodedHulls(
+            np.split(arrays["bins"], np.cumsum(arrays["sizes"]))[:-1], arrays["clients"]
+        )
         try:
             learned = learn(hulls, public, learn_settings(self.keys, self.config.seed))
         except ValueError as error:
             raise RoundError(str(error)) from None
         seconds = time.monotonic() - started
         self.state.add(seconds_aggregation=seconds + self.metrics["seconds_decoding"])
-        log.info("%d hulls of %d clients in %d groups; C = %g  %.2f s", len(hulls.bins), len(np.unique(hulls.clients)),
-                 public.num_classes, learned.classifier.c, seconds)  # fmt: skip
+        log.info(
+            "%d hulls of %d clients in %d groups; C = %g  %.2f s",
+            len(hulls.bins),
+            len(np.unique(hulls.clients)),
+            public.num_classes,
+            learned.classifier.c,
+            seconds,
+        )
         model = learned.classifier.arrays()
         votes = self._score(model)
         found = scores(learned, known, about["summed"], public, self.keys, self.config.seed)
         if not all(found.group_names):  # test points may be absent, or lack a class
             classes = self.federation.facts.class_names
-            is_free = np.outer([not name for name in found.group_names], ~np.isin(classes, found.group_names))
+            is_free = np.outer(
+                [not name for name in found.group_names], ~np.isin(classes, found.group_names)
+            )
             names, found.metrics["votes_agreed"] = named_by(votes * is_free, classes)
             both = zip(found.group_names, names, strict=True)
             found = replace(found, group_names=tuple(known or voted for known, voted in both))
@@ -156,11 +201,14 @@ class HullRun(OneShotRun):
 
     def _record_revealed(self, measured: Phase) -> None:
         """Record how many points the hulls reveal, if all clients tell it."""
-        figures = [reply.metrics for reply in measured.replies.values() if "points" in reply.metrics]
+        figures = [
+            reply.metrics for reply in measured.replies.values() if "points" in reply.metrics
+        ]
         if len(figures) < len(measured.replies) or not figures:
             return
         points, revealed, moved, thinned = (
-            int(sum(one[name] for one in figures)) for name in ("points", "revealed", "moved", "thinned")
+            int(sum(one[name] for one in figures))
+            for name in ("points", "revealed", "moved", "thinned")
         )
         self.metrics |= {
             "hull_points": points,
@@ -171,5 +219,8 @@ class HullRun(OneShotRun):
             "clients_mostly_sent": sum(2 * one["revealed"] > one["points"] for one in figures),
         }
         log.info(
-            "%d of %d training points (%.1f%%) are vertices of hulls", revealed, points, 100 * revealed / max(points, 1)
+            "%d of %d training points (%.1f%%) are vertices of hulls",
+            revealed,
+            points,
+            100 * revealed / max(points, 1),
         )

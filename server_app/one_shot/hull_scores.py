@@ -30,9 +30,13 @@ log = logging.getLogger("curvfed")
 Arrays = dict[str, NDArray[Any]]
 
 KINDS: Mapping[str, Kind | Literal["auto"]] = {
-    "auto": "auto", "depth": "depth", "multinomial": "plane", "logistic": "logistic", "lorentz": "lorentz",
+    "auto": "auto",
+    "depth": "depth",
+    "multinomial": "plane",
+    "logistic": "logistic",
+    "lorentz": "lorentz",
     "svm": "poincare",
-}  # fmt: skip
+}
 """The kinds of classifiers by the values of `hull.classifier`."""
 
 SHOWN_POINTS = 4000
@@ -85,9 +89,16 @@ class KnownPoints:
             pooled = load_pooled(spec)
         except DataError as error:
             raise ConfigError(str(error)) from None
-        parts = {partition: part for partition, part in read.items() if part.digest == described[partition].digest}
+        parts = {
+            partition: part
+            for partition, part in read.items()
+            if part.digest == described[partition].digest
+        }
         if others := ", ".join(str(partition) for partition in read if partition not in parts):
-            log.warning("the points here are not those of partition-id %s: these are compared with nothing", others)
+            log.warning(
+                "the points here are not those of partition-id %s: these are compared with nothing",
+                others,
+            )
         if not parts:
             return cls(test, None, {})
         return cls(_renumbered(test, pooled.class_names) if test else None, pooled, parts)
@@ -122,9 +133,13 @@ class Scores:
 
 
 def scores(
-    learned: Learned, known: KnownPoints, summed: Sequence[int], public: PublicParameters, keys: Keys,
+    learned: Learned,
+    known: KnownPoints,
+    summed: Sequence[int],
+    public: PublicParameters,
+    keys: Keys,
     seed: int,
-) -> Scores:  # fmt: skip
+) -> Scores:
     """All figures of the hulls, the classifier and the baselines.
 
     Parameters
@@ -142,19 +157,29 @@ def scores(
         "hull_prime": public.prime,
         "hull_symbols": public.length,
         "hull_epsilon": public.epsilon,
-        "svm_c": learned.classifier.c if np.isfinite(learned.classifier.c) or keys.svm == "hard" else None,
+        "svm_c": (
+            learned.classifier.c
+            if np.isfinite(learned.classifier.c) or keys.svm == "hard"
+            else None
+        ),
         "classifier": learned.classifier.kind,
         "classifier_temperature": learned.classifier.temperature,
         "clients_odd": len(learned.odd),
     }
     if learned.comparison.choices:
-        metrics |= {f"left_out_{choice.kind}": choice.share for choice in learned.comparison.choices}
+        metrics |= {
+            f"left_out_{choice.kind}": choice.share for choice in learned.comparison.choices
+        }
         metrics["classifiers_disagree"] = learned.comparison.disagreement
     if known.clients.keys() >= set(summed) and known.clients:
-        metrics |= _against_clients_hulls(learned, [known.clients[partition] for partition in summed], public)
+        metrics |= _against_clients_hulls(
+            learned, [known.clients[partition] for partition in summed], public
+        )
     if known.test is None:
         return Scores(None, metrics, np.zeros(0, np.int64), ("",) * public.num_classes)
-    points, labels, classes = known.test.points, known.test.labels, known.test.class_names
+    points = known.test.points
+    labels = known.test.labels
+    classes = known.test.class_names
     predicted = learned.classifier.predict(points)
     if len(points):
         metrics["confidence"] = float(learned.classifier.probabilities(points).max(axis=1).mean())
@@ -164,9 +189,14 @@ def scores(
     for number, name in enumerate(wanted, 1):
         log.info("baseline %d of %d: %s, on %d test points", number, len(wanted), name, len(points))
         if name in baselines.CENTRALISED and known.pooled is None:
-            log.warning("hull.baselines: %s needs all points in one place, which only a simulation has", name)
+            log.warning(
+                "hull.baselines: %s needs all points in one place, which only a simulation has",
+                name,
+            )
         else:
-            score = _baseline(name, learned, known, names, public.curvature, learn_settings(keys, seed))
+            score = _baseline(
+                name, learned, known, names, public.curvature, learn_settings(keys, seed)
+            )
             metrics[f"accuracy_{name.replace('-', '_')}"] = score
     return Scores(
         accuracy(predicted, labels, names),
@@ -177,16 +207,26 @@ def scores(
 
 
 def _baseline(
-    name: str, learned: Learned, known: KnownPoints, names: NDArray[np.int64], curvature: float, settings: Settings
+    name: str,
+    learned: Learned,
+    known: KnownPoints,
+    names: NDArray[np.int64],
+    curvature: float,
+    settings: Settings,
 ) -> float | None:
     """Accuracy on the test points; None if it cannot be trained, for example with a hard margin."""
     assert known.test is not None
-    points, labels = known.test.points, known.test.labels
+    points = known.test.points
+    labels = known.test.labels
     try:
         if known.pooled is None or name == baselines.FEDERATED:
-            return accuracy(baselines.federated(learned, curvature, settings).predict(points), labels, names)
+            return accuracy(
+                baselines.federated(learned, curvature, settings).predict(points), labels, names
+            )
         training = known.pooled.train_points, known.pooled.train_labels
-        return float((baselines.centralised(name, *training, curvature, settings)(points) == labels).mean())
+        return float(
+            (baselines.centralised(name, *training, curvature, settings)(points) == labels).mean()
+        )
     except ValueError as error:
         log.warning("hull.baselines: no %s: %s", name, error)
         return None
@@ -200,13 +240,18 @@ def learn_settings(keys: Keys, seed: int) -> Settings:
 def _against_clients_hulls(
     learned: Learned, clients: Sequence[ClientPoints], public: PublicParameters
 ) -> dict[str, Any]:
-    """In a simulation: are the decoded hulls those of the clients, and are the hulls of a class in the same group?"""
+    """In a simulation: are the decoded hulls those of the clients, and are the hulls of a class in
+    the same group?"""
     of_client = []
     for client in clients:
         mine = _local(client, public)
-        of_client.append(sorted(zip([tuple(bins.tolist()) for bins in mine.hulls], mine.classes, strict=True)))
+        of_client.append(
+            sorted(zip([tuple(bins.tolist()) for bins in mine.hulls], mine.classes, strict=True))
+        )
     # Sorted as decoded hulls are: by bins, within a client and then clients by their hulls.
-    true = sorted((hulls for hulls in of_client if hulls), key=lambda hulls: [bins for bins, _ in hulls])
+    true = sorted(
+        (hulls for hulls in of_client if hulls), key=lambda hulls: [bins for bins, _ in hulls]
+    )
     owners = np.repeat(np.arange(len(true)), [len(hulls) for hulls in true])
     true_bins = [bins for hulls in true for bins, _ in hulls]
     decoded = [tuple(bins.tolist()) for bins in learned.hulls.bins]
@@ -221,8 +266,11 @@ def _local(client: ClientPoints, public: PublicParameters) -> LocalHulls:
     return local_hulls(client.train_points, client.train_labels, public)
 
 
-def hull_arrays(learned: Learned, known: KnownPoints, found: Scores, public: PublicParameters) -> Arrays:
-    """The content of `hulls.npz`: the hulls and the classifier; in a simulation also the clients' points and hulls."""
+def hull_arrays(
+    learned: Learned, known: KnownPoints, found: Scores, public: PublicParameters
+) -> Arrays:
+    """The content of `hulls.npz`: the hulls and the classifier; in a simulation also the clients'
+    points and hulls."""
     arrays: Arrays = {
         "bins": np.concatenate(learned.hulls.bins),
         "points": learned.points,
@@ -250,7 +298,8 @@ def hull_arrays(learned: Learned, known: KnownPoints, found: Scores, public: Pub
 
 
 def point_arrays(known: KnownPoints, predicted: NDArray[np.int64]) -> Arrays:
-    """What `hulls.npz` has of the points that the server knows, with the class predicted for each test point."""
+    """What `hulls.npz` has of the points that the server knows, with the class predicted for each
+    test point."""
     arrays: Arrays = {}
     if known.test is not None:
         arrays |= {
@@ -260,7 +309,8 @@ def point_arrays(known: KnownPoints, predicted: NDArray[np.int64]) -> Arrays:
             "test_predicted": predicted[:SHOWN_POINTS],
         }
     if known.pooled is not None:
-        points, labels = known.pooled.train_points, known.pooled.train_labels
+        points = known.pooled.train_points
+        labels = known.pooled.train_labels
         shown = np.random.default_rng(0).permutation(len(points))[:SHOWN_POINTS]
         arrays |= {
             "class_names": np.array((known.test or known.pooled).class_names),
@@ -271,7 +321,8 @@ def point_arrays(known: KnownPoints, predicted: NDArray[np.int64]) -> Arrays:
 
 
 def sweep(known: KnownPoints, keys: Keys, points: Points, seed: int) -> Arrays:
-    """The protocol repeated at other epsilons, in this process; nothing if the clients' points are not known here."""
+    """The protocol repeated at other epsilons, in this process; nothing if the clients' points are
+    not known here."""
     if known.test is None or known.pooled is None:
         log.warning("hull.sweep: needs a simulation with test points; no other epsilon is tried")
         return {}
@@ -279,24 +330,47 @@ def sweep(known: KnownPoints, keys: Keys, points: Points, seed: int) -> Arrays:
     rows = [_at_epsilon(epsilon, known, keys, points, seed) for epsilon in epsilons]
     names = ("sweep_flp", "sweep_fle", "sweep_vertices_mean", "sweep_vertices_max", "sweep_share")
     return {"sweep_epsilon": np.array(epsilons)} | {
-        name: np.array(column, dtype=np.float64) for name, column in zip(names, zip(*rows), strict=True)
+        name: np.array(column, dtype=np.float64)
+        for name, column in zip(names, zip(*rows), strict=True)
     }
 
 
-def _at_epsilon(epsilon: float, known: KnownPoints, keys: Keys, points: Points, seed: int) -> Sequence[float]:
+def _at_epsilon(
+    epsilon: float, known: KnownPoints, keys: Keys, points: Points, seed: int
+) -> Sequence[float]:
     assert known.test is not None
     assert known.pooled is not None
-    settings, classes = learn_settings(keys, seed), len(known.pooled.class_names)
+    settings = learn_settings(keys, seed)
+    classes = len(known.pooled.class_names)
     test = (known.test.points, known.test.labels)
     try:
         public = public_parameters(keys, points, classes, len(known.clients), epsilon)
-        run = trial([(one.train_points, one.train_labels) for one in known.clients.values()], test, public, settings)
+        run = trial(
+            [(one.train_points, one.train_labels) for one in known.clients.values()],
+            test,
+            public,
+            settings,
+        )
     except ValueError as error:
         log.warning("hull.sweep: no result at epsilon = %g: %s", epsilon, error)
         return (np.nan,) * 5
     sizes = [len(bins) for mine in run.locals for bins in mine.hulls]
-    revealed, held = sum(mine.num_revealed for mine in run.locals), sum(mine.num_points for mine in run.locals)
-    federated = _baseline(baselines.FEDERATED, run.learned, known, run.names, public.curvature, settings)
-    log.info("sweep: epsilon = %g: accuracy %.4f, %.1f vertices per hull", epsilon, run.accuracy, np.mean(sizes))
+    revealed = sum(mine.num_revealed for mine in run.locals)
+    held = sum(mine.num_points for mine in run.locals)
+    federated = _baseline(
+        baselines.FEDERATED, run.learned, known, run.names, public.curvature, settings
+    )
+    log.info(
+        "sweep: epsilon = %g: accuracy %.4f, %.1f vertices per hull",
+        epsilon,
+        run.accuracy,
+        np.mean(sizes),
+    )
     federated = np.nan if federated is None else federated
-    return (run.accuracy or 0.0, federated, float(np.mean(sizes)), float(max(sizes)), revealed / held)
+    return (
+        run.accuracy or 0.0,
+        federated,
+        float(np.mean(sizes)),
+        float(max(sizes)),
+        revealed / held,
+    )

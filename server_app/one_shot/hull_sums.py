@@ -24,7 +24,8 @@ def sum_hulls(
     public: Callable[[int], PublicParameters],
     sums: SumsOfRun,
 ) -> tuple[DecodedHulls, list[int], dict[str, float]]:
-    """Sum and decode the hulls of each group; a group that fails is told and left out, never asked again.
+    """Sum and decode the hulls of each group; a group that fails is told and left out, never asked
+    again.
 
     Parameters
     ----------
@@ -40,8 +41,9 @@ def sum_hulls(
     summed : list of int
         Partitions whose vectors are in a sum that was decoded, ascending.
     figures : dict
-        The numbers of clients summed, decoded and refused because what they sent is no hull, and of groups left out because
-        their sum ended without a result or does not decode; the seconds of decoding.
+        The numbers of clients summed, decoded and refused because what they sent is no hull, and of
+        groups left out because their sum ended without a result or does not decode; the seconds of
+        decoding.
 
     Raises
     ------
@@ -49,7 +51,8 @@ def sum_hulls(
         If no group gives hulls.
     """
     found: list[tuple[Phase, DecodedHulls, int]] = []
-    reasons, seconds = [], 0.0
+    reasons = []
+    seconds = 0.0
     for group in groups:
         parameters = public(len(group))
         try:
@@ -67,17 +70,26 @@ def sum_hulls(
         log.warning("a group of clients is left out: %s", reason)
     phases, decoded, refused = zip(*found, strict=True)
     clients = [hulls for one in decoded for hulls in one.by_client()]
-    summed, forged = sorted(joined(phases).replies), sum(refused)
+    summed = sorted(joined(phases).replies)
+    forged = sum(refused)
     if forged:
         log.warning(
-            "%d clients are left out, because what they sent is no convex hull: an honest client sends nothing else, so "
-            "look at the nodes' versions and at who runs them", forged
-        )  # fmt: skip
+            "%d clients are left out, because what they sent is no convex hull: an honest client"
+            " sends nothing else, so look at the nodes' versions and at who runs them",
+            forged,
+        )
     if missing := len(summed) - len(clients) - forged:
         log.warning(
-            "%d vectors are in the sum, and hulls of %d fewer clients: these sent none, or two sent to one place",
-            len(summed), missing,
-        )  # fmt: skip
-    figures = {"clients_summed": len(summed), "clients_decoded": len(clients), "clients_refused": forged,
-               "groups_left_out": len(reasons), "seconds_decoding": seconds}  # fmt: skip
+            "%d vectors are in the sum, and hulls of %d fewer clients: these sent none, or two sent"
+            " to one place",
+            len(summed),
+            missing,
+        )
+    figures = {
+        "clients_summed": len(summed),
+        "clients_decoded": len(clients),
+        "clients_refused": forged,
+        "groups_left_out": len(reasons),
+        "seconds_decoding": seconds,
+    }
     return DecodedHulls.of(clients), summed, figures

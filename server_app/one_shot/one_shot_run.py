@@ -1,4 +1,5 @@
-"""A one-shot run: one secure sum, what the server learns from it, and the clients' scores of that. There are no rounds."""
+"""A one-shot run: one secure sum, what the server learns from it, and the clients' scores of that.
+There are no rounds."""
 
 import logging
 import time
@@ -30,11 +31,14 @@ from curvfed.strategies.wire.store import Store, StoreError
 
 log = logging.getLogger("curvfed")
 
-PROTOCOL, EVALUATION = 0, 1
-"""Round numbers in the messages. A resumed run drops the rows of the second, and asks for the scores again."""
+PROTOCOL = 0
+EVALUATION = 1
+"""Round numbers in the messages. A resumed run drops the rows of the second, and asks for the
+scores again."""
 
 SUMMED = 1
-"""Stamp of the stored sum. A resumed run reads it and does not ask the clients to reveal anything again."""
+"""Stamp of the stored sum. A resumed run reads it and does not ask the clients to reveal anything
+again."""
 
 
 class OneShotRun(Run):
@@ -49,7 +53,8 @@ class OneShotRun(Run):
 
     @abstractmethod
     def _sum(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """What the clients' sum gives, and what else a resumed run needs; None if the run is to stop before it."""
+        """What the clients' sum gives, and what else a resumed run needs; None if the run is to
+        stop before it."""
 
     @abstractmethod
     def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
@@ -64,7 +69,9 @@ class OneShotRun(Run):
         """
         self.connect()
         # Before the clients are asked to reveal anything.
-        known = KnownPoints.read(point_spec(self.config, self.config.points), self.config.test_data, self.federation)
+        known = KnownPoints.read(
+            point_spec(self.config, self.config.points), self.config.test_data, self.federation
+        )
         found = self._loaded() if self.config.resume else None
         self.directory.start_writing(PROTOCOL if found else PROTOCOL - 1)
         self.directory.write_clients(self.federation.record())
@@ -72,7 +79,11 @@ class OneShotRun(Run):
         if found is None and (found := self._sum()):
             self.clock()
             arrays, about = found
-            about |= {"before": identity(self.federation), "metrics": self.metrics, "totals": self.state.totals}
+            about |= {
+                "before": identity(self.federation),
+                "metrics": self.metrics,
+                "totals": self.state.totals,
+            }
             self._store.save(SUMMED, arrays, about, durable=True)
             self.sinks.flush()
         if found is not None:
@@ -81,8 +92,14 @@ class OneShotRun(Run):
 
     def _write_model(self, arrays: Arrays, groups: Sequence[str] = ()) -> None:
         """`model.safetensors`, with the names of the groups that the classifier tells apart."""
-        about = {"method": self.config.method, "metric": self.federation.metric, "facts": asdict(self.federation.facts),
-                 "stamps": {}, "last_round": 0, "groups": list(groups)}  # fmt: skip
+        about = {
+            "method": self.config.method,
+            "metric": self.federation.metric,
+            "facts": asdict(self.federation.facts),
+            "stamps": {},
+            "last_round": 0,
+            "groups": list(groups),
+        }
         self.directory.write_model(arrays, about)
 
     def own_settings(self) -> dict[str, Any]:
@@ -97,40 +114,57 @@ class OneShotRun(Run):
         return super()._warnings() | told_of_clients(self.metrics)
 
     def _loaded(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """What this run has stored of the sum, as `_sum` gave it; None if it did not get that far."""
+        """What this run has stored of the sum, as `_sum` gave it; None if it did not get that
+        far.
+        """
         try:
             arrays, metadata = self._store.load(SUMMED)
         except StoreError as error:
             if SUMMED in self._store.stamps():
                 raise ConfigError(
-                    f"resume = true: {error}; restore the file, or start again with another run-name"
+                    f"resume = true: {error}; restore the file, or start again with another"
+                    " run-name"
                 ) from None
             log.info("no sum yet: starting anew")
             return None
         log.info("resuming with what was summed before")
         self.federation = with_facts(self.federation, metadata["before"])
-        self.metrics, self.state.totals = metadata["metrics"], metadata["totals"]
+        self.metrics = metadata["metrics"]
+        self.state.totals = metadata["totals"]
         return arrays, metadata
 
     def _score(self, arrays: Arrays) -> NDArray[np.float64]:
-        """Ask the clients how good the classifier is, and for names of the groups, each for itself or by their sum.
+        """Ask the clients how good the classifier is, and for names of the groups, each for itself
+        or by their sum.
 
         Returns
         -------
         array (groups, classes)
             How many clients give a group the name of a class.
         """
-        header, clients = self.header(EVALUATE, EVALUATION), list(self.federation.nodes)
+        header = self.header(EVALUATE, EVALUATION)
+        clients = list(self.federation.nodes)
         votes = np.zeros((int(arrays["groups"][-1]) + 1, len(self.federation.facts.class_names)))
         if not self.config.secure_sum:
             parts: dict[int, Parts] = {partition: {} for partition in clients}
-            scored = self._ask(header, parts, lambda reply: check_votes(reply.arrays[VOTES], reply.arrays[FALLEN]),
-                               {VOTES: votes, FALLEN: np.zeros(1)}, arrays)  # fmt: skip
-            self.state.latest = {p: dict(measured) for p, measured in scored.scores.items() if measured}
-            self.metrics["clients_fallen"] = int(sum(reply.arrays[FALLEN][0] for reply in scored.replies.values()))
+            scored = self._ask(
+                header,
+                parts,
+                lambda reply: check_votes(reply.arrays[VOTES], reply.arrays[FALLEN]),
+                {VOTES: votes, FALLEN: np.zeros(1)},
+                arrays,
+            )
+            self.state.latest = {
+                p: dict(measured) for p, measured in scored.scores.items() if measured
+            }
+            self.metrics["clients_fallen"] = int(
+                sum(reply.arrays[FALLEN][0] for reply in scored.replies.values())
+            )
             return sum((reply.arrays[VOTES] for reply in scored.replies.values()), votes)
 
-        def ask(header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None) -> Phase:
+        def ask(
+            header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None
+        ) -> Phase:
             return self._ask(header, parts, check, awaited, arrays if awaited else None)
 
         scored, total = masked_phase(ask, header, clients, self.sums, votes.size + 1)
@@ -153,11 +187,16 @@ class OneShotRun(Run):
             for partition, one in parts.items()
         }
         phase = self.send(header, letters, check)
-        name, seconds = header.phase, time.monotonic() - started
+        name = header.phase
+        seconds = time.monotonic() - started
         self._unmasked += len(phase.replies) * (name == UNMASK)
         row = phase.row(self.federation) | {"seconds": seconds}
         self.record(phase, row, {})
-        for what, value in (("seconds", seconds), ("bytes_up", row["bytes_up"]), ("bytes_down", row["bytes_down"])):
+        for what, value in (
+            ("seconds", seconds),
+            ("bytes_up", row["bytes_up"]),
+            ("bytes_down", row["bytes_down"]),
+        ):
             self.metrics[f"{what}_{name}"] = self.metrics.get(f"{what}_{name}", 0) + value
         log.info("%s: %d of %d clients  %.2f s", name, len(phase.replies), len(parts), seconds)
         return phase

@@ -1,4 +1,5 @@
-"""A run of principal components: one secure sum of the moments of all cells, and the reference that follows from it."""
+"""A run of principal components: one secure sum of the moments of all cells, and the reference that
+follows from it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,10 +29,14 @@ class PcaRun(DiscriminantRun):
 
     def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
         """Write the reference; there is nothing to score."""
-        cells, kept = self.metrics["points_summed"], self.config.table("pca").components
+        cells = self.metrics["points_summed"]
+        kept = self.config.table("pca").components
         found, share = reference(arrays["moments"], cells, len(self.genes), kept)
         if (count := len(found["variances"])) < 2:
-            raise RoundError(f"the {cells} cells differ in {count} directions of pca.genes; a map needs 2 at least")
+            raise RoundError(
+                f"the {cells} cells differ in {count} directions of pca.genes; a map needs 2 at"
+                " least"
+            )
         self.metrics |= {"components": count, "variance_share": share}
         self.warn()
         self._write_model(found)

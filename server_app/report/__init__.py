@@ -1,1 +1,2 @@
-"""The page of a run: one kit of figures, and templates; sweeps take their figures and pages from it too."""
+"""The page of a run: one kit of figures, and templates; sweeps take their figures and pages from it
+too."""

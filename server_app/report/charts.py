@@ -1,4 +1,5 @@
-"""Drawing functions that several figures share, and means over clients that were not measured in every round."""
+"""Drawing functions that several figures share, and means over clients that were not measured in
+every round."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -17,24 +18,30 @@ CURVATURE = "sectional curvature (−1: unit ball)"
 FORMAN = "mean Forman–Ricci curvature"
 
 MOST_POINTS = 200
-"""Points along a line; if there are more rounds, evenly spaced ones are drawn, the first and the last included."""
+"""Points along a line; if there are more rounds, evenly spaced ones are drawn, the first and the
+last included."""
 
 MOST_CELLS = 200
 """Rows, and columns, for which a map of cells has room."""
 
 # Pixels know no CSS variables: these colours stand out on light paper and on dark paper.
-_LESS, _MORE, _NEUTRAL = "#2a8fd0", "#d9751a", "#87929d"
+_LESS = "#2a8fd0"
+_MORE = "#d9751a"
+_NEUTRAL = "#87929d"
 
 
 def known(values: Array) -> Array:
-    """Fill every gap with the client's last measured value, as the means of a run do; NaN before its first one.
+    """Fill every gap with the client's last measured value, as the means of a run do; NaN before
+    its first one.
 
     Parameters
     ----------
     values : array (R, C)
         A row per round, NaN where a client was not measured.
     """
-    latest = np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(values))[:, None], 0), axis=0)
+    latest = np.maximum.accumulate(
+        np.where(np.isfinite(values), np.arange(len(values))[:, None], 0), axis=0
+    )
     return np.take_along_axis(values, latest, axis=0)
 
 
@@ -45,8 +52,13 @@ def row_means(values: Array) -> Array:
 
 
 def evenly(count: int) -> NDArray[np.intp]:
-    """Choose at most `MOST_POINTS` evenly spaced indices below `count`, the first and the last included."""
-    return np.unique(np.linspace(0, count - 1, MOST_POINTS).round().astype(np.intp)) if count else np.empty(0, np.intp)
+    """Choose at most `MOST_POINTS` evenly spaced indices below `count`, the first and the last
+    included."""
+    return (
+        np.unique(np.linspace(0, count - 1, MOST_POINTS).round().astype(np.intp))
+        if count
+        else np.empty(0, np.intp)
+    )
 
 
 def largest(sizes: Array, most: int) -> NDArray[np.intp]:
@@ -75,37 +87,53 @@ def stroke(axes: Any, lines: Sequence[Array] | Array, face: Any = None, **style:
 
     if len(lines):
         path = Path.make_compound_path(*map(Path, lines))
-        path.should_simplify = False  # in a path of 128 points or more matplotlib leaves out lines of length 0
+        # in a path of 128 points or more matplotlib leaves out lines of length 0
+        path.should_simplify = False
         style |= {"fill": face is not None, "facecolor": face}
         axes.add_patch(PathPatch(path, capstyle="round", joinstyle="round", **style))
 
 
 def dots(axes: Any, points: Array, colour: str, size: float, **style: Any) -> None:
-    """Draw points (n, 2) as lines of length 0 with round ends, which take a tenth of the SVG text of markers."""
+    """Draw points (n, 2) as lines of length 0 with round ends, which take a tenth of the SVG text
+    of markers."""
     stroke(axes, points[:, None].repeat(2, axis=1), edgecolor=colour, linewidth=size, **style)
 
 
 def unit_circle(axes: Any, centre: Any = (0.0, 0.0), half: float = 1.02) -> None:
-    """Draw the rim of the unit disc, and set the view to a square of side 2 `half` around a centre."""
+    """Draw the rim of the unit disc, and set the view to a square of side 2 `half` around a
+    centre.
+    """
     from matplotlib.patches import Circle
 
     x, y = centre
     axes.add_patch(Circle((0, 0), 1, fill=False, edgecolor=SOFT, linewidth=1.0))
-    axes.set(xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal", xticks=[], yticks=[])
+    axes.set(
+        xlim=(x - half, x + half), ylim=(y - half, y + half), aspect="equal", xticks=[], yticks=[]
+    )
     axes.spines[:].set_visible(half < 1)
     axes.grid(False)
 
 
-def moved(axes: Any, at: Sequence[float], first: Sequence[float], last: Sequence[float]) -> list[tuple[Any, str]]:
-    """Draw the first and last value of each client as a hollow and a full mark; returns the entries of the legend."""
+def moved(
+    axes: Any, at: Sequence[float], first: Sequence[float], last: Sequence[float]
+) -> list[tuple[Any, str]]:
+    """Draw the first and last value of each client as a hollow and a full mark; returns the entries
+    of the legend."""
     axes.vlines(at, first, last, color=SOFT, linewidth=1.0)
-    hollow = {"marker": "s", "markerfacecolor": "none", "markeredgecolor": SOFT, "markeredgewidth": 1.2}
+    hollow = {
+        "marker": "s",
+        "markerfacecolor": "none",
+        "markeredgecolor": SOFT,
+        "markeredgewidth": 1.2,
+    }
     (before,) = axes.plot(at, first, linestyle="none", **hollow)
     (after,) = axes.plot(at, last, "o", color=PALETTE[0], zorder=3)
     return [(before, "after the first round"), (after, "after the last round")]
 
 
-def bar(axes: Any, at: Any, heights: Sequence[float], width: float, look: Look, **style: Any) -> None:
+def bar(
+    axes: Any, at: Any, heights: Sequence[float], width: float, look: Look, **style: Any
+) -> None:
     """Draw bars in a look."""
     face = {"color": look.tint, "hatch": look.hatch, "edgecolor": look.colour, "linewidth": 1.0}
     axes.bar(at, heights, width, **face, **style)
@@ -113,18 +141,31 @@ def bar(axes: Any, at: Any, heights: Sequence[float], width: float, look: Look, 
 
 @cache
 def diverging() -> Any:
-    """The colour map of cells: from one hue at -1 by faint grey at 0 to another hue at 1, transparent where masked."""
+    """The colour map of cells: from one hue at -1 by faint grey at 0 to another hue at 1,
+    transparent where masked."""
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
-    deep, faint = 1.0, 0.34
-    stops = [(0, to_rgba(_LESS, deep)), (0.375, to_rgba(_LESS, faint)), (0.5, to_rgba(_NEUTRAL, 0.12)),
-             (0.625, to_rgba(_MORE, faint)), (1, to_rgba(_MORE, deep))]  # fmt: skip
+    deep = 1.0
+    faint = 0.34
+    stops = [
+        (0, to_rgba(_LESS, deep)),
+        (0.375, to_rgba(_LESS, faint)),
+        (0.5, to_rgba(_NEUTRAL, 0.12)),
+        (0.625, to_rgba(_MORE, faint)),
+        (1, to_rgba(_MORE, deep)),
+    ]
     return LinearSegmentedColormap.from_list("diverging", stops, N=65)
 
 
-def cells(axes: Any, values: Array, names: tuple[Sequence[str], Sequence[str]], most: int = 30, aspect: str = "auto"
-          ) -> Any:  # fmt: skip
-    """Draw a cell for each entry in [-1, 1] of an array (rows, columns), none for NaN, and name columns and rows.
+def cells(
+    axes: Any,
+    values: Array,
+    names: tuple[Sequence[str], Sequence[str]],
+    most: int = 30,
+    aspect: str = "auto",
+) -> Any:
+    """Draw a cell for each entry in [-1, 1] of an array (rows, columns), none for NaN, and name
+    columns and rows.
 
     Parameters
     ----------
@@ -133,7 +174,9 @@ def cells(axes: Any, values: Array, names: tuple[Sequence[str], Sequence[str]], 
         Names of either that there is room for.
     """
     shown = np.ma.masked_invalid(values)
-    image = axes.imshow(shown, cmap=diverging(), vmin=-1, vmax=1, interpolation="none", aspect=aspect)
+    image = axes.imshow(
+        shown, cmap=diverging(), vmin=-1, vmax=1, interpolation="none", aspect=aspect
+    )
     axes.grid(False)
     axes.spines[:].set_visible(False)
     columns, rows = ([printable(name) for name in one] for one in names)

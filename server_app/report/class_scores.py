@@ -1,4 +1,6 @@
-"""How well classes are recognised: by class, by client, and a picture of which are taken for which."""
+"""How well classes are recognised: by class, by client, and a picture of which are taken for
+which.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -46,7 +48,8 @@ class Share(NamedTuple):
 
 
 def wilson(right: int, of: int) -> tuple[float, float]:
-    """The 95% interval of a binomial share (Wilson, 1927), which holds for few points and for shares of 0 and 1 too.
+    """The 95% interval of a binomial share (Wilson, 1927), which holds for few points and for
+    shares of 0 and 1 too.
 
     Examples
     --------
@@ -64,22 +67,27 @@ def named(names: Sequence[str], least: int) -> list[str]:
 
 
 def counted(labels: NDArray[np.intp], predicted: NDArray[np.intp]) -> Counts:
-    """The number of examples of each pair of a true and a predicted class, from their numbers (n,)."""
+    """The number of examples of each pair of a true and a predicted class, from their numbers
+    (n,).
+    """
     return Counter(zip(labels.tolist(), predicted.tolist(), strict=True))
 
 
 def of_run(run: RunFiles) -> Counts:
-    """Of the server's test data, or where it has none of all clients', after the last round; empty where nobody tells."""
+    """Of the server's test data, or where it has none of all clients', after the last round; empty
+    where nobody tells."""
     if run.global_test is not None:
         return counted(run.global_test.labels, run.global_test.predicted)
     return sum(_by_client(run).values(), Counter())
 
 
 def by_client(run: RunFiles) -> list[Share]:
-    """Of each client that tells it the share of its own test data that is right, the worst first, and its worst class."""
+    """Of each client that tells it the share of its own test data that is right, the worst first,
+    and its worst class."""
     found = []
     for partition, counts in _by_client(run).items():
-        right, of = sum(count for (true, other), count in counts.items() if true == other), counts.total()
+        right = sum(count for (true, other), count in counts.items() if true == other)
+        of = counts.total()
         worst = recalls(counts, run.class_names)[0]
         told = f"{worst.name} ({round(worst.share * worst.of)} of {worst.of})" if right < of else ""
         found.append(Share(f"client {partition}", of, right / of, *wilson(right, of), told))
@@ -90,7 +98,9 @@ def _by_client(run: RunFiles) -> dict[int, Counts]:
     """By partition, of the rows that make sense."""
     numbers = {name: number for number, name in enumerate(run.class_names)}
     found: dict[int, Counts] = {}
-    columns = (run.confusion.get(name, ()) for name in ("partition", "class", "predicted", "examples"))
+    columns = (
+        run.confusion.get(name, ()) for name in ("partition", "class", "predicted", "examples")
+    )
     for partition, true, predicted, count in zip(*columns, strict=False):
         if true in numbers and count.isdecimal() and int(count):
             pair = numbers[true], numbers.get(predicted, -1)
@@ -99,7 +109,8 @@ def _by_client(run: RunFiles) -> dict[int, Counts]:
 
 
 def recalls(counts: Counts, names: Sequence[str], lost: str = NOT_FINITE) -> list[Share]:
-    """Of each class with test data the share that is recognised, the worst first, and what it is most often taken for.
+    """Of each class with test data the share that is recognised, the worst first, and what it is
+    most often taken for.
 
     Parameters
     ----------
@@ -110,10 +121,12 @@ def recalls(counts: Counts, names: Sequence[str], lost: str = NOT_FINITE) -> lis
     lost : str
         What -1 is.
     """
-    names, found = named(names, 1 + max(map(max, counts), default=-1)), []
+    names = named(names, 1 + max(map(max, counts), default=-1))
+    found = []
     for number in sorted({true for true, _ in counts}):
         given = {other: count for (true, other), count in counts.items() if true == number}
-        of, right = sum(given.values()), given.pop(number, 0)
+        of = sum(given.values())
+        right = given.pop(number, 0)
         often = max(sorted(given), key=given.__getitem__, default=None)
         told = "" if often is None else f"{names[often] if often >= 0 else lost} ({given[often]})"
         found.append(Share(names[number], of, right / of, *wilson(right, of), told))
@@ -121,38 +134,60 @@ def recalls(counts: Counts, names: Sequence[str], lost: str = NOT_FINITE) -> lis
 
 
 def confusion(run: RunFiles) -> Picture | None:
-    """True by predicted classes of the test examples, of the most frequent classes if there are many."""
+    """True by predicted classes of the test examples, of the most frequent classes if there are
+    many."""
     if not (tested := of_run(run)):
         return None
     of_server = run.global_test is not None
     calibrated = of_server and len(run.by_round("global_accuracy", *CALIBRATIONS)[0]) > 0
-    whose = "the server's" if of_server else f"{len(_by_client(run))} of {len(run.clients)} clients'"
+    whose = (
+        "the server's" if of_server else f"{len(_by_client(run))} of {len(run.clients)} clients'"
+    )
     return confusion_of(
-        tested, run.class_names, noun=run.examples.removesuffix("s"), whose=whose, calibrated=calibrated
+        tested,
+        run.class_names,
+        noun=run.examples.removesuffix("s"),
+        whose=whose,
+        calibrated=calibrated,
     )
 
 
-def confusion_of(tested: Counts, names: Sequence[str], noun: str, lost: str = NOT_FINITE, **facts: Any) -> Picture:
-    """The matrix of true by predicted classes; `lost` says what -1 is, and further facts go into the caption."""
+def confusion_of(
+    tested: Counts, names: Sequence[str], noun: str, lost: str = NOT_FINITE, **facts: Any
+) -> Picture:
+    """The matrix of true by predicted classes; `lost` says what -1 is, and further facts go into
+    the caption."""
     names = named(names, 1 + max(map(max, tested)))
     totals = np.zeros(len(names))
     for (true, _), count in tested.items():
         totals[true] += count
     kept = charts.largest(totals, charts.MOST_CELLS).tolist()
-    totals, shown = totals[kept], [names[one] for one in kept]
+    totals = totals[kept]
+    shown = [names[one] for one in kept]
     counts = np.array([[tested[true, other] for other in kept] for true in kept], np.float64)
     wrong = counts * ~np.eye(len(kept), dtype=bool)
-    often = [divmod(int(place), len(kept)) for place in np.argsort(-wrong, axis=None, kind="stable")[:MOST_TOLD]]
+    often = [
+        divmod(int(place), len(kept))
+        for place in np.argsort(-wrong, axis=None, kind="stable")[:MOST_TOLD]
+    ]
     axes = style.page_axes(4.6)
     _draw_confusion(axes, counts / np.maximum(totals, 1)[:, None], shown)
     right = sum(count for (true, other), count in tested.items() if true == other)
     facts |= {
-        "drawn": len(kept), "classes": len(names), "tested": tested.total(), "noun": noun,
-        "right": right / tested.total(), "lost": sum(count for (_, other), count in tested.items() if other < 0),
-        "why_lost": lost, "numbered": len(kept) <= MOST_NUMBERED,
-        "worst": [(shown[true], shown[other], wrong[true, other], totals[true])
-                  for true, other in often if wrong[true, other]],
-    }  # fmt: skip
+        "drawn": len(kept),
+        "classes": len(names),
+        "tested": tested.total(),
+        "noun": noun,
+        "right": right / tested.total(),
+        "lost": sum(count for (_, other), count in tested.items() if other < 0),
+        "why_lost": lost,
+        "numbered": len(kept) <= MOST_NUMBERED,
+        "worst": [
+            (shown[true], shown[other], wrong[true, other], totals[true])
+            for true, other in often
+            if wrong[true, other]
+        ],
+    }
     return Picture(axes, "confusion", facts)
 
 
@@ -162,11 +197,21 @@ def _draw_confusion(axes: Any, shares: NDArray[np.float64], classes: list[str]) 
     # Roots make small shares visible, all the more where no numbers tell them.
     shade = np.sqrt(shares) if numbered else np.cbrt(shares)
     signs = np.where(np.eye(len(classes), dtype=bool), -1, 1)
-    charts.cells(axes, np.where(shares > 0, signs * shade, np.nan), (classes, classes), aspect="equal")
+    charts.cells(
+        axes, np.where(shares > 0, signs * shade, np.nan), (classes, classes), aspect="equal"
+    )
     axes.set(xlabel="predicted class", ylabel="true class")
     for row, column in np.argwhere(shares > 0) if numbered else ():
         colour = ON_COLOUR if shade[row, column] > 0.8 else style.INK
-        axes.text(column, row, short_share(shares[row, column]), ha="center", va="center", fontsize=7.5, color=colour)
+        axes.text(
+            column,
+            row,
+            short_share(shares[row, column]),
+            ha="center",
+            va="center",
+            fontsize=7.5,
+            color=colour,
+        )
 
 
 def short_share(share: float) -> str:

@@ -1,4 +1,5 @@
-"""Points, hulls and decisions of a hull run on the Poincaré disc of radius 1, and the geodesics between them."""
+"""Points, hulls and decisions of a hull run on the Poincaré disc of radius 1, and the geodesics
+between them."""
 
 import math
 from dataclasses import dataclass
@@ -31,10 +32,12 @@ NEAR = 0.5
 
 
 def view(points: Array) -> tuple[Array, float]:
-    """Centre and half the side of a square around all points: the whole disc unless they lie near its origin."""
+    """Centre and half the side of a square around all points: the whole disc unless they lie near
+    its origin."""
     if float(np.hypot(*points.T).max(initial=0.0 if len(points) else 1.0)) >= NEAR:
         return np.zeros(2), 1.02
-    low, high = points.min(axis=0), points.max(axis=0)
+    low = points.min(axis=0)
+    high = points.max(axis=0)
     extent = float((high - low).max())
     return (low + high) / 2, 0.55 * extent if extent > 0 else 0.1
 
@@ -69,7 +72,8 @@ class Disc:
 
     @cached_property
     def of_group(self) -> list[int]:
-        """The number of each group's colour: its class's, or for a group without a name one after those."""
+        """The number of each group's colour: its class's, or for a group without a name one after
+        those."""
         classes = self.file.class_names
         free = iter(range(len(classes), len(classes) + len(self.file.names)))
         return [classes.index(name) if name in classes else next(free) for name in self.file.names]
@@ -80,12 +84,19 @@ class Disc:
         return list(style.hues(max(len(self.file.class_names), 1 + max(self.of_group))))
 
     def points(self, marked: bool = False) -> int:
-        """Draw training points in the colours of their classes, as dots or with markers; returns how many."""
-        kept, labels = scaled(self.file, self.file.sample.points[:MOST_DOTS]), self.file.sample.labels[:MOST_DOTS]
+        """Draw training points in the colours of their classes, as dots or with markers; returns
+        how many."""
+        kept = scaled(self.file, self.file.sample.points[:MOST_DOTS])
+        labels = self.file.sample.labels[:MOST_DOTS]
         for label in np.unique(labels):
-            mine, colour = kept[labels == label], self.colours[label]
+            mine = kept[labels == label]
+            colour = self.colours[label]
             if marked:
-                look = {"marker": style.MARKERS[label % len(style.MARKERS)], "color": colour, "alpha": 0.45}
+                look = {
+                    "marker": style.MARKERS[label % len(style.MARKERS)],
+                    "color": colour,
+                    "alpha": 0.45,
+                }
                 self.axes.scatter(*mine.T, s=7, linewidth=0, rasterized=True, **look)
             else:
                 charts.dots(self.axes, mine, colour, 2.2 if len(kept) > MANY else 3.0, alpha=0.4)
@@ -97,15 +108,20 @@ class Disc:
 
         dashed = {"linewidth": 0.7 * self.bold, "linestyle": (0, (3, 2)), "alpha": 0.9}
         for label in sorted({label for label, _ in self.file.true_hulls}):
-            true = [scaled(self.file, corners) for one, corners in self.file.true_hulls if one == label]
+            true = [
+                scaled(self.file, corners) for one, corners in self.file.true_hulls if one == label
+            ]
             lines = [outline(corners, self.pixel) for corners in true]
             charts.stroke(self.axes, lines, edgecolor=self.colours[label], **dashed)
         many = len(self.file.points) > MANY
         for group in self.file.groups:
             colour = self.colours[self.of_group[group]]
             mine = [scaled(self.file, one.corners) for one in self.file.hulls if one.group == group]
-            lines, width = [outline(corners, self.pixel) for corners in mine], self.bold * (0.7 if many else 1.0)
-            charts.stroke(self.axes, lines, to_rgba(colour, 0.12), edgecolor=colour, linewidth=width)
+            lines = [outline(corners, self.pixel) for corners in mine]
+            width = self.bold * (0.7 if many else 1.0)
+            charts.stroke(
+                self.axes, lines, to_rgba(colour, 0.12), edgecolor=colour, linewidth=width
+            )
             charts.dots(self.axes, np.concatenate(mine), colour, 1.6 if many else 2.6)
 
     def geodesics(self) -> int:
@@ -113,12 +129,16 @@ class Disc:
 
         A single one has the colour of text.
         """
-        file, single = self.file, len(self.file.references) == 1
-        shades = [style.INK if single else self.colours[self.of_group[group]] for group in file.groups]
+        file = self.file
+        single = len(self.file.references) == 1
+        shades = [
+            style.INK if single else self.colours[self.of_group[group]] for group in file.groups
+        ]
         told = list(zip(shades, scaled(file, file.references), file.normals, strict=False))
         for shade, reference, normal in told:
             if normal.any():
-                lines, width = [perpendicular(reference, normal, self.pixel)], self.bold * (1.8 if single else 1.1)
+                lines = [perpendicular(reference, normal, self.pixel)]
+                width = self.bold * (1.8 if single else 1.1)
                 charts.stroke(self.axes, lines, edgecolor=shade, linewidth=width)
             edge = {"markeredgecolor": style.PAPER, "markeredgewidth": 0.8}
             self.axes.plot(*reference, "D", color=shade, markersize=5, **edge)
@@ -129,16 +149,23 @@ class Disc:
         missed = self.file.test.labels != self.file.predicted
         points = scaled(self.file, self.file.test.points[missed][:MOST_DOTS])
         reach = 2.2 * self.pixel * np.array([[-1, -1], [1, 1], [-1, 1], [1, -1]]).reshape(2, 2, 2)
-        charts.stroke(self.axes, (points[:, None, None] + reach).reshape(-1, 2, 2), edgecolor=style.INK, linewidth=0.9)
+        charts.stroke(
+            self.axes,
+            (points[:, None, None] + reach).reshape(-1, 2, 2),
+            edgecolor=style.INK,
+            linewidth=0.9,
+        )
         return len(points)
 
     def decisions(self) -> bool:
-        """Colour the background lightly by the group that the classifier predicts; returns whether there is one."""
+        """Colour the background lightly by the group that the classifier predicts; returns whether
+        there is one."""
         from matplotlib.colors import ListedColormap, to_rgba
 
         if self.file.classifier is None:
             return False
-        (x, y), half = self.centre, self.half
+        (x, y) = self.centre
+        half = self.half
         at = half * (2 * np.arange(GRID) + 1 - GRID) / GRID
         grid = np.stack(np.meshgrid(x + at, y + at), axis=-1)
         inside = np.square(grid).sum(axis=-1) < 0.999**2
@@ -146,7 +173,12 @@ class Disc:
         group[inside] = self.file.classifier.predict(grid[inside] / root(self.file))
         light = ListedColormap([to_rgba(self.colours[colour], 0.13) for colour in self.of_group])
         extent = (x - half, x + half, y - half, y + half)
-        shown = {"interpolation": "none", "origin": "lower", "vmin": -0.5, "vmax": len(self.of_group) - 0.5}
+        shown = {
+            "interpolation": "none",
+            "origin": "lower",
+            "vmin": -0.5,
+            "vmax": len(self.of_group) - 0.5,
+        }
         self.axes.imshow(np.ma.masked_where(~inside, group), cmap=light, extent=extent, **shown)
         return True
 
@@ -168,7 +200,8 @@ def everything(file: HullFile) -> Array:
 
 
 def geodesic(start: Array, end: Array, pixel: float) -> Array:
-    """Points (n, 2) along the geodesic between two points of the closed unit disc, dense enough to look like it.
+    """Points (n, 2) along the geodesic between two points of the closed unit disc, dense enough to
+    look like it.
 
     Parameters
     ----------
@@ -183,13 +216,18 @@ def geodesic(start: Array, end: Array, pixel: float) -> Array:
     # The points are denser towards the ends: near the boundary the disc's metric is denser too.
     at = (1 - np.cos(np.linspace(0, np.pi, number + 1))) / 2
     line = from_klein(klein[0] + at[:, None] * (klein[1] - klein[0]))
-    line[0], line[-1] = start, end
+    line[0] = start
+    line[-1] = end
     return line
 
 
 def outline(corners: Array, pixel: float) -> Array:
-    """The closed line of a polygon; two corners give a line back and forth, one corner a line of length 0."""
-    sides = [geodesic(one, other, pixel)[:-1] for one, other in zip(corners, np.roll(corners, -1, axis=0), strict=True)]
+    """The closed line of a polygon; two corners give a line back and forth, one corner a line of
+    length 0."""
+    sides = [
+        geodesic(one, other, pixel)[:-1]
+        for one, other in zip(corners, np.roll(corners, -1, axis=0), strict=True)
+    ]
     return np.concatenate([*sides, corners[:1]])
 
 
@@ -201,6 +239,7 @@ def perpendicular(reference: Array, normal: Array, pixel: float) -> Array:
 
 def _end(point: Array, unit: Array) -> Array:
     """The end on the boundary of the geodesic from a point along a unit vector: point ⊕ unit."""
-    along, square = 2 * float(point @ unit), float(point @ point)
+    along = 2 * float(point @ unit)
+    square = float(point @ point)
     far: Array = (2 + along) * point + (1 - square) * unit
     return far / float(np.hypot(*far))

@@ -14,7 +14,8 @@ BANDS = (0.0, 0.5, 0.7, 0.9, 1.0)
 
 
 def bands(file: HullFile) -> list[Share]:
-    """Of the test points in each band of probability the share that is right; empty without a classifier."""
+    """Of the test points in each band of probability the share that is right; empty without a
+    classifier."""
     if file.classifier is None or not len(file.test.labels):
         return []
     chances = file.classifier.probabilities(file.test.points).max(axis=1)
@@ -23,18 +24,27 @@ def bands(file: HullFile) -> list[Share]:
     for low, high in pairwise(BANDS):
         inside = (chances >= low) & ((chances < high) | (high == BANDS[-1]))
         if count := int(inside.sum()):
-            told, name = f"{100 * chances[inside].mean():.1f}%", f"{low:.0%} to {high:.0%}"
+            told = f"{100 * chances[inside].mean():.1f}%"
+            name = f"{low:.0%} to {high:.0%}"
             found.append(
-                Share(name, count, float(right[inside].mean()), *wilson(int(right[inside].sum()), count), told)
+                Share(
+                    name,
+                    count,
+                    float(right[inside].mean()),
+                    *wilson(int(right[inside].sum()), count),
+                    told,
+                )
             )
     return found
 
 
 def ballots(file: HullFile) -> list[tuple[str, int, float, str]]:
-    """Of each group its name, how many clients name it, the share of these that agree, and the names they give."""
+    """Of each group its name, how many clients name it, the share of these that agree, and the
+    names they give."""
     found = []
     for name, given in zip(file.names, file.votes, strict=False):
-        count, agree = int(given.sum()), given[np.array(file.voted_names) == name].sum()
+        count = int(given.sum())
+        agree = given[np.array(file.voted_names) == name].sum()
         order = [one for one in np.argsort(-given, kind="stable") if given[one] > 0]
         told = ", ".join(f"{printable(file.voted_names[one])} ({given[one]:.0f})" for one in order)
         found.append((name, count, float(agree) / count if count else np.nan, told))

@@ -23,13 +23,29 @@ _SIDE = 340.0  # the disc in points of print, about
 
 SWEEPS = (
     ("sweep-accuracy", "Test accuracy", "test accuracy (%)", "%", ("flp", "fle")),
-    ("sweep-vertices", "Vertices of the clients' hulls", "vertices of a hull", "", ("vertices_mean", "vertices_max")),
-    ("sweep-share", "Share of the training points that leave the clients, as bins,", "share of points revealed (%)", "%",
-     ("share",)),
-)  # fmt: skip
+    (
+        "sweep-vertices",
+        "Vertices of the clients' hulls",
+        "vertices of a hull",
+        "",
+        ("vertices_mean", "vertices_max"),
+    ),
+    (
+        "sweep-share",
+        "Share of the training points that leave the clients, as bins,",
+        "share of points revealed (%)",
+        "%",
+        ("share",),
+    ),
+)
 """Figures over epsilon: name, title, axis, unit, and columns of the sweep."""
 
-CURVES = {"fle": "Euclidean SVM", "vertices_mean": "mean", "vertices_max": "most", "share": "revealed"}
+CURVES = {
+    "fle": "Euclidean SVM",
+    "vertices_mean": "mean",
+    "vertices_max": "most",
+    "share": "revealed",
+}
 """Labels of columns of the sweep; `flp` is the run's own classifier."""
 
 
@@ -37,7 +53,8 @@ def hull_figures(run: RunFiles) -> list[Picture]:
     """The disc, and curves over epsilon; nothing for a run without hulls."""
     if run.hulls is None:
         return []
-    file, names = run.hulls, CURVES | {"flp": own_classifier(run)}
+    file = run.hulls
+    names = CURVES | {"flp": own_classifier(run)}
     curves = [_by_epsilon(file, names, *figure) for figure in SWEEPS] if file.sweep else []
     if len(file.test.labels):
         tested = counted(file.test.labels, file.predicted)
@@ -48,19 +65,38 @@ def hull_figures(run: RunFiles) -> list[Picture]:
 def _disc(file: HullFile) -> Picture:
     centre, half = view(everything(file))
     disc = Disc(file, style.page_axes(5.3), centre, half, 2 * half / _SIDE)
-    decided, dots = disc.decisions(), disc.points()
+    decided = disc.decisions()
+    dots = disc.points()
     disc.hulls()
-    lines, wrong = disc.geodesics(), disc.wrong()
-    groups = sorted((colour, name or f"group {number}")
-                    for number, (colour, name) in enumerate(zip(disc.of_group, file.names, strict=True), 1))  # fmt: skip
-    labels.class_legend(disc.axes, [charts.key(units.printable(name), color=disc.colours[colour], linewidth=4, alpha=0.8)
-                                    for colour, name in groups[:MOST_KEYS]])  # fmt: skip
+    lines = disc.geodesics()
+    wrong = disc.wrong()
+    groups = sorted(
+        (colour, name or f"group {number}")
+        for number, (colour, name) in enumerate(zip(disc.of_group, file.names, strict=True), 1)
+    )
+    labels.class_legend(
+        disc.axes,
+        [
+            charts.key(units.printable(name), color=disc.colours[colour], linewidth=4, alpha=0.8)
+            for colour, name in groups[:MOST_KEYS]
+        ],
+    )
     facts = {
-        "hulls": len(file.hulls), "true_hulls": len(file.true_hulls), "groups": len(file.groups), "lines": lines,
-        "clients": len({hull.client for hull in file.hulls}), "named": any(file.names), "dots": dots, "wrong": wrong,
-        "points": len(file.sample.points), "decided": decided, "tested": len(file.test.labels), "half": half,
-        "missed": int((file.test.labels != file.predicted).sum()), "wide": _width(file, centre, half),
-    }  # fmt: skip
+        "hulls": len(file.hulls),
+        "true_hulls": len(file.true_hulls),
+        "groups": len(file.groups),
+        "lines": lines,
+        "clients": len({hull.client for hull in file.hulls}),
+        "named": any(file.names),
+        "dots": dots,
+        "wrong": wrong,
+        "points": len(file.sample.points),
+        "decided": decided,
+        "tested": len(file.test.labels),
+        "half": half,
+        "missed": int((file.test.labels != file.predicted).sum()),
+        "wide": _width(file, centre, half),
+    }
     return Picture(disc.axes, "disc", facts)
 
 
@@ -73,25 +109,48 @@ def _width(file: HullFile, centre: Array, half: float) -> float | None:
 
 
 def _by_epsilon(
-    file: HullFile, names: Mapping[str, str], name: str, title: str, axis: str, unit: str, columns: Sequence[str]
+    file: HullFile,
+    names: Mapping[str, str],
+    name: str,
+    title: str,
+    axis: str,
+    unit: str,
+    columns: Sequence[str],
 ) -> Picture | None:
-    """Draw columns of the sweep over epsilon on a log axis, and a line at the run's own epsilon; None without values."""
+    """Draw columns of the sweep over epsilon on a log axis, and a line at the run's own epsilon;
+    None without values."""
     order = np.argsort(file.sweep["epsilon"], kind="stable")
     order = order[file.sweep["epsilon"][order] > 0]
-    epsilon, factor = file.sweep["epsilon"][order], 100 if unit else 1
+    epsilon = file.sweep["epsilon"][order]
+    factor = 100 if unit else 1
     curves = {names[column]: factor * file.sweep[column][order] for column in columns}
     is_known = np.isfinite(np.array(list(curves.values())))
     if not is_known.any():
         return None
     axes = style.page_axes(2.8)
-    for (label, values), colour, dash in zip(curves.items(), (style.MEAN, style.OTHER), ("-", "--"), strict=False):
-        axes.plot(epsilon, values, dash, marker="o", markersize=4, color=colour, linewidth=2, label=label)
+    for (label, values), colour, dash in zip(
+        curves.items(), (style.MEAN, style.OTHER), ("-", "--"), strict=False
+    ):
+        axes.plot(
+            epsilon, values, dash, marker="o", markersize=4, color=colour, linewidth=2, label=label
+        )
     axes.axvline(file.epsilon, color=style.SOFT, linewidth=1.2, linestyle=":", label="this run")
     axes.set(xlabel="ε, hyperbolic distance", ylabel=axis)
     labels.numbers(axes, epsilon.tolist(), [f"{one:g}" for one in epsilon], log=True)
     labels.page_legend(axes, columns=3)
-    points = [list(zip(values[known], epsilon[known], strict=True)) for values, known in
-              zip(curves.values(), is_known, strict=True)]  # fmt: skip
-    ends = [(label, list(dict.fromkeys(told[:1] + told[-1:]))) for label, told in zip(curves, points, strict=True)]
-    facts = {"title": title, "unit": unit, "axis": axis, "ends": ends, "lost": epsilon[~is_known.any(axis=0)].tolist()}
+    points = [
+        list(zip(values[known], epsilon[known], strict=True))
+        for values, known in zip(curves.values(), is_known, strict=True)
+    ]
+    ends = [
+        (label, list(dict.fromkeys(told[:1] + told[-1:])))
+        for label, told in zip(curves, points, strict=True)
+    ]
+    facts = {
+        "title": title,
+        "unit": unit,
+        "axis": axis,
+        "ends": ends,
+        "lost": epsilon[~is_known.any(axis=0)].tolist(),
+    }
     return Picture(axes, "sweep", facts)

@@ -1,4 +1,5 @@
-"""The figures that only runs on images have: accuracies, images, features, and weights of the clients."""
+"""The figures that only runs on images have: accuracies, images, features, and weights of the
+clients."""
 
 import math
 from collections import Counter
@@ -32,16 +33,28 @@ class Series(NamedTuple):
 
 
 def accuracy(run: RunFiles) -> Picture | None:
-    """Accuracy of the global model and of the personal models by round, unless only the latter were measured."""
+    """Accuracy of the global model and of the personal models by round, unless only the latter were
+    measured."""
     rounds, scores = run.by_client("score")
     personal = charts.row_means(charts.known(100 * scores))
     scored = np.isfinite(personal)
-    trained = Series("personal, after local training", rounds[scored], personal[scored], style.OTHER)
+    trained = Series(
+        "personal, after local training", rounds[scored], personal[scored], style.OTHER
+    )
     series = [
         _series(run, "global", "global_accuracy", style.MEAN, TRAIN),
         trained,
-        _series(run, "global, calibrated", "global_accuracy", style.MEAN, *CALIBRATIONS, marker="*"),
-        _series(run, "personal, fine-tuned", "personal_accuracy_mean", style.OTHER, FINE_TUNE, marker="D"),
+        _series(
+            run, "global, calibrated", "global_accuracy", style.MEAN, *CALIBRATIONS, marker="*"
+        ),
+        _series(
+            run,
+            "personal, fine-tuned",
+            "personal_accuracy_mean",
+            style.OTHER,
+            FINE_TUNE,
+            marker="D",
+        ),
     ]
     series = [one for one in series if len(one.values)]
     if series in ([], [trained]) or max(len(one.values) for one in series) < 2:
@@ -50,22 +63,38 @@ def accuracy(run: RunFiles) -> Picture | None:
     draw_series(axes, series)
     charts.over_rounds(axes, "accuracy (%)")
     labels.page_legend(axes)
-    facts = {"courses": series, "global": any(one.colour == style.MEAN for one in series), "things": run.examples}
+    facts = {
+        "courses": series,
+        "global": any(one.colour == style.MEAN for one in series),
+        "things": run.examples,
+    }
     return Picture(axes, "accuracy", facts)
 
 
-def _series(run: RunFiles, label: str, column: str, colour: str, *phases: str, marker: str = "") -> Series:
+def _series(
+    run: RunFiles, label: str, column: str, colour: str, *phases: str, marker: str = ""
+) -> Series:
     rounds, values = run.by_round(column, *phases)
     return Series(label, rounds, 100 * values, colour, marker)
 
 
 def draw_series(axes: Any, series: list[Series]) -> None:
     """Draw lines and single points; stars stand a little after their round, as calibration does."""
-    edge = {"linestyle": "none", "markeredgecolor": style.PAPER, "markeredgewidth": 0.8, "zorder": 5, "clip_on": False}
+    edge = {
+        "linestyle": "none",
+        "markeredgecolor": style.PAPER,
+        "markeredgewidth": 0.8,
+        "zorder": 5,
+        "clip_on": False,
+    }
     later = 0.025 * max(np.ptp(one.rounds) for one in series)
     for one in series:
         at = charts.evenly(len(one.rounds))
-        look: dict[str, Any] = {"marker": "o" if len(at) <= 12 else "", "markersize": 3.5, "linewidth": 2.0}
+        look: dict[str, Any] = {
+            "marker": "o" if len(at) <= 12 else "",
+            "markersize": 3.5,
+            "linewidth": 2.0,
+        }
         if one.marker:
             look = edge | {"marker": one.marker, "markersize": 12 if one.marker == "*" else 6}
         x = one.rounds[at] + (later if one.marker == "*" else 0)
@@ -95,7 +124,8 @@ def examples(run: RunFiles) -> Picture | None:
 
 
 def features(run: RunFiles) -> Picture | None:
-    """Features of the server's test images in the plane, a dot for each image and a star for each prototype."""
+    """Features of the server's test images in the plane, a dot for each image and a star for each
+    prototype."""
     test = run.global_test
     if test is None:
         return None
@@ -106,22 +136,45 @@ def features(run: RunFiles) -> Picture | None:
         return None
     of_dots = test.labels[view.kept]
     names = class_scores.named(run.class_names, int(of_dots.max()) + 1)
-    few, colours = len(names) <= len(style.HUES), style.hues(len(names))
+    few = len(names) <= len(style.HUES)
+    colours = style.hues(len(names))
     axes = style.page_axes(5.2)
     for layer in range(_LAYERS):
         for number in np.unique(of_dots):
             points = view.points[of_dots == number][layer::_LAYERS]
-            charts.dots(axes, points, colours[number], 2.6 if len(of_dots) > 800 else 3.6, clip_on=False)
+            charts.dots(
+                axes, points, colours[number], 2.6 if len(of_dots) > 800 else 3.6, clip_on=False
+            )
     axes.update_datalim(view.points)
     stars = view.prototypes[: len(names)]
     # Of many classes some are named, from the first to the last.
     some = range(len(names)) if few else np.linspace(0, len(names) - 1, 6).round().astype(int)
-    keys = [charts.key(units.printable(names[one]), marker="o", color=colours[one], linestyle="none", markersize=5)
-            for one in some]  # fmt: skip
+    keys = [
+        charts.key(
+            units.printable(names[one]),
+            marker="o",
+            color=colours[one],
+            linestyle="none",
+            markersize=5,
+        )
+        for one in some
+    ]
     if len(stars):
-        edge = {"linewidth": 0.7 if few else 0.4, "edgecolor": style.INK, "zorder": 5, "clip_on": False}
-        axes.scatter(*stars.T, s=130 if few else 36, marker="*", color=colours[: len(stars)], **edge)
-        hollow = {"color": "none", "markeredgecolor": style.INK, "linestyle": "none", "markersize": 10}
+        edge = {
+            "linewidth": 0.7 if few else 0.4,
+            "edgecolor": style.INK,
+            "zorder": 5,
+            "clip_on": False,
+        }
+        axes.scatter(
+            *stars.T, s=130 if few else 36, marker="*", color=colours[: len(stars)], **edge
+        )
+        hollow = {
+            "color": "none",
+            "markeredgecolor": style.INK,
+            "linestyle": "none",
+            "markersize": 10,
+        }
         keys.append(charts.key("prototype", marker="*", **hollow))
     labels.class_legend(axes, keys)
     if view.disc:
@@ -137,7 +190,8 @@ def features(run: RunFiles) -> Picture | None:
 
 
 def weights(run: RunFiles) -> Picture | None:
-    """The weights of the clients in each round's aggregation over their shares of the data, if they have weights."""
+    """The weights of the clients in each round's aggregation over their shares of the data, if they
+    have weights."""
     rounds, weight = run.by_client("weight", TRAIN)
     examples = run.by_client("num_examples", TRAIN)[1]
     examples = np.where(np.isfinite(weight) & (examples > 0), examples, np.nan)
@@ -148,22 +202,33 @@ def weights(run: RunFiles) -> Picture | None:
     ratios = (weight * np.nansum(examples, axis=1, keepdims=True) / examples)[shown].T
     kept = charts.largest(np.nansum(examples, axis=0), charts.MOST_CELLS)
     kept = kept[np.isfinite(ratios[kept]).any(axis=1)]
-    low, high = float(np.nanmin(ratios[kept])), float(np.nanmax(ratios[kept]))
+    low = float(np.nanmin(ratios[kept]))
+    high = float(np.nanmax(ratios[kept]))
     limit = min(max(high - 1, 1 - low, 0.01), 1.0)  # beyond it from 1 the colours do not change
     axes = style.page_axes(1.3 + min(max(0.16 * len(kept), 0.6), 3.6))
     names = [f"{one:.0f}" for one in rounds[shown]], [str(run.partitions[one]) for one in kept]
     image = charts.cells(axes, (ratios[kept] - 1) / limit, names, most=15)
     axes.set(xlabel="round", ylabel="client")
-    bar = axes.figure.colorbar(image, ax=axes, location="top", shrink=0.5, anchor=(0, 0), aspect=30, ticks=[-1, 0, 1])
+    bar = axes.figure.colorbar(
+        image, ax=axes, location="top", shrink=0.5, anchor=(0, 0), aspect=30, ticks=[-1, 0, 1]
+    )
     bar.set_label("weight over share of the data", color=style.SOFT, fontsize=8)
-    bar.ax.set_xticklabels([f"{1 - limit:.2f}", "1", f"{'≥ ' if limit == 1 else ''}{1 + limit:.2f}"], fontsize=8)
+    bar.ax.set_xticklabels(
+        [f"{1 - limit:.2f}", "1", f"{'≥ ' if limit == 1 else ''}{1 + limit:.2f}"], fontsize=8
+    )
     bar.solids.set_rasterized(True)
     bar.outline.set_visible(False)
     notes = Counter(note for note in run.rounds.get("aggregation_note", ()) if note)
     apart, ratio = (run.by_round(name, TRAIN)[1] for name in ("weights_l1", "norm_ratio"))
     facts = {
-        "drawn": len(kept), "clients": int(np.isfinite(weight).any(axis=0).sum()), "scored": len(scored), "low": low,
-        "high": high, "apart": float(apart.mean()) if len(apart) else None, "notes": dict(notes),
-        "ratio": float(ratio.mean()) if len(ratio) else None, "rounds": run.rounds.get("phase", ()).count(TRAIN),
-    }  # fmt: skip
+        "drawn": len(kept),
+        "clients": int(np.isfinite(weight).any(axis=0).sum()),
+        "scored": len(scored),
+        "low": low,
+        "high": high,
+        "apart": float(apart.mean()) if len(apart) else None,
+        "notes": dict(notes),
+        "ratio": float(ratio.mean()) if len(ratio) else None,
+        "rounds": run.rounds.get("phase", ()).count(TRAIN),
+    }
     return Picture(axes, "weights", facts)

@@ -12,14 +12,16 @@ from curvfed.server_app.report.units import printable
 SMALL = LARGE * SMALLER
 
 LONGEST = 32
-"""Letters of a word, such as the name of a data set, and of a slanted label, beyond which it is cut short."""
+"""Letters of a word, such as the name of a data set, and of a slanted label, beyond which it is cut
+short."""
 
 MOST_LINES = 3
 """Lines of a tick's label."""
 
 
 def legend(figure: Any, keys: Sequence[tuple[Any, str]]) -> None:
-    """Put a legend above all panels, in as many columns as have room, and make the figure that much higher."""
+    """Put a legend above all panels, in as many columns as have room, and make the figure that much
+    higher."""
     import numpy as np
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
@@ -28,7 +30,10 @@ def legend(figure: Any, keys: Sequence[tuple[Any, str]]) -> None:
     texts = [wrapped(text, 62) for _, text in keys]
     widths = [inches(text) + 0.75 for text in texts]  # with the mark
     room = figure.get_figwidth()
-    wide = [sum(map(max, np.array_split(widths, columns))) for columns in range(1, min(len(keys), 8) + 1)]
+    wide = [
+        sum(map(max, np.array_split(widths, columns)))
+        for columns in range(1, min(len(keys), 8) + 1)
+    ]
     columns = max((number for number, width in enumerate(wide, 1) if width <= room), default=1)
     made = figure.legend([mark for mark, _ in keys], texts, loc="outside upper left", ncols=columns)
     canvas: Any = FigureCanvasAgg(figure)
@@ -36,9 +41,13 @@ def legend(figure: Any, keys: Sequence[tuple[Any, str]]) -> None:
     figure.set_figheight(figure.get_figheight() + higher)
 
 
-def page_legend(axes: Any, keys: Sequence[tuple[Any, str]] = (), columns: int = 2, **style: Any) -> None:
+def page_legend(
+    axes: Any, keys: Sequence[tuple[Any, str]] = (), columns: int = 2, **style: Any
+) -> None:
     """Put a legend above the axes of a picture of a page, by default of all labelled artists."""
-    axes.legend(*zip(*keys, strict=True), loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, **style)
+    axes.legend(
+        *zip(*keys, strict=True), loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, **style
+    )
 
 
 def class_legend(axes: Any, keys: Sequence[tuple[Any, str]]) -> None:
@@ -51,14 +60,18 @@ def name(axes: Any, x: str, y: str, title: str = "") -> None:
     """Name the axes and give them a title, in as many lines as it takes."""
     height = axes.figure.get_figheight() / axes.get_gridspec().nrows - (1.0 if title else 0.7)
     for set_text, text, room in (
-        (axes.set_xlabel, x, _width(axes)), (axes.set_ylabel, y, height), (axes.set_title, title, _width(axes)),
-    ):  # fmt: skip
+        (axes.set_xlabel, x, _width(axes)),
+        (axes.set_ylabel, y, height),
+        (axes.set_title, title, _width(axes)),
+    ):
         set_text(fitted(text, room, LARGE))
 
 
 def categories(axes: Any, words: Sequence[str]) -> None:
-    """Name the positions 0, 1, … of the x axis: in several lines, numbers in steps, or slanted if there is no room."""
-    room, widest = 0.95 * _width(axes) / max(len(words), 1), max(map(inches, words), default=0.0)
+    """Name the positions 0, 1, … of the x axis: in several lines, numbers in steps, or slanted if
+    there is no room."""
+    room = 0.95 * _width(axes) / max(len(words), 1)
+    widest = max(map(inches, words), default=0.0)
     broken = [fitted(text, room) for text in words]
     if widest > room and all(text.isdecimal() for text in words):
         steps(axes.set_xticks, words, int(_width(axes) / (widest + 0.15)))
@@ -68,7 +81,11 @@ def categories(axes: Any, words: Sequence[str]) -> None:
         short = [printable(text, LONGEST) for text in words]
         alone = axes.get_gridspec().ncols == 1
         # Beside another panel labels stand upright: slanted ones would reach into the panel before.
-        slant = {"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if alone else {"rotation": 90}
+        slant = (
+            {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
+            if alone
+            else {"rotation": 90}
+        )
         axes.set_xticks(range(len(words)), short, **slant)
         if axes.get_subplotspec().is_first_col():  # the row gets as much higher as the labels need
             higher = (0.5 if alone else 1.0) * max(map(inches, short))
@@ -76,13 +93,20 @@ def categories(axes: Any, words: Sequence[str]) -> None:
 
 
 def steps(set_ticks: Callable[..., Any], words: Sequence[str], most: int, **style: Any) -> None:
-    """Name every position, or every second, fifth, tenth …, so that there are at most `most` names."""
-    step = next(one for one in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if len(words) <= one * max(most, 1))
+    """Name every position, or every second, fifth, tenth …, so that there are at most `most`
+    names.
+    """
+    step = next(
+        one
+        for one in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+        if len(words) <= one * max(most, 1)
+    )
     set_ticks(range(0, len(words), step), words[::step], **style)
 
 
 def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool) -> None:
-    """Mark these ascending values on the x axis, as many as have room, the first and the last in any case."""
+    """Mark these ascending values on the x axis, as many as have room, the first and the last in
+    any case."""
     import numpy as np
 
     if log:
@@ -91,7 +115,10 @@ def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool)
     at = 0.9 * _width(axes) * (at - at[0]) / max(at[-1] - at[0], 1e-300)
     kept: list[int] = []
     for place in dict.fromkeys((0, len(values) - 1, *range(len(values)))):
-        if all(abs(at[place] - at[one]) >= (inches(words[place]) + inches(words[one])) / 2 + 0.1 for one in kept):
+        if all(
+            abs(at[place] - at[one]) >= (inches(words[place]) + inches(words[one])) / 2 + 0.1
+            for one in kept
+        ):
             kept.append(place)
     kept.sort()
     axes.set_xticks([values[place] for place in kept], [words[place] for place in kept])
@@ -99,11 +126,16 @@ def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool)
 
 
 def fitted(text: str, room: float, size: float = SMALL) -> str:
-    """Break a text into lines of at most so many inches, first before a bracket; words are cut short last."""
-    parts = "\n".join(wrapped(part, len(part) + 1) for part in text.replace(" (", "\n(", 1).split("\n"))
-    tries = chain([wrapped(text, len(text) + 1), parts],
-                  (wrapped(text, width) for width in range(max(len(text), 6), 5, -1)),
-                  (wrapped(text, length, length) for length in range(LONGEST, 5, -2)))  # fmt: skip
+    """Break a text into lines of at most so many inches, first before a bracket; words are cut
+    short last."""
+    parts = "\n".join(
+        wrapped(part, len(part) + 1) for part in text.replace(" (", "\n(", 1).split("\n")
+    )
+    tries = chain(
+        [wrapped(text, len(text) + 1), parts],
+        (wrapped(text, width) for width in range(max(len(text), 6), 5, -1)),
+        (wrapped(text, length, length) for length in range(LONGEST, 5, -2)),
+    )
     return next((broken for broken in tries if inches(broken, size) <= room), wrapped(text, 5, 5))
 
 
@@ -114,7 +146,10 @@ def inches(text: str, size: float = SMALL) -> float:
     from matplotlib.textpath import text_to_path
 
     font: Any = FontProperties(family="DejaVu Sans", size=size)
-    widths = (text_to_path.get_text_width_height_descent(line, font, ismath=False)[0] for line in text.split("\n"))
+    widths = (
+        text_to_path.get_text_width_height_descent(line, font, ismath=False)[0]
+        for line in text.split("\n")
+    )
     return float(max(widths)) / 72
 
 

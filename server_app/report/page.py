@@ -1,4 +1,6 @@
-"""`report.html`: one self-contained page about a run, made from the files of its directory alone."""
+"""`report.html`: one self-contained page about a run, made from the files of its directory
+alone.
+"""
 
 import contextlib
 import os
@@ -74,28 +76,49 @@ def link(run_dir: Path, page: Path, title: str) -> None:
 
 def page_text(run: RunFiles, pictures: Sequence[Picture]) -> str:
     """The page of a run with these pictures."""
-    method, dataset = run.summary.get("method") or "", run.summary.get("dataset")
+    method = run.summary.get("method") or ""
+    dataset = run.summary.get("dataset")
     of_hulls = import_module(f"{__package__}.hull_classes") if run.hulls is not None else None
     title = f"{method} on {Path(dataset).name}" if method and dataset else f"Run {run.name}"
     return render(
-        "run.html.md", run=run, title=title, method=METHODS.get(method), pictures=pictures, results=results,
-        scores=class_scores, of_hulls=of_hulls, tested=class_scores.of_run(run),
-        one_shot=results.is_one_shot(run), most_dropped=MOST_DROPPED, calibrations=CALIBRATIONS,
-        commands=_commands(run), changed=_changed(run), meanings=_meanings(run), toml=_toml, links=LINKS,
-    )  # fmt: skip
+        "run.html.md",
+        run=run,
+        title=title,
+        method=METHODS.get(method),
+        pictures=pictures,
+        results=results,
+        scores=class_scores,
+        of_hulls=of_hulls,
+        tested=class_scores.of_run(run),
+        one_shot=results.is_one_shot(run),
+        most_dropped=MOST_DROPPED,
+        calibrations=CALIBRATIONS,
+        commands=_commands(run),
+        changed=_changed(run),
+        meanings=_meanings(run),
+        toml=_toml,
+        links=LINKS,
+    )
 
 
 def _commands(run: RunFiles) -> dict[str, str]:
-    """Commands that repeat the run, with the keys that differ from the defaults, by what they do."""
+    """Commands that repeat the run, with the keys that differ from the defaults, by what they
+    do.
+    """
     if not run.config:
         return {}
-    keys = [key for key in dict.fromkeys(["method", "dataset", "seed", *_changed(run)]) if key in run.config]
+    keys = [
+        key
+        for key in dict.fromkeys(["method", "dataset", "seed", *_changed(run)])
+        if key in run.config
+    ]
     told = {key: _absolute(key, run.config[key]) for key in keys if key not in ONE_RUN_ONLY}
     pairs = " ".join(f"{key}={_toml(value)}" for key, value in told.items())
     flower = f"flwr run . --stream --run-config {shlex.quote(pairs)}"
     words = [shlex.quote(f"{key}={_plain(value)}") for key, value in told.items()]
     parts = max((about.get("num_partitions", 0) for about in run.clients), default=0)
-    clients = parts or len(run.clients) + len(run.refused)  # runs of earlier versions do not tell the parts
+    # runs of earlier versions do not tell the parts
+    clients = parts or len(run.clients) + len(run.refused)
     # Clients that bring their own data do not share a partition, and cannot be simulated.
     if any(about.get("partition_digest") for about in run.clients):
         flower += f" --federation-config 'num-supernodes={clients} client-resources-num-cpus=1'"
@@ -104,7 +127,11 @@ def _commands(run: RunFiles) -> dict[str, str]:
         submit = " ".join(["curvfed cluster run", *words])
         return {"On the nodes, which have the data:": submit, CHECKOUT: flower}
     same = " ".join(words)
-    return {"In one process:": f"curvfed simulate {same}", "Through Flower:": f"curvfed run {same}", CHECKOUT: flower}
+    return {
+        "In one process:": f"curvfed simulate {same}",
+        "Through Flower:": f"curvfed run {same}",
+        CHECKOUT: flower,
+    }
 
 
 def _absolute(key: str, value: Any) -> Any:
@@ -133,5 +160,9 @@ def _plain(value: Any) -> str:
 def _meanings(run: RunFiles) -> dict[str, str]:
     """What each key of the run's configuration means."""
     method = METHODS.get(str(run.config.get("method")))
-    known = fields(config_class(method, str(run.config.get("aggregation")), _changed(run))) if method else fields()
+    known = (
+        fields(config_class(method, str(run.config.get("aggregation")), _changed(run)))
+        if method
+        else fields()
+    )
     return {key: field.description or "" for key, field in known}

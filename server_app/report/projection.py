@@ -15,9 +15,10 @@ Array = NDArray[np.float64]
 MOST_FEATURES = 2000
 """Features that are drawn."""
 
-FAR, NEAR = 2.0, 1.2
-"""Median length of tangent vectors beyond which they are shortened, and the median after that; by exp0 these lengths become
-norms of 0.96 and 0.83."""
+FAR = 2.0
+NEAR = 1.2
+"""Median length of tangent vectors beyond which they are shortened, and the median after that; by
+exp0 these lengths become norms of 0.96 and 0.83."""
 
 ALIKE = 0.5
 """Share of the first component's squares from which another component counts as equal."""
@@ -52,13 +53,14 @@ class View:
 def project(test: GlobalTest) -> View | None:
     """Bring features and prototypes to the plane; equal input gives equal output, sign included.
 
-    Points of space "poincare" in up to two dimensions are drawn as they are, all others by principal components.
+    Points of space "poincare" in up to two dimensions are drawn as they are, all others by
+    principal components.
 
     Parameters
     ----------
     test : GlobalTest
-        Its first `MOST_FEATURES` features are drawn, and its prototypes, except in a flat space: there the rows of a
-        classifier are not points among the features.
+        Its first `MOST_FEATURES` features are drawn, and its prototypes, except in a flat space:
+        there the rows of a classifier are not points among the features.
 
     Returns
     -------
@@ -69,60 +71,91 @@ def project(test: GlobalTest) -> View | None:
     kept = np.flatnonzero(np.isfinite(features).all(axis=1))
     if len(kept) < 2 or not features.shape[1]:
         return None
-    features, dimensions = features[kept], features.shape[1]
+    features = features[kept]
+    dimensions = features.shape[1]
     prototypes = test.prototypes
     if prototypes is None or test.space == "flat" or not np.isfinite(prototypes).all():
         prototypes = np.empty((0, dimensions))
     if test.space == "sphere":
-        features, prototypes = (rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-                                for rows in (features, prototypes))  # fmt: skip
+        features, prototypes = (
+            rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+            for rows in (features, prototypes)
+        )
     if test.space == "poincare":
         prototypes = np.asarray(poincare.log0(torch.from_numpy(prototypes), -1.0))
         if dimensions <= 2:
             how = "This is the Poincaré disc itself, whose rim is infinitely far"
             return _in_disc(kept, _two_columns(features), _two_columns(prototypes), how)
-    what = {"flat": "features", "sphere": "features on the unit sphere", "poincare": "tangent vectors at the origin"}
+    what = {
+        "flat": "features",
+        "sphere": "features on the unit sphere",
+        "poincare": "tangent vectors at the origin",
+    }
     whole = f"{what[test.space]} ({dimensions} dimensions)"
     centre = 0.0 if test.space == "poincare" else features.mean(axis=0)
     basis, share, components = _plane(features - centre, test.labels[kept])
-    points, stars = (features - centre) @ basis, (prototypes - centre) @ basis
-    how, axes = f"The two principal components of the {whole}", ("first component", "second component")
+    points = (features - centre) @ basis
+    stars = (prototypes - centre) @ basis
+    how = f"The two principal components of the {whole}"
+    axes = (
+        "first component",
+        "second component",
+    )
     if components > 2:
-        how = f"A plane of the {components} principal components of the {whole}, in which the classes spread evenly"
+        how = (
+            f"A plane of the {components} principal components of the {whole}, in which the classes"
+            " spread evenly"
+        )
         axes = ("", "")
     if test.space == "poincare":
         return _in_disc(
-            kept, points, stars, f"{how}, with {percent(share)} of their squares, brought to the disc by exp0"
+            kept,
+            points,
+            stars,
+            f"{how}, with {percent(share)} of their squares, brought to the disc by exp0",
         )
     return View(kept, points, stars, False, axes, f"{how}, with {percent(share)} of the variance")
 
 
 def _in_disc(kept: NDArray[np.intp], points: Array, stars: Array, how: str) -> View:
-    """The view of tangent vectors (m, 2) and (C, 2); the former are shortened if they would all lie on the rim."""
-    median, nearer = float(np.median(np.linalg.norm(points, axis=1))), 1.0
+    """The view of tangent vectors (m, 2) and (C, 2); the former are shortened if they would all lie
+    on the rim."""
+    median = float(np.median(np.linalg.norm(points, axis=1)))
+    nearer = 1.0
     if median > FAR:
         nearer = median / NEAR
-        how += f". The dots are drawn {nearer:.3g} times nearer to the centre than they are, which is almost on the rim"
-    points, stars = (np.asarray(poincare.exp0(torch.from_numpy(rows), -1.0)) for rows in (points / nearer, stars))
+        how += (
+            f". The dots are drawn {nearer:.3g} times nearer to the centre than they are, which is"
+            " almost on the rim"
+        )
+    points, stars = (
+        np.asarray(poincare.exp0(torch.from_numpy(rows), -1.0)) for rows in (points / nearer, stars)
+    )
     return View(kept, points, stars, True, ("", ""), how)
 
 
 def _plane(rows: Array, labels: NDArray[np.intp]) -> tuple[Array, float, int]:
-    """The plane (d, 2) in which rows (m, d) are drawn, its share of the sum of squares, and its number of components.
+    """The plane (d, 2) in which rows (m, d) are drawn, its share of the sum of squares, and its
+    number of components.
 
-    It is spanned by the two principal components, whose largest entries are positive. If more than two components have
-    squares like the first, as with prototypes that are spread evenly, any choice of two is arbitrary, and all but two
-    classes would lie on top of each other. Then it is the plane within all of these components that puts the means of the
-    classes on a circle in their order.
+    It is spanned by the two principal components, whose largest entries are positive. If more than
+    two components have squares like the first, as with prototypes that are spread evenly, any
+    choice of two is arbitrary, and all but two classes would lie on top of each other. Then it is
+    the plane within all of these components that puts the means of the classes on a circle in their
+    order.
     """
     squares, vectors = np.linalg.eigh(rows.T @ rows)
-    squares, vectors = squares[::-1], vectors[:, ::-1]
+    squares = squares[::-1]
+    vectors = vectors[:, ::-1]
     components = max(int((squares >= ALIKE * squares[0]).sum()), min(2, len(squares)))
     basis = _two_columns(vectors)
     basis = basis * np.where(basis[np.abs(basis).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
     if components > 2:
         classes = np.unique(labels)
-        means = np.stack([rows[labels == one].mean(axis=0) for one in classes]) @ vectors[:, :components]
+        means = (
+            np.stack([rows[labels == one].mean(axis=0) for one in classes])
+            @ vectors[:, :components]
+        )
         angles = 2 * np.pi * np.arange(len(classes)) / len(classes)
         turned, sizes = np.linalg.qr(means.T @ np.stack([np.cos(angles), np.sin(angles)], axis=1))
         if np.abs(np.diag(sizes)).min() > 1e-6 * np.abs(sizes).max():

@@ -1,4 +1,6 @@
-"""What the tables of a page tell: scores, one-shot accuracies, traffic, and a row for each client."""
+"""What the tables of a page tell: scores, one-shot accuracies, traffic, and a row for each
+client.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,13 +27,25 @@ from curvfed.strategies.wire.messages import (
 )
 
 SHOWN = frozenset(
-    {"personal_accuracy_before", "personal_accuracy_before_worst_decile", "personal_accuracy_pooled", "validation",
-     "majority_accuracy", "clients_left_out", "heterogeneity", "replies_dropped", "global_accuracy_uncalibrated",
-     "global_accuracy_calibrated", "global_accuracy_last3"}
-)  # fmt: skip
+    {
+        "personal_accuracy_before",
+        "personal_accuracy_before_worst_decile",
+        "personal_accuracy_pooled",
+        "validation",
+        "majority_accuracy",
+        "clients_left_out",
+        "heterogeneity",
+        "replies_dropped",
+        "global_accuracy_uncalibrated",
+        "global_accuracy_calibrated",
+        "global_accuracy_last3",
+    }
+)
 """Metrics that have a place of their own; all others are listed by name."""
 
-SHARED, POOLED, EXTREME = "the clients' hulls", "all points in one place", "hulls of all points in one place"
+SHARED = "the clients' hulls"
+POOLED = "all points in one place"
+EXTREME = "hulls of all points in one place"
 
 ACCURACIES = {
     "global_accuracy": ("this run", "", SHARED),
@@ -43,13 +57,18 @@ ACCURACIES = {
     "accuracy_logistic": ("logistic", "logistic model of tangent vectors", POOLED),
     "accuracy_multinomial": ("multinomial", "logistic model of x and y", POOLED),
 }
-"""Classifiers of a one-shot run by their figure in the summary: short name, kind, and what they are trained on. The kind
-of the run's own classifier is one of `OWN`."""
+"""Classifiers of a one-shot run by their figure in the summary: short name, kind, and what they are
+trained on. The kind of the run's own classifier is one of `OWN`."""
 
 OWN = {
-    "poincare": "Poincaré SVM", "logistic": "logistic model", "plane": "multinomial model", "lorentz": "Lorentz model",
-    "depth": "median depth", "lda": "linear discriminant", "qda": "quadratic discriminant",
-}  # fmt: skip
+    "poincare": "Poincaré SVM",
+    "logistic": "logistic model",
+    "plane": "multinomial model",
+    "lorentz": "Lorentz model",
+    "depth": "median depth",
+    "lda": "linear discriminant",
+    "qda": "quadratic discriminant",
+}
 """The classifier that the server trained, by the figure `classifier`."""
 
 PROTOCOL = {
@@ -98,9 +117,13 @@ SENT = {
 """What each phase of a one-shot run sends."""
 
 SIZES = {
-    "num_graphs": "graphs", "num_nodes": "nodes", "num_edges": "edges", "num_train": "training",
-    "num_val": "validation", "num_test": "test",
-}  # fmt: skip
+    "num_graphs": "graphs",
+    "num_nodes": "nodes",
+    "num_edges": "edges",
+    "num_train": "training",
+    "num_val": "validation",
+    "num_test": "test",
+}
 """Statistics that tell the size of a client."""
 
 
@@ -129,7 +152,9 @@ def is_one_shot(run: RunFiles) -> bool:
 
 def own_classifier(run: RunFiles) -> str:
     """The kind of classifier that the server trained."""
-    named = (run.summary.get("metrics") or {}).get("classifier", run.config.get("hull.classifier", ""))
+    named = (run.summary.get("metrics") or {}).get(
+        "classifier", run.config.get("hull.classifier", "")
+    )
     return OWN.get(named, OWN["poincare"])
 
 
@@ -142,8 +167,15 @@ def figures(run: RunFiles) -> dict[str, Any]:
 def total(columns: Columns, name: str, phases: tuple[str, ...] = ()) -> float:
     """The sum of a column of `rounds.csv` or `clients.csv`, over all phases or some."""
     values = numbers(columns, name)
-    return float(np.nansum([value for value, phase in zip(values, columns.get("phase", ()), strict=False)
-                            if not phases or phase in phases]))  # fmt: skip
+    return float(
+        np.nansum(
+            [
+                value
+                for value, phase in zip(values, columns.get("phase", ()), strict=False)
+                if not phases or phase in phases
+            ]
+        )
+    )
 
 
 def personal_parameters(run: RunFiles) -> list[str]:
@@ -153,7 +185,8 @@ def personal_parameters(run: RunFiles) -> list[str]:
 
 
 def client_table(run: RunFiles) -> tuple[list[str], list[tuple[str, ...]]]:
-    """The header and the rows of the table of clients, without columns that have no value; empty if none has one."""
+    """The header and the rows of the table of clients, without columns that have no value; empty if
+    none has one."""
     about = {client["partition"]: client.get("statistics") or {} for client in run.clients}
     partitions = sorted({*about, *run.partitions})
 
@@ -164,8 +197,13 @@ def client_table(run: RunFiles) -> tuple[list[str], list[tuple[str, ...]]]:
         last = _last_values(run, name, *phases)
         return [last.get(partition) for partition in partitions]
 
-    name, one_shot = run.metric_name, is_one_shot(run)
-    sizes = {title: told(key) for key, title in SIZES.items() if key != "num_graphs" or run.examples == "graphs"}
+    name = run.metric_name
+    one_shot = is_one_shot(run)
+    sizes = {
+        title: told(key)
+        for key, title in SIZES.items()
+        if key != "num_graphs" or run.examples == "graphs"
+    }
     columns = {title: [number(value) for value in values] for title, values in sizes.items()}
     if set(columns["training"]) == {"–"}:
         columns["training"] = [number(value, 0) for value in measured("num_examples", TRAIN)]
@@ -180,14 +218,17 @@ def client_table(run: RunFiles) -> tuple[list[str], list[tuple[str, ...]]]:
     columns |= {title: [percent(value) for value in values] for title, values in scores.items()}
     columns["curvature"] = [number(value, 3) for value in measured("curvature")]
     columns["Forman–Ricci"] = [number(value, 2) for value in told("forman")]
-    columns = {"data set": [run.data_sets.get(partition, "–") for partition in partitions]} | columns
+    columns = {
+        "data set": [run.data_sets.get(partition, "–") for partition in partitions]
+    } | columns
     shown = {title: cells for title, cells in columns.items() if set(cells) - {"–"}}
     rows = list(zip(map(str, partitions), *shown.values(), strict=True)) if shown else []
     return ["client", *shown], rows
 
 
 def _last_values(run: RunFiles, name: str, *phases: str) -> dict[int, float]:
-    """The last value of every client; one from before training only if it belongs to the client's last score."""
+    """The last value of every client; one from before training only if it belongs to the client's
+    last score."""
     values = run.by_client(name, *phases)[1]
     if not len(values):
         return {}
@@ -195,4 +236,8 @@ def _last_values(run: RunFiles, name: str, *phases: str) -> dict[int, float]:
         rows = np.arange(len(values))[:, None] * np.isfinite(run.by_client("score")[1])
         values = np.take_along_axis(values, rows.max(axis=0, keepdims=True), axis=0)
     last = charts.known(values)[-1]
-    return {partition: float(value) for partition, value in zip(run.partitions, last, strict=True) if is_number(value)}
+    return {
+        partition: float(value)
+        for partition, value in zip(run.partitions, last, strict=True)
+        if is_number(value)
+    }

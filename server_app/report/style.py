@@ -1,8 +1,8 @@
 """The style of all figures: colours, type, looks of lines, and files whose bytes are reproducible.
 
-Neighbouring looks differ in colour, marker and dashes at once, so that a figure can be read by the colour-blind and in
-black and white. The page of a run holds figures as inline SVG in the page's own colours, light or dark; the figures of a
-sweep are files on white paper.
+Neighbouring looks differ in colour, marker and dashes at once, so that a figure can be read by the
+colour-blind and in black and white. The page of a run holds figures as inline SVG in the page's own
+colours, light or dark; the figures of a sweep are files on white paper.
 """
 
 import re
@@ -18,10 +18,23 @@ from markupsafe import Markup
 
 from curvfed.tasks.stored_files import write_atomically
 
-INK, SOFT, LINE, PAPER = "#1d2329", "#5b6570", "#e1e4e8", "#fdfdfc"
-MEAN, OTHER, CLIENT = "#0072b2", "#c04f00", "#7d8894"
+INK = "#1d2329"
+SOFT = "#5b6570"
+LINE = "#e1e4e8"
+PAPER = "#fdfdfc"
+MEAN = "#0072b2"
+OTHER = "#c04f00"
+CLIENT = "#7d8894"
 
-_VARIABLES = {INK: "ink", SOFT: "soft", LINE: "line", PAPER: "paper", MEAN: "mean", OTHER: "other", CLIENT: "client"}
+_VARIABLES = {
+    INK: "ink",
+    SOFT: "soft",
+    LINE: "line",
+    PAPER: "paper",
+    MEAN: "mean",
+    OTHER: "other",
+    CLIENT: "client",
+}
 """The names of these colours in templates/style.css.md, which has other values for dark paper."""
 
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#e69f00", "#000000", "#cc79a7", "#56b4e9")
@@ -30,38 +43,93 @@ PALETTE = ("#0072b2", "#d55e00", "#009e73", "#e69f00", "#000000", "#cc79a7", "#5
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", "*", ">", "p", "h", "d")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 1.6)), (0, (1.2, 1.2)), (0, (6, 1.5, 1.2, 1.5)))
 HATCHES = (
-    "", "///", "\\\\\\", "xxx", "---", "|||", "+++", "//--", "\\\\||", "//||", "\\\\--", "xx--", "xx||",
-)  # fmt: skip
+    "",
+    "///",
+    "\\\\\\",
+    "xxx",
+    "---",
+    "|||",
+    "+++",
+    "//--",
+    "\\\\||",
+    "//||",
+    "\\\\--",
+    "xx--",
+    "xx||",
+)
 """Hatches of lines only: in an SVG, dots take a hundred times the room."""
 
 HUES = (
-    "#2f86c8", "#e0781e", "#3f9d43", "#d6403f", "#8f6bc0", "#94624f", "#d977bd", "#7f8890", "#a3a227", "#1fb0c0",
-    "#4a5fd6", "#b8860b", "#2f8f78", "#b0305c", "#c061e8", "#6d7a3a", "#f0719a", "#5a7d9e", "#7fb34d", "#c9846b",
-)  # fmt: skip
+    "#2f86c8",
+    "#e0781e",
+    "#3f9d43",
+    "#d6403f",
+    "#8f6bc0",
+    "#94624f",
+    "#d977bd",
+    "#7f8890",
+    "#a3a227",
+    "#1fb0c0",
+    "#4a5fd6",
+    "#b8860b",
+    "#2f8f78",
+    "#b0305c",
+    "#c061e8",
+    "#6d7a3a",
+    "#f0719a",
+    "#5a7d9e",
+    "#7fb34d",
+    "#c9846b",
+)
 """Colours of classes, which can be told apart on light paper and on dark."""
 
 _RAMP = ("#7b4fc9", "#2a7fd0", "#159a9c", "#3f9e3a", "#a39a1c", "#e07b1a", "#d43a3a", "#d052a8")
 
-WIDTH, LARGE, DPI = 7.5, 12.0, 180
-"""Width of a file in inches, size of its type in points, which is shown at half its size, and dots per inch."""
+WIDTH = 7.5
+LARGE = 12.0
+DPI = 180
+"""Width of a file in inches, size of its type in points, which is shown at half its size, and dots
+per inch."""
 
-PAGE_WIDTH, PAGE_SIZE = 5.0, 9.5
+PAGE_WIDTH = 5.0
+PAGE_SIZE = 9.5
 """Width of a picture of a page in inches, about that of a phone, and size of its type in points."""
 
 SMALLER = 11 / 12
 """Ratio of the type size of ticks and legends to that of other text."""
 
 _RC: dict[str, Any] = {
-    "text.parse_math": False, "text.color": INK, "axes.formatter.useoffset": False, "axes.titlesize": "medium",
-    "figure.facecolor": "none", "axes.facecolor": "none", "savefig.facecolor": "none",
-    "figure.constrained_layout.use": True, "figure.constrained_layout.w_pad": 0.06,
-    "axes.edgecolor": SOFT, "axes.labelcolor": INK, "axes.linewidth": 0.7,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "axes.grid": True,
-    "grid.color": LINE, "grid.linewidth": 0.7, "xtick.color": SOFT, "ytick.color": SOFT,
-    "lines.linewidth": 1.8, "lines.markersize": 6.0, "hatch.linewidth": 0.6,
-    "legend.frameon": False, "legend.handlelength": 2.4, "legend.columnspacing": 1.4, "legend.borderaxespad": 0.2,
-    "svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "curvfed",
-}  # fmt: skip
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.formatter.useoffset": False,
+    "axes.titlesize": "medium",
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.06,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": LINE,
+    "grid.linewidth": 0.7,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 6.0,
+    "hatch.linewidth": 0.6,
+    "legend.frameon": False,
+    "legend.handlelength": 2.4,
+    "legend.columnspacing": 1.4,
+    "legend.borderaxespad": 0.2,
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "curvfed",
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +144,8 @@ class Look:
     @classmethod
     def of(cls, number: int, turn: int = 0) -> "Look":
         """The look with a number; looks of the same colour differ in `turn`."""
-        cycles, at = (MARKERS, DASHES, HATCHES), number + turn
+        cycles = (MARKERS, DASHES, HATCHES)
+        at = number + turn
         return cls(PALETTE[number % len(PALETTE)], *(cycle[at % len(cycle)] for cycle in cycles))
 
     @property
@@ -100,7 +169,8 @@ def hues(count: int) -> Sequence[str]:
 
 @contextmanager
 def applied(size: float = LARGE) -> Iterator[None]:
-    """Apply matplotlib's defaults and ours, whatever the user's own settings, with type of `size` points."""
+    """Apply matplotlib's defaults and ours, whatever the user's own settings, with type of `size`
+    points."""
     import matplotlib
 
     small = dict.fromkeys(("xtick.labelsize", "ytick.labelsize", "legend.fontsize"), size * SMALLER)
@@ -108,11 +178,14 @@ def applied(size: float = LARGE) -> Iterator[None]:
         matplotlib.rcdefaults()
         ours: Any = _RC | small | {"font.size": size}
         matplotlib.rcParams.update(ours)
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")  # names come from other machines
+        # names come from other machines
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
         yield
 
 
-def panels(count: int, columns: int = 0, height: float = 0.0, width: float = WIDTH) -> tuple[Any, list[Any]]:
+def panels(
+    count: int, columns: int = 0, height: float = 0.0, width: float = WIDTH
+) -> tuple[Any, list[Any]]:
     """Make a figure with `count` panels; returns it and its axes, row by row.
 
     Parameters
@@ -164,25 +237,33 @@ def save(figure: Any, stem: Path, pdf: bool = False) -> list[Path]:
     stem.parent.mkdir(parents=True, exist_ok=True)
     files = [stem.with_name(f"{stem.name}.{kind}") for kind in _METADATA if pdf or kind != "pdf"]
     for path in files:
-        buffer, kind = BytesIO(), path.suffix[1:]
+        buffer = BytesIO()
+        kind = path.suffix[1:]
         with applied():
-            figure.savefig(buffer, format=kind, dpi=DPI, metadata=_METADATA[kind], facecolor="white")
+            figure.savefig(
+                buffer, format=kind, dpi=DPI, metadata=_METADATA[kind], facecolor="white"
+            )
         write_atomically(path, buffer.getvalue())
     return files
 
 
 def to_svg(axes: Any, name: str) -> Markup:
-    """Render axes as an inline element whose `name` is unique in its page; call it within `applied`."""
+    """Render axes as an inline element whose `name` is unique in its page; call it within
+    `applied`."""
     import matplotlib
 
     matplotlib.rcParams["svg.hashsalt"] = name
     buffer = StringIO()
-    axes.figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    axes.figure.savefig(
+        buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    )
     text = buffer.getvalue()
     box = re.search(r'viewBox="([^"]*)"', text)
     content = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]
     # Its only style rule would apply to the whole page, which has the rule already.
-    content = re.sub(r"<style.*?</style>", "", content, flags=re.DOTALL).replace("xlink:href", "href")
+    content = re.sub(r"<style.*?</style>", "", content, flags=re.DOTALL).replace(
+        "xlink:href", "href"
+    )
     used = set(re.findall(r"#([\w-]+)", content))
     content = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", content)
     content = re.sub(r' d="[^"]*"', lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), content)

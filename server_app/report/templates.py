@@ -1,6 +1,8 @@
-"""Pages from Jinja2 templates, which escape everything that is not marked as HTML: much of it comes from other machines.
+"""Pages from Jinja2 templates, which escape everything that is not marked as HTML: much of it comes
+from other machines.
 
-The templates for the pages of runs end in `.md` because they go to the SuperLink, and Flower's bundle takes no `.html`.
+The templates for the pages of runs end in `.md` because they go to the SuperLink, and Flower's
+bundle takes no `.html`.
 """
 
 from collections.abc import Mapping
@@ -27,7 +29,8 @@ class Picture:
     axes : matplotlib's Axes
         Made within `style.applied`.
     words : str
-        The macros of captions.html.md that write its caption and, with `_alt` added, its alternative text.
+        The macros of captions.html.md that write its caption and, with `_alt` added, its
+        alternative text.
     facts : mapping
         The argument of these macros.
     """
@@ -44,7 +47,8 @@ class Picture:
 
 
 def render(template: str, package: str = HERE, **context: Any) -> str:
-    """Render a template of a package's folder `templates`, which may use those of the pages of runs."""
+    """Render a template of a package's folder `templates`, which may use those of the pages of
+    runs."""
     return _environment(package).get_template(template).render(context)
 
 
@@ -61,10 +65,26 @@ def _is_html(template: str | None) -> bool:
 def _environment(package: str) -> Environment:
     loader = ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, HERE))])
     made = Environment(
-        loader=loader, autoescape=_is_html, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        loader=loader,
+        autoescape=_is_html,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    filters = (units.percent, units.size, units.duration, units.number, units.amount, units.spread, units.less,
-               units.printable, on_one_line, results.metric, results.score_text, np.median)  # fmt: skip
+    filters = (
+        units.percent,
+        units.size,
+        units.duration,
+        units.number,
+        units.amount,
+        units.spread,
+        units.less,
+        units.printable,
+        on_one_line,
+        results.metric,
+        results.score_text,
+        np.median,
+    )
     made.filters |= {one.__name__: one for one in filters}
     made.tests |= {"figure": is_number, "prefixed": str.startswith}
     return made

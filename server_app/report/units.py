@@ -26,7 +26,8 @@ def size(count: Any) -> str:
         return "–"
     unit, *larger = "B", "kB", "MB", "GB", "TB"
     while larger and abs(count) >= 999.95:
-        count, unit = count / 1000, larger.pop(0)
+        count = count / 1000
+        unit = larger.pop(0)
     return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
 
 
@@ -37,7 +38,11 @@ def duration(seconds: Any) -> str:
     if seconds < 60:
         return f"{seconds:.4f} s" if seconds < 0.1 else f"{seconds:.2f} s"
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    return (
+        f"{minutes} min {rest:02d} s"
+        if minutes < 60
+        else f"{minutes // 60} h {minutes % 60:02d} min"
+    )
 
 
 def number(value: Any, digits: int = 4) -> str:
@@ -54,6 +59,7 @@ def amount(count: int, noun: str) -> str:
 
 
 def printable(text: str, longest: int = 18) -> str:
-    """A text on one line, cut short, with ? for letters that cannot be printed: names come from other machines."""
+    """A text on one line, cut short, with ? for letters that cannot be printed: names come from
+    other machines."""
     plain = " ".join("".join(letter if letter.isprintable() else "?" for letter in text).split())
     return plain if len(plain) <= longest else f"{plain[: longest - 1]}…"

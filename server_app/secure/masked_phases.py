@@ -1,4 +1,5 @@
-"""The phases of a run whose replies the server sees as their sum alone: training, evaluation, calibration."""
+"""The phases of a run whose replies the server sees as their sum alone: training, evaluation,
+calibration."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,12 @@ T = TypeVar("T")
 
 
 def masked_phase(
-    ask: Ask, header: Header, clients: Sequence[int], sums: SumsOfRun, size: int = 0, bound: float = 0.0
+    ask: Ask,
+    header: Header,
+    clients: Sequence[int],
+    sums: SumsOfRun,
+    size: int = 0,
+    bound: float = 0.0,
 ) -> tuple[Phase, Total]:
     """A phase of which the server sees only the sum of the replies.
 
@@ -47,10 +53,14 @@ def masked_phase(
     RoundError
         If fewer clients than the threshold stay to the end.
     """
-    phases, residues, reasons = [], np.zeros(length(size), np.uint64), []
+    phases = []
+    residues = np.zeros(length(size), np.uint64)
+    reasons = []
     for group in groups(clients) if sums.keys.fixed_groups else [clients]:
         try:
-            phase, found = secure_sum(ask, header, group, SUM_PRIME, length(size), sums, len(clients))
+            phase, found = secure_sum(
+                ask, header, group, SUM_PRIME, length(size), sums, len(clients)
+            )
         except SecureSumError as error:
             reasons.append(str(error))
             continue
@@ -63,7 +73,10 @@ def masked_phase(
     phase = joined(phases)
     total = Total.decode(residues, encoding(bound or sums.keys.clip, len(clients)))
     if share := total.figures.get("clipped", (0.0, 0))[0]:
-        log.warning("%.0f%% of the updates were longer than secure.clip and were shortened to it", 100 * share)
+        log.warning(
+            "%.0f%% of the updates were longer than secure.clip and were shortened to it",
+            100 * share,
+        )
     return replace(phase, cohort=total.figures), total
 
 
@@ -107,8 +120,11 @@ def masked_training(
     RoundError
         If fewer clients than the threshold stay to the end.
     """
-    sent, like = model.sent_to(0), model.summand()
-    phase, total = masked_phase(ask, header, cohort, sums, sum(array.size for array in like.values()))
+    sent = model.sent_to(0)
+    like = model.summand()
+    phase, total = masked_phase(
+        ask, header, cohort, sums, sum(array.size for array in like.values())
+    )
     return phase, Update(total.weight, mean_update(total, like, sent), clients=len(phase.replies))
 
 

@@ -1,4 +1,5 @@
-"""A secure sum in a run: its phases, public keys, encrypted shares, masked inputs, signatures, unmasking."""
+"""A secure sum in a run: its phases, public keys, encrypted shares, masked inputs, signatures,
+unmasking."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,16 @@ from curvfed.strategies.secure_sum.messages import (
 )
 from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.messages import CONFIRM, FORGET, KEYS, SHARES, UNMASK, Header, Parts, Reply
+from curvfed.strategies.wire.messages import (
+    CONFIRM,
+    FORGET,
+    KEYS,
+    SHARES,
+    UNMASK,
+    Header,
+    Parts,
+    Reply,
+)
 
 log = logging.getLogger("curvfed")
 
@@ -33,7 +43,8 @@ ATTEMPTS = 5
 """How often a sum is begun. It starts anew without the clients whose messages do not verify."""
 
 Ask = Callable[..., Phase]
-"""Runs a phase: `ask(header, parts by partition, check of a reply, names and types of the replies' arrays)`."""
+"""Runs a phase: `ask(header, parts by partition, check of a reply, names and types of the replies'
+arrays)`."""
 
 T = TypeVar("T")
 
@@ -51,7 +62,8 @@ class _LeaveOut(Exception):
 
     def __init__(self, rest: list[int], reasons: dict[int, str]) -> None:
         super().__init__()
-        self.rest, self.reasons = rest, reasons
+        self.rest = rest
+        self.reasons = reasons
 
 
 @dataclass(frozen=True)
@@ -80,8 +92,9 @@ def secure_sum(
 ) -> tuple[Phase, NDArray[np.uint64]]:
     """The sum of one vector per client. No single vector is seen.
 
-    A client whose keys or shares do not verify is named and left out before any share of a secret is revealed. The sum then
-    starts anew with fresh keys; from the signatures on, nothing is repeated.
+    A client whose keys or shares do not verify is named and left out before any share of a secret
+    is revealed. The sum then starts anew with fresh keys; from the signatures on, nothing is
+    repeated.
 
     Parameters
     ----------
@@ -92,7 +105,8 @@ def secure_sum(
     sums : SumsOfRun
         Clients whose messages do not verify are added to its `left_out`.
     asked : int
-        For how many vectors they are encoded, in this sum and others that it is added to; 0 for these clients.
+        For how many vectors they are encoded, in this sum and others that it is added to; 0 for
+        these clients.
 
     Returns
     -------
@@ -105,31 +119,53 @@ def secure_sum(
     SecureSumError
         If fewer clients than the threshold are left at some step. Nothing is revealed then.
     """
-    reasons = {partition: reason for partition, reason in sums.left_out.items() if partition in clients}
+    reasons = {
+        partition: reason for partition, reason in sums.left_out.items() if partition in clients
+    }
     rest = [partition for partition in clients if partition not in reasons]
     for _ in range(ATTEMPTS):
         opening = Opening(
-            target=header.phase, modulus=modulus, length=length, clients=rest, asked=asked or len(clients)
+            target=header.phase,
+            modulus=modulus,
+            length=length,
+            clients=rest,
+            asked=asked or len(clients),
         )
         try:
-            return _Attempt(ask, header, opening, sums, min(sums.run.min_replies, len(clients))).total()
+            return _Attempt(
+                ask, header, opening, sums, min(sums.run.min_replies, len(clients))
+            ).total()
         except _LeaveOut as found:
-            rest, reasons = found.rest, reasons | found.reasons
+            rest = found.rest
+            reasons = reasons | found.reasons
             if sums.keys.fixed_groups:
-                raise SecureSumError(f"a fixed group sums with all its members; left out: {reasons}") from None
+                raise SecureSumError(
+                    f"a fixed group sums with all its members; left out: {reasons}"
+                ) from None
         except SecureSumError as error:
-            left_out = "; ".join(f"partition {partition}: {reason}" for partition, reason in reasons.items())
-            raise SecureSumError(f"{error}. Left out: {left_out}" if reasons else str(error)) from None
+            left_out = "; ".join(
+                f"partition {partition}: {reason}" for partition, reason in reasons.items()
+            )
+            raise SecureSumError(
+                f"{error}. Left out: {left_out}" if reasons else str(error)
+            ) from None
     raise SecureSumError(
-        f"the secure sum was begun {ATTEMPTS} times, and each time messages of some client did not verify"
+        f"the secure sum was begun {ATTEMPTS} times, and each time messages of some client did not"
+        " verify"
     )
 
 
 class _Attempt:
-    """One attempt at a sum, from the public keys to the sum. It needs so many good replies (min-replies)."""
+    """One attempt at a sum, from the public keys to the sum. It needs so many good replies
+    (min-replies)."""
 
-    def __init__(self, ask: Ask, header: Header, opening: Opening, sums: SumsOfRun, min_replies: int) -> None:
-        self._ask, self._header, self._opening, self._sums = ask, header, opening, sums
+    def __init__(
+        self, ask: Ask, header: Header, opening: Opening, sums: SumsOfRun, min_replies: int
+    ) -> None:
+        self._ask = ask
+        self._header = header
+        self._opening = opening
+        self._sums = sums
         self._min_replies = min_replies
         self._server = SecureSumServer(opening.session(header, sums.run, sums.keys))
         self._idle = 0
@@ -137,19 +173,27 @@ class _Attempt:
 
     def total(self) -> tuple[Phase, NDArray[np.uint64]]:
         """All phases of the sum."""
-        server, opening = self._server, self._opening
-        phase = self._phase(KEYS, dict.fromkeys(opening.clients, opening.as_parts()), self._receive_keys)
+        server = self._server
+        opening = self._opening
+        phase = self._phase(
+            KEYS, dict.fromkeys(opening.clients, opening.as_parts()), self._receive_keys
+        )
         members = self._finish(server.close_keys, phase)
         for partition in sorted(server.unlike):
             log.warning(
-                "secure sum: left out partition %d, which %s its keys, unlike most: give every node a signing-key and a "
-                "roster, or none", partition, "does not sign" if server.session.signed else "signs"
-            )  # fmt: skip
+                "secure sum: left out partition %d, which %s its keys, unlike most: give every node"
+                " a signing-key and a roster, or none",
+                partition,
+                "does not sign" if server.session.signed else "signs",
+            )
         message = public_keys_message(members).as_parts()
         phase = self._phase(SHARES, dict.fromkeys(members, message), self._receive_shares)
         self._leave_out(phase)
         delivered = self._finish(server.close_shares, phase)
-        parts = {partition: BytesByPartition.of(encrypted).as_parts() for partition, encrypted in delivered.items()}
+        parts = {
+            partition: BytesByPartition.of(encrypted).as_parts()
+            for partition, encrypted in delivered.items()
+        }
         template = {MASKED: np.zeros(opening.length, np.uint64)}
         masked = self._ask(self._header, parts, _check(self._receive_masked_input), template)
         self._missing |= masked.reasons
@@ -168,7 +212,9 @@ class _Attempt:
         found = self._finish(server.total, phase)
         for partition in sorted(server.suspects):
             log.warning(
-                "secure sum: left out shares that partition %d revealed, because they do not fit the others", partition
+                "secure sum: left out shares that partition %d revealed, because they do not fit"
+                " the others",
+                partition,
             )
         return masked, found
 
@@ -193,16 +239,22 @@ class _Attempt:
         self._server.receive_masked_input(reply.partition, reply.arrays[MASKED], checksum)
 
     def _receive_signature(self, reply: Reply) -> None:
-        self._server.receive_signature(reply.partition, Confirmation.from_parts(reply.parts).signature)
+        self._server.receive_signature(
+            reply.partition, Confirmation.from_parts(reply.parts).signature
+        )
 
     def _receive_revealed_shares(self, reply: Reply) -> None:
-        self._server.receive_revealed_shares(reply.partition, BytesByPartition.from_parts(reply.parts).by_partition)
+        self._server.receive_revealed_shares(
+            reply.partition, BytesByPartition.from_parts(reply.parts).by_partition
+        )
 
     def _close_masked_inputs(self) -> tuple[int, ...]:
         survivors = self._server.close_masked_inputs()
         good = len(survivors) + self._idle
         if good < self._min_replies:  # before anything is revealed
-            raise SecureSumError(f"{good} good replies, needed are {self._min_replies} (min-replies)")
+            raise SecureSumError(
+                f"{good} good replies, needed are {self._min_replies} (min-replies)"
+            )
         return survivors
 
     def _leave_out(self, phase: Phase) -> None:
@@ -215,8 +267,11 @@ class _Attempt:
         out = self._server.to_leave_out()
         if not out:
             return
-        # Whom a few letters do not reach may be the victim of their sender, who could so drive out one after the other.
-        lasting = out.keys() if phase.header.phase == SHARES else out.keys() - phase.complaints.keys()
+        # Whom a few letters do not reach may be the victim of their sender, who could so drive out
+        # one after the other.
+        lasting = (
+            out.keys() if phase.header.phase == SHARES else out.keys() - phase.complaints.keys()
+        )
         self._sums.left_out.update({partition: out[partition] for partition in lasting})
         for partition, reason in out.items():
             until = "the rest of this run" if partition in lasting else "this sum"
@@ -225,20 +280,29 @@ class _Attempt:
         raise _LeaveOut(sorted({*phase.replies, *phase.complaints} - out.keys()), out)
 
     def _finish(self, close: Callable[[], T], phase: Phase) -> T:
-        """End a step. If replies are missing, the error gives the reasons for which they are, in this step or before."""
+        """End a step. If replies are missing, the error gives the reasons for which they are, in
+        this step or before."""
         try:
             return close()
         except SecureSumError as error:
             self._forget(phase.replies)
-            reasons = [f"partition {partition}: {reason}" for partition, reason in self._missing.items()]
-            raise SecureSumError(f"{error}. {'; '.join(reasons[:3])}" if reasons else str(error)) from None
+            reasons = [
+                f"partition {partition}: {reason}" for partition, reason in self._missing.items()
+            ]
+            raise SecureSumError(
+                f"{error}. {'; '.join(reasons[:3])}" if reasons else str(error)
+            ) from None
 
     def _forget(self, partitions: Iterable[int]) -> None:
-        self._ask(replace(self._header, phase=FORGET), {p: {} for p in partitions}, lambda reply: None)
+        self._ask(
+            replace(self._header, phase=FORGET), {p: {} for p in partitions}, lambda reply: None
+        )
 
 
 def _check(receive: Check) -> Check:
-    """Turn what the secure sum refuses into a bad reply, which is dropped and harms no other reply."""
+    """Turn what the secure sum refuses into a bad reply, which is dropped and harms no other
+    reply.
+    """
 
     def check(reply: Reply) -> None:
         try:

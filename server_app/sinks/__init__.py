@@ -1,8 +1,10 @@
-"""Sinks: places besides the run directory to which the figures of a run go. A sink that is not used is not imported.
+"""Sinks: places besides the run directory to which the figures of a run go. A sink that is not used
+is not imported.
 
-A sink has three methods. `start(config)` takes up a run: a new one, or a resumed one, all of whose rounds so far follow
-again. `round(number, figures)` takes the final figures of a round by `phase/column`. `end(rounds, figures, texts)` takes
-the summary after so many rounds, by dotted names; nothing follows. An exception ends the sink, not the run.
+A sink has three methods. `start(config)` takes up a run: a new one, or a resumed one, all of whose
+rounds so far follow again. `round(number, figures)` takes the final figures of a round by
+`phase/column`. `end(rounds, figures, texts)` takes the summary after so many rounds, by dotted
+names; nothing follows. An exception ends the sink, not the run.
 """
 
 import csv
@@ -39,14 +41,17 @@ class Sinks:
         self._waiting: list[Mapping[str, Any]] = []
 
     def start(self) -> None:
-        """Open the sinks, and send the rounds in the run directory, which a resumed run does not repeat.
+        """Open the sinks, and send the rounds in the run directory, which a resumed run does not
+        repeat.
 
         Raises
         ------
         ConfigError
-            If a sink does not open in a new run; a resumed run, which has more to lose, continues without it.
+            If a sink does not open in a new run; a resumed run, which has more to lose, continues
+            without it.
         """
-        config, rounds = self._directory.config, self._directory.path / "rounds.csv"
+        config = self._directory.config
+        rounds = self._directory.path / "rounds.csv"
         for name in names(config.sinks):
             try:
                 sink = _make(name, self._directory)
@@ -60,10 +65,15 @@ class Sinks:
                 self._open[name] = sink
         try:
             self._waiting = (
-                list(csv.DictReader(rounds.read_text(encoding="utf-8").splitlines())) if rounds.exists() else []
+                list(csv.DictReader(rounds.read_text(encoding="utf-8").splitlines()))
+                if rounds.exists()
+                else []
             )
         except (OSError, csv.Error) as error:
-            log.warning("rounds.csv cannot be read, the sinks do without the rounds so far: %s", _one_line(error))
+            log.warning(
+                "rounds.csv cannot be read, the sinks do without the rounds so far: %s",
+                _one_line(error),
+            )
         self.flush()
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -71,9 +81,14 @@ class Sinks:
         self._waiting.append(row)
 
     def flush(self) -> None:
-        """Send the rows so far. The run has a checkpoint after them, so that they will not be written again."""
+        """Send the rows so far. The run has a checkpoint after them, so that they will not be
+        written again."""
         for number, rows in groupby(self._waiting, key=lambda row: int(row["round"])):
-            cells = {f"{row['phase']}/{column}": row[column] for row in rows for column in row.keys() - TEXTS}
+            cells = {
+                f"{row['phase']}/{column}": row[column]
+                for row in rows
+                for column in row.keys() - TEXTS
+            }
             figures = dict(sorted(_figures(cells).items()))
             self._each(lambda sink: sink.round(number, figures))  # noqa: B023
         self._waiting = []
@@ -83,8 +98,11 @@ class Sinks:
         if summary["status"].startswith("completed"):
             self.flush()
         told = {name: value for name, value in dotted(summary).items() if value is not None}
-        texts = {name: " ".join(str(value).split()) for name, value in told.items()
-                 if isinstance(value, str) or name.startswith("settled.")}  # fmt: skip
+        texts = {
+            name: " ".join(str(value).split())
+            for name, value in told.items()
+            if isinstance(value, str) or name.startswith("settled.")
+        }
         figures = _figures({name: value for name, value in told.items() if name not in texts})
         self._each(lambda sink: sink.end(summary["rounds"], figures, texts))
         self._open = {}
@@ -94,12 +112,16 @@ class Sinks:
             try:
                 act(sink)
             except Exception as error:
-                log.warning("the sink %s failed, the run goes on without it: %s", name, _one_line(error))
+                log.warning(
+                    "the sink %s failed, the run goes on without it: %s", name, _one_line(error)
+                )
                 del self._open[name]
 
 
 def names(sinks: str) -> tuple[str, ...]:
-    """The sinks of a configuration, each once; each is called like its package and like our extra."""
+    """The sinks of a configuration, each once; each is called like its package and like our
+    extra.
+    """
     return tuple(dict.fromkeys(name for name in sinks.split(",") if name))
 
 
@@ -113,9 +135,11 @@ def check_installed(sinks: str) -> None:
     """
     for name in names(sinks):
         found = importlib.util.find_spec(name)
-        if found is None or found.origin is None:  # only a folder of that name, such as one of event files
+        # only a folder of that name, such as one of event files
+        if found is None or found.origin is None:
             raise ConfigError(
-                f'sinks = "{sinks}": the package {name} is not installed where the server runs; what installs it is '
+                f'sinks = "{sinks}": the package {name} is not installed where the server runs;'
+                " what installs it is "
                 f"pip install -e '.[{name}]' in this app's folder"
             )
 

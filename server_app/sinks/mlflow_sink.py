@@ -11,7 +11,8 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.dotted import Scalar
 from curvfed.tasks.stored_files import write_atomically
 
-# By default MLflow sends usage data to its makers, and an unreachable store would hold up a run for minutes.
+# By default MLflow sends usage data to its makers, and an unreachable store would hold up a run for
+# minutes.
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
@@ -31,8 +32,8 @@ LONGEST = 500
 
 
 class MLflow:
-    """A sink that writes a run of an MLflow experiment, in the store of `mlflow.tracking-uri` or of MLFLOW_TRACKING_URI, or
-    in `mlflow.db` beside the run directories.
+    """A sink that writes a run of an MLflow experiment, in the store of `mlflow.tracking-uri` or of
+    MLFLOW_TRACKING_URI, or in `mlflow.db` beside the run directories.
 
     Parameters
     ----------
@@ -40,21 +41,29 @@ class MLflow:
     """
 
     def __init__(self, directory: RunDirectory) -> None:
-        self._keys, self._name = directory.config.mlflow, directory.name
+        self._keys = directory.config.mlflow
+        self._name = directory.name
         self._results = directory.path.parent.resolve()
         self._id_file = directory.path / "checkpoint" / "mlflow"
 
     def start(self, config: Mapping[str, Scalar]) -> None:
-        """Make a run, or find the run of a resumed one, which keeps the parameters that it began with."""
-        own = None if os.environ.get("MLFLOW_TRACKING_URI") else f"sqlite:///{self._results / 'mlflow.db'}"
+        """Make a run, or find the run of a resumed one, which keeps the parameters that it began
+        with."""
+        own = (
+            None
+            if os.environ.get("MLFLOW_TRACKING_URI")
+            else f"sqlite:///{self._results / 'mlflow.db'}"
+        )
         with _locked(self._results):
             self._client = MlflowClient(tracking_uri=self._keys.tracking_uri or own)
             run = self._existing() or self._new(config)
-        self._id, self._last = run.info.run_id, int(run.data.tags.get(LAST, -1))
+        self._id = run.info.run_id
+        self._last = int(run.data.tags.get(LAST, -1))
         self._client.update_run(self._id, "RUNNING")
 
     def round(self, number: int, figures: Mapping[str, float]) -> None:
-        """Add a point to the metric of each figure, unless it is there already: a store does not replace points."""
+        """Add a point to the metric of each figure, unless it is there already: a store does not
+        replace points."""
         if number > self._last:
             self._log(number, figures, {LAST: str(number)})
 
@@ -63,12 +72,16 @@ class MLflow:
         named = {f"summary/{name}": value for name, value in figures.items()}
         self._log(rounds, named, {name: text[:LONGEST] for name, text in texts.items()})
         status = "KILLED" if texts.get("error") == "interrupted" else "FAILED"
-        self._client.set_terminated(self._id, "FINISHED" if texts["status"].startswith("completed") else status)
+        self._client.set_terminated(
+            self._id, "FINISHED" if texts["status"].startswith("completed") else status
+        )
 
     def _log(self, number: int, figures: Mapping[str, float], tags: Mapping[str, str]) -> None:
         now = int(1000 * time.time())
         metrics = [Metric(name, value, now, number) for name, value in figures.items()]
-        self._client.log_batch(self._id, metrics, tags=[RunTag(key, text) for key, text in tags.items()])
+        self._client.log_batch(
+            self._id, metrics, tags=[RunTag(key, text) for key, text in tags.items()]
+        )
 
     def _existing(self) -> Run | None:
         """The run that a resumed run continues, if the store has it."""
@@ -97,7 +110,9 @@ class MLflow:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one process in at a time: two that open a new store at once both try to make its tables."""
+    """Let one process in at a time: two that open a new store at once both try to make its
+    tables.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a file system without locks

@@ -24,7 +24,8 @@ class TensorBoard:
         self._folder = path / "tensorboard"
 
     def start(self, config: Mapping[str, Scalar]) -> None:
-        """Begin with an empty folder: a file cannot be cut off after a round, and all rounds follow."""
+        """Begin with an empty folder: a file cannot be cut off after a round, and all rounds
+        follow."""
         for file in self._folder.glob("events.out.tfevents.*"):
             file.unlink()
         # The step tells an open TensorBoard to forget what it has read of this run.

@@ -30,7 +30,10 @@ def reweighted(replies: Replies, weights: str) -> Replies:
     """
     if weights == "examples":
         return replies
-    return {partition: replace(update, examples=min(update.examples, 1)) for partition, update in replies.items()}
+    return {
+        partition: replace(update, examples=min(update.examples, 1))
+        for partition, update in replies.items()
+    }
 
 
 class Aggregation(ABC):
@@ -54,7 +57,10 @@ class Aggregation(ABC):
     ...         self.of |= {partition: update.arrays for partition, update in replies.items()}
     ...
     ...     def state(self):
-    ...         return {f"{p}/{name}": array for p, arrays in self.of.items() for name, array in arrays.items()}
+    ...         state = {}
+    ...         for partition, arrays in self.of.items():
+    ...             state |= {f"{partition}/{name}": array for name, array in arrays.items()}
+    ...         return state
     ...
     ...     def load(self, state):
     ...         for key, array in state.items():
@@ -70,20 +76,23 @@ class Aggregation(ABC):
     is_global = False
 
     def set_clients(self, partitions: Sequence[int]) -> None:
-        """Receive the partitions of all clients, ascending, before the first round; empty unless the method's row has
-        `lists_clients`."""
+        """Receive the partitions of all clients, ascending, before the first round; empty unless
+        the method's row has `lists_clients`."""
         return
 
     @abstractmethod
     def sent_to(self, partition: int) -> Arrays:
-        """The arrays that are sent to this client. Clients that get equal arrays must get the same object."""
+        """The arrays that are sent to this client. Clients that get equal arrays must get the same
+        object."""
 
     def expected_reply(self, partition: int) -> Arrays:
-        """Arrays with the names, shapes and dtypes that this client's reply must have; by default those sent to it."""
+        """Arrays with the names, shapes and dtypes that this client's reply must have; by default
+        those sent to it."""
         return self.sent_to(partition)
 
     def summand(self) -> Arrays:
-        """Arrays with the names, shapes and dtypes of what a client adds to a secure sum; by default those of a reply."""
+        """Arrays with the names, shapes and dtypes of what a client adds to a secure sum; by
+        default those of a reply."""
         return self.expected_reply(0)
 
     def global_model(self) -> Arrays:
@@ -102,7 +111,8 @@ class Aggregation(ABC):
 
     @abstractmethod
     def state(self) -> Arrays:
-        """All that the next round depends on, as named arrays; stored in checkpoints and in `model.safetensors`."""
+        """All that the next round depends on, as named arrays; stored in checkpoints and in
+        `model.safetensors`."""
 
     @abstractmethod
     def load(self, state: Arrays) -> None:
@@ -115,18 +125,20 @@ class Aggregation(ABC):
     def round_figures(self) -> dict[str, Any]:
         """Figures of the last round for its row in `rounds.csv`, by column.
 
-        A new column is added to the table; its name has letters, digits and . _ -. Columns that the run itself fills, such
-        as `loss`, are not overwritten.
+        A new column is added to the table; its name has letters, digits and . _ -. Columns that the
+        run itself fills, such as `loss`, are not overwritten.
         """
         return {}
 
     def weights(self) -> dict[int, float]:
-        """Each client's weight in the last round by partition, where it differs from its share of the examples."""
+        """Each client's weight in the last round by partition, where it differs from its share of
+        the examples."""
         return {}
 
 
 class Average(Aggregation):
-    """One model for all clients: the average weighted by numbers of examples (`curvfed.strategies.base.average`).
+    """One model for all clients: the average weighted by numbers of examples
+    (`curvfed.strategies.base.average`).
 
     Examples
     --------

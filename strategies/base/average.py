@@ -1,4 +1,5 @@
-"""The average of shared parameters, weighted by numbers of examples. Personal parameters are never sent."""
+"""The average of shared parameters, weighted by numbers of examples. Personal parameters are never
+sent."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -55,17 +56,21 @@ def check_names(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
 
 
 def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]) -> Arrays:
-    """Average of the shared parameters over the clients that replied, weighted by their numbers of examples.
+    """Average of the shared parameters over the clients that replied, weighted by their numbers of
+    examples.
 
-    FlatLand's step S3 with its misplaced factor corrected: Σ_c (N_c/N) θ_c, where N = Σ_c N_c over the clients c that
-    replied. Without personal parameters this is FedAvg (McMahan et al., 2017, Algorithm 1).
+    FlatLand's step S3 with its misplaced factor corrected: Σ_c (N_c/N) θ_c, where N = Σ_c N_c over
+    the clients c that replied. Without personal parameters this is FedAvg (McMahan et al., 2017,
+    Algorithm 1).
 
     Parameters
     ----------
     current : mapping of str to array
-        The present shared parameters. They set names, shapes and dtypes, and are returned where no reply has examples.
+        The present shared parameters. They set names, shapes and dtypes, and are returned where no
+        reply has examples.
     updates : sequence of Update
-        In a fixed order: the sum is computed in this order and in float64, so that equal replies give equal bits.
+        In a fixed order: the sum is computed in this order and in float64, so that equal replies
+        give equal bits.
 
     Returns
     -------
@@ -97,12 +102,15 @@ def weighted_sum(like: NDArray[Any], terms: Sequence[tuple[NDArray[Any], float]]
     like : array
         Has the shape and the dtype of the terms and of the result.
     terms : sequence of (array, float)
-        Added in this order, in blocks that fit into the cache, so that no more memory than the result is needed.
+        Added in this order, in blocks that fit into the cache, so that no more memory than the
+        result is needed.
     """
     found = np.empty(like.shape, like.dtype)
-    rows, out = [(array.reshape(-1), weight) for array, weight in terms], found.reshape(-1)
+    rows = [(array.reshape(-1), weight) for array, weight in terms]
+    out = found.reshape(-1)
     width = min(_BLOCK, out.size)
-    term, sums = np.empty(width), np.empty(width)
+    term = np.empty(width)
+    sums = np.empty(width)
     for begin in range(0, out.size, _BLOCK):
         part = slice(begin, min(begin + _BLOCK, out.size))
         product, total = (buffer[: part.stop - begin] for buffer in (term, sums))

@@ -1,6 +1,7 @@
 """Calibration: the server computes a new classifier from sums over the clients' training features.
 
-Each client sends one vector. The server uses only the sum of the vectors, which can also be computed by a secure sum.
+Each client sends one vector. The server uses only the sum of the vectors, which can also be
+computed by a secure sum.
 """
 
 from abc import ABC, abstractmethod
@@ -34,7 +35,8 @@ class FeatureSums(Protocol):
         ...
 
     def add(self, features: ArrayLike, labels: ArrayLike) -> None:
-        """Add a batch: features (b, l), an array or a tensor on the CPU without gradient; labels (b,), 0 to C - 1."""
+        """Add a batch: features (b, l), an array or a tensor on the CPU without gradient; labels
+        (b,), 0 to C - 1."""
 
     def pack(self) -> Array:
         """All sums in one vector."""
@@ -62,7 +64,8 @@ class Calibration(ABC):
     sums: type[FeatureSums]
 
     def __init__(self, keys: Any, run: RunKeys) -> None:
-        self.keys, self.run = keys, run
+        self.keys = keys
+        self.run = run
 
     @property
     def bound(self) -> float:
@@ -89,7 +92,8 @@ class Calibration(ABC):
         head : dict of str to array
             The present parameters: "weight" (C, l), and "bias" (C,) where there is one.
         noise : float
-            Bound on the absolute error of the total's entries, from the fixed-point numbers of a secure sum.
+            Bound on the absolute error of the total's entries, from the fixed-point numbers of a
+            secure sum.
 
         Raises
         ------
@@ -99,7 +103,8 @@ class Calibration(ABC):
 
 
 def check_products(products: Array, noise: float = 0.0) -> None:
-    """Refuse a matrix that is not a sum of z zᵀ: negative squares, or products that violate Cauchy-Schwarz.
+    """Refuse a matrix that is not a sum of z zᵀ: negative squares, or products that violate
+    Cauchy-Schwarz.
 
     `noise` is a bound on the absolute error of the entries.
 
@@ -145,7 +150,9 @@ def check_vector(vector: Array, expected: int) -> None:
     CalibrationError
     """
     if vector.shape != (expected,) or vector.dtype != np.float64:
-        raise CalibrationError(f"sums are {vector.dtype}{list(vector.shape)}, expected float64[{expected}]")
+        raise CalibrationError(
+            f"sums are {vector.dtype}{list(vector.shape)}, expected float64[{expected}]"
+        )
     if not np.isfinite(vector).all():
         raise CalibrationError("sums that are not finite")
 

@@ -1,4 +1,5 @@
-"""Deviations of the clients' models from the model that they started from: inner products and weighted sums."""
+"""Deviations of the clients' models from the model that they started from: inner products and
+weighted sums."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,8 @@ _ENTRIES = 2**21  # of a block: 8 MB of float32 fit into the cache
 
 
 def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
-    """Inner products of the deviations model − start over all trained parameters: V in HyperFed's Section 4.5.
+    """Inner products of the deviations model − start over all trained parameters: V in HyperFed's
+    Section 4.5.
 
     Parameters
     ----------
@@ -29,9 +31,10 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
     Returns
     -------
     array (K, K), float64
-        Symmetric. Deviations are computed and multiplied in the arrays' dtype, at least float32, in blocks of up to
-        65,536 columns; the blocks are summed in float64. For float32 the error is a few 1e-8·|Δᵢ||Δⱼ|, where a single
-        product of all columns gives 1e-5. Not finite where a square exceeds the dtype.
+        Symmetric. Deviations are computed and multiplied in the arrays' dtype, at least float32, in
+        blocks of up to 65,536 columns; the blocks are summed in float64. For float32 the error is a
+        few 1e-8·|Δᵢ||Δⱼ|, where a single product of all columns gives 1e-5. Not finite where a
+        square exceeds the dtype.
 
     Raises
     ------
@@ -40,8 +43,8 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
 
     Notes
     -----
-    One pass over the models with a block of 8 MB for any K up to 2,000. For K = 20 vectors of 11 million entries it takes
-    1.2 to 1.4 times as long as one matrix product, on one thread.
+    One pass over the models with a block of 8 MB for any K up to 2,000. For K = 20 vectors of 11
+    million entries it takes 1.2 to 1.4 times as long as one matrix product, on one thread.
     """
     from threadpoolctl import threadpool_limits
 
@@ -52,17 +55,24 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
     dtype = np.result_type(np.float32, *(start[name].dtype for name in names))
     columns = max(1024, min(_COLUMNS, _ENTRIES // max(len(models), 1)))
     block = np.empty((len(models), columns), dtype)
-    products, filled = np.zeros((len(models), len(models))), 0
-    # On a busy machine several BLAS threads, which wait for each other at every block, take up to 50 times as long as one.
+    products = np.zeros((len(models), len(models)))
+    filled = 0
+    # On a busy machine several BLAS threads, which wait for each other at every block, take up to
+    # 50 times as long as one.
     with threadpool_limits(1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         for name in names:
-            origin, rows, done = start[name].ravel(), [arrays[name].ravel() for arrays in models], 0
+            origin = start[name].ravel()
+            rows = [arrays[name].ravel() for arrays in models]
+            done = 0
             while done < origin.size:
                 part = slice(done, done + columns - filled)
                 width = origin[part].size
                 for row, out in zip(rows, block, strict=True):
-                    np.subtract(row[part], origin[part], out=out[filled : filled + width], dtype=dtype)
-                filled, done = filled + width, done + width
+                    np.subtract(
+                        row[part], origin[part], out=out[filled : filled + width], dtype=dtype
+                    )
+                filled = filled + width
+                done = done + width
                 if filled == columns:
                     products += block @ block.T
                     filled = 0
@@ -72,7 +82,8 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
 
 
 def weighted_step(start: Arrays, updates: Sequence[Update], weights: ArrayLike) -> Arrays:
-    """θ + Σ wₖ(θₖ − θ) for the trained parameters; running statistics are averaged by numbers of examples.
+    """θ + Σ wₖ(θₖ − θ) for the trained parameters; running statistics are averaged by numbers of
+    examples.
 
     Parameters
     ----------
@@ -90,13 +101,19 @@ def weighted_step(start: Arrays, updates: Sequence[Update], weights: ArrayLike) 
     """
     for update in updates:
         check_names(update.arrays, start)
-    found = split_average(_buffers(start), [replace(update, arrays=_buffers(update.arrays)) for update in updates])
+    found = split_average(
+        _buffers(start), [replace(update, arrays=_buffers(update.arrays)) for update in updates]
+    )
     shares = np.asarray(weights, np.float64).tolist()
-    weighted = [(update.arrays, share) for update, share in zip(updates, shares, strict=True) if share]
+    weighted = [
+        (update.arrays, share) for update, share in zip(updates, shares, strict=True) if share
+    ]
     rest = 1 - math.fsum(share for _, share in weighted)  # the weight of θ
     for name, origin in start.items():
         if not is_buffer(name):
-            found[name] = weighted_sum(origin, [(origin, rest), *((arrays[name], share) for arrays, share in weighted)])
+            found[name] = weighted_sum(
+                origin, [(origin, rest), *((arrays[name], share) for arrays, share in weighted)]
+            )
     return {name: found[name] for name in start}
 
 

@@ -1,4 +1,5 @@
-"""Conversion between nested tables (TOML) and dotted keys (Flower's run config), and parsing of keys written as text."""
+"""Conversion between nested tables (TOML) and dotted keys (Flower's run config), and parsing of
+keys written as text."""
 
 import re
 import shlex
@@ -16,7 +17,8 @@ Scalar = bool | int | float | str
 
 
 def toml_text(data: bytes) -> str:
-    """The text of a TOML file, without the byte-order mark and the line ends that Notepad and PowerShell write.
+    """The text of a TOML file, without the byte-order mark and the line ends that Notepad and
+    PowerShell write.
 
     Raises
     ------
@@ -31,7 +33,11 @@ def dotted(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """{"a": {"b": 1}} -> {"a.b": 1}, as Flower flattens a run config."""
     flat: dict[str, Any] = {}
     for key, value in table.items():
-        flat |= dotted(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value}
+        flat |= (
+            dotted(value, f"{prefix}{key}.")
+            if isinstance(value, Mapping)
+            else {prefix + key: value}
+        )
     return flat
 
 
@@ -48,7 +54,8 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any, default: Any) -> Any:
-    """A value from Python or TOML as a key holds it: a number of Python for one of NumPy, and text for a list of names.
+    """A value from Python or TOML as a key holds it: a number of Python for one of NumPy, and text
+    for a list of names.
 
     A list is of names where the default is a string; elsewhere it stays, and is refused.
     """
@@ -58,7 +65,8 @@ def plain(value: Any, default: Any) -> Any:
 
 
 def read_value(text: str, default: Scalar) -> Scalar:
-    """Read a value as TOML, or as plain text if it is not TOML; where the default is a string, `7` is text too.
+    """Read a value as TOML, or as plain text if it is not TOML; where the default is a string, `7`
+    is text too.
 
     `.5` is a number, which it is not in TOML. A list is text, as `plain` writes it.
     """
@@ -67,7 +75,11 @@ def read_value(text: str, default: Scalar) -> Scalar:
     except tomllib.TOMLDecodeError:
         return text
     value = plain(table["value"], default)
-    if len(table) > 1 or not isinstance(value, Scalar) or (isinstance(default, str) and not isinstance(value, str)):
+    if (
+        len(table) > 1
+        or not isinstance(value, Scalar)
+        or (isinstance(default, str) and not isinstance(value, str))
+    ):
         return text
     return value
 
@@ -75,12 +87,14 @@ def read_value(text: str, default: Scalar) -> Scalar:
 def expanded(raw: Mapping[str, Any], defaults: Mapping[str, Scalar]) -> dict[str, Any]:
     """The keys with `extra` replaced by the keys in its value, `key=value key=value`.
 
-    Flower passes every key, whether the user gave it or not; a key that has its default value counts as not given.
+    Flower passes every key, whether the user gave it or not; a key that has its default value
+    counts as not given.
 
     Raises
     ------
     ValueError
-        If `extra` has another form, or gives a key a second, different value; the text says what is allowed.
+        If `extra` has another form, or gives a key a second, different value; the text says what is
+        allowed.
     """
     if not isinstance(raw.get(EXTRA, ""), str):
         return dict(raw)  # refused later, like any key of a wrong type
@@ -92,7 +106,8 @@ def expanded(raw: Mapping[str, Any], defaults: Mapping[str, Scalar]) -> dict[str
             raise ValueError(f"{word!r}; allowed is key=value, separated by spaces")
         if given.get(key, value) != value or raw.get(key, value) not in (value, defaults.get(key)):
             raise ValueError(
-                f"{word!r}, and {key} = {given.get(key, raw.get(key))!r} is given too; allowed is one of them"
+                f"{word!r}, and {key} = {given.get(key, raw.get(key))!r} is given too; allowed is"
+                " one of them"
             )
         given[key] = value
     return {key: value for key, value in raw.items() if key != EXTRA} | given

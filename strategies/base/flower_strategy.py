@@ -26,20 +26,22 @@ STEPS = STORED + "steps"
 
 _LOGGER = logging.getLogger("flwr")
 
-_GIVEN = "current_arrays"  # attribute with the parameters that `configure_train` gets in every round
+# attribute with the parameters that `configure_train` gets in every round
+_GIVEN = "current_arrays"
 
 
 class FlowerStrategy(Average):
     """Aggregation of the trained parameters by a strategy of `flwr.serverapp.strategy`.
 
-    The strategy gets the parameters that the round started from (`configure_train`), and the replies in the order of the
-    partitions as messages with the records of Flower's own clients: the arrays, and metrics with `num-examples` and
-    `train_loss`, the mean loss of the client's last pass, which QFedAvg uses. A strategy that uses only the mean gets the
-    average, computed in float64, as a single reply. FedAdam is exactly Flower's: the bias correction of its learning rate
-    counts one round too many. FedAvgM with momentum 0 and learning rate 1 is the average.
+    The strategy gets the parameters that the round started from (`configure_train`), and the
+    replies in the order of the partitions as messages with the records of Flower's own clients: the
+    arrays, and metrics with `num-examples` and `train_loss`, the mean loss of the client's last
+    pass, which QFedAvg uses. A strategy that uses only the mean gets the average, computed in
+    float64, as a single reply. FedAdam is exactly Flower's: the bias correction of its learning
+    rate counts one round too many. FedAvgM with momentum 0 and learning rate 1 is the average.
 
-    Running statistics are averaged by examples. Replies of clients without examples are left out; a round with only such
-    replies is not counted. Parameters keep their dtypes.
+    Running statistics are averaged by examples. Replies of clients without examples are left out; a
+    round with only such replies is not counted. Parameters keep their dtypes.
 
     Parameters
     ----------
@@ -53,9 +55,11 @@ class FlowerStrategy(Average):
 
     def __init__(self, arrays: Arrays, name: str, settings: Mapping[str, float | str]) -> None:
         super().__init__(arrays)
-        self._name, self._steps = name, 0
+        self._name = name
+        self._steps = 0
         self._flower: strategy.FedAvg = getattr(strategy, name.removeprefix("flower:"))(**settings)
-        self._flower.fraction_train = 0.0  # `configure_train` then stores the parameters and selects no node
+        # `configure_train` then stores the parameters and selects no node
+        self._flower.fraction_train = 0.0
 
     def aggregate(self, replies: Replies) -> None:
         """Let the strategy compute the next parameters.
@@ -63,41 +67,61 @@ class FlowerStrategy(Average):
         Raises
         ------
         AggregationError
-            If the strategy gives no parameters, as Bulyan with too few replies, or as for `Average`.
+            If the strategy gives no parameters, as Bulyan with too few replies, or as for
+            `Average`.
         """
         averaged = split_average(self._arrays, list(replies.values()))
-        with_examples = {partition: update for partition, update in replies.items() if update.examples}
+        with_examples = {
+            partition: update for partition, update in replies.items() if update.examples
+        }
         if with_examples:
             self._steps += 1
-            averaged |= self._step({0: Update(1, averaged)} if self._name in NEED_ONLY_MEAN else with_examples)
+            averaged |= self._step(
+                {0: Update(1, averaged)} if self._name in NEED_ONLY_MEAN else with_examples
+            )
         self._arrays = averaged
 
     def _step(self, replies: Replies) -> Arrays:
-        # Sorted: parameters from a checkpoint have another order, and FedAvgM stores its momentum by position.
+        # Sorted: parameters from a checkpoint have another order, and FedAvgM stores its momentum
+        # by position.
         start = {name: self._arrays[name] for name in sorted(self._arrays) if not is_buffer(name)}
         messages = [_message(partition, update, start) for partition, update in replies.items()]
         with ExitStack() as stack:
             # Flower's log line would report one result, where a strategy gets only the average.
             stack.callback(_LOGGER.removeFilter, _is_warning)
             _LOGGER.addFilter(_is_warning)
-            # Some strategies run the garbage collector for each reply, which takes .4 s for torch's objects.
+            # Some strategies run the garbage collector for each reply, which takes .4 s for torch's
+            # objects.
             stack.callback(gc.unfreeze)
             gc.freeze()
-            self._flower.configure_train(self._steps, encode_arrays(start), ConfigRecord(), cast(Grid, None))
+            self._flower.configure_train(
+                self._steps, encode_arrays(start), ConfigRecord(), cast(Grid, None)
+            )
             record, _ = self._flower.aggregate_train(self._steps, messages)
         if record is None:
-            raise AggregationError(f"{self._name} gives no model for {len(messages)} replies; its own log says why")
+            raise AggregationError(
+                f"{self._name} gives no model for {len(messages)} replies; its own log says why"
+            )
         # Flower's bias correction makes float64 of float32.
-        return {name: np.asarray(array.numpy(), start[name].dtype, order="C") for name, array in record.items()}
+        return {
+            name: np.asarray(array.numpy(), start[name].dtype, order="C")
+            for name, array in record.items()
+        }
 
     def state(self) -> Arrays:
         """The parameters, and all mappings and lists of arrays among the strategy's attributes."""
         found = super().state() | {STEPS: np.array(self._steps)}
         for attribute, value in vars(self._flower).items():
             if isinstance(value, dict) and attribute != _GIVEN:
-                found |= {f"{STORED}mapping/{attribute}/{name}": np.asarray(array) for name, array in value.items()}
+                found |= {
+                    f"{STORED}mapping/{attribute}/{name}": np.asarray(array)
+                    for name, array in value.items()
+                }
             elif isinstance(value, list):
-                found |= {f"{STORED}list/{attribute}/{place}": np.asarray(array) for place, array in enumerate(value)}
+                found |= {
+                    f"{STORED}list/{attribute}/{place}": np.asarray(array)
+                    for place, array in enumerate(value)
+                }
         return found
 
     def load(self, state: Arrays) -> None:
@@ -110,8 +134,8 @@ class FlowerStrategy(Average):
         """
         if STEPS not in state:
             raise ConfigError(
-                f"resume = true: the checkpoint has no {STEPS}, so {self._name} cannot continue from it; start a new run "
-                "with another run-name"
+                f"resume = true: the checkpoint has no {STEPS}, so {self._name} cannot continue"
+                " from it; start a new run with another run-name"
             )
         super().load({name: array for name, array in state.items() if not name.startswith(STORED)})
         self._steps = int(state[STEPS])
@@ -121,14 +145,18 @@ class FlowerStrategy(Average):
                 kind, attribute, item = name.removeprefix(STORED).split("/", 2)
                 stored.setdefault((kind, attribute), {})[item] = array
         for (kind, attribute), items in stored.items():
-            in_place = [items[str(place)] for place in range(len(items))] if kind == "list" else items
+            in_place = (
+                [items[str(place)] for place in range(len(items))] if kind == "list" else items
+            )
             setattr(self._flower, attribute, in_place)
 
 
 def _message(partition: int, update: Update, names: Arrays) -> Message:
     """A client's reply to a train message, from a node whose id is the partition."""
     metrics = MetricRecord({"num-examples": update.examples, "train_loss": update.loss})
-    content = RecordDict({"arrays": encode_arrays({name: update.arrays[name] for name in names}), "metrics": metrics})
+    content = RecordDict(
+        {"arrays": encode_arrays({name: update.arrays[name] for name in names}), "metrics": metrics}
+    )
     return Message(content, reply_to=Message(RecordDict(), partition, MessageType.TRAIN))
 
 

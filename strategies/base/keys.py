@@ -27,7 +27,8 @@ AUTO = "auto"
 """The value by which a user lets the run choose."""
 
 CHOSEN: Any = None
-"""The default of a field that `curvfed.strategies.config.run_config.settled` fills: until then it is None."""
+"""The default of a field that `curvfed.strategies.config.run_config.settled` fills: until then it
+is None."""
 
 
 def value_type(field: FieldInfo) -> Any:
@@ -46,7 +47,8 @@ class Form(StringConstraints):
 
 
 class Table(BaseModel):
-    """A frozen table of keys, which users write in kebab case. Unknown keys and values of another type are refused."""
+    """A frozen table of keys, which users write in kebab case. Unknown keys and values of another
+    type are refused."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -62,7 +64,8 @@ class Table(BaseModel):
     def _leave_open(cls, raw: Any) -> Any:
         """Remove values that are "auto", and parse numbers from text.
 
-        Where the default is text, as "auto" is, Flower and the command line pass every value as text.
+        Where the default is text, as "auto" is, Flower and the command line pass every value as
+        text.
         """
         if not isinstance(raw, dict):
             return raw
@@ -75,9 +78,13 @@ class Table(BaseModel):
                     del given[key]
                 elif isinstance(given[key], str) and value_type(field) is not str:
                     with contextlib.suppress(ValueError):
-                        given[key] = int(given[key]) if given[key].isdecimal() else float(given[key])
+                        given[key] = (
+                            int(given[key]) if given[key].isdecimal() else float(given[key])
+                        )
         return given
 
     def conflict(self) -> str:
-        """Which keys contradict each other, with their values and what is allowed; "" if none do."""
+        """Which keys contradict each other, with their values and what is allowed; "" if none
+        do.
+        """
         return ""

@@ -39,7 +39,8 @@ class Local:
     keys : Table
         The method's own keys.
     proximal, sparsity : float
-        Coefficients of the proximal term on the shared parameters and of the L1 norm of personal masks; 0 for none.
+        Coefficients of the proximal term on the shared parameters and of the L1 norm of personal
+        masks; 0 for none.
     model : Module
     task : Task
     tensors : mapping of str to Tensor
@@ -49,7 +50,8 @@ class Local:
     trained : mapping of str to Parameter
         The parameters that local training changes.
     optimizer : NamedOptimizer
-        The optimiser of `trained`. The configuration says whether its moments are kept between rounds.
+        The optimiser of `trained`. The configuration says whether its moments are kept between
+        rounds.
     partition : int
         The client's number.
     partitions : tuple of int
@@ -63,7 +65,9 @@ class Local:
     >>> model = nn.Linear(2, 1)
     >>> tensors = dict(model.named_parameters())
     >>> keys, task = RunKeys(local_epochs=1), None  # the data of a client
-    >>> local = Local(keys, Table(), 0.0, 0.0, model, task, tensors, ("weight",), tensors, SGD(tensors, 0.1, 0.9, 0.0))
+    >>> optimizer = SGD(tensors, 0.1, 0.9, 0.0)
+    >>> shared = ("weight",)
+    >>> local = Local(keys, Table(), 0.0, 0.0, model, task, tensors, shared, tensors, optimizer)
     >>> Learner(local).share().keys(), Learner(local).shared_and_trained
     (dict_keys(['weight']), ['weight'])
     """
@@ -84,7 +88,8 @@ class Local:
 
 
 class Learner:
-    """FedAvg's local work (McMahan et al., 2017, Algorithm 1): epochs on the local loss from the parameters received.
+    """FedAvg's local work (McMahan et al., 2017, Algorithm 1): epochs on the local loss from the
+    parameters received.
 
     Parameters
     ----------
@@ -102,7 +107,8 @@ class Learner:
     --------
     >>> class TwoPasses(Learner):
     ...     def train(self):
-    ...         return self.run_epochs(self.local.config.local_epochs * (2 if self.round == 1 else 1))
+    ...         passes = 2 if self.round == 1 else 1
+    ...         return self.run_epochs(self.local.config.local_epochs * passes)
     >>> TwoPasses.__mro__[1].__name__
     'Learner'
     """
@@ -111,18 +117,21 @@ class Learner:
     round = 0
 
     def __init__(self, local: Local) -> None:
-        self.local, self.keys = local, local.keys
+        self.local = local
+        self.keys = local.keys
 
     def local_state(self) -> dict[str, Tensor]:
-        """Tensors, by name, that the client keeps between rounds in addition to the model's personal parameters.
+        """Tensors, by name, that the client keeps between rounds in addition to the model's
+        personal parameters.
 
-        They must be the tensors in use, changed in place and never replaced. Their values at construction are the values
-        that a new client starts with.
+        They must be the tensors in use, changed in place and never replaced. Their values at
+        construction are the values that a new client starts with.
         """
         return {}
 
     def receive(self, arrays: Arrays) -> None:
-        """Load what the server sent for this round; the model is then ready to be scored before training.
+        """Load what the server sent for this round; the model is then ready to be scored before
+        training.
 
         Raises
         ------
@@ -144,8 +153,17 @@ class Learner:
 
     def run_epochs(self, epochs: int) -> Trained:
         """Passes over the client's examples by steps on `loss` and `gradient_terms`."""
-        local, terms = self.local, self.gradient_terms()
-        loss = train(local.model, local.task, local.optimizer, epochs, terms, local.config.clip_norm, self.loss)
+        local = self.local
+        terms = self.gradient_terms()
+        loss = train(
+            local.model,
+            local.task,
+            local.optimizer,
+            epochs,
+            terms,
+            local.config.clip_norm,
+            self.loss,
+        )
         return Trained(loss, epochs * local.task.num_steps)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -153,15 +171,21 @@ class Learner:
         return self.local.task.loss(model, batch)
 
     def gradient_terms(self) -> list[GradientTerm]:
-        """Terms that are added to the gradients of each step: those that the method's row and the keys ask for."""
+        """Terms that are added to the gradients of each step: those that the method's row and the
+        keys ask for."""
         local = self.local
         found: list[GradientTerm] = []
         if local.sparsity:
-            masks = [parameter for name, parameter in local.trained.items() if name.endswith(".mask")]
+            masks = [
+                parameter for name, parameter in local.trained.items() if name.endswith(".mask")
+            ]
             found.append(Sparsity(masks, local.sparsity))
-        # In the first step the parameters are still those received, and the term and its gradient are 0.
+        # In the first step the parameters are still those received, and the term and its gradient
+        # are 0.
         if local.proximal and local.config.local_epochs * local.task.num_steps > 1:
-            found.append(Proximal([local.trained[name] for name in self.shared_and_trained], local.proximal))
+            found.append(
+                Proximal([local.trained[name] for name in self.shared_and_trained], local.proximal)
+            )
         return found
 
     @property
@@ -170,11 +194,13 @@ class Learner:
         return [name for name in self.local.shared if name in self.local.trained]
 
     def summand(self, received: Arrays, trained: Trained) -> Arrays:
-        """What the client adds to a secure sum, where it is averaged: by default what it would send in the open."""
+        """What the client adds to a secure sum, where it is averaged: by default what it would send
+        in the open."""
         return self.share()
 
     def fine_tune(self) -> float | None:
-        """Make a personal model, `tuned`, from the parameters received; called only for a client with examples.
+        """Make a personal model, `tuned`, from the parameters received; called only for a client
+        with examples.
 
         Returns
         -------
@@ -186,7 +212,8 @@ class Learner:
         TrainingError
             If it diverges.
         """
-        local, config = self.local, self.local.config
+        local = self.local
+        config = self.local.config
         parameters = dict(local.model.named_parameters())
         chosen = {
             "trained": list(local.trained),
@@ -196,7 +223,13 @@ class Learner:
         with training_only(parameters, chosen):
             optimizer = make_optimizer({name: parameters[name] for name in chosen}, config)
             optimizer.learning_rate = config.fine_tuning_rate
-            return train(local.model, local.task, optimizer, config.fine_tune_epochs, clip_norm=config.clip_norm)
+            return train(
+                local.model,
+                local.task,
+                optimizer,
+                config.fine_tune_epochs,
+                clip_norm=config.clip_norm,
+            )
 
     @property
     def tuned(self) -> nn.Module:
@@ -218,7 +251,8 @@ class Learner:
 
     @staticmethod
     def restored(model: nn.Module, kept: Arrays) -> nn.Module:
-        """The scored model, rebuilt from a model with the shared parameters and the stored `local_state`.
+        """The scored model, rebuilt from a model with the shared parameters and the stored
+        `local_state`.
 
         Used for predictions after the run.
 
@@ -240,7 +274,9 @@ def fresh_optimizer(model: nn.Module, config: RunKeys) -> NamedOptimizer:
     >>> sorted(fresh_optimizer(model, RunKeys(optimizer="sgd", learning_rate=0.1)).state())
     ['momentum/weight']
     """
-    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    trained = {
+        name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad
+    }
     return make_optimizer(trained, config)
 
 
@@ -264,7 +300,8 @@ def load_arrays(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor
 
 
 def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor]:
-    """For `Learner.local_state`: the moments of a learner's second optimiser, if the run is asked to keep moments.
+    """For `Learner.local_state`: the moments of a learner's second optimiser, if the run is asked
+    to keep moments.
 
     Examples
     --------

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 ENDS = ("input.*", "head.*")
 """Patterns of the first and last layers, which depend on a client's features and classes."""
 
-GRAPHS, IMAGES, POINTS = ("nodes", "graphs"), ("images",), ("points",)
+GRAPHS = ("nodes", "graphs")
+IMAGES = ("images",)
+POINTS = ("points",)
 
 ONE_SHOT = "one-shot"
 """The aggregation of a method without rounds, whose work is one query phase."""
@@ -36,28 +38,30 @@ class Method:
     summary : str
         One line for tables and help texts.
     space : str
-        "flat", "lorentz", "split" or "disc": the family of its models. Without a configured encoder,
-        `curvfed.strategies.config.model_spec` chooses the one for the task.
+        "flat", "lorentz", "split" or "disc": the family of its models. Without a configured
+        encoder, `curvfed.strategies.config.model_spec` chooses the one for the task.
     personal : tuple of str
         Patterns of the names of personal parameters; all others except a fixed head are shared.
     head : str
         "linear", "sphere" or "poincare" (`curvfed.tasks.heads`): the classifier of an image model.
     head_from : str
-        "training": the head is trained like the rest; "server": it is fixed, and sent to each client once; "client": it
-        is fixed, and each client draws its own.
+        "training": the head is trained like the rest; "server": it is fixed, and sent to each
+        client once; "client": it is fixed, and each client draws its own.
     loss : str
         "cross-entropy", "mse", "triplet" or "geodesic" (`curvfed.tasks.images.objectives`).
     client : type of Learner, or str
-        The client half; "package.module:Class" is imported only at the clients. Default: FedAvg's `Learner`.
+        The client half; "package.module:Class" is imported only at the clients. Default: FedAvg's
+        `Learner`.
     server : callable, or str
-        Makes the server half, an `Aggregation`, from (initial shared parameters, the method's own keys, the keys of every
-        run, number of clients); "package.module:name" is imported only at the server. None if `aggregation` is that of
-        another method.
+        Makes the server half, an `Aggregation`, from (initial shared parameters, the method's own
+        keys, the keys of every run, number of clients); "package.module:name" is imported only at
+        the server. None if `aggregation` is that of another method.
     calibration : type of Calibration
-        How a phase in `after` makes a new classifier from sums over the clients' features; by default in closed form, as
-        in SphereFed, by the keys of the table spherefed.
+        How a phase in `after` makes a new classifier from sums over the clients' features; by
+        default in closed form, as in SphereFed, by the keys of the table spherefed.
     own_model : bool
-        Whether the learner keeps a personal model, or a part of one, which is scored instead of the shared model.
+        Whether the learner keeps a personal model, or a part of one, which is scored instead of the
+        shared model.
     lists_clients : bool
         Whether clients and aggregation get the numbers of all clients.
     fine_tune : str
@@ -65,36 +69,43 @@ class Method:
     learns_curvature : bool
         Whether the curvature of a Lorentz model is trained; else it is -1.
     proximal : str
-        The configuration key with the coefficient of the proximal term on the shared parameters; "" for none.
+        The configuration key with the coefficient of the proximal term on the shared parameters; ""
+        for none.
     sparsity : str
-        The configuration key with the coefficient of the L1 norm of personal masks; "" for a model without masks.
+        The configuration key with the coefficient of the L1 norm of personal masks; "" for a model
+        without masks.
     selection : str
-        The configuration key with the share of a graph's nodes that training uses; "" for all of them.
+        The configuration key with the share of a graph's nodes that training uses; "" for all of
+        them.
     whole_graph : bool
-        Whether its learner looks at all nodes of a client's graph at once, so that `batch-size` cannot cut it.
+        Whether its learner looks at all nodes of a client's graph at once, so that `batch-size`
+        cannot cut it.
     tells_statistics : bool
         Whether its learner sends figures about the data; real nodes then need `share-statistics`.
     before, after : tuple of str
         Query phases that run once, in this order, before the first and after the last round.
     aggregation : str
-        Name of the server's aggregation: "average", that of another method, a name of the method's own with `server`, or
-        `ONE_SHOT`.
+        Name of the server's aggregation: "average", that of another method, a name of the method's
+        own with `server`, or `ONE_SHOT`.
     tasks : tuple of str
         The kinds of data sets it runs on.
     settings : mapping of str to mapping
-        By task: the method's values of keys that a configuration leaves open, instead of the task's values.
+        By task: the method's values of keys that a configuration leaves open, instead of the task's
+        values.
     keys : mapping of str to type
-        The method's own keys, by the name of their table in the configuration, usually the method's. Every key has a
-        default. Both halves get the first table.
+        The method's own keys, by the name of their table in the configuration, usually the
+        method's. Every key has a default. Both halves get the first table.
     reads_classifier : bool
-        Whether its halves use the classifier as a separate module, which models of other packages may not have.
+        Whether its halves use the classifier as a separate module, which models of other packages
+        may not have.
     tunes_own_network : bool
         Whether fine-tuning trains a personal network, whatever `fine-tune` says.
     tuned : mapping of str to mapping
-        By task: the own keys that matter most, with values worth trying besides the defaults, for `curvfed compare`.
+        By task: the own keys that matter most, with values worth trying besides the defaults, for
+        `curvfed compare`.
     rounds_set : callable
-        From (own keys, num-rounds) to a number of first rounds that depends on the number of rounds; resuming a run with
-        another number of rounds must not change it.
+        From (own keys, num-rounds) to a number of first rounds that depends on the number of
+        rounds; resuming a run with another number of rounds must not change it.
 
     Examples
     --------
@@ -140,6 +151,9 @@ class Method:
     def is_personal(self, name: str, own_ends: bool = False) -> bool:
         """Whether the parameter of this name is personal.
 
-        `own_ends`: the clients' feature spaces or classes differ, so that the first and last layers are personal.
+        `own_ends`: the clients' feature spaces or classes differ, so that the first and last layers
+        are personal.
         """
-        return any(fnmatchcase(name, pattern) for pattern in self.personal + (ENDS if own_ends else ()))
+        return any(
+            fnmatchcase(name, pattern) for pattern in self.personal + (ENDS if own_ends else ())
+        )

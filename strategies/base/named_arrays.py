@@ -1,4 +1,5 @@
-"""Arrays by name: those of a model, and those whose names have a prefix, such as "client/3/head.weight"."""
+"""Arrays by name: those of a model, and those whose names have a prefix, such as
+"client/3/head.weight"."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,8 @@ HEAD = "head."
 """Prefix of the names of a classifier's parameters."""
 
 BUFFERS = ("running_mean", "running_var")
-"""Suffixes of the names of batch normalisation's running statistics. They have no gradient and are always averaged."""
+"""Suffixes of the names of batch normalisation's running statistics. They have no gradient and are
+always averaged."""
 
 
 def is_buffer(name: str) -> bool:
@@ -24,13 +26,19 @@ def is_buffer(name: str) -> bool:
 
 
 def not_finite(arrays: Arrays) -> str:
-    """Which arrays are not finite, in words; "" if all are. Sums of finite replies can exceed float32."""
+    """Which arrays are not finite, in words; "" if all are. Sums of finite replies can exceed
+    float32."""
     broken = [name for name, array in arrays.items() if not np.isfinite(array).all()]
-    return f"{', '.join(broken[:3])} {'is' if len(broken) == 1 else 'are'} not finite" if broken else ""
+    return (
+        f"{', '.join(broken[:3])} {'is' if len(broken) == 1 else 'are'} not finite"
+        if broken
+        else ""
+    )
 
 
 def named_state(model: "nn.Module") -> "dict[str, Tensor]":
-    """All tensors that a model computes with: its parameters, and the running statistics of its batch normalisation."""
+    """All tensors that a model computes with: its parameters, and the running statistics of its
+    batch normalisation."""
     running = {name: buffer for name, buffer in model.named_buffers() if is_buffer(name)}
     return dict(model.named_parameters()) | running
 
@@ -39,7 +47,11 @@ def rounded_names(model: "nn.Module") -> frozenset[str]:
     """Names of the parameters that `wire-precision` rounds: those that are trained, in float32."""
     import torch
 
-    return frozenset(name for name, one in model.named_parameters() if one.requires_grad and one.dtype == torch.float32)
+    return frozenset(
+        name
+        for name, one in model.named_parameters()
+        if one.requires_grad and one.dtype == torch.float32
+    )
 
 
 def add_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
@@ -49,7 +61,11 @@ def add_prefix(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Arrays:
 
 def select_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Arrays:
     """The arrays whose names begin with a prefix; the prefix is removed."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def join_groups(prefix: str, groups: Mapping[int, Arrays]) -> Arrays:

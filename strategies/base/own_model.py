@@ -1,4 +1,5 @@
-"""A second, personal model at each client: the base of learners that keep one beside the shared model."""
+"""A second, personal model at each client: the base of learners that keep one beside the shared
+model."""
 
 import copy
 
@@ -13,7 +14,8 @@ OWN = "own/"
 
 
 class OwnModel(Learner):
-    """A learner that keeps a second, personal model, which is scored. It starts as a copy of the shared model.
+    """A learner that keeps a second, personal model, which is scored. It starts as a copy of the
+    shared model.
 
     Parameters
     ----------

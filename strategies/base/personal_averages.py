@@ -1,4 +1,5 @@
-"""An average for each client: the base of aggregations that send every client its own mix of the clients' models."""
+"""An average for each client: the base of aggregations that send every client its own mix of the
+clients' models."""
 
 from collections.abc import Iterable, Sequence
 
@@ -21,7 +22,8 @@ class PersonalAverages(Aggregation):
     Parameters
     ----------
     arrays : dict of str to array
-        The initial shared parameters; after the first round the plain average, for clients that never replied.
+        The initial shared parameters; after the first round the plain average, for clients that
+        never replied.
     """
 
     def __init__(self, arrays: Arrays) -> None:
@@ -33,7 +35,8 @@ class PersonalAverages(Aggregation):
         return self._personal.get(partition, self._average)
 
     def _mix(self, partitions: Iterable[int], models: Sequence[Arrays], weights: Matrix) -> None:
-        """Give client i of n the average Σ_j weights_ij models_j; weights have shape (n, number of models)."""
+        """Give client i of n the average Σ_j weights_ij models_j; weights have shape (n, number of
+        models)."""
         averages: dict[int, Arrays] = {partition: {} for partition in partitions}
         for name, array in self._average.items():
             stacked = np.stack([arrays[name].ravel() for arrays in models]).astype(np.float64)
@@ -42,17 +45,22 @@ class PersonalAverages(Aggregation):
         self._personal |= averages
 
     def state(self) -> Arrays:
-        """The plain average by parameter name, and "client/partition/name" for every client's own average."""
+        """The plain average by parameter name, and "client/partition/name" for every client's own
+        average."""
         return self._average | join_groups(CLIENT, self._personal)
 
     def load(self, state: Arrays) -> None:
         """Continue from stored averages."""
-        self._average = {name: array for name, array in state.items() if not name.startswith(CLIENT)}
+        self._average = {
+            name: array for name, array in state.items() if not name.startswith(CLIENT)
+        }
         self._personal = split_groups(state, CLIENT)
 
 
 def cosines(rows: Matrix, columns: Matrix) -> Matrix:
-    """Cosine similarity of all pairs of rows, (n, d) and (m, d) -> (n, m); 0 for a vector of zeros."""
+    """Cosine similarity of all pairs of rows, (n, d) and (m, d) -> (n, m); 0 for a vector of
+    zeros.
+    """
     return _directions(rows) @ _directions(columns).T
 
 

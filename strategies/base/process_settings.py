@@ -1,4 +1,5 @@
-"""What a run relies on in torch and NumPy, whatever the program around it or an imported package has set."""
+"""What a run relies on in torch and NumPy, whatever the program around it or an imported package
+has set."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,10 +13,11 @@ _BACKENDS: Any = torch.backends  # whose types lack the newer names
 
 @contextlib.contextmanager
 def own_settings() -> Iterator[None]:
-    """Within the block torch computes as in a fresh process; the settings that were there come back after it.
+    """Within the block torch computes as in a fresh process; the settings that were there come back
+    after it.
 
-    These are float32 as default type, the CPU as default device, gradients, whole precision, algorithms that need not be
-    deterministic, and NumPy's reaction to floating-point errors.
+    These are float32 as default type, the CPU as default device, gradients, whole precision,
+    algorithms that need not be deterministic, and NumPy's reaction to floating-point errors.
 
     Examples
     --------
@@ -45,7 +47,8 @@ def own_settings() -> Iterator[None]:
 
 
 def _keep_precision(stack: contextlib.ExitStack) -> None:
-    """Let the stack restore the precision of products, which programs set by an older or a newer function of torch.
+    """Let the stack restore the precision of products, which programs set by an older or a newer
+    function of torch.
 
     torch refuses to read by the older one what was set by the newer one.
     """

@@ -1,4 +1,5 @@
-"""The tables of keys that belong to no method: those of data, secure sums, Flower's strategies and sinks."""
+"""The tables of keys that belong to no method: those of data, secure sums, Flower's strategies and
+sinks."""
 
 from typing import Annotated, Literal
 
@@ -9,9 +10,17 @@ from curvfed.strategies.base.keys import Form, Rate, Table
 Experiment = Annotated[str, Form(pattern=r"^.+$", words="a line of text, not empty")]
 
 FlowerName = Literal[
-    "flower:FedAdagrad", "flower:FedAdam", "flower:FedAvgM", "flower:FedYogi", "flower:FedMedian", "flower:FedTrimmedAvg",
-    "flower:Krum", "flower:MultiKrum", "flower:Bulyan", "flower:QFedAvg",
-]  # fmt: skip
+    "flower:FedAdagrad",
+    "flower:FedAdam",
+    "flower:FedAvgM",
+    "flower:FedYogi",
+    "flower:FedMedian",
+    "flower:FedTrimmedAvg",
+    "flower:Krum",
+    "flower:MultiKrum",
+    "flower:Bulyan",
+    "flower:QFedAvg",
+]
 
 FLOWER: dict[str, tuple[str, ...]] = {
     "flower:FedAdagrad": ("eta", "tau"),
@@ -37,7 +46,9 @@ class Flower(Table):
     eta: Rate | None = Field(
         default=None,
         gt=0,
-        description="the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own",
+        description=(
+            "the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own"
+        ),
     )
     beta_1: Rate | None = Field(
         default=None, ge=0, lt=1, description="of FedAdam and FedYogi: decay of the first moment"
@@ -46,7 +57,9 @@ class Flower(Table):
         default=None, ge=0, lt=1, description="of FedAdam and FedYogi: decay of the second moment"
     )
     tau: Rate | None = Field(
-        default=None, gt=0, description="of FedAdagrad, FedAdam and FedYogi: added to the root of the second moment"
+        default=None,
+        gt=0,
+        description="of FedAdagrad, FedAdam and FedYogi: added to the root of the second moment",
     )
     server_learning_rate: Rate | None = Field(
         default=None, gt=0, description="of FedAvgM; 1 goes all the way to the average"
@@ -62,16 +75,26 @@ class Flower(Table):
         default=None,
         ge=0,
         le=1_000_000,
-        description="of Krum, MultiKrum and Bulyan: how many clients may lie. Bulyan needs 4 times as many replies and 3",
+        description=(
+            "of Krum, MultiKrum and Bulyan: how many clients may lie. Bulyan needs 4 times as many"
+            " replies and 3"
+        ),
     )
     num_nodes_to_select: int | None = Field(
-        default=None, ge=1, le=1_000_000, description="of MultiKrum: how many clients' models are averaged"
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="of MultiKrum: how many clients' models are averaged",
     )
     client_learning_rate: Rate | None = Field(
-        default=None, gt=0, description="of QFedAvg: 1 / L, the clients' learning rate; auto: this run's learning-rate"
+        default=None,
+        gt=0,
+        description="of QFedAvg: 1 / L, the clients' learning rate; auto: this run's learning-rate",
     )
     q: Rate | None = Field(
-        default=None, ge=0, description="of QFedAvg: how much more a client of large loss weighs; 0: no more"
+        default=None,
+        ge=0,
+        description="of QFedAvg: how much more a client of large loss weighs; 0: no more",
     )
 
 
@@ -82,30 +105,41 @@ class Images(Table):
         default=None,
         ge=1,
         le=1024,
-        description="height and width that every image is brought to; auto: as they are, all of one size",
+        description=(
+            "height and width that every image is brought to; auto: as they are, all of one size"
+        ),
     )
     channels: Literal[1, 3] | None = Field(
-        default=None, description="1: grey, 3: colour; auto: as the files are, colour if any of them is"
+        default=None,
+        description="1: grey, 3: colour; auto: as the files are, colour if any of them is",
     )
     norm: Literal["group", "batch", "none"] = Field(
         default="group",
-        description="normalisation layers of the networks that have any (all but cnn). Running statistics of batch "
-        "normalisation are averaged with the parameters",
+        description=(
+            "normalisation layers of the networks that have any (all but cnn). Running statistics"
+            " of batch normalisation are averaged with the parameters"
+        ),
     )
     augment: Literal["crop-flip", "none"] | None = Field(
         default=None,
-        description="training images are shifted by up to 4 pixels and mirrored at random; auto: for cifar10, cifar100 "
-        "and tinyimagenet",
+        description=(
+            "training images are shifted by up to 4 pixels and mirrored at random; auto: for"
+            " cifar10, cifar100 and tinyimagenet"
+        ),
     )
     train_subset: int | None = Field(
         default=None,
         ge=1,
-        description="so many of the training images, drawn by the seed, are dealt to the clients; auto: all",
+        description=(
+            "so many of the training images, drawn by the seed, are dealt to the clients; auto: all"
+        ),
     )
     test_subset: int | None = Field(
         default=None,
         ge=1,
-        description="so many of the test images, drawn by the seed, score the global model; auto: all",
+        description=(
+            "so many of the test images, drawn by the seed, score the global model; auto: all"
+        ),
     )
 
 
@@ -113,37 +147,65 @@ class Points(Table):
     """Keys of data sets of points."""
 
     curvature: Rate = Field(
-        default=-1.0, lt=0, description="of the disc that the points lie in, whose radius is 1/sqrt(-curvature)"
+        default=-1.0,
+        lt=0,
+        description="of the disc that the points lie in, whose radius is 1/sqrt(-curvature)",
     )
     classes: str = Field(
         default="",
-        description="names of the classes to keep, separated by commas, such as 0,2,3; a name with a comma stands in "
-        "quotes; empty: all",
+        description=(
+            "names of the classes to keep, separated by commas, such as 0,2,3; a name with a comma"
+            " stands in quotes; empty: all"
+        ),
     )
     embedding_key: str = Field(
-        default="X_poincare", description="where an .h5ad file has the coordinates: an entry of obsm with two columns"
+        default="X_poincare",
+        description="where an .h5ad file has the coordinates: an entry of obsm with two columns",
     )
     label_key: str = Field(
         default="label",
-        description="where an .h5ad file has the classes: a column of obs; in a table the column's name",
+        description=(
+            "where an .h5ad file has the classes: a column of obs; in a table the column's name"
+        ),
     )
     split_seed: int | None = Field(
-        default=None, ge=0, lt=2**31, description="seed of the split into training and test points; auto: the run's"
+        default=None,
+        ge=0,
+        lt=2**31,
+        description="seed of the split into training and test points; auto: the run's",
     )
     lacking: int = Field(
         default=0,
         ge=0,
-        description="so many of the simulated clients get no points of one class each, drawn by the seed; the others do",
+        description=(
+            "so many of the simulated clients get no points of one class each, drawn by the seed;"
+            " the others do"
+        ),
     )
-    num: int = Field(default=20_000, ge=2, le=100_000_000, description="points of uniform before the margin is cleared")
+    num: int = Field(
+        default=20_000,
+        ge=2,
+        le=100_000_000,
+        description="points of uniform before the margin is cleared",
+    )
     sample_radius: float = Field(
-        default=0.95, gt=0, lt=1, description="R of uniform as a share of the disc's radius, a Euclidean norm"
+        default=0.95,
+        gt=0,
+        lt=1,
+        description="R of uniform as a share of the disc's radius, a Euclidean norm",
     )
     reference: float = Field(
-        default=0.5, ge=0, lt=1, description="mu of uniform: the norm of the reference point of its two classes over R"
+        default=0.5,
+        ge=0,
+        lt=1,
+        description="mu of uniform: the norm of the reference point of its two classes over R",
     )
     margin: Rate = Field(
-        default=0.1, ge=0, description="gamma of uniform: points this near to the hyperplane of the classes are removed"
+        default=0.1,
+        ge=0,
+        description=(
+            "gamma of uniform: points this near to the hyperplane of the classes are removed"
+        ),
     )
 
 
@@ -153,26 +215,35 @@ class Secure(Table):
     threshold: int | None = Field(
         default=None,
         ge=2,
-        description="clients that must be there to the end, or nothing is revealed; more than half of those asked. "
-        "auto: two thirds, rounded up",
+        description=(
+            "clients that must be there to the end, or nothing is revealed; more than half of those"
+            " asked. auto: two thirds, rounded up"
+        ),
     )
     neighbours: int | None = Field(
         default=None,
         ge=1,
-        description="clients that each client shares masks and secrets with; auto: all up to 64 clients, and a number that "
-        "grows as their logarithm beyond. Without a roster always all",
+        description=(
+            "clients that each client shares masks and secrets with; auto: all up to 64 clients,"
+            " and a number that grows as their logarithm beyond. Without a roster always all"
+        ),
     )
     fixed_groups: bool = Field(
         default=False,
-        description="whether the clients sum in groups of 5 to 9 that never change; a group with a member missing is left "
-        "out of the round. It protects over many rounds, where cohorts that differ tell more than each one",
+        description=(
+            "whether the clients sum in groups of 5 to 9 that never change; a group with a member"
+            " missing is left out of the round. It protects over many rounds, where cohorts that"
+            " differ tell more than each one"
+        ),
     )
     clip: Rate = Field(
         default=1000.0,
         ge=1e-3,
         le=1e6,
-        description="longest update of a client in a secure average, as a norm; a longer one is shortened to it, which the "
-        "log tells",
+        description=(
+            "longest update of a client in a secure average, as a norm; a longer one is shortened"
+            " to it, which the log tells"
+        ),
     )
 
 
@@ -181,8 +252,10 @@ class MLflow(Table):
 
     tracking_uri: str = Field(
         default="",
-        description="address of MLflow's server or database, without a password; empty: that of the variable "
-        "MLFLOW_TRACKING_URI where the server runs, or else mlflow.db in results-dir",
+        description=(
+            "address of MLflow's server or database, without a password; empty: that of the"
+            " variable MLFLOW_TRACKING_URI where the server runs, or else mlflow.db in results-dir"
+        ),
     )
     experiment: Experiment = Field(
         default="curvfed",

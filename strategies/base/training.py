@@ -1,4 +1,5 @@
-"""Local training: the loop over batches, terms that are added to the gradients, and which parameters are frozen."""
+"""Local training: the loop over batches, terms that are added to the gradients, and which
+parameters are frozen."""
 
 import contextlib
 import math
@@ -19,7 +20,9 @@ Loss = Callable[[nn.Module, Batch], Tensor]
 """From a model and a batch to the loss, of shape ()."""
 
 GradientTerm = Callable[[], None]
-"""Adds a term to the gradients of a step, after the backward pass and before the optimiser's step."""
+"""Adds a term to the gradients of a step, after the backward pass and before the optimiser's
+step.
+"""
 
 
 class TrainingError(SafeError, RuntimeError):
@@ -87,10 +90,16 @@ class Proximal:
     """
 
     def __init__(
-        self, parameters: Iterable[nn.Parameter], coefficient: float, anchors: Iterable[Tensor] | None = None
+        self,
+        parameters: Iterable[nn.Parameter],
+        coefficient: float,
+        anchors: Iterable[Tensor] | None = None,
     ) -> None:
-        self._parameters, self._coefficient = list(parameters), coefficient
-        self._anchors = [p.detach().clone() for p in self._parameters] if anchors is None else list(anchors)
+        self._parameters = list(parameters)
+        self._coefficient = coefficient
+        self._anchors = (
+            [p.detach().clone() for p in self._parameters] if anchors is None else list(anchors)
+        )
 
     def __call__(self) -> None:
         """Add the gradient; a parameter without a gradient is skipped."""
@@ -117,7 +126,8 @@ class Sparsity:
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter], coefficient: float) -> None:
-        self._parameters, self._coefficient = list(parameters), coefficient
+        self._parameters = list(parameters)
+        self._coefficient = coefficient
 
     def __call__(self) -> None:
         """Add the gradient; a parameter without a gradient is skipped."""
@@ -143,7 +153,9 @@ class Correction:
     tensor([ 0.5000, -0.5000])
     """
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], corrections: Mapping[str, Tensor]) -> None:
+    def __init__(
+        self, parameters: Mapping[str, nn.Parameter], corrections: Mapping[str, Tensor]
+    ) -> None:
         self._pairs = [(parameter, corrections[name]) for name, parameter in parameters.items()]
 
     def __call__(self) -> None:
@@ -157,7 +169,8 @@ class Correction:
 def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> NamedOptimizer:
     """The optimiser of a settled configuration.
 
-    Adam never decays the parameters that set the curvature, nor masks, which have a term of their own.
+    Adam never decays the parameters that set the curvature, nor masks, which have a term of their
+    own.
 
     Examples
     --------
@@ -167,15 +180,26 @@ def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> N
     """
     if config.optimizer == "sgd":
         return SGD(parameters, config.learning_rate, config.momentum, config.weight_decay)
-    undecayed = [name for name in parameters if name == "k" or name.startswith("estimator.") or name.endswith(".mask")]
+    undecayed = [
+        name
+        for name in parameters
+        if name == "k" or name.startswith("estimator.") or name.endswith(".mask")
+    ]
     decoupled = config.optimizer == "adamw"
-    return Adam(parameters, config.learning_rate, config.weight_decay, undecayed=undecayed, decoupled=decoupled)
+    return Adam(
+        parameters,
+        config.learning_rate,
+        config.weight_decay,
+        undecayed=undecayed,
+        decoupled=decoupled,
+    )
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:
     """Seed the generator that dropout and batches draw from.
 
-    `torch.manual_seed` is not used because it also records a stack trace, which takes a millisecond.
+    `torch.manual_seed` is not used because it also records a stack trace, which takes a
+    millisecond.
 
     Examples
     --------
@@ -194,7 +218,8 @@ def seed_dropout(seed: int, device: torch.device) -> None:
 
 @contextlib.contextmanager
 def training_only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) -> Iterator[None]:
-    """Within the block only the parameters of these names are trained, even those that are otherwise frozen.
+    """Within the block only the parameters of these names are trained, even those that are
+    otherwise frozen.
 
     Examples
     --------
@@ -256,7 +281,8 @@ def train(
     >>> batch = Batch(x, x.sum(dim=1))
     >>> def squares(model, batch):
     ...     return (model(batch.inputs)[:, 0] - batch.labels).square().mean()
-    >>> task, model = SimpleNamespace(batches=lambda model: [batch], loss=squares), nn.Linear(2, 1, bias=False)
+    >>> task = SimpleNamespace(batches=lambda model: [batch], loss=squares)
+    >>> model = nn.Linear(2, 1, bias=False)
     >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     >>> train(model, task, optimizer, epochs=200) < 0.01
     True
@@ -276,7 +302,8 @@ def train(
             if clip_norm:
                 torch.nn.utils.clip_grad_norm_(model.parameters(), clip_norm)
             optimizer.step()
-        values = torch.stack(losses).tolist()  # once per pass: reading a value makes the CPU wait for the GPU
+        # once per pass: reading a value makes the CPU wait for the GPU
+        values = torch.stack(losses).tolist()
         check_finite(values, epoch, epochs)
     return math.fsum(values) / len(values)
 
@@ -302,9 +329,9 @@ def check_finite(losses: Iterable[float], epoch: int, epochs: int) -> None:
 def learning_rate(config: RunKeys, round_number: int) -> float:
     """The clients' learning rate in a round, 1, 2, …; `config` is settled.
 
-    Cosine is SphereFed's schedule (Section 5.1; Loshchilov & Hutter, 2017, Eq. 5 without restarts): the first round has
-    the whole rate, and the one after the last would have 0. Steps is its Appendix A.3. Inverse (Robbins & Monro, 1951)
-    leaves half of the rate after decay-every rounds.
+    Cosine is SphereFed's schedule (Section 5.1; Loshchilov & Hutter, 2017, Eq. 5 without restarts):
+    the first round has the whole rate, and the one after the last would have 0. Steps is its
+    Appendix A.3. Inverse (Robbins & Monro, 1951) leaves half of the rate after decay-every rounds.
 
     Examples
     --------

@@ -33,25 +33,30 @@ def check_method(config: RunConfig) -> None:
     """Keys that only some methods use."""
     method = config.row
     if method.sparsity and config.model not in (None, "gcn", "gin"):
-        raise ConfigError(f'model = "{config.model}": allowed with method = "{config.method}" is one of auto, gcn, gin')
+        raise ConfigError(
+            f'model = "{config.model}": allowed with method = "{config.method}" is one of auto,'
+            " gcn, gin"
+        )
     if config.aggregation is not None and method.aggregation not in BASES:
         raise ConfigError(
-            f'aggregation = "{config.aggregation}": allowed with method = "{config.method}" is auto, its own'
+            f'aggregation = "{config.aggregation}": allowed with method = "{config.method}" is'
+            " auto, its own"
         )
     _check_flower(config)
     if config.fine_tune in ("all", "head") and method.tunes_own_network:
         raise ConfigError(
-            f'fine-tune = "{config.fine_tune}": allowed with method = "{config.method}" is auto or trained, its own network'
+            f'fine-tune = "{config.fine_tune}": allowed with method = "{config.method}" is auto or'
+            " trained, its own network"
         )
     if config.batch_size and method.whole_graph:
         raise ConfigError(
-            f'batch-size = {config.batch_size}: allowed with method = "{config.method}", which looks at all nodes of a '
-            "client's graph at once, is auto or 0"
+            f'batch-size = {config.batch_size}: allowed with method = "{config.method}", which'
+            " looks at all nodes of a client's graph at once, is auto or 0"
         )
     if config.fine_tune == "closed-form" and method.head != "sphere":
         raise ConfigError(
-            f'fine-tune = "closed-form": allowed with a classifier on the sphere, such as spherefed\'s; '
-            f'method = "{config.method}" has none'
+            'fine-tune = "closed-form": allowed with a classifier on the sphere, such as'
+            f' spherefed\'s; method = "{config.method}" has none'
         )
 
 
@@ -62,7 +67,8 @@ def _check_flower(config: RunConfig) -> None:
         if value is not None and name not in known:
             own = ", ".join(f"flower.{kebab(one)}" for one in known) or "no key of this table"
             raise ConfigError(
-                f'flower.{kebab(name)} = {value}: allowed with aggregation = "{config["aggregation"]}" is {own}'
+                f"flower.{kebab(name)} = {value}: allowed with aggregation ="
+                f' "{config["aggregation"]}" is {own}'
             )
 
 
@@ -72,12 +78,15 @@ def check_paths(config: RunConfig) -> None:
         path = str(config[key] or "")
         try:
             Path(path).expanduser().stat()
-        except (RuntimeError, ValueError, OSError) as error:  # no such user; an impossible name; not there
+        # no such user; an impossible name; not there
+        except (RuntimeError, ValueError, OSError) as error:
             if getattr(error, "errno", None) in (errno.ELOOP, errno.ENAMETOOLONG, None):
                 reason = getattr(error, "strerror", None) or str(error).rstrip(".").lower()
                 shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
                 what = "a name or a path" if key == "dataset" else "a path"
-                raise ConfigError(f"{key} = {shown!r}: allowed is {what} that can exist ({reason})") from None
+                raise ConfigError(
+                    f"{key} = {shown!r}: allowed is {what} that can exist ({reason})"
+                ) from None
 
 
 def check_data(config: RunConfig) -> None:
@@ -88,14 +97,20 @@ def check_data(config: RunConfig) -> None:
         raise ConfigError(f'dataset = "{config.dataset}": {error}') from None
     method = config.row
     if not set(tasks) & set(method.tasks):
-        kinds = "; a file is read by its ending: .pt as graphs, others as points" if Path(config.dataset).suffix else ""
+        kinds = (
+            "; a file is read by its ending: .pt as graphs, others as points"
+            if Path(config.dataset).suffix
+            else ""
+        )
         raise ConfigError(
-            f'dataset = "{config.dataset}" is a data set of {" or ".join(tasks)}, method = "{config.method}" works on '
+            f'dataset = "{config.dataset}" is a data set of {" or ".join(tasks)}, method ='
+            f' "{config.method}" works on '
             f"{' and '.join(method.tasks)}; allowed is a data set of these or another method{kinds}"
         )
     if config.dataset.lower() == OWN:
         tasks = method.tasks
-    # A run on real nodes, which have their own data, may leave the built-in data set named: any task is possible then.
+    # A run on real nodes, which have their own data, may leave the built-in data set named: any
+    # task is possible then.
     possible = method.tasks if config.dataset in BUILT_IN.values() else tasks
     models = {name for task in possible for name in MODELS[task]}
     takes_others = bool(models)
@@ -107,7 +122,8 @@ def check_data(config: RunConfig) -> None:
         names = ["auto", *sorted(models), *plugins.found("models")] if takes_others else ["auto"]
         others = f', or "package.module:factory"; {plugins.EVERYWHERE}' if takes_others else ""
         raise ConfigError(
-            f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of {", ".join(names)}{others}'
+            f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of'
+            f" {', '.join(names)}{others}"
         )
     if config.partition is not None:
         _check_partition(config.partition, tasks, possible)
@@ -119,8 +135,8 @@ def check_data(config: RunConfig) -> None:
         and chosen.flower.client_learning_rate is None
     ):
         raise ConfigError(
-            'learning-rate = 0: allowed with aggregation = "flower:QFedAvg", which divides by it, is a number > 0, or '
-            "flower.client-learning-rate beside it"
+            'learning-rate = 0: allowed with aggregation = "flower:QFedAvg", which divides by it,'
+            " is a number > 0, or flower.client-learning-rate beside it"
         )
     if chosen.aggregation in OF_SGD:
         _check_from_rest(chosen, task)
@@ -131,15 +147,19 @@ def check_data(config: RunConfig) -> None:
     if tasks == ("points",):
         if config.train_size is not None:
             raise ConfigError(
-                f"train-size = {config.train_size}: allowed for data sets of points is auto, for what is not in the share "
-                "test-size is trained on"
+                f"train-size = {config.train_size}: allowed for data sets of points is auto, for"
+                " what is not in the share test-size is trained on"
             )
         _check_points(chosen)
     if chosen.embedding_dim == 0 and "images" not in possible:
-        raise ConfigError(f"embedding-dim = 0: allowed for data sets of {' or '.join(tasks)} is a width of 1 or more")
+        raise ConfigError(
+            f"embedding-dim = 0: allowed for data sets of {' or '.join(tasks)} is a width of 1 or"
+            " more"
+        )
     if chosen.train_size + chosen.test_size > 1:
         raise ConfigError(
-            f"train-size = {chosen.train_size} and test-size = {chosen.test_size}: allowed is a sum of at most 1"
+            f"train-size = {chosen.train_size} and test-size = {chosen.test_size}: allowed is a sum"
+            " of at most 1"
         )
 
 
@@ -158,7 +178,8 @@ def _check_partition(name: str, tasks: Sequence[str], possible: Sequence[str]) -
     allowed = sorted({one for task in possible for one in known[task]})
     if name not in allowed:
         raise ConfigError(
-            f'partition = "{name}": allowed for data sets of {" or ".join(tasks)} is one of auto, {", ".join(allowed)}'
+            f'partition = "{name}": allowed for data sets of {" or ".join(tasks)} is one of auto,'
+            f" {', '.join(allowed)}"
         )
 
 
@@ -168,22 +189,26 @@ def _check_brought_model(config: RunConfig) -> None:
     fixed = method.head != "linear" or method.head_from != "training"
     if fixed or method.after or method.reads_classifier:
         raise ConfigError(
-            f'model = "{config.model}": allowed with method = "{config.method}", which looks at the classifier by itself, '
-            "is a model of curvfed's"
+            f'model = "{config.model}": allowed with method = "{config.method}", which looks at the'
+            " classifier by itself, is a model of curvfed's"
         )
     if config.fine_tune == "head":
-        raise ConfigError(f'fine-tune = "head": allowed with model = "{config.model}" is auto, trained or all')
+        raise ConfigError(
+            f'fine-tune = "head": allowed with model = "{config.model}" is auto, trained or all'
+        )
 
 
 def _check_from_rest(config: RunConfig, task: str) -> None:
-    """FedNova and SCAFFOLD infer gradients from the steps of SGD without earlier momentum; no other optimiser fits."""
-    some_stay = config.row.personal or task == "graphs"  # the ends of a network, where the clients' features differ
+    """FedNova and SCAFFOLD infer gradients from the steps of SGD without earlier momentum; no other
+    optimiser fits."""
+    # the ends of a network, where the clients' features differ
+    some_stay = config.row.personal or task == "graphs"
     keeps = config.optimizer_state == "kept" or (config.optimizer_state == "personal" and some_stay)
     if config.optimizer != "sgd" or keeps:
         raise ConfigError(
-            f'optimizer = "{config.optimizer}" and optimizer-state = "{config["optimizer-state"]}" with '
-            f'method = "{config.method}": allowed with {config.aggregation} is sgd that starts afresh every round '
-            '(optimizer="sgd" optimizer-state="fresh")'
+            f'optimizer = "{config.optimizer}" and optimizer-state = "{config["optimizer-state"]}"'
+            f' with method = "{config.method}": allowed with {config.aggregation} is sgd that'
+            ' starts afresh every round (optimizer="sgd" optimizer-state="fresh")'
         )
 
 
@@ -192,8 +217,10 @@ def _check_secure_sum(config: RunConfig) -> None:
     able = (*SUMMED, *OWN_CLIENTS) if config.aggregation == config.row.aggregation else SUMMED
     if config.aggregation not in able:
         raise ConfigError(
-            f'secure-sum = true with method = "{config.method}" and aggregation = "{config.aggregation}": allowed is one '
-            f"whose equations are linear in the updates, {' or '.join(SUMMED)}; this one looks at each client's parameters"
+            f'secure-sum = true with method = "{config.method}" and aggregation ='
+            f' "{config.aggregation}": allowed is one '
+            f"whose equations are linear in the updates, {' or '.join(SUMMED)}; this one looks at"
+            " each client's parameters"
         )
 
 
@@ -206,8 +233,8 @@ def _check_groups(config: RunConfig) -> None:
     for key, value, allowed in wanted:
         if value != allowed:
             raise ConfigError(
-                f"secure.fixed-groups = true and {key} = {value}: allowed is {allowed}, for a group sums with all its "
-                "members or not at all"
+                f"secure.fixed-groups = true and {key} = {value}: allowed is {allowed}, for a group"
+                " sums with all its members or not at all"
             )
 
 
@@ -230,53 +257,70 @@ def _check_points(config: RunConfig) -> None:
         if number == 1:
             raise ConfigError(f"{key} = {value}: allowed are 2 classes or more")
         if number is not None and number > 2 and keys.grouping == "kernighan-lin":
-            raise ConfigError(f'hull.grouping = "kernighan-lin" and {key} = {value}: allowed are 2 classes')
+            raise ConfigError(
+                f'hull.grouping = "kernighan-lin" and {key} = {value}: allowed are 2 classes'
+            )
     if kept and keys.num_classes not in (None, len(kept)):
         raise ConfigError(
-            f"hull.num-classes = {keys.num_classes} and points.classes = {named}: allowed are auto and the "
-            f"number of these, {len(kept)}"
+            f"hull.num-classes = {keys.num_classes} and points.classes = {named}: allowed are auto"
+            f" and the number of these, {len(kept)}"
         )
     if keys.svm == "hard" and keys.c is not None:
         raise ConfigError(
-            f'hull.svm = "hard" and hull.c = {keys.c}: allowed is hull.c = auto, for a hard margin has no cost'
+            f'hull.svm = "hard" and hull.c = {keys.c}: allowed is hull.c = auto, for a hard margin'
+            " has no cost"
         )
     if keys.svm == "hard" and keys.classifier != "svm":
         raise ConfigError(
-            f'hull.svm = "hard" and hull.classifier = "{keys.classifier}": allowed is hull.classifier = "svm"'
+            f'hull.svm = "hard" and hull.classifier = "{keys.classifier}": allowed is'
+            ' hull.classifier = "svm"'
         )
-    for key, epsilon in (("hull.epsilon", keys.epsilon), *(("hull.sweep", one) for one in keys.epsilons)):
+    for key, epsilon in (
+        ("hull.epsilon", keys.epsilon),
+        *(("hull.sweep", one) for one in keys.epsilons),
+    ):
         try:
             PoincareQuantizer(epsilon, keys.radius / (-spec.curvature) ** 0.5, spec.curvature)
         except ValueError as error:
             raise ConfigError(
-                f"{key} = {epsilon}: not allowed with hull.radius = {keys.radius} and points.curvature = "
-                f"{spec.curvature}: {error}"
+                f"{key} = {epsilon}: not allowed with hull.radius = {keys.radius} and"
+                f" points.curvature = {spec.curvature}: {error}"
             ) from None
 
 
 def check_together(config: RunConfig) -> None:
     """All other conditions on several keys."""
-    for key, number in (("threshold", config.secure.threshold), ("neighbours", config.secure.neighbours)):
+    for key, number in (
+        ("threshold", config.secure.threshold),
+        ("neighbours", config.secure.neighbours),
+    ):
         if number is not None and not config.is_masked:
             raise ConfigError(
-                f"secure.{key} = {number}: allowed with secure-sum = true, without which nothing is masked"
+                f"secure.{key} = {number}: allowed with secure-sum = true, without which nothing is"
+                " masked"
             )
     for value in dict(config).values():
         if isinstance(value, Table) and (reason := value.conflict()):
             raise ConfigError(reason)
-    if "@" in config.mlflow.tracking_uri:  # which is not told again: it is in files and messages that others read
+    # which is not told again: it is in files and messages that others read
+    if "@" in config.mlflow.tracking_uri:
         raise ConfigError(
-            "mlflow.tracking-uri has an @: allowed is an address without user and password, which MLflow takes from "
-            "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD where the server runs"
+            "mlflow.tracking-uri has an @: allowed is an address without user and password, which"
+            " MLflow takes from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD where the"
+            " server runs"
         )
     if config.wire_precision != "float32" and config.is_masked:
         raise ConfigError(
-            f'wire-precision = "{config.wire_precision}": allowed without secure sums (secure-sum = false, another method '
-            "than hull), whose numbers need their 61 bits: of 31, the examples, secure.clip and the clients leave too few"
+            f'wire-precision = "{config.wire_precision}": allowed without secure sums (secure-sum ='
+            " false, another method than hull), whose numbers need their 61 bits: of 31, the"
+            " examples, secure.clip and the clients leave too few"
         )
     if config.init_from and config.row.is_one_shot:
         raise ConfigError(
-            f'init-from: allowed with a method of rounds; method = "{config.method}" starts from no model'
+            f'init-from: allowed with a method of rounds; method = "{config.method}" starts from no'
+            " model"
         )
     if config.resume and not config.run_name:
-        raise ConfigError('resume = true needs run-name, the name of the run to go on with; it is ""')
+        raise ConfigError(
+            'resume = true needs run-name, the name of the run to go on with; it is ""'
+        )

@@ -38,15 +38,23 @@ def check_device(name: str) -> None:
 
 def devices() -> str:
     """What this machine has, and by which names it is allowed."""
-    names = [f"cuda:{number} ({torch.cuda.get_device_name(number)})" for number in range(torch.cuda.device_count())]
+    names = [
+        f"cuda:{number} ({torch.cuda.get_device_name(number)})"
+        for number in range(torch.cuda.device_count())
+    ]
     if names:
         return "cpu, " + ", ".join(names)
-    built = f"for CUDA {torch.version.cuda}, whose driver or device is absent" if torch.version.cuda else "without CUDA"
+    built = (
+        f"for CUDA {torch.version.cuda}, whose driver or device is absent"
+        if torch.version.cuda
+        else "without CUDA"
+    )
     return f"cpu alone: PyTorch {torch.__version__} here is built {built}"
 
 
 def placed(model: nn.Module, device: torch.device) -> nn.Module:
-    """The model on its device; on a GPU with the channels of a pixel side by side, as its convolutions want them."""
+    """The model on its device; on a GPU with the channels of a pixel side by side, as its
+    convolutions want them."""
     if device.type == "cuda":
         return model.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
     return model.to(device)

@@ -1,4 +1,5 @@
-"""The halves of a configured method: the server's aggregation with its seeded initial model, and the client's learner."""
+"""The halves of a configured method: the server's aggregation with its seeded initial model, and
+the client's learner."""
 
 import fnmatch
 from collections.abc import Callable
@@ -34,7 +35,10 @@ def flower_strategy(arrays: Arrays, config: RunConfig) -> "FlowerStrategy":
 
 
 def aggregation(
-    config: RunConfig, facts: Facts, clients: int, begin: Callable[[Arrays, frozenset[str]], Arrays] | None = None
+    config: RunConfig,
+    facts: Facts,
+    clients: int,
+    begin: Callable[[Arrays, frozenset[str]], Arrays] | None = None,
 ) -> Aggregation:
     """The server's half before the first round.
 
@@ -46,9 +50,11 @@ def aggregation(
     clients : int
         Number of clients in the federation.
     begin : callable, optional
-        From the seeded start of what is shared, and the names of all else in the model, to another start.
+        From the seeded start of what is shared, and the names of all else in the model, to another
+        start.
     """
-    method, state = config.row, named_state(build_model(model_spec(config, facts), config.seed))
+    method = config.row
+    state = named_state(build_model(model_spec(config, facts), config.seed))
     shared = {
         name: tensor.detach().numpy()
         for name, tensor in state.items()
@@ -79,7 +85,10 @@ def made(arrays: Arrays, config: RunConfig, clients: int) -> Aggregation:
     server = plugins.imported(row.server) if isinstance(row.server, str) else row.server
     found = server(arrays, config.keys_of(row), config, clients) if server is not None else None
     if not isinstance(found, Aggregation):
-        raise ConfigError(f'the server half of method = "{config.method}" makes {found!r}; allowed is an Aggregation')
+        raise ConfigError(
+            f'the server half of method = "{config.method}" makes {found!r}; allowed is an'
+            " Aggregation"
+        )
     return found
 
 
@@ -87,7 +96,9 @@ def precision(config: RunConfig, facts: Facts) -> Precision:
     """What is rounded in the messages of a settled configuration."""
     if config.wire_precision == "float32":
         return EXACT
-    return Precision(config.wire_precision, rounded_names(build_model(model_spec(config, facts), config.seed)))
+    return Precision(
+        config.wire_precision, rounded_names(build_model(model_spec(config, facts), config.seed))
+    )
 
 
 def learner_class(method: Method) -> type[Learner]:
@@ -98,10 +109,15 @@ def learner_class(method: Method) -> type[Learner]:
     DataError, ConfigError
         If another package's client half cannot be imported here or is no Learner.
     """
-    found = plugins.imported(method.client) if isinstance(method.client, str) else method.client or Learner
+    found = (
+        plugins.imported(method.client)
+        if isinstance(method.client, str)
+        else method.client or Learner
+    )
     if not (isinstance(found, type) and issubclass(found, Learner)):
         raise ConfigError(
-            f"the client half {method.client!r} is {found!r}; allowed is a subclass of {Learner.__module__}.Learner"
+            f"the client half {method.client!r} is {found!r}; allowed is a subclass of"
+            f" {Learner.__module__}.Learner"
         )
     return found
 
@@ -111,19 +127,22 @@ def _check_kept(config: RunConfig, facts: Facts) -> None:
 
     In a flat network under FlatLand all is space-like and shared, whether it is ours or not.
     """
-    kept, personal = kept_patterns(config, facts), () if config.row.space == "lorentz" else config.row.personal
+    kept = kept_patterns(config, facts)
+    personal = () if config.row.space == "lorentz" else config.row.personal
     lacking = ([] if set(personal) & set(kept) or not personal else list(personal)) + [
         end for end in ENDS if facts.own_ends and end not in kept
     ]
     if lacking:
         raise ConfigError(
-            f'model = "{config.model}": method = "{config.method}" keeps {", ".join(lacking)} at each client, and this '
-            "model has no parameters of these names; allowed is a model that has, or another method"
+            f'model = "{config.model}": method = "{config.method}" keeps {", ".join(lacking)} at'
+            " each client, and this model has no parameters of these names; allowed is a model"
+            " that has, or another method"
         )
 
 
 def kept_patterns(config: RunConfig, facts: Facts) -> list[str]:
-    """Patterns of the personal parameters of a run, without those that match no parameter of its model."""
+    """Patterns of the personal parameters of a run, without those that match no parameter of its
+    model."""
     names = list(named_state(build_model(model_spec(config, facts), config.seed)))
     patterns = config.row.personal + (ENDS if facts.own_ends else ())
     return [pattern for pattern in dict.fromkeys(patterns) if fnmatch.filter(names, pattern)]

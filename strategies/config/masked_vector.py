@@ -1,4 +1,5 @@
-"""A client's vector in a secure sum: what is added up, its weight, and figures about the client, all as coordinates.
+"""A client's vector in a secure sum: what is added up, its weight, and figures about the client,
+all as coordinates.
 
 The server sees none of them but as sums over the cohort.
 """
@@ -18,11 +19,20 @@ MOST_EXAMPLES = 2**20
 """Training examples that one client may have: what it adds must be bounded before it is known."""
 
 FIGURES = (
-    "loss", "score", "validation", "accuracy", "score_before", "validation_before", "accuracy_before", "curvature",
-    "steps", "seconds", "clipped",
-)  # fmt: skip
-"""What a client tells beside its values: two coordinates each, the figure and whether it has one. "clipped" is 1 where
-its update was longer than `secure.clip`."""
+    "loss",
+    "score",
+    "validation",
+    "accuracy",
+    "score_before",
+    "validation_before",
+    "accuracy_before",
+    "curvature",
+    "steps",
+    "seconds",
+    "clipped",
+)
+"""What a client tells beside its values: two coordinates each, the figure and whether it has one.
+"clipped" is 1 where its update was longer than `secure.clip`."""
 
 Vector = NDArray[np.float64]
 
@@ -81,24 +91,32 @@ def packed(values: Vector, weight: int, figures: Mapping[str, float], bound: flo
     """
     if weight > MOST_EXAMPLES:
         raise SecureSumError(
-            f"a client with more than {MOST_EXAMPLES} training examples cannot take part in a secure sum"
+            f"a client with more than {MOST_EXAMPLES} training examples cannot take part in a"
+            " secure sum"
         )
     if not np.isfinite(values).all():
         raise SecureSumError("parameters that are not finite cannot take part in a secure sum")
     if np.abs(values).max(initial=0.0) > bound * MOST_EXAMPLES:
-        raise SecureSumError(f"values above {bound:g} x {MOST_EXAMPLES} cannot take part in a secure sum (secure.clip)")
+        raise SecureSumError(
+            f"values above {bound:g} x {MOST_EXAMPLES} cannot take part in a secure sum"
+            " (secure.clip)"
+        )
     told = [figures.get(name, np.nan) for name in FIGURES]
     there = np.isfinite(told)
     return np.concatenate([values, [weight], np.where(there, told, 0.0), there])
 
 
 def weighted_update(
-    arrays: Mapping[str, NDArray[Any]], received: Mapping[str, NDArray[Any]], weight: int, limit: float
+    arrays: Mapping[str, NDArray[Any]],
+    received: Mapping[str, NDArray[Any]],
+    weight: int,
+    limit: float,
 ) -> tuple[Vector, float]:
     """A client's change of what it received, by the order of the names, times its weight.
 
-    A change longer than `limit` is shortened to it, so that no client moves the average further than its share of that.
-    What is no parameter (FedNova's length of a step, SCAFFOLD's change of a variate) is taken as it is.
+    A change longer than `limit` is shortened to it, so that no client moves the average further
+    than its share of that. What is no parameter (FedNova's length of a step, SCAFFOLD's change of a
+    variate) is taken as it is.
 
     Returns
     -------
@@ -118,13 +136,14 @@ def weighted_update(
 
 
 def parameters(received: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The model's own parameters among what was sent; other arrays have a prefix, such as SCAFFOLD's variates."""
+    """The model's own parameters among what was sent; other arrays have a prefix, such as
+    SCAFFOLD's variates."""
     return {name: array for name, array in received.items() if "/" not in name}
 
 
 def mean_update(total: Total, like: Arrays, sent: Arrays) -> Arrays:
-    """What was sent plus the clients' mean change, in the names, shapes and dtypes of `like`; `sent` itself where the
-    weight is 0."""
+    """What was sent plus the clients' mean change, in the names, shapes and dtypes of `like`;
+    `sent` itself where the weight is 0."""
     if total.weight == 0:
         return dict(sent)
     names = sorted(like)

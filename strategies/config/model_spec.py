@@ -35,14 +35,16 @@ IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
 """The same for images, by the number of channels."""
 
 
-def model_spec(config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1) -> "AnyModelSpec":
+def model_spec(
+    config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
+) -> "AnyModelSpec":
     """The model that this run trains; `config` is settled (`curvfed.strategies.config.run_config`).
 
     Parameters
     ----------
     num_features, num_classes : int
-        The client's own, where the federation has none in common. The server, whose part of the model does then not
-        depend on them, leaves them out.
+        The client's own, where the federation has none in common. The server, whose part of the
+        model does then not depend on them, leaves them out.
 
     Raises
     ------
@@ -60,7 +62,9 @@ def model_spec(config: RunConfig, facts: Facts, num_features: int = 1, num_class
     if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
     if config.embedding_dim == 0:
-        raise ConfigError(f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more")
+        raise ConfigError(
+            f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more"
+        )
     return ModelSpec(
         task=facts.task,
         kind=kind,
@@ -73,7 +77,8 @@ def model_spec(config: RunConfig, facts: Facts, num_features: int = 1, num_class
         learns_curvature=method.learns_curvature,
         mask_threshold=_mask_threshold(config),
         curvature_map=str(config["flatland.curvature-map"]),
-        estimates_curvature=config["flatland.curvature-init"] == "mlp" and CURVATURE in method.before,
+        estimates_curvature=config["flatland.curvature-init"] == "mlp"
+        and CURVATURE in method.before,
     )
 
 
@@ -84,7 +89,8 @@ def _mask_threshold(config: RunConfig) -> float | None:
 
 
 def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
-    """The name of the network that a run trains on such a task; for images it depends on `channels`; "" for none."""
+    """The name of the network that a run trains on such a task; for images it depends on
+    `channels`; "" for none."""
     if config.model is not None:
         return config.model
     if task == "images":
@@ -100,7 +106,9 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
     kind = encoder(config, facts.task, channels)
     if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
-    start = {"linear": "default", "sphere": str(config["spherefed.head"]), "poincare": "uniform"}[method.head]
+    start = {"linear": "default", "sphere": str(config["spherefed.head"]), "poincare": "uniform"}[
+        method.head
+    ]
     spec = ImageModelSpec(
         kind=kind,
         shape=(channels, height, width),
@@ -111,7 +119,11 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
         fixed=has_fixed_head(config),
         start={"random": "default", "trained": "default"}.get(start, start),
         normalize=bool(config["spherefed.normalize"]),
-        scale=float(config["spherefed.temperature"]) if config["spherefed.loss"] == "cross-entropy" else 1.0,
+        scale=(
+            float(config["spherefed.temperature"])
+            if config["spherefed.loss"] == "cross-entropy"
+            else 1.0
+        ),
         slope=float(config["hyperfed.slope"]),
     )
     try:
@@ -122,7 +134,10 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
     except ImportError as error:
         raise ConfigError(f'model = "{kind}": {error}') from None
     if method.loss == "triplet" and spec.num_classes < 2:
-        raise ConfigError(f'method = "{config.method}" needs 2 classes or more, the federation has {spec.num_classes}')
+        raise ConfigError(
+            f'method = "{config.method}" needs 2 classes or more, the federation has'
+            f" {spec.num_classes}"
+        )
     return spec
 
 
@@ -139,13 +154,17 @@ def is_fixed(config: RunConfig, name: str) -> bool:
 
 
 def fixed_head(spec: "AnyModelSpec", seed: int) -> dict[str, NDArray[Any]]:
-    """The parameters of an image model's fixed head, by their names in the model; other models have none."""
+    """The parameters of an image model's fixed head, by their names in the model; other models have
+    none."""
     from curvfed.tasks.heads import head_start
     from curvfed.tasks.images.models import ImageModelSpec, head_spec
 
     if not isinstance(spec, ImageModelSpec):
         return {}
-    return {f"{HEAD}{name}": tensor.numpy() for name, tensor in head_start(head_spec(spec), seed).items()}
+    return {
+        f"{HEAD}{name}": tensor.numpy()
+        for name, tensor in head_start(head_spec(spec), seed).items()
+    }
 
 
 def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
@@ -191,4 +210,6 @@ def build_model(spec: "AnyModelSpec", seed: int) -> nn.Module:
 
 def _no_such_model(config: RunConfig, facts: Facts) -> ConfigError:
     names = ", ".join((AUTO, *MODELS[facts.task]))
-    return ConfigError(f'model = "{config.model or AUTO}": allowed for data sets of {facts.task} is one of {names}')
+    return ConfigError(
+        f'model = "{config.model or AUTO}": allowed for data sets of {facts.task} is one of {names}'
+    )

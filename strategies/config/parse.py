@@ -28,8 +28,8 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     Raises
     ------
     ConfigError
-        An unknown key (the nearest right one is named), values of the wrong type or out of range (all of them are, a line
-        each), or keys that do not fit together.
+        An unknown key (the nearest right one is named), values of the wrong type or out of range
+        (all of them are, a line each), or keys that do not fit together.
     """
     every = defaults()
     try:
@@ -39,8 +39,13 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     _check_names(raw, every)
     method = raw.get("method", every["method"])
     given = {key: value for key, value in raw.items() if not _is(value, every[key])}
-    changed = (key for key, value in given.items() if value != every[key])  # not 0 where the default is 0.0
-    kind = config_class(_row(method), str(raw.get("aggregation")), changed) if isinstance(method, str) else RunConfig
+    # not 0 where the default is 0.0
+    changed = (key for key, value in given.items() if value != every[key])
+    kind = (
+        config_class(_row(method), str(raw.get("aggregation")), changed)
+        if isinstance(method, str)
+        else RunConfig
+    )
     known = dict(fields(kind))
     config, wrong = _read(kind, {key: value for key, value in raw.items() if key in known}, known)
     wrong += _wrong_of_others({key: value for key, value in given.items() if key not in known})
@@ -81,7 +86,11 @@ def _wrong_of_others(raw: Mapping[str, Any]) -> list[str]:
     wrong: list[str] = []
     for table in dict.fromkeys(key.partition(".")[0] for key in raw):
         keys = table_of(table)
-        inner = {key.partition(".")[2]: value for key, value in raw.items() if key.startswith(f"{table}.")}
+        inner = {
+            key.partition(".")[2]: value
+            for key, value in raw.items()
+            if key.startswith(f"{table}.")
+        }
         wrong += _read(keys, inner, dict(_fields_of(keys)), f"{table}.")[1]
     return wrong
 
@@ -91,10 +100,16 @@ def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
     for key in raw:
         if key not in every:
             near = nearest_key(key, every)
-            hint = f'; did you mean "{near}"?' if near else did_you_mean(key, every, "docs/configuration.md")
+            hint = (
+                f'; did you mean "{near}"?'
+                if near
+                else did_you_mean(key, every, "docs/configuration.md")
+            )
             table = key.partition(".")[0]
             if "." in key and not any(one.startswith(f"{table}.") for one in every):
-                hint += f' Nothing that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'
+                hint += (
+                    f' Nothing that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'
+                )
             wrong.append(f'unknown key "{key}"{hint}')
     if wrong:
         raise ConfigError("\n".join(wrong))
@@ -108,17 +123,21 @@ def _read(
         return kind.model_validate(nested(raw)), []
     except ValidationError as error:
         wrong = dict.fromkeys(_key(one["loc"], known) for one in error.errors())
-        return None, [f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong]
+        return None, [
+            f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong
+        ]
 
 
 def _key(location: Sequence[int | str], known: Mapping[str, Any]) -> str:
-    """The key that an error is at; where several types are allowed the location names one of them too."""
+    """The key that an error is at; where several types are allowed the location names one of them
+    too."""
     key = ".".join(map(str, location))
     return key if key in known else _key(location[:-1], known)
 
 
 def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]:
-    """Every dotted key of such a configuration, with its type, range, default and description, in the model's order."""
+    """Every dotted key of such a configuration, with its type, range, default and description, in
+    the model's order."""
     for name, field in kind.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Table):
             for inner, inner_field in _fields_of(field.annotation):
@@ -142,7 +161,8 @@ def _fields_of(table: type[Table]) -> Iterator[tuple[str, FieldInfo]]:
 
 def allowed(field: FieldInfo) -> str:
     """A field's type and range in words."""
-    annotation, is_chosen = value_type(field), field.default is None
+    annotation = value_type(field)
+    is_chosen = field.default is None
     if forms := [item.words for item in field.metadata if isinstance(item, Form)]:
         return " and ".join(forms)
     if get_origin(annotation) is Literal:

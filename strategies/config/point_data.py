@@ -1,4 +1,6 @@
-"""What the configuration says about a run's points, and the public parameters of the hull protocol."""
+"""What the configuration says about a run's points, and the public parameters of the hull
+protocol.
+"""
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
@@ -9,7 +11,8 @@ from curvfed.tasks.points.data import PointSpec
 
 
 def point_spec(run: RunKeys, keys: Points) -> PointSpec:
-    """The specification of a run's points; `run` is settled (`curvfed.strategies.config.run_config`)."""
+    """The specification of a run's points; `run` is settled
+    (`curvfed.strategies.config.run_config`)."""
     return PointSpec(
         dataset=run.dataset,
         data_dir=run.data_path,

@@ -1,4 +1,5 @@
-"""The configuration of a run: the keys of every run, a table for each part that has keys of its own, and what "auto" is."""
+"""The configuration of a run: the keys of every run, a table for each part that has keys of its
+own, and what "auto" is."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
@@ -61,15 +62,21 @@ _POINTS: dict[str, Any] = _IMAGES | {
     "test_size": 0.15,
     "fine_tune_epochs": 0,
 }
-_OF_TASK = {"nodes": _GRAPHS | {"batch_size": 0}, "graphs": _GRAPHS, "images": _IMAGES, "points": _POINTS}
+_OF_TASK = {
+    "nodes": _GRAPHS | {"batch_size": 0},
+    "graphs": _GRAPHS,
+    "images": _IMAGES,
+    "points": _POINTS,
+}
 _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients than cross-entropy
 
 
 class RunConfig(RunKeys):
     """The configuration of a run. Frozen and hashable; server and clients each parse it once.
 
-    `config_class` adds the method's own tables, and those of `SYSTEMS` that the run is given keys of. The others of
-    these have their defaults, which `curvfed.strategies.method_index` knows without the methods' files.
+    `config_class` adds the method's own tables, and those of `SYSTEMS` that the run is given keys
+    of. The others of these have their defaults, which `curvfed.strategies.method_index` knows
+    without the methods' files.
     """
 
     images: Images = Images()
@@ -89,18 +96,21 @@ class RunConfig(RunKeys):
         return value
 
     def keys_of(self, method: Method) -> Table:
-        """The first table of a method, which both halves receive; an empty table for a method without keys."""
+        """The first table of a method, which both halves receive; an empty table for a method
+        without keys."""
         found: Table = self.table(next(iter(method.keys))) if method.keys else Table()
         return found
 
     def table(self, name: str) -> Any:
-        """The table of this name; one that the run was given no keys of is imported, and has its defaults."""
+        """The table of this name; one that the run was given no keys of is imported, and has its
+        defaults."""
         own = getattr(self, _field(name), None)
         return table_of(name)() if own is None else own
 
     @property
     def calibration(self) -> "Calibration":
-        """How the classifier is made anew after the last round: the row's way, or SphereFed's for a row without one."""
+        """How the classifier is made anew after the last round: the row's way, or SphereFed's for a
+        row without one."""
         if self.row.calibration is not None:
             return self.row.calibration(self.keys_of(self.row), self)
         from curvfed.strategies.methods.spherefed import ClosedForm
@@ -110,7 +120,8 @@ class RunConfig(RunKeys):
     @property
     def proximal(self) -> float:
         """Coefficient of ‖shared - received‖² in this run's local objective, 0 for none."""
-        half = 0.5 if self.row.proximal.endswith(".mu") else 1.0  # FedProx writes μ/2 before the square, FlatLand λ
+        # FedProx writes μ/2 before the square, FlatLand λ
+        half = 0.5 if self.row.proximal.endswith(".mu") else 1.0
         return half * float(self[self.row.proximal]) if self.row.proximal else 0.0
 
     @property
@@ -135,7 +146,8 @@ class RunConfig(RunKeys):
 
     @property
     def fixed_by_num_rounds(self) -> tuple[int, ...]:
-        """What follows from the number of rounds before the last one, and must not change when a run is resumed."""
+        """What follows from the number of rounds before the last one, and must not change when a
+        run is resumed."""
         found = [self.num_rounds] if self.schedule == "cosine" else []
         if self.row.rounds_set is not None:
             found.append(self.row.rounds_set(self.keys_of(self.row), self.num_rounds))
@@ -143,10 +155,15 @@ class RunConfig(RunKeys):
 
 
 def config_class(method: Method, aggregation: str, given: Iterable[str] = ()) -> type[RunConfig]:
-    """The class of configuration for a method: with its own tables, those of keys that its row names, that of the
-    aggregation, and those of `SYSTEMS` that `given`, keys with other values than their defaults, are in."""
+    """The class of configuration for a method: with its own tables, those of keys that its row
+    names, that of the aggregation, and those of `SYSTEMS` that `given`, keys with other values than
+    their defaults, are in."""
     base = METHODS[HOMES[aggregation]].keys if aggregation in HOMES else {}
-    named = {key.partition(".")[0] for key in (method.proximal, method.sparsity, method.selection) if "." in key}
+    named = {
+        key.partition(".")[0]
+        for key in (method.proximal, method.sparsity, method.selection)
+        if "." in key
+    }
     named |= {key.partition(".")[0] for key in given} & set(SYSTEMS)
     others = {table: table_of(table) for table in sorted(named - method.keys.keys())}
     return _with_tables(tuple({**base, **others, **method.keys}.items()))
@@ -162,9 +179,10 @@ def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[RunConfig]
 def settled(config: RunConfig, task: str) -> RunConfig:
     """The configuration with a value for every key that the task or the method chooses.
 
-    Graphs get FlatLand's Appendix E.2, but decay beside the gradient, and for every method moments that live on at the
-    client, as in the code of all its baselines. Images get the five local epochs, d = 20 and the split of HyperFed's
-    Section 5.1, SphereFed's SGD with momentum .9, and rates that suit networks without normalisation too.
+    Graphs get FlatLand's Appendix E.2, but decay beside the gradient, and for every method moments
+    that live on at the client, as in the code of all its baselines. Images get the five local
+    epochs, d = 20 and the split of HyperFed's Section 5.1, SphereFed's SGD with momentum .9, and
+    rates that suit networks without normalisation too.
     """
     method = config.row
     choices = _OF_TASK[task] | {
@@ -175,10 +193,17 @@ def settled(config: RunConfig, task: str) -> RunConfig:
     if task == "images" and config.loss != "cross-entropy":
         choices["learning_rate"] = _OTHER_LOSS_RATE
     choices |= method.settings.get(task, {})
-    choices.setdefault("optimizer_state", "fresh" if (config.optimizer or choices["optimizer"]) == "sgd" else "kept")
+    choices.setdefault(
+        "optimizer_state",
+        "fresh" if (config.optimizer or choices["optimizer"]) == "sgd" else "kept",
+    )
     if task == "points":
-        choices["train_size"] = 1 - (choices["test_size"] if config.test_size is None else config.test_size)
-    return config.model_copy(update={name: value for name, value in choices.items() if getattr(config, name) is None})
+        choices["train_size"] = 1 - (
+            choices["test_size"] if config.test_size is None else config.test_size
+        )
+    return config.model_copy(
+        update={name: value for name, value in choices.items() if getattr(config, name) is None}
+    )
 
 
 def _field(table: str) -> str:
@@ -187,7 +212,8 @@ def _field(table: str) -> str:
 
 @lru_cache(maxsize=64)
 def _values(config: RunConfig) -> Mapping[str, Any]:
-    """The values by dotted key, cached: clients ask in every round, and flattening takes a third of a millisecond."""
+    """The values by dotted key, cached: clients ask in every round, and flattening takes a third of
+    a millisecond."""
     return flatten(config)
 
 

@@ -1,11 +1,20 @@
-"""The first message of a secure sum: which phase is masked, and over which clients. The clients check it."""
+"""The first message of a secure sum: which phase is masked, and over which clients. The clients
+check it."""
 
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import Message
 from curvfed.strategies.secure_sum.session import Session
-from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, HULLS, TRAIN, Header
+from curvfed.strategies.wire.messages import (
+    CALIBRATE,
+    CCVR,
+    EVALUATE,
+    FINE_TUNE,
+    HULLS,
+    TRAIN,
+    Header,
+)
 
 TARGETS = (TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
 """Phases whose replies can be masked, in their order within a round."""

@@ -10,7 +10,8 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.stored_files import FORMAT, UNSEALED, DamagedError, check_whole, unreadable
 
 HEADING = f"# format {FORMAT} of curvfed\n"
-"""A line that a file has: a comment, since Flower reads the file too and refuses keys that it does not know."""
+"""A line that a file has: a comment, since Flower reads the file too and refuses keys that it does
+not know."""
 
 SEALED_HEADING = f"{HEADING}# {UNSEALED}\n"
 """The lines of a file that a run writes."""
@@ -30,7 +31,8 @@ def read_settings(path: Path, of_run: bool = False) -> dict[str, Any]:
     OSError, ValueError
         If it is not there, or is not TOML.
     ConfigError
-        If it is of another format, or has changed since a run wrote it, or a pipe is in the folder of the run.
+        If it is of another format, or has changed since a run wrote it, or a pipe is in the folder
+        of the run.
     """
     pipe = next((one for one in path.parent.rglob("*") if one.is_fifo()), None) if of_run else None
     if pipe:  # any reader of it would wait for ever

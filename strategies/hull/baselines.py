@@ -23,7 +23,8 @@ CENTRALISED: dict[str, tuple[Kind, bool]] = {
     "logistic": ("logistic", False),
     "multinomial": ("plane", False),
 }
-"""Classifiers of all pooled training points: the kind, and whether they see only the hulls of the classes."""
+"""Classifiers of all pooled training points: the kind, and whether they see only the hulls of the
+classes."""
 
 NAMES = (FEDERATED, *CENTRALISED)
 
@@ -39,7 +40,13 @@ def federated(learned: Learned, curvature: float, settings: Settings) -> Classif
     """The Euclidean SVM on the same hulls. It predicts the same groups."""
     groups = learned.per_vertex(learned.groups)
     return Classifier.train(
-        learned.points, groups, curvature, settings.c, settings.hard, settings.seed, kind="euclidean"
+        learned.points,
+        groups,
+        curvature,
+        settings.c,
+        settings.hard,
+        settings.seed,
+        kind="euclidean",
     )
 
 
@@ -50,10 +57,13 @@ def centralised(
     kind, on_hulls = CENTRALISED[name]
     if on_hulls:
         kept = hull_vertices(points, labels, curvature)
-        points, labels = points[kept], labels[kept]
+        points = points[kept]
+        labels = labels[kept]
     if kind in ("logistic", "plane"):  # its C is not that of an SVM, and it has no hard margin
         return Classifier.train(points, labels, curvature, 0.0, False, settings.seed, kind).predict
-    return Classifier.train(points, labels, curvature, settings.c, settings.hard, settings.seed, kind).predict
+    return Classifier.train(
+        points, labels, curvature, settings.c, settings.hard, settings.seed, kind
+    ).predict
 
 
 def hull_vertices(points: Points, labels: Labels, curvature: float) -> NDArray[np.intp]:

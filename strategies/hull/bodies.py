@@ -1,4 +1,5 @@
-"""The clients' hulls with their groups, parts of them, and those that lie where the other hulls of their group are not."""
+"""The clients' hulls with their groups, parts of them, and those that lie where the other hulls of
+their group are not."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +16,12 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 FAR_BELOW = 0.6
-"""A client is odd if the share of its corners that lie deepest in their own group is below this part of the median share.
+"""A client is odd if the share of its corners that lie deepest in their own group is below this
+part of the median share.
 
-Of 10 clients with ten overlapping classes, also with Dirichlet(0.1) parts, honest shares are at least 0.6 of the median
-and those of clients with points on the rim, noise or shuffled labels 0.1 to 0.5 of it.
+Of 10 clients with ten overlapping classes, also with Dirichlet(0.1) parts, honest shares are at
+least 0.6 of the median and those of clients with points on the rim, noise or shuffled labels 0.1 to
+0.5 of it.
 """
 
 
@@ -71,17 +74,21 @@ class Bodies:
         return type(self)(vertices, self.groups[kept], self.clients[kept], self.curvature)
 
     def depths_without(self, hidden: Booleans) -> Array:
-        """Median depths (n', J) of the corners of the hidden hulls (h,) in those of each group that are not hidden."""
+        """Median depths (n', J) of the corners of the hidden hulls (h,) in those of each group that
+        are not hidden."""
         rows = self.corner_depths[hidden[self.hull_of]][:, ~hidden]
         return group_depths(rows, self.groups[~hidden], np.unique(self.groups))
 
 
 def odd_clients(bodies: Bodies) -> Integers:
-    """The numbers of the clients that look odd beside the others; of fewer than three, nobody can tell which one it is.
+    """The numbers of the clients that look odd beside the others; of fewer than three, nobody can
+    tell which one it is.
 
-    A client of one class has no class that it could be taken for by mistake, but its corners can lie in another group.
+    A client of one class has no class that it could be taken for by mistake, but its corners can
+    lie in another group.
     """
-    clients, groups = np.unique(bodies.clients), np.unique(bodies.groups)
+    clients = np.unique(bodies.clients)
+    groups = np.unique(bodies.groups)
     if len(clients) < 3:
         return np.zeros(0, np.int64)
     shares = []
@@ -93,6 +100,7 @@ def odd_clients(bodies: Bodies) -> Integers:
 
 
 def without(bodies: Bodies, odd: Integers) -> Bodies:
-    """The hulls of the others; a group that only odd clients have keeps its hulls, so that no class is lost."""
+    """The hulls of the others; a group that only odd clients have keeps its hulls, so that no class
+    is lost."""
     honest = ~np.isin(bodies.clients, odd)
     return bodies.where(honest | ~np.isin(bodies.groups, bodies.groups[honest]))

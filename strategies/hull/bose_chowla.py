@@ -1,12 +1,15 @@
-"""Labels for which sums of up to h determine their terms: a B_h set of Bose and Chowla (1962), with a counter.
+"""Labels for which sums of up to h determine their terms: a B_h set of Bose and Chowla (1962), with
+a counter.
 
-Let x be primitive in GF(p^h). For each α in GF(p), x^a' = x + α defines a number a'(α). A sum of h such numbers determines
-the α's, because products of h factors x + α that are equal in the field are equal as polynomials. The smallest number is
-a'(0) = 1. Therefore sums of *up to* h of the numbers a(α) = a'(α) − 1, α ≠ 0, determine their α's: the missing terms are
-zeros. (Appendix G of the hulls paper takes differences of neighbours instead, for which this does not hold.)
+Let x be primitive in GF(p^h). For each α in GF(p), x^a' = x + α defines a number a'(α). A sum of h
+such numbers determines the α's, because products of h factors x + α that are equal in the field are
+equal as polynomials. The smallest number is a'(0) = 1. Therefore sums of *up to* h of the numbers
+a(α) = a'(α) − 1, α ≠ 0, determine their α's: the missing terms are zeros. (Appendix G of the hulls
+paper takes differences of neighbours instead, for which this does not hold.)
 
-A sum is decoded by arithmetic in the field. If A is the sum of c numbers, then x^(A + c) is the product of the factors
-x + α, modulo the minimal polynomial of x if c = h, and the roots of the product are the −α.
+A sum is decoded by arithmetic in the field. If A is the sum of c numbers, then x^(A + c) is the
+product of the factors x + α, modulo the minimal polynomial of x if c = h, and the roots of the
+product are the −α.
 """
 
 from typing import Any
@@ -21,11 +24,13 @@ Rows = NDArray[np.int64]
 
 MAX_LABELS = 2000
 """Largest number of slots."""
-_SMOOTH = 2**34  # largest prime factor of p^h − 1: discrete logarithms take 2^17 to 2^20 steps, under a second
+# largest prime factor of p^h − 1: discrete logarithms take 2^17 to 2^20 steps, under a second
+_SMOOTH = 2**34
 
 
 class BoseChowla:
-    """The label of slot s is a(s + 1)·2^k + 1. The low k bits count the labels in a bin, so that more than h are noticed.
+    """The label of slot s is a(s + 1)·2^k + 1. The low k bits count the labels in a bin, so that
+    more than h are noticed.
 
     Parameters
     ----------
@@ -37,7 +42,8 @@ class BoseChowla:
     Raises
     ------
     ValueError
-        If h or the number of labels is out of range, or the sum of all labels may exceed `labels.MAX_BITS` bits.
+        If h or the number of labels is out of range, or the sum of all labels may exceed
+        `labels.MAX_BITS` bits.
     """
 
     num_words = 1
@@ -46,16 +52,25 @@ class BoseChowla:
         from flint import fq_default_ctx
 
         if num_labels > MAX_LABELS:
-            raise ValueError(f"{num_labels} hulls in all; hull.code=bose-chowla has labels for up to {MAX_LABELS}")
+            raise ValueError(
+                f"{num_labels} hulls in all; hull.code=bose-chowla has labels for up to"
+                f" {MAX_LABELS}"
+            )
         if not 2 <= h <= num_labels:
-            raise ValueError(f"hull.h = {h}; allowed are 2 up to the number of hulls in all, {num_labels}")
-        self.width, self.h = num_labels, h
+            raise ValueError(
+                f"hull.h = {h}; allowed are 2 up to the number of hulls in all, {num_labels}"
+            )
+        self.width = num_labels
+        self.h = h
         self._counter = num_labels.bit_length()
         self._prime = self._field_prime()
-        self._field = fq_default_ctx(modulus=_primitive_polynomial(self._prime, h), fq_type="FQ_NMOD")
+        self._field = fq_default_ctx(
+            modulus=_primitive_polynomial(self._prime, h), fq_type="FQ_NMOD"
+        )
         shifts = np.arange(1, num_labels + 1)
         linear = np.zeros((num_labels, h), dtype=np.int64)
-        linear[:, 0], linear[:, 1] = shifts, 1
+        linear[:, 0] = shifts
+        linear[:, 1] = 1
         self.numbers = [log - 1 for log in _logarithms(self._field, linear)]
         """The B_h set, one number per slot."""
         self.largest = sum(map(self.label, range(num_labels)))
@@ -65,16 +80,20 @@ class BoseChowla:
         return (self.numbers[slot] << self._counter) + 1
 
     def members(self, sums: Sums) -> Members:
-        """As `BinaryCode.members`. Also raises if a sum has more labels than the code can tell apart."""
+        """As `BinaryCode.members`. Also raises if a sum has more labels than the code can tell
+        apart."""
         distinct, where = np.unique(sums, return_inverse=True)
         counts = (distinct & np.uint64((1 << self._counter) - 1)).astype(np.int64)
         if counts.max(initial=0) > self.h:
             raise HullError(
-                f"{counts.max()} hulls meet in one bin and hull.h = {self.h} can tell {self.h} apart; raise hull.h, "
-                "take a smaller hull.epsilon, or hull.code=binary, which can tell any number apart"
+                f"{counts.max()} hulls meet in one bin and hull.h = {self.h} can tell {self.h}"
+                " apart; raise hull.h, take a smaller hull.epsilon, or hull.code=binary, which can"
+                " tell any number apart"
             )
         totals = (distinct >> np.uint64(self._counter)).astype(np.int64)
-        factors = _coefficients([self._field.gen() ** power for power in (totals + counts).tolist()], self.h)
+        factors = _coefficients(
+            [self._field.gen() ** power for power in (totals + counts).tolist()], self.h
+        )
         factors = np.pad(factors, ((0, 0), (0, 1)))
         modulus = np.array([int(c) for c in self._field.modulus().coeffs()])
         factors[counts == self.h] = (factors[counts == self.h] + modulus) % self._prime
@@ -94,13 +113,15 @@ class BoseChowla:
                 return prime
             prime += 1
         raise ValueError(
-            f"hull.h = {self.h} with {self.width} hulls in all needs sums of more than {MAX_BITS} bits; "
-            "take a smaller hull.h, or hull.code=binary, which can tell any number of hulls apart"
+            f"hull.h = {self.h} with {self.width} hulls in all needs sums of more than {MAX_BITS}"
+            " bits; take a smaller hull.h, or hull.code=binary, which can tell any number of hulls"
+            " apart"
         )
 
 
 def _primitive_polynomial(prime: int, degree: int) -> Any:
-    """The first polynomial, in the order of its lower coefficients as a number, of which x is a primitive root.
+    """The first polynomial, in the order of its lower coefficients as a number, of which x is a
+    primitive root.
 
     Every machine finds the same one.
     """
@@ -110,40 +131,56 @@ def _primitive_polynomial(prime: int, degree: int) -> Any:
     order = prime**degree - 1
     cofactors = [order // int(factor) for factor, _ in fmpz(order).factor()]
     candidates = (
-        polynomials([number // prime**power % prime for power in range(degree)] + [1]) for number in range(1, order + 1)
+        polynomials([number // prime**power % prime for power in range(degree)] + [1])
+        for number in range(1, order + 1)
     )
     return next(
         candidate
         for candidate in candidates
-        if candidate.is_irreducible() and not any(polynomials.gen().pow_mod(n, candidate).is_one() for n in cofactors)
+        if candidate.is_irreducible()
+        and not any(polynomials.gen().pow_mod(n, candidate).is_one() for n in cofactors)
     )
 
 
 def _logarithms(field: Any, elements: Rows) -> list[int]:
-    """Discrete logarithms of elements, given as rows of coefficients (m, h), by the algorithm of Pohlig and Hellman."""
+    """Discrete logarithms of elements, given as rows of coefficients (m, h), by the algorithm of
+    Pohlig and Hellman."""
     from flint import fmpz
 
-    generator, order = field.gen(), int(field.order()) - 1
+    generator = field.gen()
+    order = int(field.order()) - 1
     targets = [field(row) for row in elements.tolist()]
-    logs, modulus = [0] * len(targets), 1
+    logs = [0] * len(targets)
+    modulus = 1
     for factor, exponent in ((int(factor), exponent) for factor, exponent in fmpz(order).factor()):
-        base, part, digits = generator ** (order // factor), 1, [0] * len(targets)
+        base = generator ** (order // factor)
+        part = 1
+        digits = [0] * len(targets)
         for _ in range(exponent):
             part *= factor
             left = [
-                (y * generator ** (order - digit)) ** (order // part) for y, digit in zip(targets, digits, strict=True)
+                (y * generator ** (order - digit)) ** (order // part)
+                for y, digit in zip(targets, digits, strict=True)
             ]
             steps = _steps(field, base, factor, left)
-            digits = [digit + step * (part // factor) for digit, step in zip(digits, steps, strict=True)]
+            digits = [
+                digit + step * (part // factor) for digit, step in zip(digits, steps, strict=True)
+            ]
         inverse = pow(modulus, -1, part)
-        logs = [log + modulus * ((digit - log) * inverse % part) for log, digit in zip(logs, digits, strict=True)]
+        logs = [
+            log + modulus * ((digit - log) * inverse % part)
+            for log, digit in zip(logs, digits, strict=True)
+        ]
         modulus *= part
     return logs
 
 
 def _steps(field: Any, base: Any, order: int, targets: list[Any]) -> list[int]:
-    """Logarithms to a base of prime order, for all targets at once, by baby steps and giant steps."""
-    prime, degree = int(field.prime()), int(field.degree())
+    """Logarithms to a base of prime order, for all targets at once, by baby steps and giant
+    steps.
+    """
+    prime = int(field.prime())
+    degree = int(field.degree())
     digits = prime ** np.arange(degree, dtype=np.int64)
     num = min(order, max(2, int((order * len(targets)) ** 0.5)), 2**20)
     baby = np.zeros((1, degree), dtype=np.int64)
@@ -153,7 +190,8 @@ def _steps(field: Any, base: Any, order: int, targets: list[Any]) -> list[int]:
     keys = baby @ digits
     ascending = np.argsort(keys, kind="stable")
     keys = keys[ascending]
-    rows, back = _coefficients(targets, degree), _times(field, base ** ((-len(baby)) % order))
+    rows = _coefficients(targets, degree)
+    back = _times(field, base ** ((-len(baby)) % order))
     found = np.full(len(targets), -1)
     for start in range(0, order, len(baby)):
         codes = rows @ digits
@@ -174,7 +212,9 @@ def _times(field: Any, element: Any) -> Rows:
 
 def _coefficients(elements: list[Any], degree: int) -> Rows:
     """Coefficients (n, degree), the constant first."""
-    return np.array([[int(c) for c in element.to_list()] for element in elements], dtype=np.int64).reshape(-1, degree)
+    return np.array(
+        [[int(c) for c in element.to_list()] for element in elements], dtype=np.int64
+    ).reshape(-1, degree)
 
 
 def _values(polynomials: Rows, points: Rows, prime: int) -> Rows:

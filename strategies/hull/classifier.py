@@ -10,7 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry.classifiers.cross_validation import best_c
 from curvfed.geometry.classifiers.linear_classifier import checked_curvature, checked_points
-from curvfed.geometry.classifiers.logistic import Log0Logistic, LorentzLogistic, PlaneLogistic, QuadraticLogistic
+from curvfed.geometry.classifiers.logistic import (
+    Log0Logistic,
+    LorentzLogistic,
+    PlaneLogistic,
+    QuadraticLogistic,
+)
 from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 from curvfed.strategies.hull.depth import MedianDepth
 from curvfed.strategies.hull.outlines import Outlines
@@ -30,8 +35,8 @@ _PARTS: dict[Kind, dict[str, tuple[int, ...]]] = {
     "depth": {"corners": (2,), "owners": (2,)},
     "quadratic": {"normals": (5,), "intercepts": ()},
 }
-"""The parameters of each of the m lines, with their shapes; of each corner of a hull where the kind is "depth". The model's
-attributes have these names and an underscore."""
+"""The parameters of each of the m lines, with their shapes; of each corner of a hull where the kind
+is "depth". The model's attributes have these names and an underscore."""
 
 _LOGISTIC: dict[Kind, type[Log0Logistic]] = {
     "logistic": Log0Logistic,
@@ -48,14 +53,15 @@ class Classifier:
     Attributes
     ----------
     kind : {"poincare", "euclidean", "logistic", "plane", "lorentz", "depth", "quadratic"}
-        From "logistic" on: multinomial on log0, on x and y and on Lorentz coordinates, the median depth in hulls, and
-        quadratic in log0.
+        From "logistic" on: multinomial on log0, on x and y and on Lorentz coordinates, the median
+        depth in hulls, and quadratic in log0.
     curvature : float
     model : PoincareSVM, EuclideanSVM, Log0Logistic or MedianDepth
     temperature : float > 0
         The model's log probabilities are divided by it.
     outlines : Outlines
-        Of the groups: a point outside them all is of none. Without outlines nothing is told to be so.
+        Of the groups: a point outside them all is of none. Without outlines nothing is told to be
+        so.
     """
 
     kind: Kind
@@ -94,8 +100,9 @@ class Classifier:
         Raises
         ------
         ValueError
-            If the points are not of shape (n, 2), finite and inside the disc; if there are not n integer groups, at least
-            two different ones; if `c` or the curvature is out of its range; or if a logistic model is to be hard.
+            If the points are not of shape (n, 2), finite and inside the disc; if there are not n
+            integer groups, at least two different ones; if `c` or the curvature is out of its
+            range; or if a logistic model is to be hard.
         curvfed.geometry.classifiers.margin.NotSeparableError
             A ValueError, if a group cannot be separated from the rest by a hard margin.
         """
@@ -111,16 +118,21 @@ class Classifier:
         Raises
         ------
         ValueError
-            If an array is missing, has another shape or type than `arrays` makes, or a value that is not allowed.
+            If an array is missing, has another shape or type than `arrays` makes, or a value that
+            is not allowed.
         """
-        number, curvature, c = (float(_read(arrays, name, ())) for name in ("kind", "curvature", "c"))
+        number, curvature, c = (
+            float(_read(arrays, name, ())) for name in ("kind", "curvature", "c")
+        )
         if number not in range(len(_KINDS)):
             raise ValueError(f"classifier: array kind must be one of 0 to {len(_KINDS) - 1}")
         kind = _KINDS[int(number)]
         model = _make(kind, checked_curvature(curvature), c)
         groups = _read(arrays, "groups", (-1,))
         if groups.size < 2 or (groups != np.round(groups)).any() or (np.diff(groups) <= 0).any():
-            raise ValueError("classifier: array groups must have at least two integers, in ascending order")
+            raise ValueError(
+                "classifier: array groups must have at least two integers, in ascending order"
+            )
         model.classes_ = groups.astype(np.int64)
         lines = -1 if kind == "depth" else 1 if groups.size == 2 else groups.size
         for name, shape in _PARTS[kind].items():
@@ -135,18 +147,27 @@ class Classifier:
         outlines = Outlines()
         if "outlines" in arrays:  # older models have none
             shape = (groups.size, -1)
-            outlines = Outlines(_read(arrays, "centres", (groups.size, 2)), _read(arrays, "outlines", shape))
+            outlines = Outlines(
+                _read(arrays, "centres", (groups.size, 2)), _read(arrays, "outlines", shape)
+            )
         return cls(kind, curvature, model, temperature, outlines)
 
     def arrays(self) -> dict[str, Array]:
-        """The classifier as float64 arrays: kind, curvature, c and groups (J,), then the parameters of m lines.
+        """The classifier as float64 arrays: kind, curvature, c and groups (J,), then the parameters
+        of m lines.
 
-        m = 1 for two groups, else J. All kinds but "depth" have normals (m, 2), "lorentz" (m, 3), "quadratic" (m, 5).
-        "poincare" also has references (m, 2), the others intercepts (m,). "poincare" and "euclidean" have platt (m, 2).
-        "depth" has corners (n, 2) of all hulls and owners (n, 2), the number of each corner's hull and its group. All have
-        temperature (); centres (J, 2) and outlines (J, r) where the groups' outlines are known.
+        m = 1 for two groups, else J. All kinds but "depth" have normals (m, 2), "lorentz" (m, 3),
+        "quadratic" (m, 5). "poincare" also has references (m, 2), the others intercepts (m,).
+        "poincare" and "euclidean" have platt (m, 2). "depth" has corners (n, 2) of all hulls and
+        owners (n, 2), the number of each corner's hull and its group. All have temperature ();
+        centres (J, 2) and outlines (J, r) where the groups' outlines are known.
         """
-        head = {"kind": _KINDS.index(self.kind), "curvature": self.curvature, "c": self.c, "groups": self.groups}
+        head = {
+            "kind": _KINDS.index(self.kind),
+            "curvature": self.curvature,
+            "c": self.c,
+            "groups": self.groups,
+        }
         head |= {"temperature": self.temperature}
         if self.outlines.radii.size:
             head |= {"centres": self.outlines.centres, "outlines": self.outlines.radii}
@@ -170,7 +191,8 @@ class Classifier:
 
     @property
     def normals(self) -> Array:
-        """Normals of the lines, (m, 2). Those of "poincare" are tangent vectors at the reference points."""
+        """Normals of the lines, (m, 2). Those of "poincare" are tangent vectors at the reference
+        points."""
         return np.empty((0, 2)) if isinstance(self.model, MedianDepth) else self.model.normals_
 
     def predict(self, points: ArrayLike) -> Groups:
@@ -193,8 +215,12 @@ class Classifier:
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def unknown(self, points: ArrayLike) -> NDArray[np.bool_]:
-        """Whether points (n, 2) lie outside the outlines of all groups: (n,). Raises as `predict`."""
-        return self.outlines.outside(checked_points(points, self.curvature) * np.sqrt(-self.curvature))
+        """Whether points (n, 2) lie outside the outlines of all groups: (n,). Raises as
+        `predict`.
+        """
+        return self.outlines.outside(
+            checked_points(points, self.curvature) * np.sqrt(-self.curvature)
+        )
 
 
 def _make(kind: Kind, curvature: float, c: float) -> Any:
@@ -215,7 +241,9 @@ def _read(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Arr
         or array.ndim != len(shape)
         or any(want not in (-1, got) for want, got in zip(shape, array.shape))
     ):
-        raise ValueError(f"classifier: array {name} is {array.dtype} {array.shape}; it must be float64 {shape}")
+        raise ValueError(
+            f"classifier: array {name} is {array.dtype} {array.shape}; it must be float64 {shape}"
+        )
     if not np.isfinite(array).all() and name != "c":
         raise ValueError(f"classifier: array {name} has entries that are not finite")
     return array

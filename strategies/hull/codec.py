@@ -45,13 +45,17 @@ class DecodedHulls(NamedTuple):
         return list(found.values())
 
 
-def encode_hulls(hulls: Sequence[Words], position: int, slots: Sequence[int], public: PublicParameters) -> Words:
-    """A client's vector. The sum of all clients' vectors tells which hulls belong to one client, but not to which one.
+def encode_hulls(
+    hulls: Sequence[Words], position: int, slots: Sequence[int], public: PublicParameters
+) -> Words:
+    """A client's vector. The sum of all clients' vectors tells which hulls belong to one client,
+    but not to which one.
 
     Parameters
     ----------
     hulls : sequence of uint64 arrays
-        Per hull its bins, distinct, 1 to B, at most `public.cap`; up to J hulls. Two may have bins in common.
+        Per hull its bins, distinct, 1 to B, at most `public.cap`; up to J hulls. Two may have bins
+        in common.
     position : int
         This client's place in the secret order of all clients, 0 to L − 1.
     slots : sequence of int
@@ -61,7 +65,8 @@ def encode_hulls(hulls: Sequence[Words], position: int, slots: Sequence[int], pu
     Returns
     -------
     uint64 array (public.length,)
-        Residues modulo `public.prime`, to be added modulo it. Hulls without bins contribute nothing.
+        Residues modulo `public.prime`, to be added modulo it. Hulls without bins contribute
+        nothing.
 
     Raises
     ------
@@ -72,7 +77,8 @@ def encode_hulls(hulls: Sequence[Words], position: int, slots: Sequence[int], pu
     words: list[dict[int, int]] = [{} for _ in range(public.label_code.num_words)]
     for hull, slot in zip(hulls, slots, strict=True):
         global_slot = position * public.num_classes + slot
-        word, label = words[global_slot // public.label_code.width], public.label_code.label(global_slot)
+        word = words[global_slot // public.label_code.width]
+        label = public.label_code.label(global_slot)
         for place in hull.tolist():
             word[place] = word.get(place, 0) + label
     return np.concatenate([_encode_word(word, public) for word in words])
@@ -81,8 +87,8 @@ def encode_hulls(hulls: Sequence[Words], position: int, slots: Sequence[int], pu
 def decode_hulls(total: Words, public: PublicParameters) -> DecodedHulls:
     """All clients' hulls, from the sum of their vectors.
 
-    Positions and slots are random. The result is therefore sorted: hulls within a client, and clients by their hulls.
-    Equal hulls give an equal result.
+    Positions and slots are random. The result is therefore sorted: hulls within a client, and
+    clients by their hulls. Equal hulls give an equal result.
 
     Parameters
     ----------
@@ -114,7 +120,8 @@ def decode_hulls(total: Words, public: PublicParameters) -> DecodedHulls:
 
 def _encode_word(word: dict[int, int], public: PublicParameters) -> Words:
     """The numbers of one word, from the sum of labels by occupied bin."""
-    bins, sums = np.array(list(word), dtype=np.uint64), np.array(list(word.values()), dtype=np.uint64)
+    bins = np.array(list(word), dtype=np.uint64)
+    sums = np.array(list(word.values()), dtype=np.uint64)
     if not public.is_dense:
         return encode(bins, sums, public.word_length, public.prime)
     dense = np.zeros(public.quantizer.num_bins, dtype=np.uint64)
@@ -126,16 +133,21 @@ def _decode_word(word: Words, public: PublicParameters) -> tuple[Words, Words]:
     """The occupied bins, ascending, and the sum of labels in each."""
     if not public.is_dense:
         return decode(word, public.prime, public.quantizer.num_bins, public.max_occupied)
-    dense, spare = word[:-SPARE], word[-SPARE:]
+    dense = word[:-SPARE]
+    spare = word[-SPARE:]
     places = np.flatnonzero(dense)
-    bins, sums = places.astype(np.uint64) + np.uint64(1), dense[places]
+    bins = places.astype(np.uint64) + np.uint64(1)
+    sums = dense[places]
     if not np.array_equal(encode(bins, sums, SPARE, public.prime), spare):
         raise undecodable("its entries contradict each other")
     return bins, sums
 
 
-def _check(hulls: Sequence[Words], position: int, slots: Sequence[int], public: PublicParameters) -> None:
-    most, last = public.num_classes, public.quantizer.num_bins
+def _check(
+    hulls: Sequence[Words], position: int, slots: Sequence[int], public: PublicParameters
+) -> None:
+    most = public.num_classes
+    last = public.quantizer.num_bins
     if len(hulls) > most or len(slots) != len(hulls):
         raise HullError(f"a client may have up to {most} hulls, each with its slot")
     if len(set(slots)) < len(slots) or not all(0 <= slot < most for slot in slots):
@@ -144,18 +156,22 @@ def _check(hulls: Sequence[Words], position: int, slots: Sequence[int], public: 
         raise HullError(f"a position must be 0 to {public.num_clients - 1}")
     for hull in hulls:
         if hull.ndim != 1 or hull.dtype != np.uint64:
-            raise HullError(f"a hull has {hull.ndim} dimensions and dtype {hull.dtype}; needed are 1 and uint64")
+            raise HullError(
+                f"a hull has {hull.ndim} dimensions and dtype {hull.dtype}; needed are 1 and uint64"
+            )
         if hull.size > public.cap:
             raise HullError(f"a hull has more than hull.cap = {public.cap} vertices")
-        if len(np.unique(hull)) < hull.size or (hull.size and not 1 <= int(hull.min()) <= int(hull.max()) <= last):
+        if len(np.unique(hull)) < hull.size or (
+            hull.size and not 1 <= int(hull.min()) <= int(hull.max()) <= last
+        ):
             raise HullError(f"the bins of a hull must be distinct, 1 to {last}")
 
 
 def without_forged(hulls: DecodedHulls, public: PublicParameters) -> tuple[DecodedHulls, int]:
     """The hulls without those of clients that sent a set of bins that is no hull.
 
-    Every bin of an honest hull is a corner of it, also after it was thinned. That does not hold of most points that
-    somebody makes up, nor of two hulls that were sent to one slot.
+    Every bin of an honest hull is a corner of it, also after it was thinned. That does not hold of
+    most points that somebody makes up, nor of two hulls that were sent to one slot.
 
     Returns
     -------
@@ -170,4 +186,6 @@ def without_forged(hulls: DecodedHulls, public: PublicParameters) -> tuple[Decod
 
 
 def _is_convex(bins: list[int], public: PublicParameters) -> bool:
-    return len(convex_hull(public.quantizer.decode(np.array(bins, np.uint64)), public.curvature)) == len(bins)
+    return len(
+        convex_hull(public.quantizer.decode(np.array(bins, np.uint64)), public.curvature)
+    ) == len(bins)

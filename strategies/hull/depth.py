@@ -1,9 +1,10 @@
 """The class whose clients' hulls hold a point deepest, by the median over the clients.
 
-In the Klein model geodesics are straight, and hulls are polygons. The depth of a point in a hull is its distance from the
-border there, negative outside. Half of a class's clients must agree before the median moves, so that a few hulls that
-somebody made up change little: the same idea as the coordinate-wise median of updates (Yin et al., 2018). There is no
-parameter, and a client with many points counts as much as one with few.
+In the Klein model geodesics are straight, and hulls are polygons. The depth of a point in a hull is
+its distance from the border there, negative outside. Half of a class's clients must agree before
+the median moves, so that a few hulls that somebody made up change little: the same idea as the
+coordinate-wise median of updates (Yin et al., 2018). There is no parameter, and a client with many
+points counts as much as one with few.
 """
 
 from typing import Any, Self
@@ -43,9 +44,9 @@ class MedianDepth:
         """Take hulls: of each the corners (m, 2), and its group (h,)."""
         sizes = list(map(len, vertices))
         self.corners_ = np.concatenate(vertices)
-        self.owners_ = np.stack([np.repeat(np.arange(len(sizes)), sizes), np.repeat(groups, sizes)], axis=1).astype(
-            float
-        )
+        self.owners_ = np.stack(
+            [np.repeat(np.arange(len(sizes)), sizes), np.repeat(groups, sizes)], axis=1
+        ).astype(float)
         self.classes_ = np.unique(groups)
         return self.restore(curvature)
 
@@ -79,13 +80,16 @@ class MedianDepth:
         return np.asarray(self.classes_[self.depths(points).argmax(axis=1)])
 
     def predict_proba(self, points: ArrayLike) -> Array:
-        """Shares (n, J) by the exponentials of the depths; a temperature makes them probabilities."""
+        """Shares (n, J) by the exponentials of the depths; a temperature makes them
+        probabilities.
+        """
         shares = np.exp(self.depths(points))
         return np.ascontiguousarray(shares / shares.sum(axis=1, keepdims=True))
 
 
 def group_depths(of_hull: Array, groups: NDArray[Any], classes: NDArray[Any]) -> Array:
-    """Medians (n, J) over the hulls of each group, of depths (n, h); -inf for a group without hulls."""
+    """Medians (n, J) over the hulls of each group, of depths (n, h); -inf for a group without
+    hulls."""
     found = np.full((len(of_hull), len(classes)), -np.inf)
     for column, label in enumerate(classes):
         if (mine := groups == label).any():
@@ -108,7 +112,8 @@ def hull_depths(hulls: list[Array], points: Array) -> Array:
     """
     sizes = np.array(list(map(len, hulls)))
     starts = np.cumsum(sizes) - sizes
-    begin, edge = np.concatenate(hulls), np.concatenate([np.roll(one, -1, axis=0) - one for one in hulls])
+    begin = np.concatenate(hulls)
+    edge = np.concatenate([np.roll(one, -1, axis=0) - one for one in hulls])
     square = np.square(edge).sum(axis=1)
     square[square == 0] = 1
     length = np.sqrt(square)

@@ -1,9 +1,10 @@
 """Grouping of the clients' convex hulls by class, from the distances between them.
 
-The server sees hulls without labels, but knows which of them come from the same client. The paper cuts the complete graph
-over the hulls, with edge weights 1/(average pairwise distance) (Eq. 8), into balanced parts: for two classes by Kernighan
-and Lin, for more by spectral clustering. Both fail if clients lack classes, because the parts then differ in size. The
-assignment here needs no balance. It uses only that a client has at most one hull of each class.
+The server sees hulls without labels, but knows which of them come from the same client. The paper
+cuts the complete graph over the hulls, with edge weights 1/(average pairwise distance) (Eq. 8),
+into balanced parts: for two classes by Kernighan and Lin, for more by spectral clustering. Both
+fail if clients lack classes, because the parts then differ in size. The assignment here needs no
+balance. It uses only that a client has at most one hull of each class.
 """
 
 import math
@@ -18,10 +19,13 @@ Indices = NDArray[np.int64]
 METHODS = ("assignment", "kernighan-lin", "spectral")
 
 MAX_STARTS = 50
-"""The assignment is started from the hulls of at most this number of clients, and the best result is kept."""
+"""The assignment is started from the hulls of at most this number of clients, and the best result
+is kept."""
 
 _SAME_CLIENT = (
-    0.01  # weight between hulls of one client, relative to the smallest: keeps them apart in spectral clustering
+    # weight between hulls of one client, relative to the smallest: keeps them apart in spectral
+    # clustering
+    0.01
 )
 _ROUNDING = 1e-12  # of the sum of all distances: smaller gains are rounding
 _MAX_SWEEPS = 100  # over all clients, per start; 2 to 4 are usual
@@ -48,16 +52,17 @@ def group(
     curvature : float
         Sectional curvature, negative. It scales all distances.
     method : {"assignment", "kernighan-lin", "spectral"}
-        "assignment" is deterministic, and never puts two hulls of a client in the same group. The others are as
-        published: "kernighan-lin" makes two groups whose sizes differ by at most one; "spectral" may put hulls of a client
-        together, and may make fewer groups.
+        "assignment" is deterministic, and never puts two hulls of a client in the same group. The
+        others are as published: "kernighan-lin" makes two groups whose sizes differ by at most one;
+        "spectral" may put hulls of a client together, and may make fewer groups.
     seed : int
         For the two published methods.
 
     Returns
     -------
     int array (h,)
-        The group of every hull, numbered by first appearance. There are `num_groups`, except with "spectral".
+        The group of every hull, numbered by first appearance. There are `num_groups`, except with
+        "spectral".
 
     Raises
     ------
@@ -66,22 +71,27 @@ def group(
 
     Notes
     -----
-    The assignment minimises Σ_g Σ_{u,v ∈ g} d(u, v) / |g|, with d of Eq. 8: for every hull, the average distance to the
-    hulls of its group, itself included. For hulls as distributions this is the k-means cost in terms of energy distances,
-    so that groups of any sizes compare. The cost that a hull adds to a group does not depend on the client's other hulls.
-    Therefore the best groups for one client's hulls, with all other hulls fixed, are the solution of an assignment problem
-    (Kuhn, 1955). Sweeps over all clients solve these problems until no client's assignment improves.
+    The assignment minimises Σ_g Σ_{u,v ∈ g} d(u, v) / |g|, with d of Eq. 8: for every hull, the
+    average distance to the hulls of its group, itself included. For hulls as distributions this is
+    the k-means cost in terms of energy distances, so that groups of any sizes compare. The cost
+    that a hull adds to a group does not depend on the client's other hulls. Therefore the best
+    groups for one client's hulls, with all other hulls fixed, are the solution of an assignment
+    problem (Kuhn, 1955). Sweeps over all clients solve these problems until no client's assignment
+    improves.
 
-    Each start opens one group for every hull of one client; the clients with the most hulls come first. If there are more
-    groups to open, the hull that is furthest from all open groups opens the next. The cheapest result is kept. In two of
-    about 1,500 cases with few random hulls it was not the optimum. The order of clients, in starts and sweeps, depends on
-    the distances only; except for ties, the result does not depend on the order in which clients are given.
+    Each start opens one group for every hull of one client; the clients with the most hulls come
+    first. If there are more groups to open, the hull that is furthest from all open groups opens
+    the next. The cheapest result is kept. In two of about 1,500 cases with few random hulls it was
+    not the optimum. The order of clients, in starts and sweeps, depends on the distances only;
+    except for ties, the result does not depend on the order in which clients are given.
 
-    Time on one core: 2 ms for 3 clients of 8 classes with 6 points per hull, 70 ms for 10 clients with 25, 25 s for 1,000
-    clients of 2 classes with 10.
+    Time on one core: 2 ms for 3 clients of 8 classes with 6 points per hull, 70 ms for 10 clients
+    with 25, 25 s for 1,000 clients of 2 classes with 10.
     """
     if not 1 <= num_groups <= len(hulls):
-        raise ValueError(f"grouping: {num_groups} groups of {len(hulls)} hulls; allowed are 1 to {len(hulls)}")
+        raise ValueError(
+            f"grouping: {num_groups} groups of {len(hulls)} hulls; allowed are 1 to {len(hulls)}"
+        )
     distances = average_distances(hulls, curvature)
     if method == "assignment":
         found = _assignment(distances, clients, num_groups)
@@ -106,20 +116,27 @@ def average_distances(hulls: Sequence[Matrix], curvature: float) -> Matrix:
     Returns
     -------
     array (n, n)
-        Symmetric. The diagonal holds averages over all ordered pairs of a hull's points, pairs of a point with itself
-        included. The relative error of a distance is about eps/(1 − |curvature|·‖x‖²).
+        Symmetric. The diagonal holds averages over all ordered pairs of a hull's points, pairs of a
+        point with itself included. The relative error of a distance is about eps/(1 −
+        |curvature|·‖x‖²).
     """
-    # 2 asinh(‖x − y‖ / √(gap(x) gap(y))) has no cancellation for points near each other; acosh would have.
-    points, root = np.concatenate(hulls), math.sqrt(-curvature)
+    # 2 asinh(‖x − y‖ / √(gap(x) gap(y))) has no cancellation for points near each other; acosh
+    # would have.
+    points = np.concatenate(hulls)
+    root = math.sqrt(-curvature)
     norms = root * np.hypot(*points.T)
     scale = math.sqrt(root) / np.sqrt((1 - norms) * (1 + norms))
     sizes = np.array([len(hull) for hull in hulls])
     starts = np.cumsum(sizes) - sizes
     sums = np.zeros((len(hulls), len(hulls)))
     for row, (start, size) in enumerate(zip(starts, sizes)):
-        ours, theirs = slice(start, start + size), slice(start, None)
-        (x, y), (other_x, other_y) = points[ours].T, points[theirs].T
-        apart = np.hypot(x[:, None] - other_x, y[:, None] - other_y) * scale[ours, None] * scale[theirs]
+        ours = slice(start, start + size)
+        theirs = slice(start, None)
+        (x, y) = points[ours].T
+        (other_x, other_y) = points[theirs].T
+        apart = (
+            np.hypot(x[:, None] - other_x, y[:, None] - other_y) * scale[ours, None] * scale[theirs]
+        )
         sums[row, row:] = np.add.reduceat(np.arcsinh(apart).sum(axis=0), starts[row:] - start)
     sums += np.triu(sums, 1).T
     return 2 / root * sums / np.outer(sizes, sizes)
@@ -139,10 +156,12 @@ def _assignment(distances: Matrix, clients: Indices, num_groups: int) -> Indices
 
 
 class _Groups:
-    """A grouping under construction; `cost` is Σ_g Σ_{u,v ∈ g} d(u, v) / |g|, infinite until all hulls have a group."""
+    """A grouping under construction; `cost` is Σ_g Σ_{u,v ∈ g} d(u, v) / |g|, infinite until all
+    hulls have a group."""
 
     def __init__(self, distances: Matrix, num_groups: int) -> None:
-        self.distances, self.within = distances, distances.diagonal()
+        self.distances = distances
+        self.within = distances.diagonal()
         self.group = np.full(len(distances), -1)
         self.members = np.zeros((len(distances), num_groups))
         self.sums = np.zeros(num_groups)  # Σ_{u,v ∈ g} d(u, v)
@@ -157,7 +176,8 @@ class _Groups:
         return float((self.sums / self.members.sum(axis=0)).sum())
 
     def open(self, hulls: Indices) -> None:
-        """Open a group for each of these hulls, then for those that are furthest from all open groups."""
+        """Open a group for each of these hulls, then for those that are furthest from all open
+        groups."""
         opening = hulls.tolist()
         while len(opening) < len(self.sums):
             energy = 2 * self.distances[:, opening] - self.within[opening] - self.within[:, None]
@@ -174,23 +194,31 @@ class _Groups:
                 return
 
     def _assign(self, hulls: Indices) -> bool:
-        """Move a client's hulls to the groups to which they add the least cost; return whether they moved."""
+        """Move a client's hulls to the groups to which they add the least cost; return whether they
+        moved."""
         from scipy.optimize import linear_sum_assignment
 
         before = self.group[hulls]
         self._remove(hulls[before >= 0])
-        sizes, towards = self.members.sum(axis=0), self.distances[hulls] @ self.members
+        sizes = self.members.sum(axis=0)
+        towards = self.distances[hulls] @ self.members
         more = self.sums + 2 * towards + self.within[hulls][:, None]
-        added = more / (sizes + 1) - self.sums / np.maximum(sizes, 1) - self.empty_cost * (sizes == 0)
+        added = (
+            more / (sizes + 1) - self.sums / np.maximum(sizes, 1) - self.empty_cost * (sizes == 0)
+        )
         after = linear_sum_assignment(added)[1]
         rows = np.arange(len(hulls))
-        gained = (before < 0).any() or added[rows, before].sum() - added[rows, after].sum() > self.rounding
+        gained = (before < 0).any() or added[rows, before].sum() - added[
+            rows, after
+        ].sum() > self.rounding
         self._add(hulls, after if gained else before)
         return bool(gained)
 
     def _add(self, hulls: Indices, groups: Indices) -> None:
         """Add each hull to a group of its own."""
-        self.sums[groups] += 2 * (self.distances[hulls] * self.members[:, groups].T).sum(axis=1) + self.within[hulls]
+        self.sums[groups] += (
+            2 * (self.distances[hulls] * self.members[:, groups].T).sum(axis=1) + self.within[hulls]
+        )
         self.group[hulls] = groups
         self.members[hulls, groups] = 1
 
@@ -199,12 +227,16 @@ class _Groups:
         groups = self.group[hulls]
         self.members[hulls, groups] = 0
         self.group[hulls] = -1
-        self.sums[groups] -= 2 * (self.distances[hulls] * self.members[:, groups].T).sum(axis=1) + self.within[hulls]
+        self.sums[groups] -= (
+            2 * (self.distances[hulls] * self.members[:, groups].T).sum(axis=1) + self.within[hulls]
+        )
 
 
 def _weights(distances: Matrix) -> Matrix:
     """Edge weights 1/d(u, v) (Eq. 8), bounded for hulls that are the same point."""
-    weights: Matrix = 1 / np.maximum(distances, max(1e-9 * float(distances.max()), np.finfo(np.float64).tiny))
+    weights: Matrix = 1 / np.maximum(
+        distances, max(1e-9 * float(distances.max()), np.finfo(np.float64).tiny)
+    )
     weights /= weights.max()
     return weights
 
@@ -214,11 +246,16 @@ def _kernighan_lin(distances: Matrix, num_groups: int, seed: int) -> Indices:
     from networkx.algorithms.community import kernighan_lin_bisection
 
     if num_groups != 2:
-        raise ValueError(f"grouping: kernighan-lin makes two groups, not {num_groups}; use assignment or spectral")
+        raise ValueError(
+            f"grouping: kernighan-lin makes two groups, not {num_groups}; use assignment or"
+            " spectral"
+        )
     weights = _weights(distances)
     graph = networkx.Graph()
     graph.add_nodes_from(range(len(weights)))
-    graph.add_weighted_edges_from((u, v, float(weights[u, v])) for u in range(len(weights)) for v in range(u))
+    graph.add_weighted_edges_from(
+        (u, v, float(weights[u, v])) for u in range(len(weights)) for v in range(u)
+    )
     second = kernighan_lin_bisection(graph, seed=seed)[1]
     return np.array([hull in second for hull in range(len(weights))], np.int64)
 
@@ -230,5 +267,7 @@ def _spectral(distances: Matrix, clients: Indices, num_groups: int, seed: int) -
         return np.arange(len(distances)) % num_groups
     weights = _weights(distances)
     weights[clients[:, None] == clients] = _SAME_CLIENT * weights.min()
-    clustering = SpectralClustering(num_groups, affinity="precomputed", assign_labels="discretize", random_state=seed)
+    clustering = SpectralClustering(
+        num_groups, affinity="precomputed", assign_labels="discretize", random_state=seed
+    )
     return np.asarray(clustering.fit_predict(weights))

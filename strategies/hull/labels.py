@@ -1,7 +1,8 @@
 """Label codes: numbers for hulls, whose sum in a bin tells which hulls have a vertex there.
 
-Every hull has a slot of its own, so that a label occurs at most once per bin. A code spreads the slots over words, each
-a sum of its own with `width` slots: slot s has number s mod width in word s // width.
+Every hull has a slot of its own, so that a label occurs at most once per bin. A code spreads the
+slots over words, each a sum of its own with `width` slots: slot s has number s mod width in word s
+// width.
 """
 
 import numpy as np
@@ -13,7 +14,8 @@ Sums = NDArray[np.uint64]
 Members = NDArray[np.bool_]
 
 MAX_BITS = 62
-"""Largest size of a sum of labels, and of a bin. The prime above both is below 2⁶³: two residues add up in a uint64."""
+"""Largest size of a sum of labels, and of a bin. The prime above both is below 2⁶³: two residues
+add up in a uint64."""
 
 
 class BinaryCode:
@@ -24,7 +26,8 @@ class BinaryCode:
     num_labels : int
         The number of slots, ≥ 1.
     bits : int
-        The largest number of slots in a word. The labels are spread evenly over as few words as possible.
+        The largest number of slots in a word. The labels are spread evenly over as few words as
+        possible.
 
     Attributes
     ----------
@@ -41,7 +44,8 @@ class BinaryCode:
         self.largest = 2**self.width - 1
 
     def label(self, slot: int) -> int:
-        """The label that a slot, 0 to `width`·`num_words` − 1, adds to its word: 2^(slot mod width)."""
+        """The label that a slot, 0 to `width`·`num_words` − 1, adds to its word: 2^(slot mod
+        width)."""
         return 1 << slot % self.width
 
     def members(self, sums: Sums) -> Members:

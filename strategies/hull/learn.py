@@ -1,4 +1,5 @@
-"""What the server learns from the hulls: it groups them, and trains a classifier on them (Sections 5.6 and 5.7)."""
+"""What the server learns from the hulls: it groups them, and trains a classifier on them (Sections
+5.6 and 5.7)."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -16,7 +17,8 @@ from curvfed.strategies.hull.train import Comparison, calibrated, choose, traine
 
 @dataclass(frozen=True)
 class Settings:
-    """How the server learns: `hull.grouping`, `hull.classifier`, `hull.svm`, `hull.c` and the run's seed."""
+    """How the server learns: `hull.grouping`, `hull.classifier`, `hull.svm`, `hull.c` and the run's
+    seed."""
 
     grouping: str = "assignment"
     kind: Kind | Literal["auto"] = "poincare"
@@ -59,7 +61,8 @@ class Learned:
 def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> Learned:
     """Group the decoded hulls and train on their vertices. The clients' classes are unknown here.
 
-    An automatic choice leaves the hulls of odd clients out; a kind that was asked for is trained on all, as published.
+    An automatic choice leaves the hulls of odd clients out; a kind that was asked for is trained on
+    all, as published.
 
     Raises
     ------
@@ -67,7 +70,14 @@ def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> 
         If there are fewer hulls than classes, or the grouping or a hard margin is not possible.
     """
     vertices = [public.quantizer.decode(bins) for bins in hulls.bins]
-    groups = group(vertices, hulls.clients, public.num_classes, public.curvature, settings.grouping, settings.seed)
+    groups = group(
+        vertices,
+        hulls.clients,
+        public.num_classes,
+        public.curvature,
+        settings.grouping,
+        settings.seed,
+    )
     bodies = Bodies(vertices, groups, hulls.clients, public.curvature)
     odd = odd_clients(bodies)
     comparison = Comparison()

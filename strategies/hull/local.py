@@ -19,7 +19,8 @@ class LocalHulls:
     Attributes
     ----------
     hulls : tuple of uint64 arrays
-        For each class that the client has points of, the bins of the vertices of the quantised hull.
+        For each class that the client has points of, the bins of the vertices of the quantised
+        hull.
     classes : tuple of int
         These classes, as the client numbers them.
     vertices : tuple of arrays (m, 2)
@@ -45,10 +46,14 @@ class LocalHulls:
         return sum(len(hull) for hull in self.hulls)
 
     def revealed(self, public: PublicParameters) -> NDArray[np.float64]:
-        """The points that leave the client, (m, 2): the hulls' vertices in the bins that are sent."""
+        """The points that leave the client, (m, 2): the hulls' vertices in the bins that are
+        sent.
+        """
         bins = [public.quantizer.encode(corners) for corners in self.vertices]
         sent = [np.isin(own, hull) for own, hull in zip(bins, self.hulls, strict=True)]
-        return np.concatenate([np.zeros((0, 2)), *(c[s] for c, s in zip(self.vertices, sent, strict=True))])
+        return np.concatenate(
+            [np.zeros((0, 2)), *(c[s] for c, s in zip(self.vertices, sent, strict=True))]
+        )
 
     @property
     def share_revealed(self) -> float:
@@ -61,8 +66,11 @@ class LocalHulls:
         return max(map(len, self.hulls), default=0)
 
 
-def local_hulls(points: NDArray[np.float64], labels: NDArray[np.int64], public: PublicParameters) -> LocalHulls:
-    """For each class: the hull, its quantisation, and the hull of the result (Definition 3), thinned to the public cap.
+def local_hulls(
+    points: NDArray[np.float64], labels: NDArray[np.int64], public: PublicParameters
+) -> LocalHulls:
+    """For each class: the hull, its quantisation, and the hull of the result (Definition 3),
+    thinned to the public cap.
 
     Parameters
     ----------
@@ -78,9 +86,13 @@ def local_hulls(points: NDArray[np.float64], labels: NDArray[np.int64], public: 
     """
     classes = np.unique(labels).tolist()
     if len(classes) > public.num_classes:
-        raise ValueError(f"there are points of more classes than the public number, {public.num_classes}")
+        raise ValueError(
+            f"there are points of more classes than the public number, {public.num_classes}"
+        )
     inside, moved = public.quantizer.clamp(points)
-    hulls, vertices, thinned = [], [], 0
+    hulls = []
+    vertices = []
+    thinned = 0
     for one in classes:
         mine = inside[labels == one]
         corners = mine[convex_hull(mine, public.curvature)]

@@ -1,4 +1,5 @@
-"""Class names of groups: the one-to-one assignment with the most correctly labelled points, or with the most votes."""
+"""Class names of groups: the one-to-one assignment with the most correctly labelled points, or with
+the most votes."""
 
 from collections.abc import Sequence
 
@@ -34,14 +35,20 @@ def name_groups(
     return names
 
 
-VOTES, FALLEN = "votes", "fallen"
-"""Names of the arrays in an unmasked reply; the second is [1] where a model of the client's own does far better."""
+VOTES = "votes"
+FALLEN = "fallen"
+"""Names of the arrays in an unmasked reply; the second is [1] where a model of the client's own
+does far better."""
 
 
 def votes_of(
-    names: NDArray[np.int64], predicted: NDArray[np.int64], own: Sequence[str], public: Sequence[str]
+    names: NDArray[np.int64],
+    predicted: NDArray[np.int64],
+    own: Sequence[str],
+    public: Sequence[str],
 ) -> NDArray[np.float64]:
-    """A client's votes, (groups, public classes): 1 for each group that has some of its points and a name at the client.
+    """A client's votes, (groups, public classes): 1 for each group that has some of its points and
+    a name at the client.
 
     Parameters
     ----------
@@ -58,7 +65,8 @@ def votes_of(
 
 
 def elected(votes: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The class of each group by the clients' votes (groups, classes): the assignment with the most; `NONE` without any."""
+    """The class of each group by the clients' votes (groups, classes): the assignment with the
+    most; `NONE` without any."""
     from scipy.optimize import linear_sum_assignment
 
     names = np.full(len(votes), NONE)
@@ -67,14 +75,21 @@ def elected(votes: NDArray[np.float64]) -> NDArray[np.int64]:
     return names
 
 
-def named_by(votes: NDArray[np.float64], classes: Sequence[str]) -> tuple[tuple[str, ...], float | None]:
-    """The names of the groups by the clients' votes (groups, classes), "" without any, and the share of votes for them."""
+def named_by(
+    votes: NDArray[np.float64], classes: Sequence[str]
+) -> tuple[tuple[str, ...], float | None]:
+    """The names of the groups by the clients' votes (groups, classes), "" without any, and the
+    share of votes for them."""
     elect = elected(votes)
     chosen = np.flatnonzero(elect != NONE)
     names = tuple("" if one == NONE else classes[one] for one in elect)
     return names, float(votes[chosen, elect[chosen]].sum() / votes.sum()) if votes.any() else None
 
 
-def accuracy(predicted: NDArray[np.int64], labels: NDArray[np.int64], names: NDArray[np.int64]) -> float | None:
-    """The share of points whose predicted group has the name of their class; None without points."""
+def accuracy(
+    predicted: NDArray[np.int64], labels: NDArray[np.int64], names: NDArray[np.int64]
+) -> float | None:
+    """The share of points whose predicted group has the name of their class; None without
+    points.
+    """
     return float((names[predicted] == labels).mean()) if len(labels) else None

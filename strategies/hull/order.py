@@ -1,8 +1,8 @@
 """A random order of the clients that they agree on and the server does not see (Appendix B).
 
-Every client draws a fresh random number and sends it to all others, encrypted with keys that are used for nothing else.
-The paper derives it from a secret key that the server can recover when a client vanishes; the server could then compute
-the order.
+Every client draws a fresh random number and sends it to all others, encrypted with keys that are
+used for nothing else. The paper derives it from a secret key that the server can recover when a
+client vanishes; the server could then compute the order.
 """
 
 import secrets
@@ -25,11 +25,18 @@ def position(order_numbers: Mapping[int, bytes], me: int) -> int:
     Raises
     ------
     HullError
-        If a number does not have `ORDER_NUMBER_BYTES` bytes, or two are equal, so that two clients would share a position.
+        If a number does not have `ORDER_NUMBER_BYTES` bytes, or two are equal, so that two clients
+        would share a position.
     """
-    wrong = sorted(partition for partition, number in order_numbers.items() if len(number) != ORDER_NUMBER_BYTES)
+    wrong = sorted(
+        partition
+        for partition, number in order_numbers.items()
+        if len(number) != ORDER_NUMBER_BYTES
+    )
     if wrong:
-        raise HullError(f"the order number of partition {wrong[0]} does not have {ORDER_NUMBER_BYTES} bytes")
+        raise HullError(
+            f"the order number of partition {wrong[0]} does not have {ORDER_NUMBER_BYTES} bytes"
+        )
     ordered = sorted(order_numbers.values())
     if len(set(ordered)) < len(ordered):
         raise HullError("two clients have the same order number")
@@ -37,5 +44,6 @@ def position(order_numbers: Mapping[int, bytes], me: int) -> int:
 
 
 def draw_slots(num_slots: int, count: int) -> list[int]:
-    """`count` different slots out of 0 … num_slots − 1, at random, so that a slot does not reveal a class."""
+    """`count` different slots out of 0 … num_slots − 1, at random, so that a slot does not reveal a
+    class."""
     return secrets.SystemRandom().sample(range(num_slots), count)

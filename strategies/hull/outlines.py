@@ -1,7 +1,8 @@
 """Outlines of the groups: beyond them, a point is of no group that the clients have.
 
-An outline goes around a group's centre, at a multiple of the hyperbolic distance up to which at least half of the clients'
-hulls hold a point. It tells no client's corner, so that every classifier can have it.
+An outline goes around a group's centre, at a multiple of the hyperbolic distance up to which at
+least half of the clients' hulls hold a point. It tells no client's corner, so that every classifier
+can have it.
 """
 
 from dataclasses import dataclass, field
@@ -16,8 +17,11 @@ from curvfed.strategies.hull.depth import hull_depths
 
 Array = NDArray[np.float64]
 
-RAYS, STEPS, FAR = 32, 64, 12.0
-"""Rays of an outline, points on each where the depth is computed, and the farthest of them at curvature -1."""
+RAYS = 32
+STEPS = 64
+FAR = 12.0
+"""Rays of an outline, points on each where the depth is computed, and the farthest of them at
+curvature -1."""
 
 FAINT = 0.01
 """Share of the corners that lie outside the outline of their own group."""
@@ -39,12 +43,19 @@ class Outlines:
 
     @classmethod
     def of(cls, bodies: Bodies) -> Self:
-        """Outlines of the groups, so far out that 99% of all corners lie within that of their own group."""
+        """Outlines of the groups, so far out that 99% of all corners lie within that of their own
+        group."""
         far = FAR * np.arange(1, STEPS + 1) / STEPS
         rays = np.exp(2j * np.pi * np.arange(RAYS) / RAYS)
-        centres, radii, ratios = [], [], []
+        centres = []
+        radii = []
+        ratios = []
         for label in np.unique(bodies.groups):
-            mine = [hull for hull, group in zip(bodies.klein, bodies.groups, strict=True) if group == label]
+            mine = [
+                hull
+                for hull, group in zip(bodies.klein, bodies.groups, strict=True)
+                if group == label
+            ]
             centre = from_klein(np.median([hull.mean(axis=0) for hull in mine], axis=0)[None])[0]
             around = _moved((np.tanh(far / 2) * rays[:, None]).ravel(), complex(*centre))
             points = to_klein(np.stack([around.real, around.imag], axis=1))
@@ -53,7 +64,10 @@ class Outlines:
             radii.append(np.max(far * held, axis=1) + far[0])
             corners = bodies.points[bodies.labels == label] * np.sqrt(-bodies.curvature)
             ratios.append(_ratios(corners, centre, radii[-1]))
-        return cls(np.array(centres), np.array(radii) * max(1.0, float(np.quantile(np.concatenate(ratios), 1 - FAINT))))
+        return cls(
+            np.array(centres),
+            np.array(radii) * max(1.0, float(np.quantile(np.concatenate(ratios), 1 - FAINT))),
+        )
 
     def outside(self, points: Array) -> NDArray[np.bool_]:
         """Whether points (n, 2) lie outside all outlines; False without outlines."""

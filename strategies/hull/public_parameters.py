@@ -1,4 +1,5 @@
-"""The public parameters of the hull protocol, and what is derived from them. All parties must agree on them."""
+"""The public parameters of the hull protocol, and what is derived from them. All parties must agree
+on them."""
 
 import hashlib
 import json
@@ -34,8 +35,8 @@ class PublicParameters:
     num_clients : int
         L ≥ 2.
     cap : int
-        Largest number of vertices of a hull, ≥ 1. It determines, with the numbers above, how much every client sends, so
-        that no message tells how large a hull is.
+        Largest number of vertices of a hull, ≥ 1. It determines, with the numbers above, how much
+        every client sends, so that no message tells how large a hull is.
     code : str
         One of `CODES`.
     h : int
@@ -44,8 +45,8 @@ class PublicParameters:
     Raises
     ------
     ValueError
-        If a value is out of range, bins or sums of labels exceed `MAX_BITS` bits, or a vector exceeds `MAX_LENGTH`
-        numbers. The error names the run-config key to change.
+        If a value is out of range, bins or sums of labels exceed `MAX_BITS` bits, or a vector
+        exceeds `MAX_LENGTH` numbers. The error names the run-config key to change.
     """
 
     curvature: float
@@ -79,19 +80,23 @@ class PublicParameters:
         try:
             return PoincareQuantizer(self.epsilon, self.radius, self.curvature)
         except ValueError as error:
-            raise ValueError(f"hull.epsilon={self.epsilon} with hull.radius={self.radius}: {error}") from error
+            raise ValueError(
+                f"hull.epsilon={self.epsilon} with hull.radius={self.radius}: {error}"
+            ) from error
 
     @cached_property
     def label_code(self) -> BinaryCode | BoseChowla:
         """The label code over all slots.
 
-        A word of the binary code has as many slots as fit in the bits that the bins need anyway. More slots in a word
-        would need a larger prime, and decoding time grows with its bits. Fewer slots would not shorten the vector, whose
-        length is proportional to the number of all slots.
+        A word of the binary code has as many slots as fit in the bits that the bins need anyway.
+        More slots in a word would need a larger prime, and decoding time grows with its bits. Fewer
+        slots would not shorten the vector, whose length is proportional to the number of all slots.
         """
         if self.code == "bose-chowla":
             return BoseChowla(self.num_slots, self.h)
-        return BinaryCode(self.num_slots, min(max(_MIN_BITS, self.quantizer.num_bins.bit_length()), MAX_BITS))
+        return BinaryCode(
+            self.num_slots, min(max(_MIN_BITS, self.quantizer.num_bins.bit_length()), MAX_BITS)
+        )
 
     @property
     def num_slots(self) -> int:
@@ -105,12 +110,15 @@ class PublicParameters:
 
     @property
     def is_dense(self) -> bool:
-        """Whether a vector over all bins is no longer than the power sums of `max_occupied` bins."""
+        """Whether a vector over all bins is no longer than the power sums of `max_occupied`
+        bins.
+        """
         return self.quantizer.num_bins <= 2 * self.max_occupied
 
     @property
     def word_length(self) -> int:
-        """Numbers of one word: 2 per bin that may be occupied, or 1 per bin; and the redundant ones."""
+        """Numbers of one word: 2 per bin that may be occupied, or 1 per bin; and the redundant
+        ones."""
         return min(2 * self.max_occupied, self.quantizer.num_bins) + SPARE
 
     @property
@@ -129,4 +137,6 @@ class PublicParameters:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         floats = {name: float(values[name]).hex() for name in ("curvature", "radius", "epsilon")}
         derived = {"num_bins": self.quantizer.num_bins, "prime": self.prime, "length": self.length}
-        return hashlib.sha256(json.dumps(values | floats | derived, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps(values | floats | derived, sort_keys=True).encode()
+        ).hexdigest()

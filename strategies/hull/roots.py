@@ -1,9 +1,10 @@
 """Roots of a polynomial over a prime field GF(q), fast if a large power of two divides q − 1.
 
-This is the tangent Graeffe transform (Grenet, van der Hoeven and Lecerf, 2015). Squaring all roots s times maps them to
-2^s-th powers. There are only (q − 1)/2^s of these, so that each can be tested. Over the dual numbers, with f(x + ε) in
-place of f, the transform also keeps what is needed to recover the original root. It takes s products of polynomials;
-splitting by quadratic characters takes log q products for each of log t levels.
+This is the tangent Graeffe transform (Grenet, van der Hoeven and Lecerf, 2015). Squaring all roots
+s times maps them to 2^s-th powers. There are only (q − 1)/2^s of these, so that each can be tested.
+Over the dual numbers, with f(x + ε) in place of f, the transform also keeps what is needed to
+recover the original root. It takes s products of polynomials; splitting by quadratic characters
+takes log q products for each of log t levels.
 """
 
 import random
@@ -31,9 +32,12 @@ def roots(polynomial: Any, prime: int) -> list[int]:
         Correct for every prime, and fast for those of `prime_above`.
     """
     found: list[int] = []
-    shifts, shift = random.Random(0), 0
+    shifts = random.Random(0)
+    shift = 0
     twos = (prime - 1) & (1 - prime)  # the largest power of two that divides q − 1
-    while (degree := polynomial.degree()) > _MIN_DEGREE and (prime - 1) // twos <= _MAX_POWERS * degree:
+    while (degree := polynomial.degree()) > _MIN_DEGREE and (
+        prime - 1
+    ) // twos <= _MAX_POWERS * degree:
         isolated = _isolated_roots(polynomial, prime, shift)
         if len(isolated) < degree / 4:  # fewer roots than the degree, or repeated roots
             break
@@ -44,7 +48,8 @@ def roots(polynomial: Any, prime: int) -> list[int]:
 
 
 def prime_above(bound: int) -> int:
-    """The smallest prime above the bound, 2¹² ≤ bound ≤ 2⁶², that is 1 modulo a power of two with 12 bits fewer.
+    """The smallest prime above the bound, 2¹² ≤ bound ≤ 2⁶², that is 1 modulo a power of two with
+    12 bits fewer.
 
     `roots` uses this power of two. In return, the prime may be some percent larger than the bound.
     """
@@ -58,22 +63,31 @@ def prime_above(bound: int) -> int:
 
 
 def _isolated_roots(polynomial: Any, prime: int, shift: int) -> list[int]:
-    """The roots whose 2^s-th power, after the shift, no other root has, in this field or in an extension field.
+    """The roots whose 2^s-th power, after the shift, no other root has, in this field or in an
+    extension field.
 
-    A root in an extension field shares its power with its conjugate. An isolated root is therefore simple and in the field.
+    A root in an extension field shares its power with its conjugate. An isolated root is therefore
+    simple and in the field.
     """
     variable = polynomial.context().gen()
     if shift:
         polynomial = polynomial.compose(variable + shift)
-    tangent, squared = polynomial.derivative(), 1
-    while (prime - 1) % (2 * squared) == 0 and (prime - 1) // (2 * squared) >= _MIN_POWERS * polynomial.degree():
+    tangent = polynomial.derivative()
+    squared = 1
+    while (prime - 1) % (2 * squared) == 0 and (prime - 1) // (
+        2 * squared
+    ) >= _MIN_POWERS * polynomial.degree():
         mirror = polynomial.compose(-variable)
         product = tangent * mirror
         polynomial = (polynomial * mirror).deflate(2)
         tangent = (product + product.compose(-variable)).deflate(2)
         squared *= 2
-    powers = _zeros(polynomial, pow(_generator(prime), squared, prime), (prime - 1) // squared, prime)
-    slopes, tangents = (part.multipoint_evaluate(powers) for part in (polynomial.derivative(), tangent))
+    powers = _zeros(
+        polynomial, pow(_generator(prime), squared, prime), (prime - 1) // squared, prime
+    )
+    slopes, tangents = (
+        part.multipoint_evaluate(powers) for part in (polynomial.derivative(), tangent)
+    )
     # A root r − ε became c·(1 − 2^s ε/r), so tangent(c) = slope(c)·c·2^s/r.
     return [
         int(slope * (power * squared) / along + shift)
@@ -83,11 +97,17 @@ def _isolated_roots(polynomial: Any, prime: int, shift: int) -> list[int]:
 
 
 def _zeros(polynomial: Any, generator: int, order: int, prime: int) -> list[int]:
-    """The powers of an element of this order that are roots, by a chirp transform (Bluestein, 1970)."""
-    powers = list(accumulate(range(order - 1), lambda power, _: power * generator % prime, initial=1))
+    """The powers of an element of this order that are roots, by a chirp transform (Bluestein,
+    1970)."""
+    powers = list(
+        accumulate(range(order - 1), lambda power, _: power * generator % prime, initial=1)
+    )
     size = polynomial.length()
-    # ik = C(i + k, 2) − C(i, 2) − C(k, 2). The last term is a common factor of a value and does not change its zeros.
-    terms = [int(c) * powers[-(i * (i - 1) // 2) % order] for i, c in enumerate(polynomial.coeffs())]
+    # ik = C(i + k, 2) − C(i, 2) − C(k, 2). The last term is a common factor of a value and does not
+    # change its zeros.
+    terms = [
+        int(c) * powers[-(i * (i - 1) // 2) % order] for i, c in enumerate(polynomial.coeffs())
+    ]
     chirp = [powers[k * (k - 1) // 2 % order] for k in range(order + size)]
     ring = polynomial.context()
     values = (ring(terms[::-1]) * ring(chirp)).coeffs()[size - 1 : size - 1 + order]
@@ -99,7 +119,9 @@ def _generator(prime: int) -> int:
     from flint import fmpz
 
     cofactors = [(prime - 1) // int(factor) for factor, _ in fmpz(prime - 1).factor()]
-    return next(g for g in range(2, prime) if all(pow(g, cofactor, prime) != 1 for cofactor in cofactors))
+    return next(
+        g for g in range(2, prime) if all(pow(g, cofactor, prime) != 1 for cofactor in cofactors)
+    )
 
 
 def _product(factors: list[Any]) -> Any:

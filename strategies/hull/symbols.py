@@ -1,9 +1,10 @@
-"""Encoding of sparse vectors as power sums of their occupied bins, like the syndromes of a Reed–Solomon code.
+"""Encoding of sparse vectors as power sums of their occupied bins, like the syndromes of a
+Reed–Solomon code.
 
-A vector with the value v_b at each bin b becomes the symbols S_l = Σ_b v_b·b^(l−1) mod q, l = 1 … n (hulls paper, Section
-5.5, with the sum over bins). The symbols of several vectors add up, modulo q, to the symbols of their sum. 2t symbols
-determine a sum with t occupied bins: the minimal polynomial of the sequence is the locator Π(x − b). This is Prony's
-method in a finite field.
+A vector with the value v_b at each bin b becomes the symbols S_l = Σ_b v_b·b^(l−1) mod q, l = 1 … n
+(hulls paper, Section 5.5, with the sum over bins). The symbols of several vectors add up, modulo q,
+to the symbols of their sum. 2t symbols determine a sum with t occupied bins: the minimal polynomial
+of the sequence is the locator Π(x − b). This is Prony's method in a finite field.
 """
 
 import contextlib
@@ -20,7 +21,8 @@ from curvfed.strategies.hull.roots import roots
 Words = NDArray[np.uint64]
 
 SPARE = 4
-"""Redundant symbols beyond the 2t that decoding needs: a random vector passes as a sum with probability q⁻⁴."""
+"""Redundant symbols beyond the 2t that decoding needs: a random vector passes as a sum with
+probability q⁻⁴."""
 
 
 def encode(bins: Words, values: Words, length: int, prime: int) -> Words:
@@ -53,7 +55,10 @@ def encode(bins: Words, values: Words, length: int, prime: int) -> Words:
     while len(fractions) > 1:
         pairs = zip(fractions[::2], fractions[1::2])
         odd = fractions[-1:] if len(fractions) % 2 else []
-        fractions = [(top * below + above * bottom, bottom * below) for (top, bottom), (above, below) in pairs] + odd
+        fractions = [
+            (top * below + above * bottom, bottom * below)
+            for (top, bottom), (above, below) in pairs
+        ] + odd
     for top, bottom in fractions:
         series = _integers(top.mul_low(bottom.inverse_series_trunc(length), length))
         symbols[: len(series)] = series
@@ -64,8 +69,8 @@ def encode(bins: Words, values: Words, length: int, prime: int) -> Words:
 def _no_garbage_collection() -> Iterator[None]:
     """Pause Python's cyclic garbage collector.
 
-    FLINT creates so many small objects that the collector would search all objects of the process several times, for a
-    tenth of a second each. There are no cycles to find here.
+    FLINT creates so many small objects that the collector would search all objects of the process
+    several times, for a tenth of a second each. There are no cycles to find here.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -101,7 +106,8 @@ def decode(symbols: Words, prime: int, num_bins: int, max_occupied: int) -> tupl
     Raises
     ------
     HullError
-        If no vector with at most `max_occupied` occupied bins has these symbols, or there are too few symbols.
+        If no vector with at most `max_occupied` occupied bins has these symbols, or there are too
+        few symbols.
 
     Notes
     -----
@@ -121,7 +127,8 @@ def decode(symbols: Words, prime: int, num_bins: int, max_occupied: int) -> tupl
         raise undecodable("its symbols do not locate bins")
     bins = np.array(places, dtype=np.uint64)
     values = np.array(_values(polynomials, locator, places, symbols), dtype=np.uint64)
-    # All symbols satisfy the recurrence. This finds symbols that are not reduced modulo q, and programming errors.
+    # All symbols satisfy the recurrence. This finds symbols that are not reduced modulo q, and
+    # programming errors.
     if not np.array_equal(encode(bins, values, symbols.size, prime), symbols):
         raise undecodable("its symbols contradict each other")
     return bins, values

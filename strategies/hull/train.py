@@ -1,4 +1,5 @@
-"""Which classifier is trained on the clients' hulls, and how sure it is: both by hulls of clients that were left out."""
+"""Which classifier is trained on the clients' hulls, and how sure it is: both by hulls of clients
+that were left out."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -23,14 +24,16 @@ Model = tuple[Kind, float]
 
 FOLDS = 5
 MANY = 4000
-"""Corners above which the SVM is left out of the choice: with every C and fold it would take minutes."""
+"""Corners above which the SVM is left out of the choice: with every C and fold it would take
+minutes."""
 
-DRAWN, DRAWN_IN_ALL = 40, 4000
+DRAWN = 40
+DRAWN_IN_ALL = 4000
 """Points drawn within a hull, and within all hulls together; in each hull one at least."""
 
 COSTS = tuple(10.0**power for power in range(-1, 4))
-"""C of the multinomial models among which `hull.classifier=auto` chooses. A larger one follows single corners, which are
-the outliers of their class."""
+"""C of the multinomial models among which `hull.classifier=auto` chooses. A larger one follows
+single corners, which are the outliers of their class."""
 
 DEPTH: Model = ("depth", np.inf)
 
@@ -57,14 +60,16 @@ class Choice:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The kinds of classifiers, the chosen one first, and the share of the drawn points on which they do not all agree."""
+    """The kinds of classifiers, the chosen one first, and the share of the drawn points on which
+    they do not all agree."""
 
     choices: tuple[Choice, ...] = ()
     disagreement: float = 0.0
 
 
 def folds(bodies: Bodies) -> Iterator[Booleans]:
-    """Whose hulls (h,) are left out in turn: each client's once, with those of a fifth of all. Some groups must remain two.
+    """Whose hulls (h,) are left out in turn: each client's once, with those of a fifth of all. Some
+    groups must remain two.
 
     Clients are anonymous and sorted by their hulls, so that the folds depend on the hulls alone.
     """
@@ -78,8 +83,14 @@ def folds(bodies: Bodies) -> Iterator[Booleans]:
 def trained(bodies: Bodies, kind: Kind, c: float, hard: bool, seed: int) -> Classifier:
     """A classifier of one kind on all hulls. Raises as `Classifier.train`."""
     if kind == "depth":
-        return Classifier(kind, bodies.curvature, MedianDepth().fit(bodies.vertices, bodies.groups, bodies.curvature))
-    classifier = Classifier.train(bodies.points, bodies.labels, bodies.curvature, c, hard, seed, kind)
+        return Classifier(
+            kind,
+            bodies.curvature,
+            MedianDepth().fit(bodies.vertices, bodies.groups, bodies.curvature),
+        )
+    classifier = Classifier.train(
+        bodies.points, bodies.labels, bodies.curvature, c, hard, seed, kind
+    )
     if not c and classifier.c in (GRID[0], GRID[-1]):
         at_edge(classifier.c, GRID)
     return classifier
@@ -87,20 +98,29 @@ def trained(bodies: Bodies, kind: Kind, c: float, hard: bool, seed: int) -> Clas
 
 def at_edge(c: float, grid: tuple[float, ...]) -> None:
     """Say that the best C is the first or the last one tried."""
-    log.warning("C = %g is at the edge of the values tried, %g to %g: a better one may lie beyond; hull.c sets it",
-                c, grid[0], grid[-1])  # fmt: skip
+    log.warning(
+        "C = %g is at the edge of the values tried, %g to %g: a better one may lie beyond; hull.c"
+        " sets it",
+        c,
+        grid[0],
+        grid[-1],
+    )
 
 
 def draw_points(bodies: Bodies, seed: int) -> tuple[Array, Integers]:
-    """Points (n, 2) as test points could be, equally many within each hull, and the number (n,) of their hull."""
+    """Points (n, 2) as test points could be, equally many within each hull, and the number (n,) of
+    their hull."""
     rng = np.random.default_rng(seed)
     num = max(1, min(DRAWN, DRAWN_IN_ALL // len(bodies.vertices)))
     points = [points_within(corners, bodies.curvature, num, rng) for corners in bodies.vertices]
     return np.concatenate(points), np.repeat(np.arange(len(points)), num)
 
 
-def predictions(bodies: Bodies, points: Array, hull_of: Integers, c: float, seed: int) -> dict[Model, Integers]:
-    """Groups (n,) of points drawn within hulls by every kind and C, trained without the clients of the points' hulls.
+def predictions(
+    bodies: Bodies, points: Array, hull_of: Integers, c: float, seed: int
+) -> dict[Model, Integers]:
+    """Groups (n,) of points drawn within hulls by every kind and C, trained without the clients of
+    the points' hulls.
 
     A group is -1 if the other clients have hulls of a single group.
     """
@@ -108,16 +128,21 @@ def predictions(bodies: Bodies, points: Array, hull_of: Integers, c: float, seed
     models: list[Model] = [DEPTH, *product(kinds, (c,) if c else COSTS)]
     groups = {model: np.full(len(points), -1) for model in models}
     for hidden in folds(bodies):
-        others, is_hidden = bodies.where(~hidden), hidden[hull_of]
+        others = bodies.where(~hidden)
+        is_hidden = hidden[hull_of]
         for (kind, cost), predicted in groups.items():
-            predicted[is_hidden] = trained(others, kind, cost, False, seed).predict(points[is_hidden])
+            predicted[is_hidden] = trained(others, kind, cost, False, seed).predict(
+                points[is_hidden]
+            )
     return groups
 
 
 def rank(groups: Mapping[Model, Integers], labels: Integers, clients: Integers) -> Comparison:
-    """Compare kinds, each with its best C, by the predictions (n,) for points of known groups and clients, (n,) each.
+    """Compare kinds, each with its best C, by the predictions (n,) for points of known groups and
+    clients, (n,) each.
 
-    The best kind comes first, but "depth", which has no C to fit, if it is worse by no more than the standard error.
+    The best kind comes first, but "depth", which has no C to fit, if it is worse by no more than
+    the standard error.
     """
     right = {model: (predicted == labels).astype(float) for model, predicted in groups.items()}
     shares = {model: float(values.mean()) for model, values in right.items()}
@@ -143,7 +168,8 @@ def _standard_error(values: Array, clients: Integers) -> float:
 
 
 def compare(bodies: Bodies, c: float, seed: int) -> Comparison:
-    """`rank` the kinds on points drawn within hulls; nothing is compared if no client can be left out."""
+    """`rank` the kinds on points drawn within hulls; nothing is compared if no client can be left
+    out."""
     points, hull_of = draw_points(bodies, seed)
     groups = predictions(bodies, points, hull_of, c, seed)
     is_left_out = groups[DEPTH] >= 0
@@ -155,20 +181,29 @@ def compare(bodies: Bodies, c: float, seed: int) -> Comparison:
 
 
 def choose(bodies: Bodies, c: float, seed: int) -> tuple[Classifier, Comparison]:
-    """The first of `compare`, trained on all hulls; the median depth, which needs no fit, if nothing is compared."""
+    """The first of `compare`, trained on all hulls; the median depth, which needs no fit, if
+    nothing is compared."""
     comparison = compare(bodies, c, seed)
     for choice in comparison.choices:
-        log.info("hull.classifier = auto: %s puts %.1f%% of the points within hulls of left-out clients in their group "
-                 "(C = %g)", choice.kind, 100 * choice.share, choice.c)  # fmt: skip
-    kind, cost = (comparison.choices[0].kind, comparison.choices[0].c) if comparison.choices else DEPTH
+        log.info(
+            "hull.classifier = auto: %s puts %.1f%% of the points within hulls of left-out clients"
+            " in their group (C = %g)",
+            choice.kind,
+            100 * choice.share,
+            choice.c,
+        )
+    kind, cost = (
+        (comparison.choices[0].kind, comparison.choices[0].c) if comparison.choices else DEPTH
+    )
     return trained(bodies, kind, cost, False, seed), comparison
 
 
 def calibrated(classifier: Classifier, bodies: Bodies, hard: bool, seed: int) -> Classifier:
     """The classifier with a temperature and outlines, by corners of left-out clients.
 
-    The temperature is where left-out corners have the largest likelihood (Guo et al., 2017); 1 where no client can be left
-    out. Corners are the least sure points of a class, so that points inside are surer.
+    The temperature is where left-out corners have the largest likelihood (Guo et al., 2017); 1
+    where no client can be left out. Corners are the least sure points of a class, so that points
+    inside are surer.
     """
     logs = []
     for hidden in folds(bodies):
@@ -180,7 +215,11 @@ def calibrated(classifier: Classifier, bodies: Bodies, hard: bool, seed: int) ->
         columns = np.searchsorted(model.groups, bodies.labels[out])
         known = model.groups[np.minimum(columns, len(model.groups) - 1)] == bodies.labels[out]
         chances = np.log(np.maximum(model.probabilities(bodies.points[out][known]), 1e-300))
-        logs.append((chances - chances[np.arange(len(chances)), columns[known], None]) if len(chances) else chances)
+        logs.append(
+            (chances - chances[np.arange(len(chances)), columns[known], None])
+            if len(chances)
+            else chances
+        )
     classifier = replace(classifier, outlines=Outlines.of(bodies))
     if not logs:
         return classifier

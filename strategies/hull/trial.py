@@ -1,4 +1,5 @@
-"""The whole protocol in one process, without messages: for sweeps over epsilon and studies over many splits."""
+"""The whole protocol in one process, without messages: for sweeps over epsilon and studies over
+many splits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -65,14 +66,24 @@ def trial(
     numbers = {client: draw_order_number() for client in range(len(mine))}
     vectors = {
         client: encode_hulls(
-            one.hulls, position(numbers, client), draw_slots(public.num_classes, len(one.hulls)), public
+            one.hulls,
+            position(numbers, client),
+            draw_slots(public.num_classes, len(one.hulls)),
+            public,
         )
         for client, one in enumerate(mine)
     }
     session = Session("trial", "hulls", 0, public.prime, public.length, tuple(range(len(mine))))
-    learned = learn(decode_hulls(sum_in_memory(session, vectors, dropped), public), public, settings)
+    learned = learn(
+        decode_hulls(sum_in_memory(session, vectors, dropped), public), public, settings
+    )
     points, labels = test
     predicted = learned.classifier.predict(points)
     # There may be test points of classes that no client has.
-    names = name_groups(predicted, labels, public.num_classes, max(public.num_classes, int(labels.max(initial=0)) + 1))
+    names = name_groups(
+        predicted,
+        labels,
+        public.num_classes,
+        max(public.num_classes, int(labels.max(initial=0)) + 1),
+    )
     return Trial(mine, learned, names, accuracy(predicted, labels, names))

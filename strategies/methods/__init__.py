@@ -1,7 +1,8 @@
-"""The methods: one file for each, by its published name, with its keys, its rows, its server half and its client half.
+"""The methods: one file for each, by its published name, with its keys, its rows, its server half
+and its client half.
 
-A process imports only the file of the method that it runs, which `curvfed.strategies.method_index` names. Other packages
-add methods by entry points of the group `curvfed.methods`.
+A process imports only the file of the method that it runs, which `curvfed.strategies.method_index`
+names. Other packages add methods by entry points of the group `curvfed.methods`.
 """
 
 import importlib
@@ -21,7 +22,8 @@ from curvfed.tasks.errors import DataError
 
 
 class Methods(Mapping[str, Method]):
-    """All methods by name, first ours, then those of other packages; a method is imported when it is looked up."""
+    """All methods by name, first ours, then those of other packages; a method is imported when it
+    is looked up."""
 
     def __getitem__(self, name: str) -> Method:
         if name in FILES:
@@ -46,14 +48,17 @@ METHODS = Methods()
 def table_of(name: str) -> type[Table]:
     """The keys of the table with this name."""
     if name in DEFAULTS:
-        rows: Mapping[str, Method] = importlib.import_module(f"{__name__}.{name.replace('-', '_')}").METHODS
+        rows: Mapping[str, Method] = importlib.import_module(
+            f"{__name__}.{name.replace('-', '_')}"
+        ).METHODS
         return next(row.keys[name] for row in rows.values() if name in row.keys)
     return next(row.keys[name] for row in brought()[0].values() if name in row.keys)
 
 
 @cache
 def brought() -> tuple[dict[str, Method], dict[str, str]]:
-    """The rows of other packages' methods; and for the methods that were left out, the reason; both by name."""
+    """The rows of other packages' methods; and for the methods that were left out, the reason; both
+    by name."""
     plugins.leave_out("methods", FILES)
     rows: dict[str, Method] = {}
     reasons: dict[str, str] = {}
@@ -73,7 +78,8 @@ def brought() -> tuple[dict[str, Method], dict[str, str]]:
 
 
 def _unfit(row: Any, tables: Mapping[str, type[Table]]) -> str:
-    """Why another package's row is refused; "" if it is accepted. `tables` are those of the rows accepted so far."""
+    """Why another package's row is refused; "" if it is accepted. `tables` are those of the rows
+    accepted so far."""
     if not isinstance(row, Method):
         return f"its entry point is {row!r}; allowed is a {Method.__module__}.Method"
     taken = {*SHARED, *DEFAULTS, *map(kebab, RunKeys.model_fields)}
@@ -82,14 +88,19 @@ def _unfit(row: Any, tables: Mapping[str, type[Table]]) -> str:
             return f'its keys have the table "{table}", whose name is taken; it needs another one'
         if not _is_table(table, keys):
             return (
-                f'its table "{table}" cannot be taken; allowed is a name of small letters, digits and -, and a '
-                f"{Table.__module__}.Table of bool, int, float, str or Literal, each with a default"
+                f'its table "{table}" cannot be taken; allowed is a name of small letters, digits'
+                f" and -, and a {Table.__module__}.Table of bool, int, float, str or Literal, each"
+                " with a default"
             )
     return ""
 
 
 def _is_table(name: str, keys: Any) -> bool:
-    if not (isinstance(keys, type) and issubclass(keys, Table) and re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name)):
+    if not (
+        isinstance(keys, type)
+        and issubclass(keys, Table)
+        and re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", name)
+    ):
         return False
     return all(
         isinstance(field.default, Scalar)

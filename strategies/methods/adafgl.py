@@ -1,4 +1,5 @@
-"""AdaFGL (Li et al., ICDE 2024): FedAvg, then a personal network at each client on top of the shared one."""
+"""AdaFGL (Li et al., ICDE 2024): FedAvg, then a personal network at each client on top of the
+shared one."""
 
 import copy
 from typing import cast
@@ -23,32 +24,45 @@ class Keys(Table):
         default=0.5,
         ge=0,
         le=1,
-        description="alpha, the edges' share in the matrix by which features are propagated; pairs of nodes that the "
-        "shared model predicts alike have the rest. 1 is the edges alone. The authors' first code has .05",
+        description=(
+            "alpha, the edges' share in the matrix by which features are propagated; pairs of nodes"
+            " that the shared model predicts alike have the rest. 1 is the edges alone. The"
+            " authors' first code has .05"
+        ),
     )
     beta: float = Field(
         default=0.0,
         ge=0,
         le=1,
-        description="beta, the share of these pairs in the signed weights of heterophilous message passing; what the "
-        "client's own network finds alike has the rest. The authors' first code has .2",
+        description=(
+            "beta, the share of these pairs in the signed weights of heterophilous message passing;"
+            " what the client's own network finds alike has the rest. The authors' first code"
+            " has .2"
+        ),
     )
     steps: int = Field(
-        default=3, ge=1, le=100, description="k, how often features are propagated by that matrix before they are read"
+        default=3,
+        ge=1,
+        le=100,
+        description="k, how often features are propagated by that matrix before they are read",
     )
-    width: int = Field(default=64, ge=1, le=100_000, description="hidden width of the client's own network")
+    width: int = Field(
+        default=64, ge=1, le=100_000, description="hidden width of the client's own network"
+    )
 
 
 MAX_NODES = 6_000
-"""Largest graph of a client: training holds about ten matrices of nodes by nodes, 1.4 GB in float32."""
+"""Largest graph of a client: training holds about ten matrices of nodes by nodes, 1.4 GB in
+float32."""
 
 
 class AdaFglClient(Learner):
-    """Rounds as in FedAvg, whose model is the federated knowledge extractor; then `fine-tune-epochs` passes of stage 2.
+    """Rounds as in FedAvg, whose model is the federated knowledge extractor; then
+    `fine-tune-epochs` passes of stage 2.
 
-    Stage 2 is `curvfed.tasks.graphs.models.adaptive`. Every fine-tuning starts from the same initial weights at all
-    clients, and uses the run's optimiser, learning rate and dropout. The result is the network after the last pass; the
-    authors take the best one by validation.
+    Stage 2 is `curvfed.tasks.graphs.models.adaptive`. Every fine-tuning starts from the same
+    initial weights at all clients, and uses the run's optimiser, learning rate and dropout. The
+    result is the network after the last pass; the authors take the best one by validation.
 
     Raises
     ------
@@ -64,14 +78,18 @@ class AdaFglClient(Learner):
         nodes = self._batch().inputs.num_nodes
         if local.config.fine_tunes and nodes > MAX_NODES:
             raise ConfigError(
-                f'method = "adafgl" with fine-tune-epochs = {local.config.fine_tune_epochs}: allowed are clients of up to '
-                f"{MAX_NODES} nodes, because matrices of nodes by nodes are kept; this one has {nodes}"
+                f'method = "adafgl" with fine-tune-epochs = {local.config.fine_tune_epochs}:'
+                f" allowed are clients of up to {MAX_NODES} nodes, because matrices of nodes by"
+                f" nodes are kept; this one has {nodes}"
             )
 
     def fine_tune(self) -> float | None:
         """Train the personal network on top of the received parameters."""
-        local, config, batch = self.local, self.local.config, self._batch()
-        inputs, rows = batch.inputs, cast(Tensor, batch.rows)
+        local = self.local
+        config = self.local.config
+        batch = self._batch()
+        inputs = batch.inputs
+        rows = cast(Tensor, batch.rows)
         with torch.inference_mode():
             num_classes = local.model.eval()(inputs).shape[1]
         spec = AdaptiveSpec(
@@ -94,7 +112,14 @@ class AdaFglClient(Learner):
 
         optimizer = fresh_optimizer(network, config)
         optimizer.learning_rate = config.fine_tuning_rate
-        return train(network, local.task, optimizer, config.fine_tune_epochs, clip_norm=config.clip_norm, loss=loss)
+        return train(
+            network,
+            local.task,
+            optimizer,
+            config.fine_tune_epochs,
+            clip_norm=config.clip_norm,
+            loss=loss,
+        )
 
     @property
     def tuned(self) -> nn.Module:
@@ -108,7 +133,8 @@ class AdaFglClient(Learner):
 
 METHODS = {
     "adafgl": Method(
-        "fedavg, then a network of each client's own over the shared model's predictions (Li et al., 2024)",
+        "fedavg, then a network of each client's own over the shared model's predictions (Li et"
+        " al., 2024)",
         space="flat",
         tasks=("nodes",),
         whole_graph=True,

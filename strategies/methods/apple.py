@@ -1,4 +1,5 @@
-"""APPLE (Luo & Wu, IJCAI 2022): each client combines all clients' core models by weights that it learns."""
+"""APPLE (Luo & Wu, IJCAI 2022): each client combines all clients' core models by weights that it
+learns."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,52 +25,73 @@ from curvfed.strategies.wire.arrays import MessageError, check_arrays
 class Keys(Table):
     """Keys of APPLE."""
 
-    rate: Rate = Field(default=0.001, ge=0, description="learning rate of a client's weights for all clients' models")
+    rate: Rate = Field(
+        default=0.001,
+        ge=0,
+        description="learning rate of a client's weights for all clients' models",
+    )
     mu: Rate = Field(
         default=0.001,
         ge=0,
-        description="mu of the term mu/2 ||p - p_0||^2, which draws these weights to the shares of examples. .001 is "
-        "HyperFed's choice (Appendix B); the authors use .1 and less",
+        description=(
+            "mu of the term mu/2 ||p - p_0||^2, which draws these weights to the shares of"
+            " examples. .001 is HyperFed's choice (Appendix B); the authors use .1 and less"
+        ),
     )
     last: Rate = Field(
-        default=0.2, ge=0, le=1, description="L, share of the rounds over which the term falls to 0, by half a cosine"
+        default=0.2,
+        ge=0,
+        le=1,
+        description="L, share of the rounds over which the term falls to 0, by half a cosine",
     )
     cores: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
-        description="models of others that a client is sent in a round, in turn, 0: all. It keeps what came last of each",
+        description=(
+            "models of others that a client is sent in a round, in turn, 0: all. It keeps what came"
+            " last of each"
+        ),
     )
 
 
-CORE, SHARES = "core/", "shares"
-"""Prefix of the names of core models, followed by "partition/name"; and the name of the clients' shares of all examples."""
+CORE = "core/"
+SHARES = "shares"
+"""Prefix of the names of core models, followed by "partition/name"; and the name of the clients'
+shares of all examples."""
 
 HISTORY = "heard"
 """Name of the state's table of clients: partition, examples and number of replies."""
 
 LAST = "last/"
-"""Prefix of the names of the others' cores that a client keeps, where it is not sent all of them."""
+"""Prefix of the names of the others' cores that a client keeps, where it is not sent all of
+them.
+"""
 
 UNKNOWN = -1
 """Number of examples of a client that has not replied yet."""
 
 
 class AppleServer(Aggregation):
-    """Nothing is averaged: a client's reply replaces its core model w_j, and every client is sent all core models.
+    """Nothing is averaged: a client's reply replaces its core model w_j, and every client is sent
+    all core models.
 
-    Clients also get the shares p₀ of all training examples, which their combinations start from; with
-    `weights = "uniform"` all shares are equal. A client that has not replied yet counts as the mean of the others, and its
-    core is the common initial model. (The authors draw a different initial core for each client.)
+    Clients also get the shares p₀ of all training examples, which their combinations start from;
+    with `weights = "uniform"` all shares are equal. A client that has not replied yet counts as the
+    mean of the others, and its core is the common initial model. (The authors draw a different
+    initial core for each client.)
 
-    Under limited bandwidth a client gets M = `most` cores of other clients in a round (0 for all). The authors first choose
-    the cores that the client never got, then draw at random with odds that grow a little with |p_ij|. Here the p_ij stay at
-    the client, so the server goes through the others in a seeded order, and draws a new order after each cycle. A client
-    that does not reply loses no turn.
+    Under limited bandwidth a client gets M = `most` cores of other clients in a round (0 for all).
+    The authors first choose the cores that the client never got, then draw at random with odds that
+    grow a little with |p_ij|. Here the p_ij stay at the client, so the server goes through the
+    others in a seeded order, and draws a new order after each cycle. A client that does not reply
+    loses no turn.
     """
 
     def __init__(self, arrays: Arrays, most: int, seed: int) -> None:
-        self._start, self._most, self._seed = arrays, most, seed
+        self._start = arrays
+        self._most = most
+        self._seed = seed
         self.set_clients(())
 
     def set_clients(self, partitions: Sequence[int]) -> None:
@@ -80,7 +102,9 @@ class AppleServer(Aggregation):
         self._sent: dict[tuple[int, ...], Arrays] = {}
 
     def sent_to(self, partition: int) -> Arrays:
-        """Cores as "core/partition/name", and the shares in the order of the partitions, float64."""
+        """Cores as "core/partition/name", and the shares in the order of the partitions,
+        float64.
+        """
         chosen = tuple(self._chosen(partition))
         if chosen not in self._sent:
             cores = join_groups(CORE, {one: self._cores[one] for one in chosen})
@@ -124,32 +148,42 @@ class AppleServer(Aggregation):
         self._sent = {}
 
     def state(self) -> Arrays:
-        """Every core as "core/partition/name"; partition, examples and number of replies of each client (m, 3)."""
-        history = [(partition, size, self._turns[partition]) for partition, size in self._sizes.items()]
-        return join_groups(CORE, self._cores) | {HISTORY: np.array(history, np.int64).reshape(-1, 3)}
+        """Every core as "core/partition/name"; partition, examples and number of replies of each
+        client (m, 3)."""
+        history = [
+            (partition, size, self._turns[partition]) for partition, size in self._sizes.items()
+        ]
+        return join_groups(CORE, self._cores) | {
+            HISTORY: np.array(history, np.int64).reshape(-1, 3)
+        }
 
     def load(self, state: Arrays) -> None:
         """Continue from stored cores."""
         self.set_clients(state[HISTORY][:, 0].tolist())
         self._cores |= split_groups(state, CORE)
         for partition, size, turns in state[HISTORY].tolist():
-            self._sizes[partition], self._turns[partition] = size, turns
+            self._sizes[partition] = size
+            self._turns[partition] = turns
 
 
 class AppleClient(Learner):
-    """The model is θ = Σ_j p_ij w_j. A step changes the client's own core w_i and its relations p_i (Algorithm 1).
+    """The model is θ = Σ_j p_ij w_j. A step changes the client's own core w_i and its relations p_i
+    (Algorithm 1).
 
-    With g = ∇f(θ), the gradient of w_i is p_ii g, and that of p_ij is ⟨g, w_j⟩ + λ(r) μ (p_ij − p_0j); the others' cores
-    do not change. Both use the run's kind of optimiser, with new moments in every round: w_i with `learning-rate` and
-    weight decay, p_i with `apple.rate` and no weight decay; a schedule scales both rates. SGD's rate of w_i counts once for
-    each client, as in PFLlib: p_ii starts near 1/m, and would make the steps of w_i that much shorter than FedAvg's. λ(r)
-    falls from 1 to 0 along half a cosine over the first `apple.last` of the rounds, as in the authors' code.
+    With g = ∇f(θ), the gradient of w_i is p_ii g, and that of p_ij is ⟨g, w_j⟩ + λ(r) μ (p_ij −
+    p_0j); the others' cores do not change. Both use the run's kind of optimiser, with new moments
+    in every round: w_i with `learning-rate` and weight decay, p_i with `apple.rate` and no weight
+    decay; a schedule scales both rates. SGD's rate of w_i counts once for each client, as in
+    PFLlib: p_ii starts near 1/m, and would make the steps of w_i that much shorter than FedAvg's.
+    λ(r) falls from 1 to 0 along half a cosine over the first `apple.last` of the rounds, as in the
+    authors' code.
 
-    p_0j, client j's share of all training examples, is sent with the cores. The client keeps p_i − p_0, which is 0 at the
-    start; p_0 is constant once all clients have replied. θ is kept too, for predictions. With `apple.cores` the client
-    keeps the last core that it got of every other client and uses it, as in the authors' code. Running statistics of θ
-    start at the clients' mean weighted by p_0; weighted by p_i a variance could be negative. A client that joins after the
-    run began is refused (ConfigError): the others' relations have no entry for it.
+    p_0j, client j's share of all training examples, is sent with the cores. The client keeps p_i −
+    p_0, which is 0 at the start; p_0 is constant once all clients have replied. θ is kept too, for
+    predictions. With `apple.cores` the client keeps the last core that it got of every other client
+    and uses it, as in the authors' code. Running statistics of θ start at the clients' mean
+    weighted by p_0; weighted by p_i a variance could be negative. A client that joins after the run
+    began is refused (ConfigError): the others' relations have no entry for it.
     """
 
     keys: Keys
@@ -159,11 +193,14 @@ class AppleClient(Learner):
         self._clients = local.partitions or (local.partition,)
         if local.partition not in self._clients:
             raise ConfigError(
-                f"partition {local.partition}: allowed with apple are the clients that the run began with, {self._clients}"
+                f"partition {local.partition}: allowed with apple are the clients that the run"
+                f" began with, {self._clients}"
             )
-        self.place, count = self._clients.index(local.partition), len(self._clients)
+        self.place = self._clients.index(local.partition)
+        count = len(self._clients)
         like = next(iter(local.trained.values()))
-        self.relations = nn.Parameter(torch.zeros(count, dtype=like.dtype, device=like.device))  # p_i - p_0
+        # p_i - p_0
+        self.relations = nn.Parameter(torch.zeros(count, dtype=like.dtype, device=like.device))
         self.shares = torch.full_like(self.relations.detach(), 1 / count)
         self._core = {name: local.tensors[name].detach().clone() for name in local.shared}
         self._last: dict[str, Tensor] = {}
@@ -174,7 +211,11 @@ class AppleClient(Learner):
     def local_state(self) -> dict[str, Tensor]:
         """p_i − p_0 (m,), θ, and with `apple.cores` the others' cores (m, …)."""
         own = {f"{OWN}{name}": tensor for name, tensor in self.local.tensors.items()}
-        return {"relations": self.relations} | own | {f"{LAST}{name}": cores for name, cores in self._last.items()}
+        return (
+            {"relations": self.relations}
+            | own
+            | {f"{LAST}{name}": cores for name, cores in self._last.items()}
+        )
 
     def receive(self, arrays: Arrays) -> None:
         """Cores and shares; θ is combined from them."""
@@ -192,8 +233,12 @@ class AppleClient(Learner):
 
     def _check(self, arrays: Arrays) -> None:
         core = {name: to_numpy(tensor) for name, tensor in self._core.items()}
-        received = {name.split("/")[1] for name in arrays if name.startswith(CORE)} | {str(self.local.partition)}
-        wanted = [partition for partition in self._clients if not self._last or str(partition) in received]
+        received = {name.split("/")[1] for name in arrays if name.startswith(CORE)} | {
+            str(self.local.partition)
+        }
+        wanted = [
+            partition for partition in self._clients if not self._last or str(partition) in received
+        ]
         expected = join_groups(CORE, dict.fromkeys(wanted, core))
         check_arrays(arrays, expected | {SHARES: np.zeros(len(self._clients))})
         if (arrays[SHARES] < 0).any():
@@ -204,7 +249,11 @@ class AppleClient(Learner):
         if self._last:
             return self._last
         return {
-            name: torch.tensor(np.stack([self._sent[partition][name] for partition in self._clients])).to(core.device)
+            name: (
+                torch.tensor(
+                    np.stack([self._sent[partition][name] for partition in self._clients])
+                ).to(core.device)
+            )
             for name, core in self._core.items()
         }
 
@@ -219,18 +268,25 @@ class AppleClient(Learner):
 
     def train(self) -> Trained:
         """Epochs of steps of w_i and p_i."""
-        local, config, cores = self.local, self.local.config, self._cores()
+        local = self.local
+        config = self.local.config
+        cores = self._cores()
         steps = _CoreSteps(self, cores)
-        loss = train(local.model, local.task, steps, config.local_epochs, (), config.clip_norm, self.loss)
+        loss = train(
+            local.model, local.task, steps, config.local_epochs, (), config.clip_norm, self.loss
+        )
         for name, core in self._core.items():
-            core.copy_((local.tensors[name] if is_buffer(name) else cores[name][self.place]).detach())
+            core.copy_(
+                (local.tensors[name] if is_buffer(name) else cores[name][self.place]).detach()
+            )
         self._sent = {}  # as large as all clients' models together
         return Trained(loss, config.local_epochs * local.task.num_steps)
 
     @property
     def penalty(self) -> float:
         """λ(r) μ."""
-        done, last = self.round - 1, penalty_rounds(self.keys, self.local.config.num_rounds)
+        done = self.round - 1
+        last = penalty_rounds(self.keys, self.local.config.num_rounds)
         return self.keys.mu * (1 + math.cos(math.pi * done / last)) / 2 if done < last else 0.0
 
     def share(self) -> Arrays:
@@ -244,31 +300,41 @@ class AppleClient(Learner):
 
 
 class _CoreSteps:
-    """Steps of w_i and p_i along the gradient of θ; each one changes the client's row of `cores` and combines θ again."""
+    """Steps of w_i and p_i along the gradient of θ; each one changes the client's row of `cores`
+    and combines θ again."""
 
     def __init__(self, learner: AppleClient, cores: Mapping[str, Tensor]) -> None:
-        local, config = learner.local, learner.local.config
-        self._learner, self._cores, self._trained = learner, cores, local.trained
-        self._own = {name: nn.Parameter(cores[name][learner.place]) for name in local.trained}  # views of `cores`
+        local = learner.local
+        config = learner.local.config
+        self._learner = learner
+        self._cores = cores
+        self._trained = local.trained
+        # views of `cores`
+        self._own = {name: nn.Parameter(cores[name][learner.place]) for name in local.trained}
         of_core = make_optimizer(self._own, config)
         of_core.learning_rate = local.optimizer.learning_rate * (
             len(learner.shares) if config.optimizer == "sgd" else 1
         )
         undecayed = config.model_copy(update={"weight_decay": 0.0})
         of_relations = make_optimizer({"relations": learner.relations}, undecayed)
-        scheduled = local.optimizer.learning_rate / config.learning_rate if config.learning_rate else 0.0
+        scheduled = (
+            local.optimizer.learning_rate / config.learning_rate if config.learning_rate else 0.0
+        )
         of_relations.learning_rate = learner.keys.rate * scheduled
         self._optimizers = of_core, of_relations
         self.zero_grad = local.optimizer.zero_grad  # the gradients of θ
 
     def step(self) -> None:
         """One step of both, and the new θ."""
-        learner, relations = self._learner, self._learner.relations
+        learner = self._learner
+        relations = self._learner.relations
         gradient = learner.penalty * relations.detach()
         for name, parameter in self._trained.items():
             if parameter.grad is not None:
                 gradient += self._cores[name].flatten(1) @ parameter.grad.flatten()
-                self._own[name].grad = parameter.grad * (learner.shares + relations.detach())[learner.place]
+                self._own[name].grad = (
+                    parameter.grad * (learner.shares + relations.detach())[learner.place]
+                )
         relations.grad = gradient
         for optimizer in self._optimizers:
             optimizer.step()
@@ -288,8 +354,8 @@ METHODS = {
         lists_clients=True,
         aggregation="apple",
         tasks=IMAGES,
-        # With momentum, steps at .02 are too long where the client's weights have grown: by validation on MNIST and digits,
-        # two seeds each, .01 is the best of .001 to .1.
+        # With momentum, steps at .02 are too long where the client's weights have grown: by
+        # validation on MNIST and digits, two seeds each, .01 is the best of .001 to .1.
         settings={"images": {"fine_tune_epochs": 0, "learning_rate": 0.01}},
         keys={"apple": Keys},
         tuned={"images": {"apple.rate": (0.0001, 0.01)}},

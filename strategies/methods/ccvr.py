@@ -1,8 +1,10 @@
-"""CCVR (Luo et al., NeurIPS 2021): FedAvg, then the classifier is trained further on virtual features.
+"""CCVR (Luo et al., NeurIPS 2021): FedAvg, then the classifier is trained further on virtual
+features.
 
-Each client sends one vector with sums of its features by class. From their total the server computes the mean and
-covariance of each class over all clients' features (Eqs. 3 and 4), draws features from these Gaussians, and trains the
-classifier further on them. Tukey's transform, which the paper tries on features that are not negative, is left out.
+Each client sends one vector with sums of its features by class. From their total the server
+computes the mean and covariance of each class over all clients' features (Eqs. 3 and 4), draws
+features from these Gaussians, and trains the classifier further on them. Tukey's transform, which
+the paper tries on features that are not negative, is left out.
 """
 
 from dataclasses import dataclass
@@ -32,7 +34,9 @@ from curvfed.strategies.base.method import IMAGES, Method
 class Keys(Table):
     """Keys of CCVR."""
 
-    per_class: int = Field(default=500, ge=1, le=1_000_000, description="virtual features drawn for each class")
+    per_class: int = Field(
+        default=500, ge=1, le=1_000_000, description="virtual features drawn for each class"
+    )
     learning_rate: Rate = Field(default=0.01, gt=0, description="of SGD on the virtual features")
     epochs: int = Field(default=10, ge=1, le=10_000, description="passes over the virtual features")
 
@@ -56,11 +60,16 @@ class ClassSums:
     @classmethod
     def zeros(cls, features: int, classes: int) -> "ClassSums":
         """The sums over no examples."""
-        return cls(np.zeros(classes), np.zeros((classes, features)), np.zeros((classes, triangle(features))))
+        return cls(
+            np.zeros(classes),
+            np.zeros((classes, features)),
+            np.zeros((classes, triangle(features))),
+        )
 
     def add(self, features: ArrayLike, labels: ArrayLike) -> None:
         """Add a batch; see `FeatureSums.add`."""
-        z, y = np.asarray(features, np.float64), np.asarray(labels)
+        z = np.asarray(features, np.float64)
+        y = np.asarray(labels)
         for label in np.unique(y):
             own = z[y == label]
             self.counts[label] += len(own)
@@ -73,33 +82,43 @@ class ClassSums:
 
     @classmethod
     def unpack(cls, vector: Array, features: int, classes: int, noise: float = 0.0) -> "ClassSums":
-        """Inverse of `pack`; views of the vector. `noise` is a bound on the absolute error of its entries.
+        """Inverse of `pack`; views of the vector. `noise` is a bound on the absolute error of its
+        entries.
 
         Raises
         ------
         CalibrationError
-            If the vector has another length or dtype or is not finite, if a count is negative or not whole, or if sums and
-            moments contradict each other.
+            If the vector has another length or dtype or is not finite, if a count is negative or
+            not whole, or if sums and moments contradict each other.
         """
         check_vector(vector, length(features, classes))
         counts, sums, moments = np.split(vector, [classes, classes * (1 + features)])
         counts = np.where(np.abs(counts - np.round(counts)) <= noise, np.round(counts), counts)
         if (counts < 0).any() or (counts != np.round(counts)).any():
             raise CalibrationError("numbers of examples that are negative or not whole")
-        found = cls(counts, sums.reshape(classes, features), moments.reshape(classes, triangle(features)))
+        found = cls(
+            counts, sums.reshape(classes, features), moments.reshape(classes, triangle(features))
+        )
         for count, total, packed in zip(counts, found.sums, found.moments, strict=True):
             products = unpack_symmetric(packed, features)
             check_products(products, noise)
-            if (np.abs(total) > np.sqrt(count * (products.diagonal() + noise)) * SLACK + noise).any():
-                raise CalibrationError("sums of a class that are too long for their sums of squares")
+            if (
+                np.abs(total) > np.sqrt(count * (products.diagonal() + noise)) * SLACK + noise
+            ).any():
+                raise CalibrationError(
+                    "sums of a class that are too long for their sums of squares"
+                )
         return found
 
     def gaussian(self, label: int) -> tuple[Array, Array]:
-        """Mean (l,) and covariance (l, l) of a class with examples; divided by N − 1, and 0 for a single example.
+        """Mean (l,) and covariance (l, l) of a class with examples; divided by N − 1, and 0 for a
+        single example.
 
-        The covariance is a difference of moments; its error is a few eps times the square of the mean.
+        The covariance is a difference of moments; its error is a few eps times the square of the
+        mean.
         """
-        count, mean = self.counts[label], self.sums[label] / self.counts[label]
+        count = self.counts[label]
+        mean = self.sums[label] / self.counts[label]
         moment = unpack_symmetric(self.moments[label], mean.size)
         if count < 2:
             return mean, np.zeros_like(moment)
@@ -111,7 +130,9 @@ def length(features: int, classes: int) -> int:
     return classes * (1 + features + triangle(features))
 
 
-def sample(sums: ClassSums, per_class: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def sample(
+    sums: ClassSums, per_class: int, seed: int
+) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Virtual features of all classes with examples.
 
     Parameters
@@ -128,14 +149,18 @@ def sample(sums: ClassSums, per_class: int, seed: int) -> tuple[NDArray[np.float
     labels : array (n,)
         Ascending.
     """
-    present, size = np.flatnonzero(sums.counts), sums.sums.shape[1]
+    present = np.flatnonzero(sums.counts)
+    size = sums.sums.shape[1]
     features = np.empty((present.size, per_class, size), np.float32)
     for label, out in zip(present.tolist(), features, strict=True):
         mean, covariance = sums.gaussian(label)
         values, vectors = np.linalg.eigh(covariance)
-        # The symmetric root does not depend on the signs of the eigenvectors, which differ between machines.
+        # The symmetric root does not depend on the signs of the eigenvectors, which differ between
+        # machines.
         root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
-        out[:] = mean + np.random.default_rng([seed, label]).standard_normal((per_class, size)) @ root
+        out[:] = (
+            mean + np.random.default_rng([seed, label]).standard_normal((per_class, size)) @ root
+        )
     return features.reshape(-1, size), np.repeat(present, per_class)
 
 
@@ -171,11 +196,16 @@ def retrain(
         New arrays.
     """
     head = [torch.tensor(weight, requires_grad=True), torch.tensor(bias, requires_grad=True)]
-    inputs, targets = torch.from_numpy(features), torch.from_numpy(labels)
+    inputs = torch.from_numpy(features)
+    targets = torch.from_numpy(labels)
     generator = torch.Generator().manual_seed(seed)
     for _ in range(epochs):
-        for batch in torch.randperm(len(inputs), generator=generator).split(batch_size or max(len(inputs), 1)):
-            loss = cross_entropy(inputs[batch] @ head[0].T + head[1], targets[batch], reduction="sum")
+        for batch in torch.randperm(len(inputs), generator=generator).split(
+            batch_size or max(len(inputs), 1)
+        ):
+            loss = cross_entropy(
+                inputs[batch] @ head[0].T + head[1], targets[batch], reduction="sum"
+            )
             with torch.no_grad():  # instead of torch.optim, whose import takes seconds
                 for parameter, gradient in zip(head, torch.autograd.grad(loss, head), strict=True):
                     parameter -= learning_rate / max(len(batch), 1) * gradient
@@ -183,22 +213,28 @@ def retrain(
 
 
 class VirtualFeatures(Calibration):
-    """CCVR's Algorithm 1. Its sums contain the sizes of the classes, in the open or over all clients of a secure sum."""
+    """CCVR's Algorithm 1. Its sums contain the sizes of the classes, in the open or over all
+    clients of a secure sum."""
 
     keys: Keys
     sums = ClassSums
 
-    def check(self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0) -> ClassSums:
+    def check(
+        self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0
+    ) -> ClassSums:
         """The sums by class, if they are possible for this number of examples."""
         sums = ClassSums.unpack(vector, features, classes, noise)
         if sums.counts.sum() != examples:
-            raise CalibrationError("the counts of the classes do not add up to the number of examples")
+            raise CalibrationError(
+                "the counts of the classes do not add up to the number of examples"
+            )
         return sums
 
     def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
         """Weight and bias, trained further on features drawn from the Gaussians of the classes."""
         classes, dim = head["weight"].shape
-        sums, keys = self.check(total, examples, dim, classes, noise), self.keys
+        sums = self.check(total, examples, dim, classes, noise)
+        keys = self.keys
         features, labels = sample(sums, keys.per_class, self.run.seed)
         steps = (keys.learning_rate, keys.epochs, self.run.batch_size, self.run.seed)
         weight, bias = retrain(head["weight"], head["bias"], features, labels, *steps)
@@ -207,7 +243,8 @@ class VirtualFeatures(Calibration):
 
 METHODS = {
     "ccvr": Method(
-        "fedavg, then its classifier trained anew on features drawn from class-wise Gaussians (Luo et al., 2021)",
+        "fedavg, then its classifier trained anew on features drawn from class-wise Gaussians (Luo"
+        " et al., 2021)",
         space="flat",
         after=("ccvr",),
         tasks=IMAGES,

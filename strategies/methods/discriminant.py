@@ -1,8 +1,9 @@
 """Linear and quadratic discriminant analysis (Fisher, 1936) from one secure sum of class moments.
 
-Each client adds, for each class, the number of its points, their sum and the sum of their products, in the tangent space at
-the origin (log0): 6 numbers a class in two dimensions. The total gives the classifier of all points in one place, and no
-point leaves a client. It is the ordinary federated baseline by which hulls are judged.
+Each client adds, for each class, the number of its points, their sum and the sum of their products,
+in the tangent space at the origin (log0): 6 numbers a class in two dimensions. The total gives the
+classifier of all points in one place, and no point leaves a client. It is the ordinary federated
+baseline by which hulls are judged.
 """
 
 from typing import Literal
@@ -22,12 +23,14 @@ class Keys(Table):
     """Keys of discriminant analysis."""
 
     kind: Literal["lda", "qda"] = Field(
-        default="qda", description="lda: one covariance for all classes; qda: each class has its own"
+        default="qda",
+        description="lda: one covariance for all classes; qda: each class has its own",
     )
 
 
 REACH = 16.0
-"""Longest tangent vector that is summed, at curvature -1: longer ones, within 2e-7 of the rim, are shortened to it."""
+"""Longest tangent vector that is summed, at curvature -1: longer ones, within 2e-7 of the rim, are
+shortened to it."""
 
 BOUND = REACH**2
 """Of what one point adds to an entry of the sums."""
@@ -39,7 +42,8 @@ def length(features: int, classes: int) -> int:
 
 
 def class_moments(tangents: Array, labels: NDArray[np.int64], classes: int) -> Array:
-    """For each class the number of points, their sum and their products (upper triangle): one vector (`length`,).
+    """For each class the number of points, their sum and their products (upper triangle): one
+    vector (`length`,).
 
     Parameters
     ----------
@@ -51,14 +55,18 @@ def class_moments(tangents: Array, labels: NDArray[np.int64], classes: int) -> A
     norms = np.linalg.norm(tangents, axis=1, keepdims=True)
     short = tangents * np.minimum(1, REACH / np.maximum(norms, 1))
     mine = [short[labels == one] for one in range(classes)]
-    return np.concatenate([np.concatenate([[len(one)], one.sum(axis=0), pack_symmetric(one.T @ one)]) for one in mine])
+    return np.concatenate(
+        [np.concatenate([[len(one)], one.sum(axis=0), pack_symmetric(one.T @ one)]) for one in mine]
+    )
 
 
 def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], Array, Array, Array]:
-    """The classes' log probabilities as functions z·q·zᵀ + z·w + b of tangent vectors z, up to a constant.
+    """The classes' log probabilities as functions z·q·zᵀ + z·w + b of tangent vectors z, up to a
+    constant.
 
-    Priors are the classes' shares, and covariances those of largest likelihood, divided by the number of points, as
-    scikit-learn has them at version 1.9: so the classifier is its classifier of all points.
+    Priors are the classes' shares, and covariances those of largest likelihood, divided by the
+    number of points, as scikit-learn has them at version 1.9: so the classifier is its classifier
+    of all points.
 
     Returns
     -------
@@ -71,23 +79,27 @@ def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], A
     Raises
     ------
     ValueError
-        If a class has too few points for a covariance of its own, or there are fewer than two classes.
+        If a class has too few points for a covariance of its own, or there are fewer than two
+        classes.
     """
     rows = total.reshape(-1, 1 + features + triangle(features))
     counts = np.rint(rows[:, 0])
     classes = np.flatnonzero(counts)
     if len(classes) < 2:
         raise ValueError(f"points of {len(classes)} classes; a classifier needs at least two")
-    counts, rows = counts[classes], rows[classes]
+    counts = counts[classes]
+    rows = rows[classes]
     means = rows[:, 1 : 1 + features] / counts[:, None]
     within = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
     within -= counts[:, None, None] * means[:, :, None] * means[:, None]
     if kind == "lda":
-        covariances = np.repeat(within.sum(axis=0, keepdims=True) / counts.sum(), len(classes), axis=0)
+        covariances = np.repeat(
+            within.sum(axis=0, keepdims=True) / counts.sum(), len(classes), axis=0
+        )
     elif (counts <= features).any():
         raise ValueError(
-            f"discriminant.kind = qda: a class has {counts.min():.0f} points in all; a covariance of its own needs "
-            f"{features + 1}; lda needs no more than one"
+            f"discriminant.kind = qda: a class has {counts.min():.0f} points in all; a covariance"
+            f" of its own needs {features + 1}; lda needs no more than one"
         )
     else:
         covariances = within / counts[:, None, None]

@@ -1,4 +1,5 @@
-"""Ditto (Li et al., ICML 2021): FedAvg, and a personal model at each client that is pulled towards the shared one."""
+"""Ditto (Li et al., ICML 2021): FedAvg, and a personal model at each client that is pulled towards
+the shared one."""
 
 from pydantic import Field
 from torch import Tensor
@@ -16,19 +17,26 @@ class Keys(Table):
     mu: Rate = Field(
         default=1.0,
         ge=0,
-        description="lambda of lambda/2 ||v - w||^2, which draws a client's own model v to the shared one; 0 is training "
-        "alone. 1 is HyperFed's choice (Appendix B)",
+        description=(
+            "lambda of lambda/2 ||v - w||^2, which draws a client's own model v to the shared one;"
+            " 0 is training alone. 1 is HyperFed's choice (Appendix B)"
+        ),
     )
     epochs: int = Field(
-        default=1, ge=1, le=10_000, description="passes that train a client's own model in a round, beside local-epochs"
+        default=1,
+        ge=1,
+        le=10_000,
+        description="passes that train a client's own model in a round, beside local-epochs",
     )
 
 
 class DittoClient(OwnModel):
-    """v ← v − η (∇f(v) + λ (v − θ)) for `ditto.epochs` passes, θ as received; then θ is trained and shared as in FedAvg.
+    """v ← v − η (∇f(v) + λ (v − θ)) for `ditto.epochs` passes, θ as received; then θ is trained and
+    shared as in FedAvg.
 
-    This is Algorithm 1 with FedAvg as its solver for θ; v never affects what is shared. λ is `ditto.mu`. At λ = 0 v is
-    trained as by `local` with the same `optimizer-state`, except that it draws other dropout and batches.
+    This is Algorithm 1 with FedAvg as its solver for θ; v never affects what is shared. λ is
+    `ditto.mu`. At λ = 0 v is trained as by `local` with the same `optimizer-state`, except that it
+    draws other dropout and batches.
     """
 
     keys: Keys
@@ -43,7 +51,8 @@ class DittoClient(OwnModel):
 
     def train(self) -> Trained:
         """Train both models; loss and number of steps are those of the shared one."""
-        local, clip_norm = self.local, self.local.config.clip_norm
+        local = self.local
+        clip_norm = self.local.config.clip_norm
         received = clones(local.tensors[name] for name in self.own_trained)
         term = Proximal(self.own_trained.values(), self.keys.mu / 2, received)
         if local.config.optimizer_state != "kept":
@@ -55,7 +64,8 @@ class DittoClient(OwnModel):
 
 METHODS = {
     "ditto": Method(
-        "fedavg, and beside it a model of each client's own that is drawn to the shared one (Li et al., 2021)",
+        "fedavg, and beside it a model of each client's own that is drawn to the shared one (Li et"
+        " al., 2021)",
         space="flat",
         own_model=True,
         tasks=(*GRAPHS, *IMAGES),

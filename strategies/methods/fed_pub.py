@@ -1,4 +1,5 @@
-"""FED-PUB (Baek et al., ICML 2023): personal masks, and for each client its own average, weighted by similarity."""
+"""FED-PUB (Baek et al., ICML 2023): personal masks, and for each client its own average, weighted
+by similarity."""
 
 import numpy as np
 from pydantic import Field
@@ -17,38 +18,51 @@ class Keys(Table):
     scale: Rate = Field(
         default=3.0,
         ge=0,
-        description="tau: how much more a client takes from models that compute alike, in the softmax of tau times the "
-        "cosine; 0 takes the same from all. The authors use 3 for disjoint parts of a graph, 5 for overlapping ones",
+        description=(
+            "tau: how much more a client takes from models that compute alike, in the softmax of"
+            " tau times the cosine; 0 takes the same from all. The authors use 3 for disjoint parts"
+            " of a graph, 5 for overlapping ones"
+        ),
     )
     l1: Rate = Field(
         default=1e-4,
         ge=0,
-        description="lambda_1, coefficient of the L1 norm of the personal masks in the local objective. The authors' 1e-3 "
-        "stands in code where the term has no gradient; with one it brings the masks to nearly 0 within 100 rounds",
+        description=(
+            "lambda_1, coefficient of the L1 norm of the personal masks in the local objective. The"
+            " authors' 1e-3 stands in code where the term has no gradient; with one it brings the"
+            " masks to nearly 0 within 100 rounds"
+        ),
     )
     threshold: Rate = Field(
-        default=1e-3, ge=0, le=1, description="entries of a mask that are smaller than this count as 0 in evaluation"
+        default=1e-3,
+        ge=0,
+        le=1,
+        description="entries of a mask that are smaller than this count as 0 in evaluation",
     )
     proximal: Rate = Field(
         default=1e-3,
         ge=0,
-        description="lambda_2, coefficient of the proximal term on the shared parameters; without effect at a single "
-        "local step, as with flatland.proximal",
+        description=(
+            "lambda_2, coefficient of the proximal term on the shared parameters; without effect at"
+            " a single local step, as with flatland.proximal"
+        ),
     )
 
 
 class FedPubServer(PersonalAverages):
-    """Every client starts from its own average, in which models that compute similar functions have larger weights.
+    """Every client starts from its own average, in which models that compute similar functions have
+    larger weights.
 
-    The average of client i is Σ_j α_ij θ_j with α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), where S_ij is the cosine of the
-    functional embeddings of i and j, over the clients j that replied in the round, including i. Numbers of examples have
-    no influence.
+    The average of client i is Σ_j α_ij θ_j with α_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), where S_ij is
+    the cosine of the functional embeddings of i and j, over the clients j that replied in the
+    round, including i. Numbers of examples have no influence.
 
     As in the authors' code, the client computes the embedding
-    (`curvfed.tasks.graphs.models.functional_embedding`) and sends it with the shared parameters; the masks that it depends
-    on stay at the client. In the paper all clients take part in every round. As in the authors' code, a client that does
-    not reply keeps its average, and one that never replied starts from the plain average by examples. A client without
-    examples gets an average, but its model enters no average.
+    (`curvfed.tasks.graphs.models.functional_embedding`) and sends it with the shared parameters;
+    the masks that it depends on stay at the client. In the paper all clients take part in every
+    round. As in the authors' code, a client that does not reply keeps its average, and one that
+    never replied starts from the plain average by examples. A client without examples gets an
+    average, but its model enters no average.
 
     Parameters
     ----------
@@ -68,13 +82,16 @@ class FedPubServer(PersonalAverages):
         trained = [update.arrays for update in replies.values() if update.examples]
         if not trained:
             return
-        embeddings = np.stack([update.arrays[EMBEDDING] for update in replies.values()]).astype(np.float64)
+        embeddings = np.stack([update.arrays[EMBEDDING] for update in replies.values()]).astype(
+            np.float64
+        )
         sources = np.stack([arrays[EMBEDDING] for arrays in trained]).astype(np.float64)
         self._mix(replies, trained, mixing_weights(embeddings, sources, self._scale))
 
 
 def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
-    """Softmax of scale times the cosine over the sources: row i has the weights of client i's average.
+    """Softmax of scale times the cosine over the sources: row i has the weights of client i's
+    average.
 
     Parameters
     ----------
@@ -94,7 +111,8 @@ def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
 
 METHODS = {
     "fed-pub": Method(
-        "fedavg with personal masks and an average of its own for each client, by similarity (Baek et al., 2023)",
+        "fedavg with personal masks and an average of its own for each client, by similarity (Baek"
+        " et al., 2023)",
         space="flat",
         personal=("*.mask",),
         proximal="fed-pub.proximal",

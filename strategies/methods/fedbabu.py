@@ -1,10 +1,12 @@
-"""FedBABU (Oh et al., ICLR 2022): the body is averaged; the classifier is random and fixed until fine-tuning."""
+"""FedBABU (Oh et al., ICLR 2022): the body is averaged; the classifier is random and fixed until
+fine-tuning."""
 
 from curvfed.strategies.base.method import IMAGES, Method
 
 METHODS = {
     "fedbabu": Method(
-        "body averaged, classifier random and fixed, then fine-tuned at each client (Oh et al., 2022)",
+        "body averaged, classifier random and fixed, then fine-tuned at each client (Oh et al.,"
+        " 2022)",
         space="flat",
         head_from="server",
         fine_tune="all",

@@ -1,4 +1,6 @@
-"""FedDyn (Acar et al., ICLR 2021): FedAvg with a penalty that accumulates the client's past drift."""
+"""FedDyn (Acar et al., ICLR 2021): FedAvg with a penalty that accumulates the client's past
+drift.
+"""
 
 import numpy as np
 import torch
@@ -21,9 +23,11 @@ class Keys(Table):
     alpha: Rate = Field(
         default=0.1,
         ge=0,
-        description="alpha of the linear and the quadratic term in the local objective; at 0 clients train as fedavg's, "
-        "while the server still adds up what they drifted by. .1 is HyperFed's choice (Appendix B); the authors use "
-        ".001 to .1",
+        description=(
+            "alpha of the linear and the quadratic term in the local objective; at 0 clients train"
+            " as fedavg's, while the server still adds up what they drifted by. .1 is HyperFed's"
+            " choice (Appendix B); the authors use .001 to .1"
+        ),
     )
 
 
@@ -32,16 +36,19 @@ DRIFT = "drift/"
 
 
 class FedDynServer(Average):
-    """h ← h + (|P|/N) Σ pₖ (θₖ − θᵗ⁻¹) and θᵗ = Σ pₖ θₖ + h over the clients P that reply and have examples.
+    """h ← h + (|P|/N) Σ pₖ (θₖ − θᵗ⁻¹) and θᵗ = Σ pₖ θₖ + h over the clients P that reply and have
+    examples.
 
-    With pₖ = 1/|P|, this method's choice of `weights`, h is the mean of the N clients' drifts lₖ, and −α h is the paper's
-    h: this is Algorithm 1 as in its authors' code. With `weights = "examples"` pₖ is a client's share of the examples. N
-    counts all clients, including those without examples, which never drift. Running statistics are averaged.
+    With pₖ = 1/|P|, this method's choice of `weights`, h is the mean of the N clients' drifts lₖ,
+    and −α h is the paper's h: this is Algorithm 1 as in its authors' code. With `weights =
+    "examples"` pₖ is a client's share of the examples. N counts all clients, including those
+    without examples, which never drift. Running statistics are averaged.
 
-    The server does not depend on α. As α → 0 the clients train as in FedAvg, but the server does not become FedAvg's: if
-    all clients take part and d is the mean of θₖ − θᵗ⁻¹, then θᵗ = θᵗ⁻¹ + dᵗ + (d¹ + … + dᵗ), a step of FedAvg plus server
-    momentum that never decays. Near an optimum where d = −a θ, 0 < a < 1, the model spirals towards it by a factor of
-    √(1 − a) per round, where FedAvg approaches it directly by 1 − a.
+    The server does not depend on α. As α → 0 the clients train as in FedAvg, but the server does
+    not become FedAvg's: if all clients take part and d is the mean of θₖ − θᵗ⁻¹, then θᵗ = θᵗ⁻¹ +
+    dᵗ + (d¹ + … + dᵗ), a step of FedAvg plus server momentum that never decays. Near an optimum
+    where d = −a θ, 0 < a < 1, the model spirals towards it by a factor of √(1 − a) per round, where
+    FedAvg approaches it directly by 1 − a.
 
     Parameters
     ----------
@@ -53,7 +60,9 @@ class FedDynServer(Average):
 
     def __init__(self, arrays: Arrays, clients: int) -> None:
         super().__init__(arrays)
-        self._drift = {name: np.zeros_like(array) for name, array in arrays.items() if not is_buffer(name)}
+        self._drift = {
+            name: np.zeros_like(array) for name, array in arrays.items() if not is_buffer(name)
+        }
         self._clients = clients
 
     def aggregate(self, replies: Replies) -> None:
@@ -70,7 +79,9 @@ class FedDynServer(Average):
             total = drift + active / self._clients * (mean[name] - start[name])
             mean[name] += total
             self._drift[name] = total.astype(drift.dtype)
-        self._arrays = {name: mean[name].astype(array.dtype) for name, array in self._arrays.items()}
+        self._arrays = {
+            name: mean[name].astype(array.dtype) for name, array in self._arrays.items()
+        }
 
     def state(self) -> Arrays:
         """θ by parameter name, and h as "drift/name"."""
@@ -86,13 +97,14 @@ class FedDynClient(Learner):
     """Steps along ∇f(θ) + α (lₖ + θ − θᵗ⁻¹), θᵗ⁻¹ as received; then lₖ ← lₖ + θₖ − θᵗ⁻¹.
 
     This is Algorithm 1 as in the authors' code. There a client keeps ∇Lₖ, initially 0, minimises
-    f(θ) − ⟨∇Lₖ, θ⟩ + α/2 ‖θ − θᵗ⁻¹‖² and sets ∇Lₖ ← ∇Lₖ − α (θₖ − θᵗ⁻¹). So ∇Lₖ = −α lₖ, where lₖ is the sum of the
-    client's drifts so far; unlike ∇Lₖ it is also defined at α = 0, where the client trains as in FedAvg.
+    f(θ) − ⟨∇Lₖ, θ⟩ + α/2 ‖θ − θᵗ⁻¹‖² and sets ∇Lₖ ← ∇Lₖ − α (θₖ − θᵗ⁻¹). So ∇Lₖ = −α lₖ, where lₖ
+    is the sum of the client's drifts so far; unlike ∇Lₖ it is also defined at α = 0, where the
+    client trains as in FedAvg.
 
-    The paper minimises the loss exactly, the code by epochs of plain SGD, and this implementation by the run's optimiser.
-    The code also divides α by the client's share of the examples times the number of clients, which a client cannot know;
-    here α is the same for all, as in the paper. lₖ covers the shared parameters that are trained; a round without training
-    does not change it.
+    The paper minimises the loss exactly, the code by epochs of plain SGD, and this implementation
+    by the run's optimiser. The code also divides α by the client's share of the examples times the
+    number of clients, which a client cannot know; here α is the same for all, as in the paper. lₖ
+    covers the shared parameters that are trained; a round without training does not change it.
 
     Parameters
     ----------
@@ -103,7 +115,9 @@ class FedDynClient(Learner):
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
-        self._drift = {name: torch.zeros_like(local.trained[name].detach()) for name in self.shared_and_trained}
+        self._drift = {
+            name: torch.zeros_like(local.trained[name].detach()) for name in self.shared_and_trained
+        }
 
     def local_state(self) -> dict[str, Tensor]:
         """lₖ."""
@@ -119,12 +133,15 @@ class FedDynClient(Learner):
         return trained
 
     def gradient_terms(self) -> list[GradientTerm]:
-        """The linear and the quadratic term, as one proximal term with the anchor θᵗ⁻¹ − lₖ, after the row's own terms."""
+        """The linear and the quadratic term, as one proximal term with the anchor θᵗ⁻¹ − lₖ, after
+        the row's own terms."""
         alpha = self.keys.alpha
         if not alpha:
             return super().gradient_terms()
         parameters = [self.local.trained[name] for name in self._drift]
-        anchors = [p.detach() - drift for p, drift in zip(parameters, self._drift.values(), strict=True)]
+        anchors = [
+            p.detach() - drift for p, drift in zip(parameters, self._drift.values(), strict=True)
+        ]
         return [*super().gradient_terms(), Proximal(parameters, alpha / 2, anchors)]
 
 
@@ -134,7 +151,8 @@ METHODS = {
         space="flat",
         aggregation="feddyn",
         tasks=IMAGES,
-        # Gradients are clipped as in the authors' code: without it, dissimilar clients make the drift diverge.
+        # Gradients are clipped as in the authors' code: without it, dissimilar clients make the
+        # drift diverge.
         settings={"images": PLAIN_MEAN | {"clip_norm": 10.0}},
         keys={"feddyn": Keys},
         tuned={"images": {"feddyn.alpha": (0.001, 0.01)}},

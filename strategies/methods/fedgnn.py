@@ -1,4 +1,5 @@
-"""FedGNN (Wu et al., 2021; Nature Communications, 2022): updates are clipped and get noise before they leave a client."""
+"""FedGNN (Wu et al., 2021; Nature Communications, 2022): updates are clipped and get noise before
+they leave a client."""
 
 from typing import Any
 
@@ -20,26 +21,32 @@ class Keys(Table):
     clip: Rate = Field(
         default=1.0,
         gt=0,
-        description="delta: an entry of what a client sends is at most this times the learning-rate from what it was sent, "
-        "before noise is added. 1 is the length of a step of Adam. The paper has .1, of gradients, which brings such a "
-        "step to a tenth",
+        description=(
+            "delta: an entry of what a client sends is at most this times the learning-rate from"
+            " what it was sent, before noise is added. 1 is the length of a step of Adam. The paper"
+            " has .1, of gradients, which brings such a step to a tenth"
+        ),
     )
     noise: Rate = Field(
         default=2.0,
         ge=0,
-        description="lambda, scale of the Laplace noise added to each entry, in the same measure; 0 is none. A single "
-        "entry in one round is epsilon-private at epsilon = 2 delta/lambda, here 1, as in the paper; a whole model, over "
-        "all rounds, is not protected: the summary's epsilon_of_run is its figure",
+        description=(
+            "lambda, scale of the Laplace noise added to each entry, in the same measure; 0 is"
+            " none. A single entry in one round is epsilon-private at epsilon = 2 delta/lambda,"
+            " here 1, as in the paper; a whole model, over all rounds, is not protected: the"
+            " summary's epsilon_of_run is its figure"
+        ),
     )
 
 
 class FedGnnServer(Average):
     """FedAvg's average, which reports how well the clients' data are protected.
 
-    Local differential privacy: a message is ε-private if no data of the client make it more than e^ε times as likely as
-    any other data. For one entry, clipped at δ, with Laplace noise of scale λ, ε is 2δ/λ: the paper's bound (Section 3.5).
-    For all P entries of a message it is 2Pδ/λ, because each may be at the other end of its range; for R rounds it is
-    2PRδ/λ. For a network this number is so large that it guarantees nothing for the client as a whole.
+    Local differential privacy: a message is ε-private if no data of the client make it more than
+    e^ε times as likely as any other data. For one entry, clipped at δ, with Laplace noise of scale
+    λ, ε is 2δ/λ: the paper's bound (Section 3.5). For all P entries of a message it is 2Pδ/λ,
+    because each may be at the other end of its range; for R rounds it is 2PRδ/λ. For a network this
+    number is so large that it guarantees nothing for the client as a whole.
 
     Parameters
     ----------
@@ -53,10 +60,13 @@ class FedGnnServer(Average):
 
     def __init__(self, arrays: Arrays, clip: float, noise: float, rounds: int) -> None:
         super().__init__(arrays)
-        self._clip, self._noise, self._rounds = clip, noise, rounds
+        self._clip = clip
+        self._noise = noise
+        self._rounds = rounds
 
     def figures(self) -> dict[str, float]:
-        """ε of one entry in one round, and of all entries in all rounds; nothing without noise, where there is no bound."""
+        """ε of one entry in one round, and of all entries in all rounds; nothing without noise,
+        where there is no bound."""
         if self._noise == 0:
             return {}
         epsilon = 2 * self._clip / self._noise
@@ -65,19 +75,22 @@ class FedGnnServer(Average):
 
 
 class FedGnnClient(Learner):
-    """The client sends θ_k = θ − η (clip(g, δ) + Laplace(0, λ)), where g = (θ − θ')/η and θ' is trained from θ.
+    """The client sends θ_k = θ − η (clip(g, δ) + Laplace(0, λ)), where g = (θ − θ')/η and θ' is
+    trained from θ.
 
-    Eq. 1 of "FedGNN: Federated Graph Neural Network for Privacy-Preserving Recommendation", whose clients send the gradient
-    g of one step of SGD to a server that takes the step η along the average. δ is `fedgnn.clip`, λ `fedgnn.noise`, η the
-    round's learning rate. The paper has one step of SGD. After more steps, or with another optimiser, g is the gradient
-    that would have led to θ' in one step of SGD: a first step of Adam is 1 in this unit. At λ = 0 an entry within δ is sent
-    unchanged, to the last bit.
+    Eq. 1 of "FedGNN: Federated Graph Neural Network for Privacy-Preserving Recommendation", whose
+    clients send the gradient g of one step of SGD to a server that takes the step η along the
+    average. δ is `fedgnn.clip`, λ `fedgnn.noise`, η the round's learning rate. The paper has one
+    step of SGD. After more steps, or with another optimiser, g is the gradient that would have led
+    to θ' in one step of SGD: a first step of Adam is 1 in this unit. At λ = 0 an entry within δ is
+    sent unchanged, to the last bit.
 
-    The client's scores are those of θ', which has no noise. A client without examples sends back what it received.
+    The client's scores are those of θ', which has no noise. A client without examples sends back
+    what it received.
 
-    Two parts of the paper do not apply to classification. Pseudo-interacted items hide which rows of a table of items a
-    gradient changes; here there is no such table. The graph is not extended by users who know the same item, because no two
-    clients have a node in common.
+    Two parts of the paper do not apply to classification. Pseudo-interacted items hide which rows
+    of a table of items a gradient changes; here there is no such table. The graph is not extended
+    by users who know the same item, because no two clients have a node in common.
     """
 
     keys: Keys
@@ -92,7 +105,8 @@ class FedGnnClient(Learner):
         self._received = self._sent = arrays
 
     def train(self) -> Trained:
-        """FedAvg's training. Noise is drawn once, because the mean of several draws would reveal more."""
+        """FedAvg's training. Noise is drawn once, because the mean of several draws would reveal
+        more."""
         trained = super().train()
         self._sent = {name: self._hide(name, array) for name, array in self.shared_arrays().items()}
         return trained
@@ -102,7 +116,8 @@ class FedGnnClient(Learner):
         return self._sent
 
     def _hide(self, name: str, trained: NDArray[Any]) -> NDArray[Any]:
-        keys, rate = self.keys, self.local.optimizer.learning_rate
+        keys = self.keys
+        rate = self.local.optimizer.learning_rate
         start = self._received[name].astype(np.float64)
         reach = rate * keys.clip
         hidden = np.clip(trained.astype(np.float64), start - reach, start + reach)
@@ -113,11 +128,14 @@ class FedGnnClient(Learner):
 
 METHODS = {
     "fedgnn": Method(
-        "fedavg of updates that are clipped and noised before they leave a client (Wu et al., 2021)",
+        "fedavg of updates that are clipped and noised before they leave a client (Wu et al.,"
+        " 2021)",
         space="flat",
         aggregation="noisy-average",
         keys={"fedgnn": Keys},
-        server=lambda arrays, keys, run, clients: FedGnnServer(arrays, keys.clip, keys.noise, run.num_rounds),
+        server=lambda arrays, keys, run, clients: FedGnnServer(
+            arrays, keys.clip, keys.noise, run.num_rounds
+        ),
         client=FedGnnClient,
     ),
 }

@@ -1,4 +1,5 @@
-"""FedGTA (Li et al., VLDB 2024): each client has its own average, over the clients with similar soft labels."""
+"""FedGTA (Li et al., VLDB 2024): each client has its own average, over the clients with similar
+soft labels."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -24,61 +25,82 @@ class Keys(Table):
 
     steps: int = Field(default=5, ge=0, le=1000, description="k, steps of label propagation")
     alpha: float = Field(
-        default=0.5, ge=0, le=1, description="alpha, what a node keeps of its own soft label in each of them"
+        default=0.5,
+        ge=0,
+        le=1,
+        description="alpha, what a node keeps of its own soft label in each of them",
     )
     moments: int = Field(
-        default=13, ge=1, le=1000, description="K: soft labels are compared by their moments of the orders 1 to K"
+        default=13,
+        ge=1,
+        le=1000,
+        description="K: soft labels are compared by their moments of the orders 1 to K",
     )
     temperature: Rate = Field(
-        default=20.0, gt=0, description="what soft labels are divided by where a client's confidence is measured"
+        default=20.0,
+        gt=0,
+        description="what soft labels are divided by where a client's confidence is measured",
     )
     threshold: float = Field(
         default=0.65,
         ge=-1,
         le=1,
-        description="epsilon: a client's average is over those whose moments have a cosine with its own of at least this; "
-        "the summary's models_per_start says how many these are. The authors have .65 on PubMed, .6 on CiteSeer",
+        description=(
+            "epsilon: a client's average is over those whose moments have a cosine with its own of"
+            " at least this; the summary's models_per_start says how many these are. The authors"
+            " have .65 on PubMed, .6 on CiteSeer"
+        ),
     )
 
 
 SOURCES = "topology/sources"
 """Name of the mean number of models per average in the server's state."""
 
-MOMENTS, CONFIDENCE = "topology/moments", "topology/confidence"
-"""Arrays that a client sends with the shared parameters: moments of its soft labels, (K, C), and its confidence, ()."""
+MOMENTS = "topology/moments"
+CONFIDENCE = "topology/confidence"
+"""Arrays that a client sends with the shared parameters: moments of its soft labels, (K, C), and
+its confidence, ()."""
 
 
 class FedGtaServer(PersonalAverages):
-    """Every client starts from its own average, over the clients whose soft labels have similar moments.
+    """Every client starts from its own average, over the clients whose soft labels have similar
+    moments.
 
-    The average of client i is Σ_j H_j θ_j / Σ_j H_j over the clients j whose moments M_j have a cosine with M_i of at least
-    ε, where H is their local smoothing confidence. Client i's own model is always included, with its confidence as weight.
-    Numbers of examples have no influence.
+    The average of client i is Σ_j H_j θ_j / Σ_j H_j over the clients j whose moments M_j have a
+    cosine with M_i of at least ε, where H is their local smoothing confidence. Client i's own model
+    is always included, with its confidence as weight. Numbers of examples have no influence.
 
-    In the paper all clients take part in every round. Here a client that does not reply keeps its average, and one that
-    never replied starts from the plain average by examples. A client without examples gets an average (the plain one if no
-    client is similar), but its model enters no average. Similar clients that all have a confidence of 0, because their
-    graphs have no edges, get equal weights.
+    In the paper all clients take part in every round. Here a client that does not reply keeps its
+    average, and one that never replied starts from the plain average by examples. A client without
+    examples gets an average (the plain one if no client is similar), but its model enters no
+    average. Similar clients that all have a confidence of 0, because their graphs have no edges,
+    get equal weights.
 
     Parameters
     ----------
     arrays : dict of str to array
         The initial shared parameters.
     threshold : float
-        ε; at −1 all clients get the same average, at 1 each its own model, unless two have the same moments.
+        ε; at −1 all clients get the same average, at 1 each its own model, unless two have the same
+        moments.
     order : int
         K, the number of moments.
     """
 
     def __init__(self, arrays: Arrays, threshold: float, order: int) -> None:
         super().__init__(arrays)
-        self._threshold, self._order = threshold, order
+        self._threshold = threshold
+        self._order = order
         self._sources = 0.0
 
     def expected_reply(self, partition: int) -> Arrays:
-        """The arrays that were sent to it, its moments (a row per order, a column per class) and its confidence."""
+        """The arrays that were sent to it, its moments (a row per order, a column per class) and
+        its confidence."""
         bias = self._average["head.bias"]
-        graph = {MOMENTS: np.zeros((self._order, bias.size), bias.dtype), CONFIDENCE: np.zeros((), bias.dtype)}
+        graph = {
+            MOMENTS: np.zeros((self._order, bias.size), bias.dtype),
+            CONFIDENCE: np.zeros((), bias.dtype),
+        }
         return self.sent_to(partition) | graph
 
     def aggregate(self, replies: Replies) -> None:
@@ -86,24 +108,41 @@ class FedGtaServer(PersonalAverages):
         if not all({MOMENTS, CONFIDENCE} <= update.arrays.keys() for update in replies.values()):
             raise AggregationError(f"{MOMENTS} and {CONFIDENCE} are not in every reply")
         models = {
-            partition: {name: array for name, array in update.arrays.items() if name not in (MOMENTS, CONFIDENCE)}
+            partition: {
+                name: array
+                for name, array in update.arrays.items()
+                if name not in (MOMENTS, CONFIDENCE)
+            }
             for partition, update in replies.items()
         }
-        updates = [replace(update, arrays=models[partition]) for partition, update in replies.items()]
+        updates = [
+            replace(update, arrays=models[partition]) for partition, update in replies.items()
+        ]
         self._average = split_average(self._average, updates)
         trained = [partition for partition, update in replies.items() if update.examples]
         if not trained:
             return
         moments = {
-            partition: update.arrays[MOMENTS].astype(np.float64).ravel() for partition, update in replies.items()
+            partition: update.arrays[MOMENTS].astype(np.float64).ravel()
+            for partition, update in replies.items()
         }
-        # A confidence is never negative; a client that lies about it must not change the signs of the sums.
-        confidence = np.array([max(float(replies[partition].arrays[CONFIDENCE]), 0.0) for partition in trained])
-        alike = cosines(np.stack(list(moments.values())), np.stack([moments[p] for p in trained])) >= self._threshold
+        # A confidence is never negative; a client that lies about it must not change the signs of
+        # the sums.
+        confidence = np.array(
+            [max(float(replies[partition].arrays[CONFIDENCE]), 0.0) for partition in trained]
+        )
+        alike = (
+            cosines(np.stack(list(moments.values())), np.stack([moments[p] for p in trained]))
+            >= self._threshold
+        )
         # Rounding must not exclude a client's own model.
         alike |= np.array(list(replies))[:, None] == np.array(trained)
         examples = np.array([replies[partition].examples for partition in trained], np.float64)
-        self._mix(replies, [models[partition] for partition in trained], shares(alike, confidence, examples))
+        self._mix(
+            replies,
+            [models[partition] for partition in trained],
+            shares(alike, confidence, examples),
+        )
         self._sources = float(alike.sum(axis=1).mean())
 
     def state(self) -> Arrays:
@@ -121,7 +160,8 @@ class FedGtaServer(PersonalAverages):
 
 
 def shares(alike: NDArray[np.bool_], confidence: Matrix, examples: Matrix) -> Matrix:
-    """Weights of the averages, (n, m), rows sum to 1: similar clients by confidence, or all by examples if none is similar.
+    """Weights of the averages, (n, m), rows sum to 1: similar clients by confidence, or all by
+    examples if none is similar.
 
     Parameters
     ----------
@@ -137,16 +177,17 @@ def shares(alike: NDArray[np.bool_], confidence: Matrix, examples: Matrix) -> Ma
 
 
 class FedGtaClient(Learner):
-    """The client sends figures about its graph with the parameters, by which the server compares the clients.
+    """The client sends figures about its graph with the parameters, by which the server compares
+    the clients.
 
-    Y⁰ are the model's probabilities, and the labels at training nodes; Yᵏ is Y⁰ after k steps of propagation
-    (`curvfed.tasks.graphs.label_propagation`). The client sends the moments of softmax(Yᵏ) up to order K for each class
-    over all nodes, and the local smoothing confidence of softmax(Yᵏ/T), whose degrees count no self-loops. In both,
-    training nodes have their labels.
+    Y⁰ are the model's probabilities, and the labels at training nodes; Yᵏ is Y⁰ after k steps of
+    propagation (`curvfed.tasks.graphs.label_propagation`). The client sends the moments of
+    softmax(Yᵏ) up to order K for each class over all nodes, and the local smoothing confidence of
+    softmax(Yᵏ/T), whose degrees count no self-loops. In both, training nodes have their labels.
 
-    The propagation is the paper's. The rest follows the authors' first code: soft labels come from a softmax after the
-    propagation, with a temperature T for the confidence; training nodes have their labels before and after it; the moments
-    are not central.
+    The propagation is the paper's. The rest follows the authors' first code: soft labels come from
+    a softmax after the propagation, with a temperature T for the confidence; training nodes have
+    their labels before and after it; the moments are not central.
     """
 
     keys: Keys
@@ -157,22 +198,30 @@ class FedGtaClient(Learner):
         return shared | self._graph_figures(shared["head.bias"].dtype)
 
     def _graph_figures(self, dtype: np.dtype[Any]) -> Arrays:
-        model, keys, task = self.local.model, self.keys, cast(NodeTask, self.local.task)
+        model = self.local.model
+        keys = self.keys
+        task = cast(NodeTask, self.local.task)
         (batch,) = task.batches(model)
         soft = task.logits(model).softmax(dim=1)
         truth = F.one_hot(batch.labels, soft.shape[1]).to(soft.dtype)
         soft[batch.rows] = truth
         last = propagate(soft, batch.inputs.adjacency, keys.steps, keys.alpha)
-        soft, softer = last.softmax(dim=1), (last / keys.temperature).softmax(dim=1)
-        soft[batch.rows], softer[batch.rows] = truth, truth
+        soft = last.softmax(dim=1)
+        softer = (last / keys.temperature).softmax(dim=1)
+        soft[batch.rows] = truth
+        softer[batch.rows] = truth
         degrees = torch.bincount(batch.inputs.edge_index[0], minlength=len(soft)).to(soft.dtype)
-        found = {MOMENTS: moments(soft, keys.moments), CONFIDENCE: smoothing_confidence(softer, degrees)}
+        found = {
+            MOMENTS: moments(soft, keys.moments),
+            CONFIDENCE: smoothing_confidence(softer, degrees),
+        }
         return {name: to_numpy(tensor).astype(dtype) for name, tensor in found.items()}
 
 
 METHODS = {
     "fedgta": Method(
-        "an average of its own for each client, over those with like soft labels, by confidence (Li et al., 2024)",
+        "an average of its own for each client, over those with like soft labels, by confidence (Li"
+        " et al., 2024)",
         space="flat",
         tells_statistics=True,
         aggregation="topology",
@@ -180,7 +229,9 @@ METHODS = {
         whole_graph=True,
         keys={"fedgta": Keys},
         tuned={"nodes": {"fedgta.threshold": (0.3, 0.9)}},
-        server=lambda arrays, keys, run, clients: FedGtaServer(arrays, keys.threshold, keys.moments),
+        server=lambda arrays, keys, run, clients: FedGtaServer(
+            arrays, keys.threshold, keys.moments
+        ),
         client=FedGtaClient,
     ),
 }

@@ -1,4 +1,5 @@
-"""FedHGCN (Du et al., 2024): FedAvg of a hyperbolic network that is trained on each graph's most important nodes."""
+"""FedHGCN (Du et al., 2024): FedAvg of a hyperbolic network that is trained on each graph's most
+important nodes."""
 
 from pydantic import Field
 
@@ -13,14 +14,17 @@ class Keys(Table):
         default=0.8,
         gt=0,
         le=1,
-        description="share of a graph's nodes that training sees, those that their neighbours tell least of; nodes to "
-        "train on are always among them. 1 is all",
+        description=(
+            "share of a graph's nodes that training sees, those that their neighbours tell least"
+            " of; nodes to train on are always among them. 1 is all"
+        ),
     )
 
 
 METHODS = {
     "fedhgcn": Method(
-        "fedavg of a hyperbolic network that is trained on the most important nodes (Du et al., 2024)",
+        "fedavg of a hyperbolic network that is trained on the most important nodes (Du et al.,"
+        " 2024)",
         space="lorentz",
         selection="fedhgcn.ratio",
         keys={"fedhgcn": Keys},

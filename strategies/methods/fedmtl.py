@@ -1,4 +1,5 @@
-"""Federated multi-task learning (MOCHA, Smith et al., NIPS 2017) for networks: one model per client, with a coupling."""
+"""Federated multi-task learning (MOCHA, Smith et al., NIPS 2017) for networks: one model per
+client, with a coupling."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -14,7 +15,13 @@ from curvfed.strategies.base.average import Arrays, check_names
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, load_arrays
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, join_groups, select_prefix, split_groups
+from curvfed.strategies.base.named_arrays import (
+    add_prefix,
+    is_buffer,
+    join_groups,
+    select_prefix,
+    split_groups,
+)
 from curvfed.strategies.base.training import GradientTerm
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 
@@ -24,49 +31,65 @@ class Keys(Table):
 
     relations: Literal["mean", "learned"] = Field(
         default="mean",
-        description="Omega of tr(W Omega W^T): mean draws every model to the mean of all; learned goes by how the models "
-        "lie to each other",
+        description=(
+            "Omega of tr(W Omega W^T): mean draws every model to the mean of all; learned goes by"
+            " how the models lie to each other"
+        ),
     )
-    coupling: Rate = Field(default=0.1, ge=0, description="lambda_1, of half that trace; 0 is training alone")
+    coupling: Rate = Field(
+        default=0.1, ge=0, description="lambda_1, of half that trace; 0 is training alone"
+    )
     ridge: Rate = Field(
-        default=0.0, ge=0, description="lambda_2, of half the squares of all weights, beside weight-decay"
+        default=0.0,
+        ge=0,
+        description="lambda_2, of half the squares of all weights, beside weight-decay",
     )
 
 
 Matrix = NDArray[np.float64]
 
-PULL, WEIGHT = "pull/", "pull-weight"
-"""Prefix of the names of b_k, and name of a_k: the gradient of the coupling in client k's model w is a_k w + b_k."""
+PULL = "pull/"
+WEIGHT = "pull-weight"
+"""Prefix of the names of b_k, and name of a_k: the gradient of the coupling in client k's model w
+is a_k w + b_k."""
 
-START, CLIENT, IDLE = "start/", "client/", "idle"
-"""Names in the server's state: prefixes of the initial model and the clients' models, and the clients without examples."""
+START = "start/"
+CLIENT = "client/"
+IDLE = "idle"
+"""Names in the server's state: prefixes of the initial model and the clients' models, and the
+clients without examples."""
 
 RIDGE = 0.1
 """Share of the mean eigenvalue of (WᵀW)^½ that is added to each eigenvalue before the inversion."""
 
 
 class FedMtlServer(Aggregation):
-    """Every client has its own model w_k; the models are coupled by tr(W Ω Wᵀ)/2, W = [w_1, …, w_m] (Eq. 1).
+    """Every client has its own model w_k; the models are coupled by tr(W Ω Wᵀ)/2, W = [w_1, …, w_m]
+    (Eq. 1).
 
-    The server keeps the w_k. It sends client k its model and the two terms of the coupling's gradient Σ_j Ω_kj w_j:
-    a_k = Ω_kk and b_k = Σ_{j≠k} Ω_kj w_j, with the other models from their last replies. Clients that have not replied yet
-    are at the initial model. Running statistics have no gradient and are not coupled.
+    The server keeps the w_k. It sends client k its model and the two terms of the coupling's
+    gradient Σ_j Ω_kj w_j: a_k = Ω_kk and b_k = Σ_{j≠k} Ω_kj w_j, with the other models from their
+    last replies. Clients that have not replied yet are at the initial model. Running statistics
+    have no gradient and are not coupled.
 
-    A client without examples has no task and no column in W. It is sent the mean of the others' models, to which the
-    coupling "mean" alone would lead it.
+    A client without examples has no task and no column in W. It is sent the mean of the others'
+    models, to which the coupling "mean" alone would lead it.
 
     Parameters
     ----------
     arrays : dict of str to array
         The initial model.
     relations : str
-        "mean" or "learned": Ω by `mean_relations` or `learned_relations`; "learned" is m·I before the first reply.
+        "mean" or "learned": Ω by `mean_relations` or `learned_relations`; "learned" is m·I before
+        the first reply.
     clients : int
         Number of clients.
     """
 
     def __init__(self, arrays: Arrays, relations: str, clients: int) -> None:
-        self._start, self._is_learned, self._clients = arrays, relations == "learned", clients
+        self._start = arrays
+        self._is_learned = relations == "learned"
+        self._clients = clients
         self._models: dict[int, Arrays] = {}
         self._idle: set[int] = set()
         self._couple()
@@ -95,18 +118,27 @@ class FedMtlServer(Aggregation):
         """Compute what every client is sent in the next round."""
         known = sorted(self._models)
         count = max(self._clients - len(self._idle), len(known))
-        models = [self._models[partition] for partition in known] + [self._start] * (count - len(known))
-        # On a busy machine several BLAS threads, which wait for each other, take many times as long as one.
+        models = [self._models[partition] for partition in known] + [self._start] * (
+            count - len(known)
+        )
+        # On a busy machine several BLAS threads, which wait for each other, take many times as long
+        # as one.
         with threadpool_limits(1, user_api="blas"):
             omega = self._omega(models)
             others = omega - np.diag(omega.diagonal())
-            # All clients that have not replied are sent the same arrays, so one row of Ω is enough for them.
+            # All clients that have not replied are sent the same arrays, so one row of Ω is enough
+            # for them.
             rows = range(min(count, len(known) + 1))
             messages: list[Arrays] = [{WEIGHT: omega[row, row].reshape(1)} for row in rows]
             idle: Arrays = {WEIGHT: np.zeros(1)}
-            for name, array in self._start.items():  # one at a time, because float64 copies of all would be too large
+            # one at a time, because float64 copies of all would be too large
+            for name, array in self._start.items():
                 columns = _columns(name, models)
-                idle[name] = columns.mean(axis=0).reshape(array.shape).astype(array.dtype) if models else array
+                idle[name] = (
+                    columns.mean(axis=0).reshape(array.shape).astype(array.dtype)
+                    if models
+                    else array
+                )
                 pulls = (others[: len(messages)] @ columns).astype(array.dtype)
                 for message, model, pull in zip(messages, models, pulls, strict=False):
                     message[name] = model[name]
@@ -115,7 +147,8 @@ class FedMtlServer(Aggregation):
                 if not is_buffer(name):
                     idle[PULL + name] = np.zeros_like(array)
         self._sent_to_new = messages.pop() if count > len(known) else idle
-        self._sent_to_idle, self._sent = idle, dict(zip(known, messages, strict=True))
+        self._sent_to_idle = idle
+        self._sent = dict(zip(known, messages, strict=True))
 
     def _omega(self, models: Sequence[Arrays]) -> Matrix:
         if not self._is_learned:
@@ -131,28 +164,33 @@ class FedMtlServer(Aggregation):
         return learned_relations(gram)
 
     def state(self) -> Arrays:
-        """The clients' models as "client/partition/name", the initial model as "start/name", and idle clients."""
+        """The clients' models as "client/partition/name", the initial model as "start/name", and
+        idle clients."""
         idle = np.array(sorted(self._idle), np.int64)
         return add_prefix(START, self._start) | join_groups(CLIENT, self._models) | {IDLE: idle}
 
     def load(self, state: Arrays) -> None:
         """Continue from stored models."""
-        self._start, self._models = select_prefix(state, START), split_groups(state, CLIENT)
+        self._start = select_prefix(state, START)
+        self._models = split_groups(state, CLIENT)
         self._idle = set(state[IDLE].tolist())
         self._couple()
 
 
 def mean_relations(count: int) -> Matrix:
-    """Ω = (I − 11ᵀ/m)² (m, m), which is I − 11ᵀ/m: the coupling is Σ_k ‖w_k − w̄‖²/2 (Appendix B.1)."""
+    """Ω = (I − 11ᵀ/m)² (m, m), which is I − 11ᵀ/m: the coupling is Σ_k ‖w_k − w̄‖²/2 (Appendix
+    B.1)."""
     return np.asarray(np.eye(count) - np.full((count, count), 1 / max(count, 1)))
 
 
 def learned_relations(gram: Matrix) -> Matrix:
-    """Ω (m, m) that minimises tr(W Ω Wᵀ) under tr(Ω⁻¹) = 1: Ω⁻¹ = (WᵀW)^½/tr (WᵀW)^½ (Zhang & Yeung, 2010).
+    """Ω (m, m) that minimises tr(W Ω Wᵀ) under tr(Ω⁻¹) = 1: Ω⁻¹ = (WᵀW)^½/tr (WᵀW)^½ (Zhang &
+    Yeung, 2010).
 
-    If models are similar or have few parameters, WᵀW has eigenvalues near 0. So `RIDGE` times the mean eigenvalue is added
-    to each eigenvalue of (WᵀW)^½, and no eigenvalue of Ω is above m (1 + 1/RIDGE). The authors' code only raises
-    eigenvalues below 0; networks that start from one model would then be pulled together at once.
+    If models are similar or have few parameters, WᵀW has eigenvalues near 0. So `RIDGE` times the
+    mean eigenvalue is added to each eigenvalue of (WᵀW)^½, and no eigenvalue of Ω is above m (1 +
+    1/RIDGE). The authors' code only raises eigenvalues below 0; networks that start from one model
+    would then be pulled together at once.
 
     Parameters
     ----------
@@ -174,12 +212,14 @@ def _columns(name: str, models: Sequence[Arrays]) -> Matrix:
 
 
 class FedMtlClient(Learner):
-    """w_k ← w_k − η (∇f_k(w_k) + λ₁ (a_k w_k + b_k) + λ₂ w_k): steps on f_k + λ₁/2 tr(W Ω Wᵀ) + λ₂/2 ‖W‖² (Eq. 1).
+    """w_k ← w_k − η (∇f_k(w_k) + λ₁ (a_k w_k + b_k) + λ₂ w_k): steps on f_k + λ₁/2 tr(W Ω Wᵀ) +
+    λ₂/2 ‖W‖² (Eq. 1).
 
-    MOCHA solves the dual problem of a linear model. A network has none, so these are the client's usual steps, from w_k at
-    the end of its last round, while all other models are fixed; the server sends a_k and b_k. The paper writes both terms
-    without the factor 1/2, its authors' code writes the first one with it. λ₁ is `fedmtl.coupling`, λ₂ `fedmtl.ridge`;
-    with both 0 each client trains alone.
+    MOCHA solves the dual problem of a linear model. A network has none, so these are the client's
+    usual steps, from w_k at the end of its last round, while all other models are fixed; the server
+    sends a_k and b_k. The paper writes both terms without the factor 1/2, its authors' code writes
+    the first one with it. λ₁ is `fedmtl.coupling`, λ₂ `fedmtl.ridge`; with both 0 each client
+    trains alone.
     """
 
     keys: Keys
@@ -187,7 +227,9 @@ class FedMtlClient(Learner):
     def __init__(self, local: Local) -> None:
         super().__init__(local)
         self._pulls = {
-            name: torch.zeros_like(local.tensors[name].detach()) for name in local.shared if not is_buffer(name)
+            name: torch.zeros_like(local.tensors[name].detach())
+            for name in local.shared
+            if not is_buffer(name)
         }
         self._weight = 0.0
 
@@ -211,13 +253,16 @@ class FedMtlClient(Learner):
         for name, constant in self._pulls.items():
             parameter = self.local.trained.get(name)
             if parameter is not None and parameter.grad is not None:
-                parameter.grad.add_(parameter.detach(), alpha=keys.coupling * self._weight + keys.ridge)
+                parameter.grad.add_(
+                    parameter.detach(), alpha=keys.coupling * self._weight + keys.ridge
+                )
                 parameter.grad.add_(constant, alpha=keys.coupling)
 
 
 METHODS = {
     "fedmtl": Method(
-        "a model per client, coupled by how the clients are related: MOCHA for networks (Smith et al., 2017)",
+        "a model per client, coupled by how the clients are related: MOCHA for networks (Smith et"
+        " al., 2017)",
         space="flat",
         aggregation="multi-task",
         tasks=IMAGES,

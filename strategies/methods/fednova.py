@@ -1,4 +1,5 @@
-"""FedNova (Wang et al., NeurIPS 2020): updates are divided by the weight of the client's local steps."""
+"""FedNova (Wang et al., NeurIPS 2020): updates are divided by the weight of the client's local
+steps."""
 
 from dataclasses import replace
 
@@ -15,7 +16,8 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import Trained
 
 LENGTH = "length"
-"""Name of ‖aₖ‖₁ in what a client adds to a secure sum, where the server cannot divide each deviation by it."""
+"""Name of ‖aₖ‖₁ in what a client adds to a secure sum, where the server cannot divide each
+deviation by it."""
 
 
 def _momentum(run: RunKeys) -> float:
@@ -25,19 +27,22 @@ def _momentum(run: RunKeys) -> float:
 class FedNovaServer(Average):
     """θ + τ_eff Σ pₖ dₖ with dₖ = Δₖ/‖aₖ‖₁, the deviation per gradient, and τ_eff = Σ pₖ‖aₖ‖₁.
 
-    Plain averaging converges to the optimum of an objective in which client k has the weight pₖ‖aₖ‖₁, not its share pₖ of
-    the examples. Dividing by ‖aₖ‖₁ corrects this, and τ_eff keeps the length of the step. ‖aₖ‖₁ is the total weight of the
-    gradients of the client's τₖ steps in its deviation (`gradient_weight`). If all clients take equally many steps, the
-    result is the average. Weight decay and proximal terms, which change aₖ a little, are ignored.
+    Plain averaging converges to the optimum of an objective in which client k has the weight
+    pₖ‖aₖ‖₁, not its share pₖ of the examples. Dividing by ‖aₖ‖₁ corrects this, and τ_eff keeps the
+    length of the step. ‖aₖ‖₁ is the total weight of the gradients of the client's τₖ steps in its
+    deviation (`gradient_weight`). If all clients take equally many steps, the result is the
+    average. Weight decay and proximal terms, which change aₖ a little, are ignored.
 
-    Clients without steps or without examples are left out. Running statistics are averaged by examples.
+    Clients without steps or without examples are left out. Running statistics are averaged by
+    examples.
 
     Parameters
     ----------
     arrays : dict of str to array
         The initial shared parameters.
     momentum : float
-        ρ of the clients' SGD, in [0, 1), which starts without momentum in every round; 0 for plain SGD.
+        ρ of the clients' SGD, in [0, 1), which starts without momentum in every round; 0 for plain
+        SGD.
     """
 
     def __init__(self, arrays: Arrays, momentum: float) -> None:
@@ -53,20 +58,26 @@ class FedNovaServer(Average):
             (update,) = replies.values()
             length = float(update.arrays[LENGTH][0])
             arrays = {name: update.arrays[name] for name in self._arrays}
-            self._arrays = weighted_step(self._arrays, [replace(update, arrays=arrays)], np.array([length]))
+            self._arrays = weighted_step(
+                self._arrays, [replace(update, arrays=arrays)], np.array([length])
+            )
             return
         steps = np.array([update.steps for update in replies.values()], np.float64)
         active = steps > 0
         examples = np.array([update.examples for update in replies.values()], np.float64) * active
         shares = examples / max(examples.sum(), 1)
         lengths = gradient_weight(steps, self._momentum)
-        weights = np.divide(shares * (shares @ lengths), lengths, out=np.zeros_like(lengths), where=active)
+        weights = np.divide(
+            shares * (shares @ lengths), lengths, out=np.zeros_like(lengths), where=active
+        )
         self._weights = dict(zip(replies, weights.tolist(), strict=True))
         self._arrays = weighted_step(self._arrays, list(replies.values()), weights)
 
     def summand(self) -> Arrays:
         """θ + dₖ by parameter name, in float64 because it is multiplied by τ_eff, and ‖aₖ‖₁."""
-        return {name: array.astype(np.float64) for name, array in self._arrays.items()} | {LENGTH: np.zeros(1)}
+        return {name: array.astype(np.float64) for name, array in self._arrays.items()} | {
+            LENGTH: np.zeros(1)
+        }
 
     def weights(self) -> dict[int, float]:
         """τ_eff pₖ/‖aₖ‖₁, the factors of the deviations in the last round."""
@@ -80,7 +91,11 @@ class FedNovaClient(Learner):
         """θ + dₖ, and ‖aₖ‖₁."""
         length = gradient_weight(trained.steps, _momentum(self.local.config))
         normed = {
-            name: array if is_buffer(name) else received[name] + (array - received[name].astype(np.float64)) / length
+            name: (
+                array
+                if is_buffer(name)
+                else received[name] + (array - received[name].astype(np.float64)) / length
+            )
             for name, array in self.share().items()
         }
         return normed | {LENGTH: np.array([length], np.float64)}

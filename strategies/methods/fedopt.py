@@ -1,4 +1,5 @@
-"""FedOpt (Reddi et al., ICLR 2021): the server's optimiser applies the mean update: FedAvgM, FedAdam or FedYogi."""
+"""FedOpt (Reddi et al., ICLR 2021): the server's optimiser applies the mean update: FedAvgM,
+FedAdam or FedYogi."""
 
 from typing import Literal
 
@@ -15,11 +16,17 @@ from curvfed.strategies.base.run_keys import RunKeys
 class Keys(Table):
     """Keys of FedOpt."""
 
-    optimizer: Literal["avgm", "adam", "yogi"] = Field(default="avgm", description="the server's: Flower's FedAvgM, …")
+    optimizer: Literal["avgm", "adam", "yogi"] = Field(
+        default="avgm", description="the server's: Flower's FedAvgM, …"
+    )
     learning_rate: Rate = Field(default=1.0, gt=0, description="the server's")
-    beta1: Rate = Field(default=0.3, ge=0, lt=1, description="its momentum, beta_1 of Adam and Yogi")
+    beta1: Rate = Field(
+        default=0.3, ge=0, lt=1, description="its momentum, beta_1 of Adam and Yogi"
+    )
     beta2: Rate = Field(default=0.99, ge=0, lt=1, description="beta_2 of Adam and Yogi")
-    tau: Rate = Field(default=1e-3, gt=0, description="what Adam and Yogi add to the root of the second moment")
+    tau: Rate = Field(
+        default=1e-3, gt=0, description="what Adam and Yogi add to the root of the second moment"
+    )
 
 
 def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
@@ -28,13 +35,19 @@ def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregatio
         momentum = {"server_learning_rate": keys.learning_rate, "server_momentum": keys.beta1}
         return FlowerStrategy(arrays, "flower:FedAvgM", momentum)
     name = "flower:FedAdam" if keys.optimizer == "adam" else "flower:FedYogi"
-    moments = {"eta": keys.learning_rate, "beta_1": keys.beta1, "beta_2": keys.beta2, "tau": keys.tau}
+    moments = {
+        "eta": keys.learning_rate,
+        "beta_1": keys.beta1,
+        "beta_2": keys.beta2,
+        "tau": keys.tau,
+    }
     return FlowerStrategy(arrays, name, moments)
 
 
 METHODS = {
     "fedopt": Method(
-        "fedavg whose mean update a server's optimiser takes: FedAvgM, FedAdam or FedYogi (Reddi et al., 2021)",
+        "fedavg whose mean update a server's optimiser takes: FedAvgM, FedAdam or FedYogi (Reddi et"
+        " al., 2021)",
         space="flat",
         aggregation="fedopt",
         tasks=IMAGES,

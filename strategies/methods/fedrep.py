@@ -1,4 +1,5 @@
-"""FedRep (Collins et al., ICML 2021): a personal classifier is trained first, then the body, which is averaged."""
+"""FedRep (Collins et al., ICML 2021): a personal classifier is trained first, then the body, which
+is averaged."""
 
 from pydantic import Field
 
@@ -12,7 +13,9 @@ from curvfed.strategies.base.training import Trained, train, training_only
 class Keys(Table):
     """Keys of FedRep."""
 
-    head_epochs: int = Field(default=5, ge=1, le=10_000, description="passes that train the head, before local-epochs")
+    head_epochs: int = Field(
+        default=5, ge=1, le=10_000, description="passes that train the head, before local-epochs"
+    )
 
 
 class FedRepClient(Learner):
@@ -22,17 +25,25 @@ class FedRepClient(Learner):
 
     def train(self) -> Trained:
         """Train both; loss and number of steps are those of the body's passes."""
-        local, config = self.local, self.local.config
+        local = self.local
+        config = self.local.config
         head = {name for name in local.trained if name.startswith(HEAD)}
         with training_only(local.trained, head):
-            train(local.model, local.task, local.optimizer, self.keys.head_epochs, clip_norm=config.clip_norm)
+            train(
+                local.model,
+                local.task,
+                local.optimizer,
+                self.keys.head_epochs,
+                clip_norm=config.clip_norm,
+            )
         with training_only(local.trained, local.trained.keys() - head):
             return self.run_epochs(config.local_epochs)
 
 
 METHODS = {
     "fedrep": Method(
-        "classifier stays and is trained first, then the body, which is averaged (Collins et al., 2021)",
+        "classifier stays and is trained first, then the body, which is averaged (Collins et al.,"
+        " 2021)",
         space="flat",
         personal=("head.*",),
         tasks=IMAGES,

@@ -1,4 +1,5 @@
-"""Fed-RoD (Chen & Chao, ICLR 2022): a shared classifier trained for balanced classes, plus a personal classifier."""
+"""Fed-RoD (Chen & Chao, ICLR 2022): a shared classifier trained for balanced classes, plus a
+personal classifier."""
 
 import copy
 
@@ -7,7 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, kept_moments, load_arrays
+from curvfed.strategies.base.learner import (
+    Learner,
+    Local,
+    fresh_optimizer,
+    kept_moments,
+    load_arrays,
+)
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import select_prefix
 from curvfed.strategies.base.training import GradientTerm, Trained
@@ -18,17 +25,19 @@ OWN_HEAD = "own-head/"
 
 
 class FedRodClient(Learner):
-    """Body and generic head g learn by the balanced softmax, the personal head h_k by the usual one: Algorithm 1.
+    """Body and generic head g learn by the balanced softmax, the personal head h_k by the usual
+    one: Algorithm 1.
 
-    The shared parameters are trained on the cross-entropy of g(z) + log n_k, where n_k are the client's numbers of training
-    examples by class (Eq. 5 with Ren et al., 2020, γ = 1). This makes g predict as if all classes were equally frequent at
-    every client. A class without examples has n = 0 and drops out of the softmax, so its row of the generic head does not
-    change. h_k is trained on the cross-entropy of g(z) + h_k(z), in which g and z have no gradient (Eq. 6, the linear
-    form). Each part has its own optimiser, and both use the logits of the same batch.
+    The shared parameters are trained on the cross-entropy of g(z) + log n_k, where n_k are the
+    client's numbers of training examples by class (Eq. 5 with Ren et al., 2020, γ = 1). This makes
+    g predict as if all classes were equally frequent at every client. A class without examples has
+    n = 0 and drops out of the softmax, so its row of the generic head does not change. h_k is
+    trained on the cross-entropy of g(z) + h_k(z), in which g and z have no gradient (Eq. 6, the
+    linear form). Each part has its own optimiser, and both use the logits of the same batch.
 
-    h_k starts at 0, where the personal model equals the generic one; the paper leaves the start open, and its code is not
-    public. The client's scores are those of g + h_k; h_k and n_k are never
-    sent.
+    h_k starts at 0, where the personal model equals the generic one; the paper leaves the start
+    open, and its code is not public. The client's scores are those of g + h_k; h_k and n_k are
+    never sent.
     """
 
     def __init__(self, local: Local) -> None:
@@ -39,7 +48,9 @@ class FedRodClient(Learner):
                 parameter.zero_()
         self._optimizer = fresh_optimizer(self._own, local.config)
         weight = local.tensors["head.weight"]
-        self._log_counts = torch.bincount(local.task.train_labels, minlength=len(weight)).to(weight.dtype).log()
+        self._log_counts = (
+            torch.bincount(local.task.train_labels, minlength=len(weight)).to(weight.dtype).log()
+        )
         self._both = with_own_head(local.model, self._own)
 
     def local_state(self) -> dict[str, Tensor]:
@@ -59,10 +70,13 @@ class FedRodClient(Learner):
         features = model.features(batch.inputs)  # type: ignore[operator]
         generic = model.head(features)  # type: ignore[operator]
         own = generic.detach() + self._own(features.detach())
-        return F.cross_entropy(generic + self._log_counts, batch.labels) + F.cross_entropy(own, batch.labels)
+        return F.cross_entropy(generic + self._log_counts, batch.labels) + F.cross_entropy(
+            own, batch.labels
+        )
 
     def gradient_terms(self) -> list[GradientTerm]:
-        """The terms of the shared parameters, and the step of the personal head, which changes no other gradient."""
+        """The terms of the shared parameters, and the step of the personal head, which changes no
+        other gradient."""
         return [*super().gradient_terms(), self._step]
 
     def _step(self) -> None:
@@ -89,7 +103,8 @@ class BothHeads(nn.Module):
 
     def __init__(self, generic: nn.Module, own: nn.Module) -> None:
         super().__init__()
-        self.generic, self.own = generic, own
+        self.generic = generic
+        self.own = own
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) -> (n, C)."""
@@ -98,7 +113,8 @@ class BothHeads(nn.Module):
 
 
 def with_own_head(model: nn.Module, own: nn.Module) -> nn.Module:
-    """A model with the same modules, not copies, except that its head adds the logits of another head."""
+    """A model with the same modules, not copies, except that its head adds the logits of another
+    head."""
     found = copy.deepcopy(model, {id(child): child for child in model.children()})
     found.head = BothHeads(found.head, own)  # type: ignore[arg-type]
     return found
@@ -112,7 +128,8 @@ def _own_head(model: nn.Module) -> nn.Module:
 
 METHODS = {
     "fedrod": Method(
-        "classifier as for balanced classes, averaged, and on top of it one of each client's own (Chen & Chao, 2022)",
+        "classifier as for balanced classes, averaged, and on top of it one of each client's own"
+        " (Chen & Chao, 2022)",
         space="flat",
         own_model=True,
         tasks=IMAGES,

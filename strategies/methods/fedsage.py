@@ -1,4 +1,5 @@
-"""FedSage+ (Zhang et al., NeurIPS 2021): clients train generators of missing neighbours with each other's help."""
+"""FedSage+ (Zhang et al., NeurIPS 2021): clients train generators of missing neighbours with each
+other's help."""
 
 import copy
 from dataclasses import replace
@@ -14,13 +15,22 @@ from curvfed.strategies.base.average import Arrays, Update, check_names
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, load_arrays, to_numpy
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.named_arrays import add_prefix, join_groups, select_prefix, split_groups
+from curvfed.strategies.base.named_arrays import (
+    add_prefix,
+    join_groups,
+    select_prefix,
+    split_groups,
+)
 from curvfed.strategies.base.training import Correction, Trained, train
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.models import generator_training as generators
 from curvfed.tasks.graphs.models.generator_training import MISSING, REPRESENTATIONS, generator_part
-from curvfed.tasks.graphs.models.neighbour_generator import GeneratorSpec, NeighbourGenerator, impaired
+from curvfed.tasks.graphs.models.neighbour_generator import (
+    GeneratorSpec,
+    NeighbourGenerator,
+    impaired,
+)
 from curvfed.tasks.task import Batch
 
 
@@ -31,66 +41,90 @@ class Keys(Table):
         default=5,
         ge=0,
         le=1_000_000,
-        description="rounds, the first, in which every client trains its generator of missing neighbours before the "
-        "classifier; the last round of a run is never one. 0 is fedavg",
+        description=(
+            "rounds, the first, in which every client trains its generator of missing neighbours"
+            " before the classifier; the last round of a run is never one. 0 is fedavg"
+        ),
     )
     epochs: int = Field(
-        default=10, ge=1, le=10_000, description="passes that train the generator in each of these rounds"
+        default=10,
+        ge=1,
+        le=10_000,
+        description="passes that train the generator in each of these rounds",
     )
     hidden: Rate = Field(
         default=0.1,
         gt=0,
         lt=1,
-        description="share of its nodes that a client hides to train the generator, none that it trains on; the authors "
-        "hide half of the nodes that they validate on, a tenth of all",
+        description=(
+            "share of its nodes that a client hides to train the generator, none that it trains on;"
+            " the authors hide half of the nodes that they validate on, a tenth of all"
+        ),
     )
-    neighbours: int = Field(default=5, ge=1, le=100, description="most neighbours that a node is given")
+    neighbours: int = Field(
+        default=5, ge=1, le=100, description="most neighbours that a node is given"
+    )
     cross: Rate = Field(
         default=1.0,
         ge=0,
-        description="alpha, weight of the other clients' mean feature loss beside the own one; at 0 they do not matter",
+        description=(
+            "alpha, weight of the other clients' mean feature loss beside the own one; at 0 they do"
+            " not matter"
+        ),
     )
     width: int = Field(
         default=64,
         ge=1,
         le=100_000,
-        description="width of the generator's layers; a message holds about width * neighbours numbers for every feature "
-        "and client. The authors use 128 to 2048",
+        description=(
+            "width of the generator's layers; a message holds about width * neighbours numbers for"
+            " every feature and client. The authors use 128 to 2048"
+        ),
     )
     sample: int = Field(
-        default=64, ge=1, le=100_000, description="nodes whose representations a client shows the others in a round"
+        default=64,
+        ge=1,
+        le=100_000,
+        description="nodes whose representations a client shows the others in a round",
     )
 
 
-PACKAGE, GRADIENT = "package/", "gradient/"
-"""Prefixes of what a client sends to all others, and of what they answer. Another client's number may follow."""
+PACKAGE = "package/"
+GRADIENT = "gradient/"
+"""Prefixes of what a client sends to all others, and of what they answer. Another client's number
+may follow."""
 
 
 def package(arrays: Arrays, keys: Keys) -> Arrays:
-    """A package of zeros with the right names, shapes and dtypes; the shared model gives the number of features."""
+    """A package of zeros with the right names, shapes and dtypes; the shared model gives the number
+    of features."""
     weight = arrays["first.weight"]
     spec = GeneratorSpec(weight.shape[1], keys.width, keys.neighbours, 0.0)
     return generators.blank_package(spec, keys.sample, weight.dtype)
 
 
 class FedSageServer(Average):
-    """FedAvg of the classifier; in the first rounds the server also forwards packages and gradients between clients.
+    """FedAvg of the classifier; in the first rounds the server also forwards packages and gradients
+    between clients.
 
-    In such a round a client is sent the packages of all other clients, and the mean gradient of the other clients' losses
-    for its own fGen, which is one round old. It replies with a new package and its gradients for the others' packages. In
-    the paper clients ask each other in every step and add the gradients; the mean does not grow with their number.
-    Clients without examples enter no mean and send no package. `template` comes from `package`.
+    In such a round a client is sent the packages of all other clients, and the mean gradient of the
+    other clients' losses for its own fGen, which is one round old. It replies with a new package
+    and its gradients for the others' packages. In the paper clients ask each other in every step
+    and add the gradients; the mean does not grow with their number. Clients without examples enter
+    no mean and send no package. `template` comes from `package`.
     """
 
     def __init__(self, arrays: Arrays, template: Arrays, rounds: int) -> None:
         super().__init__(arrays)
-        self._template, self._left = template, rounds
+        self._template = template
+        self._left = rounds
         self._no_gradient = generator_part(template)
         self._packages: dict[int, Arrays] = {}
         self._gradients: dict[int, Arrays] = {}
 
     def sent_to(self, partition: int) -> Arrays:
-        """The average; while generators are trained also "gradient/name", at first 0, and "package/partition/name"."""
+        """The average; while generators are trained also "gradient/name", at first 0, and
+        "package/partition/name"."""
         if not self._left:
             return self._arrays
         gradient = self._gradients.get(partition, self._no_gradient)
@@ -98,7 +132,8 @@ class FedSageServer(Average):
         return self._arrays | add_prefix(GRADIENT, gradient) | join_groups(PACKAGE, others)
 
     def expected_reply(self, partition: int) -> Arrays:
-        """The classifier; while generators are trained also "package/name", and "gradient/partition/name" per package."""
+        """The classifier; while generators are trained also "package/name", and
+        "gradient/partition/name" per package."""
         if not self._left:
             return self._arrays
         gradients = dict.fromkeys(self._packages.keys() - {partition}, self._no_gradient)
@@ -108,71 +143,102 @@ class FedSageServer(Average):
         """Average the classifier; store packages and mean gradients."""
         for partition, update in replies.items():
             check_names(update.arrays, self.expected_reply(partition))
-        shared = {p: {name: update.arrays[name] for name in self._arrays} for p, update in replies.items()}
+        shared = {
+            p: {name: update.arrays[name] for name in self._arrays} for p, update in replies.items()
+        }
         super().aggregate({p: replace(update, arrays=shared[p]) for p, update in replies.items()})
         if self._left:
-            trained = {partition: update for partition, update in replies.items() if update.examples}
-            self._gradients = {other: self._mean_gradient(other, trained) for other in self._packages}
-            self._packages |= {p: select_prefix(update.arrays, PACKAGE) for p, update in trained.items()}
+            trained = {
+                partition: update for partition, update in replies.items() if update.examples
+            }
+            self._gradients = {
+                other: self._mean_gradient(other, trained) for other in self._packages
+            }
+            self._packages |= {
+                p: select_prefix(update.arrays, PACKAGE) for p, update in trained.items()
+            }
             self._left -= 1
         if not self._left:
-            self._packages, self._gradients = {}, {}
+            self._packages = {}
+            self._gradients = {}
 
     def _mean_gradient(self, partition: int, replies: dict[int, Update]) -> Arrays:
         """Mean of the others' answers to this client's package; 0 without answers."""
         prefix = f"{GRADIENT}{partition}/"
-        answers = [select_prefix(update.arrays, prefix) for other, update in replies.items() if other != partition]
+        answers = [
+            select_prefix(update.arrays, prefix)
+            for other, update in replies.items()
+            if other != partition
+        ]
         return {
-            name: (sum((one[name] for one in answers), np.zeros(zero.shape)) / max(len(answers), 1)).astype(zero.dtype)
+            name: (
+                (
+                    sum((one[name] for one in answers), np.zeros(zero.shape)) / max(len(answers), 1)
+                ).astype(zero.dtype)
+            )
             for name, zero in self._no_gradient.items()
         }
 
     def state(self) -> Arrays:
-        """The average, the rounds left, and "package/partition/name" and "gradient/partition/name"."""
+        """The average, the rounds left, and "package/partition/name" and
+        "gradient/partition/name".
+        """
         messages = join_groups(PACKAGE, self._packages) | join_groups(GRADIENT, self._gradients)
         return self._arrays | {"rounds-left": np.array(self._left)} | messages
 
     def load(self, state: Arrays) -> None:
         """Continue from a stored state."""
         self._left = int(state["rounds-left"])
-        self._packages, self._gradients = split_groups(state, PACKAGE), split_groups(state, GRADIENT)
+        self._packages = split_groups(state, PACKAGE)
+        self._gradients = split_groups(state, GRADIENT)
         self._arrays = {name: state[name] for name in self._arrays}
 
 
 KEPT = "generator/"
 """Prefix of the names of the generator's parameters in the local state."""
 
-HIDING, MENDING = 0xFED5, 0xFED6
-"""Seeds of a client's draws that are the same in every round: its hidden nodes, and the noise of its mended graph."""
+HIDING = 0xFED5
+MENDING = 0xFED6
+"""Seeds of a client's draws that are the same in every round: its hidden nodes, and the noise of
+its mended graph."""
 
 
 class FedSageClient(Learner):
-    """θ is trained as in FedAvg on the client's mended graph; in the first rounds the client first trains its generator.
+    """θ is trained as in FedAvg on the client's mended graph; in the first rounds the client first
+    trains its generator.
 
-    The client hides some nodes that it does not train on, and trains NeighGen on the remaining graph by L^d + L^f + L^c:
-    the smooth L1 distance of dGen's counts to the numbers of hidden neighbours, the squared distance of fGen's features to
-    the nearest hidden neighbour, and the cross-entropy of a classifier on the mended graph. α times the other clients'
-    gradient is added to that of fGen: the paper's cross-subgraph feature reconstruction. The paper trains first the
-    generators and then a new shared classifier. Here a round that trains generators also trains the classifier, so that θ
-    is averaged in every round; L^c trains a copy of the received θ. Sums of L^f go over the number of hidden neighbours;
-    the authors' code uses dGen's counts, and compares superfluous features with 0.
+    The client hides some nodes that it does not train on, and trains NeighGen on the remaining
+    graph by L^d + L^f + L^c: the smooth L1 distance of dGen's counts to the numbers of hidden
+    neighbours, the squared distance of fGen's features to the nearest hidden neighbour, and the
+    cross-entropy of a classifier on the mended graph. α times the other clients' gradient is added
+    to that of fGen: the paper's cross-subgraph feature reconstruction. The paper trains first the
+    generators and then a new shared classifier. Here a round that trains generators also trains the
+    classifier, so that θ is averaged in every round; L^c trains a copy of the received θ. Sums of
+    L^f go over the number of hidden neighbours; the authors' code uses dGen's counts, and compares
+    superfluous features with 0.
     """
 
     keys: Keys
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
-        keys, seed, batch = self.keys, local.config.seed, next(iter(local.task.batches(local.model)))
+        keys = self.keys
+        seed = local.config.seed
+        batch = next(iter(local.task.batches(local.model)))
         self._inputs: GraphInputs = batch.inputs
         self._features = self._inputs.dense
         self._template = package(self.shared_arrays(), keys)
-        spec = GeneratorSpec(self._features.shape[1], keys.width, keys.neighbours, local.config.dropout)
+        spec = GeneratorSpec(
+            self._features.shape[1], keys.width, keys.neighbours, local.config.dropout
+        )
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(seed)
             generator = NeighbourGenerator(spec)
         self._generator = generator.to(self._features.device, self._features.dtype)
         self._rounds = torch.zeros((), dtype=torch.int64)
-        hidden = generators.hide_nodes(self._inputs, batch.rows, keys.hidden, [seed, local.partition, HIDING])
+        hidden = generators.hide_nodes(
+            self._inputs, batch.rows, keys.hidden, [seed, local.partition, HIDING]
+        )
         self._impaired = impaired(self._inputs, hidden)
         self._fgen = dict(self._generator.features.named_parameters())
         mending = np.random.SeedSequence([seed, local.partition, MENDING])
@@ -188,30 +254,44 @@ class FedSageClient(Learner):
         return {f"{KEPT}{name}": tensor for name, tensor in state.items()}
 
     def receive(self, arrays: Arrays) -> None:
-        """θ; while generators are trained also the gradient for the client's fGen and the others' packages."""
-        shared, no_gradient = self.shared_arrays(), generator_part(self._template)
+        """θ; while generators are trained also the gradient for the client's fGen and the others'
+        packages."""
+        shared = self.shared_arrays()
+        no_gradient = generator_part(self._template)
         numbers = sorted({name.split("/")[1] for name in arrays if name.startswith(PACKAGE)})
-        expected, answer = dict(shared), {}
+        expected = dict(shared)
+        answer = {}
         trains_generator = any(name.startswith(GRADIENT) for name in arrays)
         if trains_generator:
             expected |= add_prefix(GRADIENT, no_gradient)
             answer = add_prefix(PACKAGE, self._template)
             for number in numbers:
                 if not number.isdecimal() or int(number) == self.local.partition:
-                    raise MessageError(f"package of {number!r}; allowed are those of other clients, by number")
+                    raise MessageError(
+                        f"package of {number!r}; allowed are those of other clients, by number"
+                    )
                 expected |= add_prefix(f"{PACKAGE}{number}/", self._template)
                 answer |= add_prefix(f"{GRADIENT}{number}/", no_gradient)
         check_arrays(arrays, expected)
         load_arrays({name: arrays[name] for name in shared}, self.local.tensors)
-        self._gradient = self._tensors(select_prefix(arrays, GRADIENT)) if trains_generator else None
-        self._packages = {number: select_prefix(arrays, f"{PACKAGE}{number}/") for number in numbers}
-        self._answer, self._mended = answer, None
+        self._gradient = (
+            self._tensors(select_prefix(arrays, GRADIENT)) if trains_generator else None
+        )
+        self._packages = {
+            number: select_prefix(arrays, f"{PACKAGE}{number}/") for number in numbers
+        }
+        self._answer = answer
+        self._mended = None
 
     def _tensors(self, arrays: Arrays) -> dict[str, Tensor]:
-        return {name: torch.tensor(array).to(self._features.device) for name, array in arrays.items()}
+        return {
+            name: torch.tensor(array).to(self._features.device) for name, array in arrays.items()
+        }
 
     def train(self) -> Trained:
-        """Train the generator, in its rounds, and then θ; loss and number of steps are those of θ."""
+        """Train the generator, in its rounds, and then θ; loss and number of steps are those
+        of θ.
+        """
         if self._gradient is not None:
             self._train_generator(self._gradient)
             self._answer = self._package() | self._answers()
@@ -219,23 +299,38 @@ class FedSageClient(Learner):
         return super().train()
 
     def _train_generator(self, gradient: dict[str, Tensor]) -> None:
-        local, config = self.local, self.local.config
+        local = self.local
+        config = self.local.config
         joint = generators.JointModel(self._generator, copy.deepcopy(local.model), self._impaired)
         optimizer = fresh_optimizer(joint, config)
         optimizer.learning_rate = local.optimizer.learning_rate
-        # The gradient is that of a sum over at most `sample` nodes, and is scaled to all nodes with hidden neighbours.
+        # The gradient is that of a sum over at most `sample` nodes, and is scaled to all nodes with
+        # hidden neighbours.
         lacking = int((self._impaired.missing > 0).sum())
-        scale = self.keys.cross * max(lacking / self.keys.sample, 1) / self._impaired.inputs.num_nodes
+        scale = (
+            self.keys.cross * max(lacking / self.keys.sample, 1) / self._impaired.inputs.num_nodes
+        )
         term = Correction(self._fgen, {name: scale * array for name, array in gradient.items()})
         # The gradient is valid where it was computed, so it is used in the first step only.
         for epochs, terms in ((1, [term]), (self.keys.epochs - 1, [])):
             if epochs:
-                train(joint, local.task, optimizer, epochs, terms, config.clip_norm, lambda _, batch: joint.loss(batch))
+                train(
+                    joint,
+                    local.task,
+                    optimizer,
+                    epochs,
+                    terms,
+                    config.clip_norm,
+                    lambda _, batch: joint.loss(batch),
+                )
         self._rounds += 1
 
     def _package(self) -> Arrays:
-        """fGen, and its inputs for nodes with hidden neighbours: at most `sample` of them, drawn at random."""
-        representations, missing = generators.sample_lacking(self._generator, self._impaired, self.keys.sample)
+        """fGen, and its inputs for nodes with hidden neighbours: at most `sample` of them, drawn at
+        random."""
+        representations, missing = generators.sample_lacking(
+            self._generator, self._impaired, self.keys.sample
+        )
         found = {name: np.array(array) for name, array in self._template.items()}
         found |= {name: np.array(to_numpy(parameter)) for name, parameter in self._fgen.items()}
         found[REPRESENTATIONS][: len(missing)] = to_numpy(representations)
@@ -243,14 +338,20 @@ class FedSageClient(Learner):
         return add_prefix(PACKAGE, found)
 
     def _answers(self) -> Arrays:
-        """Gradients of the distances between the features that the others' fGens generate and this client's nodes."""
+        """Gradients of the distances between the features that the others' fGens generate and this
+        client's nodes."""
         found: Arrays = {}
         fgen = copy.deepcopy(self._generator.features).eval()
         for number, content in self._packages.items():
             load_arrays(generator_part(content), dict(fgen.named_parameters()))
             inputs = self._tensors({name: content[name] for name in (REPRESENTATIONS, MISSING)})
-            gradients = generators.feature_gradients(fgen, inputs[REPRESENTATIONS], inputs[MISSING], self._features)
-            found |= {f"{GRADIENT}{number}/{name}": to_numpy(gradient) for name, gradient in gradients.items()}
+            gradients = generators.feature_gradients(
+                fgen, inputs[REPRESENTATIONS], inputs[MISSING], self._features
+            )
+            found |= {
+                f"{GRADIENT}{number}/{name}": to_numpy(gradient)
+                for name, gradient in gradients.items()
+            }
         return found
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -268,7 +369,8 @@ class FedSageClient(Learner):
         return self._mended
 
     def share(self) -> Arrays:
-        """θ; while generators are trained also a package, and the gradients for the packages received."""
+        """θ; while generators are trained also a package, and the gradients for the packages
+        received."""
         return self.shared_arrays() | self._answer
 
     @property
@@ -278,13 +380,15 @@ class FedSageClient(Learner):
 
 
 def generator_rounds(keys: Keys, num_rounds: int) -> int:
-    """Number of first rounds that train the generator; never the last one, after which nobody would use it."""
+    """Number of first rounds that train the generator; never the last one, after which nobody would
+    use it."""
     return min(keys.generator_rounds, max(num_rounds - 1, 0))
 
 
 METHODS = {
     "fedsage+": Method(
-        "fedavg on graphs mended with generated neighbours, which clients learn from each other (Zhang et al., 2021)",
+        "fedavg on graphs mended with generated neighbours, which clients learn from each other"
+        " (Zhang et al., 2021)",
         space="flat",
         tells_statistics=True,
         aggregation="fedsage",

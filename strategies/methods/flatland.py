@@ -1,4 +1,6 @@
-"""FlatLand (Lu et al., 2024): Lorentz networks with a curvature for each client, and its ablations."""
+"""FlatLand (Lu et al., 2024): Lorentz networks with a curvature for each client, and its
+ablations.
+"""
 
 from typing import Literal
 
@@ -8,8 +10,8 @@ from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import Method
 
 LORENTZ_PERSONAL = ("*.time", "*.gate", "k", "estimator.*")
-"""The personal parameters: the columns m that multiply time coordinates, the gates, and k and its estimator, which set the
-curvature."""
+"""The personal parameters: the columns m that multiply time coordinates, the gates, and k and its
+estimator, which set the curvature."""
 
 
 class Keys(Table):
@@ -17,31 +19,45 @@ class Keys(Table):
 
     curvature_init: Literal["forman", "ollivier", "literal", "mlp", "constant"] = Field(
         default="forman",
-        description="where a client's curvature starts, where the method tailors it: at the mean Forman-Ricci or "
-        "Ollivier-Ricci curvature of its edges, standardised over the clients; literal: k starts at the mean Forman-Ricci "
-        "curvature itself, as the paper says, where the published map is flat below -10; or at -1 for all, with mlp led "
-        "away from there by a small personal network on statistics of the graph",
+        description=(
+            "where a client's curvature starts, where the method tailors it: at the mean"
+            " Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the clients;"
+            " literal: k starts at the mean Forman-Ricci curvature itself, as the paper says, where"
+            " the published map is flat below -10; or at -1 for all, with mlp led away from there"
+            " by a small personal network on statistics of the graph"
+        ),
     )
     curvature_map: Literal["sigmoid", "exp"] = Field(
         default="sigmoid",
-        description="from the trained scalar k to the squared radius K, of which -1/K is the curvature: sigmoid(k) + 0.5 "
-        "as published, or exp(3 tanh 10k), from 1/20 to 20 and quick to move",
+        description=(
+            "from the trained scalar k to the squared radius K, of which -1/K is the curvature:"
+            " sigmoid(k) + 0.5 as published, or exp(3 tanh 10k), from 1/20 to 20 and quick to move"
+        ),
     )
     triangles: bool = Field(
-        default=True, description="count triangles in the Forman-Ricci curvature (the augmented form)"
+        default=True,
+        description="count triangles in the Forman-Ricci curvature (the augmented form)",
     )
     gate: bool = Field(
-        default=True, description="nodes: mix a high-pass of the neighbourhood into every layer by a learned gate"
+        default=True,
+        description=(
+            "nodes: mix a high-pass of the neighbourhood into every layer by a learned gate"
+        ),
     )
     self_weight: bool = Field(
         default=True,
-        description="whole graphs: learn how much a node weighs beside its neighbours, the epsilon of GIN; false: as much",
+        description=(
+            "whole graphs: learn how much a node weighs beside its neighbours, the epsilon of GIN;"
+            " false: as much"
+        ),
     )
     proximal: Rate = Field(
         default=0.01,
         ge=0,
-        description="coefficient of the proximal term on the shared parameters; its gradient is 0 in the first local "
-        "step, so it matters from two local steps on",
+        description=(
+            "coefficient of the proximal term on the shared parameters; its gradient is 0 in the"
+            " first local step, so it matters from two local steps on"
+        ),
     )
 
 
@@ -49,12 +65,14 @@ PARTS = {"nodes": {"flatland.gate": (False,)}, "graphs": {"flatland.self-weight"
 """The parts of a layer that help on some data and not on others."""
 
 SETTINGS = {"nodes": {"schedule": "inverse"}}
-"""At a constant rate accuracy falls again after 30 to 50 rounds on Cora, because the clients' few training nodes are learnt
-by heart; a constant rate of a fifth would leave narrow networks and short runs untrained."""
+"""At a constant rate accuracy falls again after 30 to 50 rounds on Cora, because the clients' few
+training nodes are learnt by heart; a constant rate of a fifth would leave narrow networks and short
+runs untrained."""
 
 METHODS = {
     "flatland": Method(
-        "Lorentz layers, own curvature per client, time-like parameters stay, space-like are averaged",
+        "Lorentz layers, own curvature per client, time-like parameters stay, space-like are"
+        " averaged",
         space="lorentz",
         personal=LORENTZ_PERSONAL,
         learns_curvature=True,
@@ -83,7 +101,8 @@ METHODS = {
         tuned=PARTS,
     ),
     "flatland-euclidean": Method(
-        "flatland's decoupling on a flat GCN: one ordinary unit per layer takes the place of the time coordinate",
+        "flatland's decoupling on a flat GCN: one ordinary unit per layer takes the place of the"
+        " time coordinate",
         space="split",
         personal=("*.time", "*.to_time", "*.time_bias", "*.gate"),
         proximal="flatland.proximal",

@@ -1,4 +1,5 @@
-"""GCFL and GCFL+ (Xie et al., NeurIPS 2021): averages within clusters of clients with similar updates."""
+"""GCFL and GCFL+ (Xie et al., NeurIPS 2021): averages within clusters of clients with similar
+updates."""
 
 import math
 from collections.abc import Sequence
@@ -21,23 +22,35 @@ class Keys(Table):
     eps1: Rate = Field(
         default=50.0,
         ge=0,
-        description="a cluster of clients may be split when the norm of its mean update is below this times the learning "
-        "rate; it goes with the width, and the summary's mean_update_norm says what the product is held against. It is "
-        "never split where at most half of its clients reply in a round. The authors have .03 to .08 at a rate of .001",
+        description=(
+            "a cluster of clients may be split when the norm of its mean update is below this times"
+            " the learning rate; it goes with the width, and the summary's mean_update_norm says"
+            " what the product is held against. It is never split where at most half of its clients"
+            " reply in a round. The authors have .03 to .08 at a rate of .001"
+        ),
     )
     eps2: Rate = Field(
         default=100.0,
         ge=0,
-        description="and when the norm of a client's update is above this times the learning rate (largest_update_norm); "
-        "at least eps1, so that clients that agree are never parted",
+        description=(
+            "and when the norm of a client's update is above this times the learning rate"
+            " (largest_update_norm); at least eps1, so that clients that agree are never parted"
+        ),
     )
-    warmup: int = Field(default=20, ge=0, le=1_000_000, description="rounds before the first that may split a cluster")
+    warmup: int = Field(
+        default=20,
+        ge=0,
+        le=1_000_000,
+        description="rounds before the first that may split a cluster",
+    )
     window: int = Field(
         default=0,
         ge=0,
         le=10_000,
-        description="0: clients are parted by the directions of their updates (GCFL); n: by the norms of their last n "
-        "updates, under dynamic time warping (GCFL+; the authors use 5 and 10)",
+        description=(
+            "0: clients are parted by the directions of their updates (GCFL); n: by the norms of"
+            " their last n updates, under dynamic time warping (GCFL+; the authors use 5 and 10)"
+        ),
     )
 
     def conflict(self) -> str:
@@ -76,7 +89,8 @@ class Updates:
         """
         for arrays in models:
             check_names(arrays, start)
-        products, square = np.zeros((len(models), len(models))), 0.0
+        products = np.zeros((len(models), len(models)))
+        square = 0.0
         # Sorted: parameters from a checkpoint have another order, which must not change the sums.
         for name in sorted(start):
             rows = np.stack([arrays[name].ravel() for arrays in models]).astype(np.float64)
@@ -92,35 +106,42 @@ class Updates:
         return np.sqrt(self.products.diagonal())
 
     def weights(self) -> Matrix:
-        """Edge weights of GCFL, (n, n), in [0, 2]: 1 + cosine of two updates; with an update of 0 it is 1."""
+        """Edge weights of GCFL, (n, n), in [0, 2]: 1 + cosine of two updates; with an update of 0
+        it is 1."""
         scale = self.norms[:, None] * self.norms
         cosines = np.divide(self.products, scale, out=np.zeros_like(scale), where=scale > 0)
         weights: Matrix = np.maximum(1 + cosines, 0)  # of opposite updates, after rounding
         return weights
 
 
-CLUSTER, SEQUENCE = "cluster/", "sequence/"
-"""Prefixes in the state: of models, followed by "number/name", and of clients' update norms, by partition."""
+CLUSTER = "cluster/"
+SEQUENCE = "sequence/"
+"""Prefixes in the state: of models, followed by "number/name", and of clients' update norms, by
+partition."""
 
 
 class GcflServer(Aggregation):
-    """Every cluster has a model. At first all clients are in one cluster, which is repeatedly split in two.
+    """Every cluster has a model. At first all clients are in one cluster, which is repeatedly split
+    in two.
 
-    A cluster is split when its model hardly changes while single clients still do: when the norm of its clients' mean
-    update is below ε1 and that of the largest update is above ε2. The halves are a minimum cut of the complete graph over
-    its clients. The weight of an edge is 1 + the cosine of two updates; for GCFL+ it is the largest distance between any
-    two sequences of update norms minus the distance between these two. Then each cluster averages its replies by examples.
+    A cluster is split when its model hardly changes while single clients still do: when the norm of
+    its clients' mean update is below ε1 and that of the largest update is above ε2. The halves are
+    a minimum cut of the complete graph over its clients. The weight of an edge is 1 + the cosine of
+    two updates; for GCFL+ it is the largest distance between any two sequences of update norms
+    minus the distance between these two. Then each cluster averages its replies by examples.
 
-    The norms are those of updates, whose length goes with the learning rate; so do the keys that set ε1 and ε2, and a
-    cluster is split at the same stage of training at any rate.
+    The norms are those of updates, whose length goes with the learning rate; so do the keys that
+    set ε1 and ε2, and a cluster is split at the same stage of training at any rate.
 
-    Further details follow the authors' code: the mean is unweighted; there is no split in the first rounds, nor of fewer
-    than three clients; after a split all sequences start anew. Of the code's two forms of GCFL+ this is the one with norms
-    of updates, which the server knows; for the other, clients would have to send norms of gradients.
+    Further details follow the authors' code: the mean is unweighted; there is no split in the first
+    rounds, nor of fewer than three clients; after a split all sequences start anew. Of the code's
+    two forms of GCFL+ this is the one with norms of updates, which the server knows; for the other,
+    clients would have to send norms of gradients.
 
-    In the paper all clients take part in every round. Here a split is decided by the clients that replied in the round and
-    have examples, if they are more than half of the cluster's known clients; the others stay in the larger half, which
-    keeps the cluster's number. A client that never replied is in cluster 0.
+    In the paper all clients take part in every round. Here a split is decided by the clients that
+    replied in the round and have examples, if they are more than half of the cluster's known
+    clients; the others stay in the larger half, which keeps the cluster's number. A client that
+    never replied is in cluster 0.
 
     Parameters
     ----------
@@ -135,7 +156,10 @@ class GcflServer(Aggregation):
 
     def __init__(self, arrays: Arrays, eps1: float, eps2: float, warmup: int, window: int) -> None:
         self._models = [arrays]
-        self._eps1, self._eps2, self._warmup, self._window = eps1, eps2, warmup, window
+        self._eps1 = eps1
+        self._eps2 = eps2
+        self._warmup = warmup
+        self._window = window
         self._round = 0
         self._cluster: dict[int, int] = {}
         self._sequences: dict[int, list[float]] = {}
@@ -160,7 +184,9 @@ class GcflServer(Aggregation):
         for number, found in updates.items():
             for partition, norm in zip(trained[number], found.norms.tolist(), strict=True):
                 if self._window:
-                    self._sequences[partition] = [*self._sequences.get(partition, []), norm][-self._window :]
+                    self._sequences[partition] = [*self._sequences.get(partition, []), norm][
+                        -self._window :
+                    ]
         for number, found in updates.items():
             self._split(number, trained[number], found)
         self._norms = (
@@ -168,7 +194,9 @@ class GcflServer(Aggregation):
             max((float(found.norms.max()) for found in updates.values()), default=0.0),
         )
         for number, model in enumerate(self._models):
-            self._models[number] = split_average(model, [r for p, r in replies.items() if self._cluster[p] == number])
+            self._models[number] = split_average(
+                model, [r for p, r in replies.items() if self._cluster[p] == number]
+            )
 
     def _split(self, number: int, partitions: Sequence[int], updates: Updates) -> None:
         known = sum(cluster == number for cluster in self._cluster.values())
@@ -189,9 +217,12 @@ class GcflServer(Aggregation):
         self._models.append(self._models[number])
 
     def state(self) -> Arrays:
-        """The models as "cluster/number/name", each client's cluster, the number of rounds, and the norms."""
+        """The models as "cluster/number/name", each client's cluster, the number of rounds, and the
+        norms."""
         models = join_groups(CLUSTER, dict(enumerate(self._models)))
-        sequences = {f"{SEQUENCE}{p}": np.array(norms) for p, norms in sorted(self._sequences.items())}
+        sequences = {
+            f"{SEQUENCE}{p}": np.array(norms) for p, norms in sorted(self._sequences.items())
+        }
         about: Arrays = {
             "members": np.array(sorted(self._cluster.items()), np.int64).reshape(-1, 2),
             "rounds": np.array(self._round),
@@ -203,13 +234,16 @@ class GcflServer(Aggregation):
         """Continue from stored clusters."""
         models = split_groups(state, CLUSTER)
         self._models = [models[number] for number in range(len(models))]
-        self._sequences = {int(p): norms.tolist() for p, norms in select_prefix(state, SEQUENCE).items()}
+        self._sequences = {
+            int(p): norms.tolist() for p, norms in select_prefix(state, SEQUENCE).items()
+        }
         self._cluster = {int(p): int(number) for p, number in state["members"]}
         self._round = int(state["rounds"])
         self._norms = float(state["norms"][0]), float(state["norms"][1])
 
     def figures(self) -> dict[str, float]:
-        """Number of clusters, and the least mean and largest update norm of the last round, to compare with ε1 and ε2."""
+        """Number of clusters, and the least mean and largest update norm of the last round, to
+        compare with ε1 and ε2."""
         return {
             "clusters": len(self._models),
             "mean_update_norm": self._norms[0],
@@ -218,19 +252,24 @@ class GcflServer(Aggregation):
 
 
 def sequence_weights(sequences: Sequence[Sequence[float]]) -> Matrix:
-    """Edge weights of GCFL+, (n, n): the largest distance by dynamic time warping minus that of the two sequences."""
-    distances: Matrix = np.array([[time_warping(one, other) for other in sequences] for one in sequences])
+    """Edge weights of GCFL+, (n, n): the largest distance by dynamic time warping minus that of the
+    two sequences."""
+    distances: Matrix = np.array(
+        [[time_warping(one, other) for other in sequences] for one in sequences]
+    )
     return np.asarray(distances.max() - distances)
 
 
 def time_warping(one: Sequence[float], other: Sequence[float]) -> float:
     """Distance of two sequences by dynamic time warping (Sakoe & Chiba, 1978), without a band.
 
-    The least √(Σ (a - b)²) over all alignments of the two sequences; a step advances in one or in both.
+    The least √(Σ (a - b)²) over all alignments of the two sequences; a step advances in one or in
+    both.
     """
     row = [0.0] + [math.inf] * len(other)
     for a in one:
-        above, row = row, [math.inf]
+        above = row
+        row = [math.inf]
         for j, b in enumerate(other):
             row.append((a - b) ** 2 + min(above[j], above[j + 1], row[j]))
     return math.sqrt(row[-1])
@@ -252,21 +291,30 @@ def min_cut(weights: Matrix) -> tuple[list[int], list[int]]:
     import networkx
 
     graph = networkx.Graph()
-    graph.add_weighted_edges_from((i, j, float(weights[i, j])) for i in range(len(weights)) for j in range(i))
-    one, other = sorted(map(sorted, networkx.stoer_wagner(graph)[1]), key=lambda half: (-len(half), half[0]))
+    graph.add_weighted_edges_from(
+        (i, j, float(weights[i, j])) for i in range(len(weights)) for j in range(i)
+    )
+    one, other = sorted(
+        map(sorted, networkx.stoer_wagner(graph)[1]), key=lambda half: (-len(half), half[0])
+    )
     return one, other
 
 
 METHODS = {
     "gcfl": Method(
-        "layers averaged within clusters of clients whose updates agree, classifier stays (Xie et al., 2021)",
+        "layers averaged within clusters of clients whose updates agree, classifier stays (Xie et"
+        " al., 2021)",
         space="flat",
         personal=ENDS,
         aggregation="clusters",
         keys={"gcfl": Keys},
         tuned={task: {"gcfl.eps1": (25.0, 100.0)} for task in GRAPHS},
         server=lambda arrays, keys, run, clients: GcflServer(
-            arrays, keys.eps1 * run.learning_rate, keys.eps2 * run.learning_rate, keys.warmup, keys.window
+            arrays,
+            keys.eps1 * run.learning_rate,
+            keys.eps2 * run.learning_rate,
+            keys.warmup,
+            keys.window,
         ),
     ),
 }

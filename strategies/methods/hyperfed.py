@@ -1,4 +1,5 @@
-"""HyperFed (Liao et al., IJCAI 2023): prototypes in the Poincaré ball, consistent aggregation, and its ablations."""
+"""HyperFed (Liao et al., IJCAI 2023): prototypes in the Poincaré ball, consistent aggregation, and
+its ablations."""
 
 import math
 from typing import Any, Literal
@@ -22,44 +23,63 @@ class Keys(Table):
         default=0.9,
         gt=0,
         le=0.99999,
-        description="s, the Euclidean norm that the prototypes are contracted to; 1 would be the boundary, infinitely far, "
-        "and float32 tells no more norms apart soon before it",
+        description=(
+            "s, the Euclidean norm that the prototypes are contracted to; 1 would be the boundary,"
+            " infinitely far, and float32 tells no more norms apart soon before it"
+        ),
     )
     margin: Rate = Field(
         default=3.0,
         ge=0,
-        description="m of the triplet loss, a hyperbolic distance. A loss of 0 needs m at most the least distance of two "
-        "prototypes",
+        description=(
+            "m of the triplet loss, a hyperbolic distance. A loss of 0 needs m at most the least"
+            " distance of two prototypes"
+        ),
     )
     negatives: Literal["one", "all"] = Field(
         default="one",
-        description="prototypes of other classes that an image is pushed from in a step: one drawn at random, as "
-        "published, or the mean over all",
+        description=(
+            "prototypes of other classes that an image is pushed from in a step: one drawn at"
+            " random, as published, or the mean over all"
+        ),
     )
     mixup: Rate = Field(
         default=0.0,
         ge=0,
-        description="weight of a mixup cross-entropy on cosine logits, which the authors' code adds with 2 and the paper "
-        "does not have",
+        description=(
+            "weight of a mixup cross-entropy on cosine logits, which the authors' code adds with 2"
+            " and the paper does not have"
+        ),
     )
     deviations: Literal["unit", "raw"] = Field(
         default="unit",
-        description="what consistent aggregation seeks the point of least norm among: the clients' deviations at unit "
-        "length, as in the authors' code, or raw, as in the paper, where the smallest win",
+        description=(
+            "what consistent aggregation seeks the point of least norm among: the clients'"
+            " deviations at unit length, as in the authors' code, or raw, as in the paper, where"
+            " the smallest win"
+        ),
     )
     radius: Rate = Field(
         default=0.2,
         ge=0,
-        description="how far, over the number of clients K, a client's weight may lie from its share of the examples: "
-        "0 is averaging, K or more is unbounded as in the paper",
+        description=(
+            "how far, over the number of clients K, a client's weight may lie from its share of the"
+            " examples: 0 is averaging, K or more is unbounded as in the paper"
+        ),
     )
     direction: Literal["consistent", "average"] = Field(
         default="consistent",
-        description="for controls: whose direction the step of consistent aggregation has, its own or the average's",
+        description=(
+            "for controls: whose direction the step of consistent aggregation has, its own or the"
+            " average's"
+        ),
     )
     length: Literal["consistent", "average"] = Field(
         default="consistent",
-        description="for controls: whose length that step has, its own or the average's; the latter is usually longer",
+        description=(
+            "for controls: whose length that step has, its own or the average's; the latter is"
+            " usually longer"
+        ),
     )
 
 
@@ -67,34 +87,40 @@ Vector = NDArray[np.float64]
 
 _STILL = 1e-2  # deviations up to this share of the longest do not affect the choice of weights
 _SHORTEST = 1e-15  # nor do shorter ones, whose squares underflow in float32
-_CANCELLED = 1e-3  # deviations cancel if the norm of their sum is at most this share of the sum of their norms
+# deviations cancel if the norm of their sum is at most this share of the sum of their norms
+_CANCELLED = 1e-3
 _AVERAGED = "averaged: "
 
 
 class Consistent(Average):
-    """θ + Σ pₖΔₖ with weights near the clients' shares of the data that minimise the norm of the sum, Δₖ = θₖ − θ.
+    """θ + Σ pₖΔₖ with weights near the clients' shares of the data that minimise the norm of the
+    sum, Δₖ = θₖ − θ.
 
-    HyperFed's Eqs. 8 to 10: min ‖Σ pₖΔₖ‖ over the simplex, solved exactly (`curvfed.geometry.min_norm`); the paper's
-    Eq. 11 takes Frank-Wolfe steps. Published code and paper differ, and both have a weakness: the exact solution prefers
-    the client that moved least, so a client with a loss of 0 gets all the weight and the model stops learning. Therefore
+    HyperFed's Eqs. 8 to 10: min ‖Σ pₖΔₖ‖ over the simplex, solved exactly
+    (`curvfed.geometry.min_norm`); the paper's Eq. 11 takes Frank-Wolfe steps. Published code and
+    paper differ, and both have a weakness: the exact solution prefers the client that moved least,
+    so a client with a loss of 0 gets all the weight and the model stops learning. Therefore
 
-    - deviations can be scaled to unit length for the choice of weights, as in the authors' code; the weights are then
-      applied to the raw deviations;
-    - weights stay near the shares p0 of the examples, |pₖ − p0ₖ| ≤ radius/K over the K clients with examples, as in
-      FedMGDA+ (Hu et al., 2020);
-    - a client that hardly moved, by at most a hundredth of the longest deviation, keeps its share as weight and has no
-      effect on the other weights; the bound above holds for all clients;
-    - if fewer than two clients moved there is nothing to choose: the round is averaged, and its note says why.
+    - deviations can be scaled to unit length for the choice of weights, as in the authors' code;
+      the weights are then applied to the raw deviations;
+    - weights stay near the shares p0 of the examples, |pₖ − p0ₖ| ≤ radius/K over the K clients with
+      examples, as in FedMGDA+ (Hu et al., 2020);
+    - a client that hardly moved, by at most a hundredth of the longest deviation, keeps its share
+      as weight and has no effect on the other weights; the bound above holds for all clients;
+    - if fewer than two clients moved there is nothing to choose: the round is averaged, and its
+      note says why.
 
-    Running statistics are averaged by examples. Where the deviations cancel, the sum is 0 and the model does not change.
-    This is intended, because no step then improves all clients (a Pareto-stationary point); the note says so.
+    Running statistics are averaged by examples. Where the deviations cancel, the sum is 0 and the
+    model does not change. This is intended, because no step then improves all clients (a
+    Pareto-stationary point); the note says so.
 
     Parameters
     ----------
     arrays : dict of str to array
         The initial shared parameters.
     radius : float
-        0 is the average, bit for bit; K and more is unbounded, with raw deviations the paper's aggregation.
+        0 is the average, bit for bit; K and more is unbounded, with raw deviations the paper's
+        aggregation.
     deviations : str
         "unit" or "raw".
     direction, length : str
@@ -110,8 +136,10 @@ class Consistent(Average):
         length: str = "consistent",
     ) -> None:
         super().__init__(arrays)
-        self._radius, self._unit = radius, deviations == "unit"
-        self._direction, self._length = direction, length
+        self._radius = radius
+        self._unit = deviations == "unit"
+        self._direction = direction
+        self._length = length
         self._weights: dict[int, float] = {}
         self._figures: dict[str, Any] = {}
 
@@ -122,7 +150,8 @@ class Consistent(Average):
         active = [p for p, share in shares.items() if share]
         prior = np.array([shares[p] for p in active])
         ratio: float | None = 1.0
-        weights, note = prior, "" if active else _AVERAGED + "no client has examples"
+        weights = prior
+        note = "" if active else _AVERAGED + "no client has examples"
         if active and self._radius > 0:
             products = gram(self._arrays, [replies[p].arrays for p in active])
             weights, note = consistent_weights(products, prior, self._radius, self._unit)
@@ -132,7 +161,9 @@ class Consistent(Average):
         if np.array_equal(weights, prior):
             super().aggregate(replies)
         else:
-            self._arrays = weighted_step(self._arrays, list(replies.values()), list(self._weights.values()))
+            self._arrays = weighted_step(
+                self._arrays, list(replies.values()), list(self._weights.values())
+            )
         self._figures = {
             "weights": " ".join(f"{p}:{weight:.4g}" for p, weight in self._weights.items()),
             "weights_l1": float(np.abs(weights - prior).sum()),
@@ -141,7 +172,8 @@ class Consistent(Average):
         }
 
     def _step(self, weights: Vector, prior: Vector, ratio: float | None) -> Vector:
-        """The weights of the step with the direction and the length that are asked for; as it is where either is 0."""
+        """The weights of the step with the direction and the length that are asked for; as it is
+        where either is 0."""
         if self._direction == self._length or not ratio:
             return prior if self._direction == "average" else weights
         return prior * ratio if self._direction == "average" else weights / ratio
@@ -155,7 +187,9 @@ class Consistent(Average):
         return self._weights
 
 
-def consistent_weights(products: Vector, prior: Vector, radius: float, unit: bool) -> tuple[Vector, str]:
+def consistent_weights(
+    products: Vector, prior: Vector, radius: float, unit: bool
+) -> tuple[Vector, str]:
     """The weights of a round, and a note on how they were chosen.
 
     Parameters
@@ -184,19 +218,23 @@ def consistent_weights(products: Vector, prior: Vector, radius: float, unit: boo
     chosen = products[np.ix_(moving, moving)]
     if unit:
         chosen = chosen / lengths[moving] / lengths[moving, None]
-    # Clients that do not move keep their shares. The others divide the rest, relative to which the bounds are wider.
+    # Clients that do not move keep their shares. The others divide the rest, relative to which the
+    # bounds are wider.
     rest = prior[moving].sum()
     weights = prior.copy()
     reach = radius / len(prior) / rest
     weights[moving] = rest * min_norm_point(chosen, prior[moving] / rest, reach * chosen.shape[0])
     left = _norm(products, weights)
-    return weights, "the deviations cancel, the model stays" if left <= _CANCELLED * (weights @ lengths) else ""
+    return weights, (
+        "the deviations cancel, the model stays" if left <= _CANCELLED * (weights @ lengths) else ""
+    )
 
 
 def norm_ratio(products: Vector, weights: Vector, prior: Vector) -> float | None:
     """‖Σ pₖΔₖ‖ / ‖Σ p0ₖΔₖ‖ of the raw deviations; None where the average does not move.
 
-    At most 1, up to rounding, if the weights were chosen for the raw deviations; can be above 1 with unit deviations.
+    At most 1, up to rounding, if the weights were chosen for the raw deviations; can be above 1
+    with unit deviations.
     """
     if not np.isfinite(products).all():
         return None
@@ -214,7 +252,8 @@ MARGINS = {"images": {"hyperfed.margin": (1.0, 5.0)}}
 
 METHODS = {
     "hyperfed": Method(
-        "fixed prototypes spread in the Poincaré ball, hyperbolic triplet loss, consistent aggregation",
+        "fixed prototypes spread in the Poincaré ball, hyperbolic triplet loss, consistent"
+        " aggregation",
         space="flat",
         head="poincare",
         head_from="server",
@@ -250,7 +289,8 @@ METHODS = {
         tuned=MARGINS,
     ),
     "hyperfed-shared": Method(
-        "hyperfed whose prototypes are shared but not fixed: they are trained and aggregated with the rest",
+        "hyperfed whose prototypes are shared but not fixed: they are trained and aggregated with"
+        " the rest",
         space="flat",
         head="poincare",
         loss="triplet",
@@ -260,14 +300,16 @@ METHODS = {
         tuned=MARGINS,
     ),
     "hyperfed-geodesic": Method(
-        "hyperfed that draws an image to the prototype of its class alone: the geodesic distance in place of the triplet",
+        "hyperfed that draws an image to the prototype of its class alone: the geodesic distance in"
+        " place of the triplet",
         space="flat",
         head="poincare",
         head_from="server",
         loss="geodesic",
         aggregation="consistent",
         tasks=IMAGES,
-        # The length of its gradient does not fall near the prototype: at the .1 of the others it does not converge.
+        # The length of its gradient does not fall near the prototype: at the .1 of the others it
+        # does not converge.
         settings={"images": {"learning_rate": 0.02}},
         keys={"hyperfed": Keys},
     ),

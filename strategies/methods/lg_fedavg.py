@@ -4,6 +4,9 @@ from curvfed.strategies.base.method import IMAGES, Method
 
 METHODS = {
     "lg-fedavg": Method(
-        "body stays, classifier averaged (Liang et al., 2020)", space="flat", personal=("body.*",), tasks=IMAGES
+        "body stays, classifier averaged (Liang et al., 2020)",
+        space="flat",
+        personal=("body.*",),
+        tasks=IMAGES,
     ),
 }

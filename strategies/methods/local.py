@@ -4,7 +4,10 @@ from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 
 METHODS = {
     "local": Method(
-        "every client trains a flat network alone", space="flat", personal=("*",), tasks=(*GRAPHS, *IMAGES, *POINTS)
+        "every client trains a flat network alone",
+        space="flat",
+        personal=("*",),
+        tasks=(*GRAPHS, *IMAGES, *POINTS),
     ),
     "local-lorentz": Method(
         "every client trains a Lorentz network of its own curvature alone",

@@ -1,4 +1,5 @@
-"""MOON (Li, He & Song, CVPR 2021): features are pulled to the shared model's and away from the client's previous ones."""
+"""MOON (Li, He & Song, CVPR 2021): features are pulled to the shared model's and away from the
+client's previous ones."""
 
 import contextlib
 import copy
@@ -23,11 +24,15 @@ class Keys(Table):
     mu: Rate = Field(
         default=1.0,
         ge=0,
-        description="mu, weight of the contrastive term beside the local loss; 0 is fedavg. 1 is HyperFed's choice "
-        "(Appendix B); the authors use .1 to 10",
+        description=(
+            "mu, weight of the contrastive term beside the local loss; 0 is fedavg. 1 is HyperFed's"
+            " choice (Appendix B); the authors use .1 to 10"
+        ),
     )
     temperature: Rate = Field(
-        default=0.5, gt=0, description="tau, which the cosines of the contrastive term are divided by"
+        default=0.5,
+        gt=0,
+        description="tau, which the cosines of the contrastive term are divided by",
     )
 
 
@@ -36,38 +41,45 @@ PREVIOUS = "previous/"
 
 
 class MoonClient(Learner):
-    """f(θ) + μ ℓ, ℓ the mean over the batch of −log(e^(s⁺/τ)/(e^(s⁺/τ) + e^(s⁻/τ))): Section 3.3, Eqs. 3 and 4.
+    """f(θ) + μ ℓ, ℓ the mean over the batch of −log(e^(s⁺/τ)/(e^(s⁺/τ) + e^(s⁻/τ))): Section 3.3,
+    Eqs. 3 and 4.
 
-    s⁺ is the cosine between the features z of an example in the model being trained and in the received model, s⁻ the one
-    between z and the features in the client's previous model, with which it ended its last round. z is the input of the
-    classifier. In the paper's experiments all methods have a projection head before the classifier; here its place is taken
-    by the layers before the classifier, so that all methods train the same network.
+    s⁺ is the cosine between the features z of an example in the model being trained and in the
+    received model, s⁻ the one between z and the features in the client's previous model, with which
+    it ended its last round. z is the input of the classifier. In the paper's experiments all
+    methods have a projection head before the classifier; here its place is taken by the layers
+    before the classifier, so that all methods train the same network.
 
-    Before a client's first round its previous model is the initial model. In the first round of a run this is also the
-    received model, so that ℓ = log 2 and its gradient is 0; in a later round ℓ pushes away from the initial model. The
-    paper does not specify this case. In the authors' code the previous models are initial ones too, and the first round
-    has no ℓ.
+    Before a client's first round its previous model is the initial model. In the first round of a
+    run this is also the received model, so that ℓ = log 2 and its gradient is 0; in a later round ℓ
+    pushes away from the initial model. The paper does not specify this case. In the authors' code
+    the previous models are initial ones too, and the first round has no ℓ.
 
-    The two other models are in evaluation mode, as in the authors' code. They therefore draw no dropout, and the model
-    being trained draws the same dropout as under FedAvg. At μ = 0 they compute nothing.
+    The two other models are in evaluation mode, as in the authors' code. They therefore draw no
+    dropout, and the model being trained draws the same dropout as under FedAvg. At μ = 0 they
+    compute nothing.
 
-    In the first step of a round z is equal to the received model's features, so s⁺ is at its maximum and ℓ only pushes away
-    from the previous model. A round with a single step, the default of graphs, has no other step: there μ = 1 lowers the
-    accuracy, unless `local-epochs` is at least 3.
+    In the first step of a round z is equal to the received model's features, so s⁺ is at its
+    maximum and ℓ only pushes away from the previous model. A round with a single step, the default
+    of graphs, has no other step: there μ = 1 lowers the accuracy, unless `local-epochs` is at least
+    3.
     """
 
     keys: Keys
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
-        self._received, self._previous = (copy.deepcopy(local.model).requires_grad_(False).eval() for _ in range(2))
+        self._received, self._previous = (
+            copy.deepcopy(local.model).requires_grad_(False).eval() for _ in range(2)
+        )
 
     def local_state(self) -> dict[str, Tensor]:
         """Parameters and running statistics of the previous model."""
         return {f"{PREVIOUS}{name}": tensor for name, tensor in named_state(self._previous).items()}
 
     def train(self) -> Trained:
-        """The round's steps; the received model is copied before them, the trained model after them."""
+        """The round's steps; the received model is copied before them, the trained model after
+        them."""
         copy_tensors(self.local.tensors, named_state(self._received))
         trained = super().train()
         copy_tensors(self.local.tensors, named_state(self._previous))
@@ -86,7 +98,8 @@ class MoonClient(Learner):
 
 
 def _cosines(features: Tensor, other: nn.Module, batch: Batch) -> Tensor:
-    """Cosine (n,) between features (n, d) of the examples and their features in another model; 0 for features of 0."""
+    """Cosine (n,) between features (n, d) of the examples and their features in another model; 0
+    for features of 0."""
     with torch.no_grad(), head_inputs(other) as inputs:
         other(batch.inputs)
     return F.cosine_similarity(features, batch.of(inputs[-1]), dim=1)
@@ -94,9 +107,12 @@ def _cosines(features: Tensor, other: nn.Module, batch: Batch) -> Tensor:
 
 @contextlib.contextmanager
 def head_inputs(model: nn.Module) -> Iterator[list[Tensor]]:
-    """A list to which every forward pass within the block appends the input of the model's classifier."""
+    """A list to which every forward pass within the block appends the input of the model's
+    classifier."""
     inputs: list[Tensor] = []
-    handle = model.get_submodule("head").register_forward_pre_hook(lambda head, given: inputs.append(given[0]))
+    handle = model.get_submodule("head").register_forward_pre_hook(
+        lambda head, given: inputs.append(given[0])
+    )
     try:
         yield inputs
     finally:
@@ -105,7 +121,8 @@ def head_inputs(model: nn.Module) -> Iterator[list[Tensor]]:
 
 METHODS = {
     "moon": Method(
-        "fedavg with features drawn to the shared model's and away from the client's last (Li et al., 2021)",
+        "fedavg with features drawn to the shared model's and away from the client's last (Li et"
+        " al., 2021)",
         space="flat",
         tasks=(*GRAPHS, *IMAGES),
         keys={"moon": Keys},

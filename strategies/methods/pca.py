@@ -1,7 +1,9 @@
-"""Principal components of the clients' gene expression (Pearson, 1901) from one secure sum of first and second moments.
+"""Principal components of the clients' gene expression (Pearson, 1901) from one secure sum of first
+and second moments.
 
-Each client adds, over its cells, every gene's sum and the products of every two genes. The total gives the components of
-all cells in one place, and no cell leaves a client. They are the reference by which every client then embeds its cells.
+Each client adds, over its cells, every gene's sum and the products of every two genes. The total
+gives the components of all cells in one place, and no cell leaves a client. They are the reference
+by which every client then embeds its cells.
 """
 
 import numpy as np
@@ -23,10 +25,14 @@ class Keys(Table):
 
     genes: str = Field(
         default="",
-        description="names of 3 to 1,000 genes, comma-separated, all of which the file of every node must have; a client "
-        "sends a number for each pair of them",
+        description=(
+            "names of 3 to 1,000 genes, comma-separated, all of which the file of every node must"
+            " have; a client sends a number for each pair of them"
+        ),
     )
-    components: int = Field(default=30, ge=2, le=1000, description="largest number of components that are kept")
+    components: int = Field(
+        default=30, ge=2, le=1000, description="largest number of components that are kept"
+    )
 
     @property
     def names(self) -> list[str]:
@@ -43,8 +49,8 @@ class Keys(Table):
             raise ConfigError(f"pca.genes: {error}") from None
         if not 3 <= len(set(names)) == len(names) <= 1000:
             raise ConfigError(
-                f"pca.genes has {len(names)} names, {len(set(names))} of them different; allowed are 3 to 1,000 genes, "
-                "each once"
+                f"pca.genes has {len(names)} names, {len(set(names))} of them different; allowed"
+                " are 3 to 1,000 genes, each once"
             )
         return names
 
@@ -66,14 +72,17 @@ def moments(values: Array) -> Array:
     return np.concatenate([values.sum(axis=0), pack_symmetric(values.T @ values)])
 
 
-def reference(total: Array, cells: int, genes: int, components: int) -> tuple[dict[str, Array], float]:
+def reference(
+    total: Array, cells: int, genes: int, components: int
+) -> tuple[dict[str, Array], float]:
     """Principal components of standardised expression, from the sum of all clients' moments.
 
     Returns
     -------
     arrays : dict
-        "mean", "deviation" (g,); "axes" (g, c), by falling variance; and "variances" (c,) of the components. A gene that
-        does not vary has deviation 1, and a direction in which no cell differs from another is no component.
+        "mean", "deviation" (g,); "axes" (g, c), by falling variance; and "variances" (c,) of the
+        components. A gene that does not vary has deviation 1, and a direction in which no cell
+        differs from another is no component.
     share : float
         Of the variance of the genes that vary, what the components keep.
     """
@@ -84,23 +93,31 @@ def reference(total: Array, cells: int, genes: int, components: int) -> tuple[di
     correlation = covariance / np.outer(deviation, deviation)
     variances, axes = principal(correlation, min(components, cells - 1))
     varies = variances > LEAST_VARIANCE
-    found = {"mean": mean, "deviation": deviation, "axes": axes[:, varies], "variances": variances[varies]}
+    found = {
+        "mean": mean,
+        "deviation": deviation,
+        "axes": axes[:, varies],
+        "variances": variances[varies],
+    }
     return found, float(variances[varies].sum() / np.trace(correlation))
 
 
 def principal(gram: Array, count: int) -> tuple[Array, Array]:
-    """The largest eigenvalues (c,), falling, and axes (g, c), each with a positive largest entry, of a matrix (g, g)."""
+    """The largest eigenvalues (c,), falling, and axes (g, c), each with a positive largest entry,
+    of a matrix (g, g)."""
     from scipy.linalg import eigh
 
     size = len(gram)
     values, axes = eigh(gram, subset_by_index=[size - min(count, size), size - 1])
-    values, axes = values[::-1], axes[:, ::-1]
+    values = values[::-1]
+    axes = axes[:, ::-1]
     return values, axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(values))])
 
 
 METHODS = {
     "pca": Method(
-        "principal components of gene expression from one secure sum, the reference that cells are embedded by",
+        "principal components of gene expression from one secure sum, the reference that cells are"
+        " embedded by",
         space="disc",
         aggregation=ONE_SHOT,
         tasks=POINTS,

@@ -1,4 +1,5 @@
-"""pFedMe (T. Dinh, Tran & Nguyen, NeurIPS 2020): a personal model at each client by a Moreau envelope."""
+"""pFedMe (T. Dinh, Tran & Nguyen, NeurIPS 2020): a personal model at each client by a Moreau
+envelope."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,28 +25,39 @@ class Keys(Table):
     penalty: Rate = Field(
         default=1.0,
         gt=0,
-        description="lambda of lambda/2 ||theta - w||^2, which draws a client's own model to the shared one; 1 is "
-        "HyperFed's choice (Appendix B), the authors use 15 to 30",
+        description=(
+            "lambda of lambda/2 ||theta - w||^2, which draws a client's own model to the shared"
+            " one; 1 is HyperFed's choice (Appendix B), the authors use 15 to 30"
+        ),
     )
     steps: int = Field(
-        default=5, ge=1, le=10_000, description="K, steps of the client's own model on a batch, by the learning-rate"
+        default=5,
+        ge=1,
+        le=10_000,
+        description="K, steps of the client's own model on a batch, by the learning-rate",
     )
     rate: Rate = Field(
         default=0.3,
         gt=0,
-        description="eta: a batch brings the shared model eta lambda of the way to the client's own; .3 learns in tens of "
-        "rounds where the authors' .005, at their lambda of 15, takes hundreds, and 1 / lambda leaves no own model",
+        description=(
+            "eta: a batch brings the shared model eta lambda of the way to the client's own; .3"
+            " learns in tens of rounds where the authors' .005, at their lambda of 15, takes"
+            " hundreds, and 1 / lambda leaves no own model"
+        ),
     )
     beta: Rate = Field(
-        default=1.0, gt=0, description="how far the server goes from its model to the clients' mean; 1 is all the way"
+        default=1.0,
+        gt=0,
+        description="how far the server goes from its model to the clients' mean; 1 is all the way",
     )
 
 
 class PFedMeServer(Average):
     """w ← (1 − β) w + β w̄, w̄ the average of the replies: the last line of Algorithm 1.
 
-    β = 1 gives the average, to the bit. The paper also allows β > 1. Running statistics are always averaged, because
-    extrapolated variances could be negative. A round without examples changes nothing.
+    β = 1 gives the average, to the bit. The paper also allows β > 1. Running statistics are always
+    averaged, because extrapolated variances could be negative. A round without examples changes
+    nothing.
 
     Parameters
     ----------
@@ -65,34 +77,55 @@ class PFedMeServer(Average):
         for name, start in self._arrays.items():
             if self._beta != 1 and not is_buffer(name):
                 end = averaged[name].astype(np.float64)
-                averaged[name] = ((1 - self._beta) * start.astype(np.float64) + self._beta * end).astype(start.dtype)
+                averaged[name] = (
+                    (1 - self._beta) * start.astype(np.float64) + self._beta * end
+                ).astype(start.dtype)
         self._arrays = averaged
 
 
 class PFedMeClient(OwnModel):
     """For every batch K steps θ ← θ − δ (∇f(θ) + λ (θ − w)), then w ← w − ηλ (w − θ): Algorithm 1.
 
-    λ (θ̃ − w), where θ̃ is the result of the K steps, approximates −∇F of the Moreau envelope F(w) = min f(θ) + λ/2
-    ‖θ − w‖². A round has one step of w per batch, in `local-epochs` passes; the paper has R steps.
+    λ (θ̃ − w), where θ̃ is the result of the K steps, approximates −∇F of the Moreau envelope F(w)
+    = min f(θ) + λ/2 ‖θ − w‖². A round has one step of w per batch, in `local-epochs` passes; the
+    paper has R steps.
 
-    The paper does not say where θ starts. As in the authors' code it starts at the received w, and for each further batch
-    where the previous one ended. The steps are plain SGD, whatever `optimizer` and `momentum` say. δ is `learning-rate`
-    after the schedule, which does not change η; `weight-decay` is a part of f.
+    The paper does not say where θ starts. As in the authors' code it starts at the received w, and
+    for each further batch where the previous one ended. The steps are plain SGD, whatever
+    `optimizer` and `momentum` say. δ is `learning-rate` after the schedule, which does not change
+    η; `weight-decay` is a part of f.
 
-    w is shared; θ is kept and scored. Running statistics are updated with θ and shared as those of w.
+    w is shared; θ is kept and scored. Running statistics are updated with θ and shared as those of
+    w.
     """
 
     keys: Keys
 
     def train(self) -> Trained:
-        """Train both models; the loss is that of θ over all steps of the last pass, the number of steps is that of w."""
-        local, config, epochs = self.local, self.local.config, self.local.config.local_epochs
+        """Train both models; the loss is that of θ over all steps of the last pass, the number of
+        steps is that of w."""
+        local = self.local
+        config = self.local.config
+        epochs = self.local.config.local_epochs
         copy_tensors(local.tensors, self.own_state)
         shared = [local.tensors[name].detach() for name in self.own_trained]
-        steps = _Envelope(self.own_trained, shared, local.optimizer.learning_rate, config.weight_decay, self.keys)
+        steps = _Envelope(
+            self.own_trained, shared, local.optimizer.learning_rate, config.weight_decay, self.keys
+        )
         term = Proximal(self.own_trained.values(), self.keys.penalty / 2, shared)
-        loss = train(self.own, local.task, steps, epochs, [term], config.clip_norm, self.loss, self.keys.steps)
-        untrained = {name: local.tensors[name] for name in self.own_state.keys() - self.own_trained.keys()}
+        loss = train(
+            self.own,
+            local.task,
+            steps,
+            epochs,
+            [term],
+            config.clip_norm,
+            self.loss,
+            self.keys.steps,
+        )
+        untrained = {
+            name: local.tensors[name] for name in self.own_state.keys() - self.own_trained.keys()
+        }
         copy_tensors(self.own_state, untrained)
         return Trained(loss, epochs * local.task.num_steps)
 
@@ -120,7 +153,9 @@ class _Envelope(SGD):
         keys: Keys,
     ) -> None:
         super().__init__(own, learning_rate, 0.0, weight_decay)
-        self._shared, self._keys, self._done = shared, keys, 0
+        self._shared = shared
+        self._keys = keys
+        self._done = 0
 
     @torch.no_grad()
     def step(self) -> None:
@@ -134,7 +169,8 @@ class _Envelope(SGD):
 
 METHODS = {
     "pfedme": Method(
-        "a personal model at each client by a Moreau envelope around the shared one (T. Dinh et al., 2020)",
+        "a personal model at each client by a Moreau envelope around the shared one (T. Dinh et"
+        " al., 2020)",
         space="flat",
         own_model=True,
         aggregation="interpolated",

@@ -1,4 +1,5 @@
-"""SCAFFOLD (Karimireddy et al., ICML 2020): FedAvg whose clients' gradients are corrected by control variates."""
+"""SCAFFOLD (Karimireddy et al., ICML 2020): FedAvg whose clients' gradients are corrected by
+control variates."""
 
 from dataclasses import replace
 
@@ -25,8 +26,10 @@ class Keys(Table):
     learning_rate: Rate = Field(
         default=1.0,
         gt=0,
-        description="eta_g, the server's, of the step to the mean of the clients' models; 1 goes all the way, as the "
-        "paper's experiments do",
+        description=(
+            "eta_g, the server's, of the step to the mean of the clients' models; 1 goes all the"
+            " way, as the paper's experiments do"
+        ),
     )
 
 
@@ -35,11 +38,13 @@ VARIATE = "variate/"
 
 
 class ScaffoldServer(Average):
-    """x ← x + η_g Σ pᵢ (yᵢ − x) and c ← c + (|S|/N) Σ pᵢ Δcᵢ over the clients S that reply and have examples.
+    """x ← x + η_g Σ pᵢ (yᵢ − x) and c ← c + (|S|/N) Σ pᵢ Δcᵢ over the clients S that reply and have
+    examples.
 
-    Algorithm 1 has pᵢ = 1/|S|, this method's choice of `weights`: c is then the mean of all cᵢ, whichever clients took
-    part. With `weights = "examples"` pᵢ is a client's share of the examples. N counts all clients, including those without
-    examples, whose variates are 0. Running statistics are averaged.
+    Algorithm 1 has pᵢ = 1/|S|, this method's choice of `weights`: c is then the mean of all cᵢ,
+    whichever clients took part. With `weights = "examples"` pᵢ is a client's share of the examples.
+    N counts all clients, including those without examples, whose variates are 0. Running statistics
+    are averaged.
 
     Parameters
     ----------
@@ -53,12 +58,16 @@ class ScaffoldServer(Average):
 
     def __init__(self, arrays: Arrays, learning_rate: float, clients: int) -> None:
         super().__init__(arrays)
-        self._variate = {name: np.zeros_like(array) for name, array in arrays.items() if not is_buffer(name)}
-        self._learning_rate, self._clients = learning_rate, clients
+        self._variate = {
+            name: np.zeros_like(array) for name, array in arrays.items() if not is_buffer(name)
+        }
+        self._learning_rate = learning_rate
+        self._clients = clients
         self._sent = self.state()
 
     def sent_to(self, partition: int) -> Arrays:
-        """x and c, the same for every client. Replies have arrays of the same names and shapes: y and Δcᵢ."""
+        """x and c, the same for every client. Replies have arrays of the same names and shapes: y
+        and Δcᵢ."""
         return self._sent
 
     def aggregate(self, replies: Replies) -> None:
@@ -70,10 +79,16 @@ class ScaffoldServer(Average):
         if not updates:
             return
         examples = np.array([update.examples for update in updates], np.float64)
-        models = [replace(one, arrays={name: one.arrays[name] for name in self._arrays}) for one in updates]
-        self._arrays = weighted_step(self._arrays, models, self._learning_rate * examples / examples.sum())
+        models = [
+            replace(one, arrays={name: one.arrays[name] for name in self._arrays})
+            for one in updates
+        ]
+        self._arrays = weighted_step(
+            self._arrays, models, self._learning_rate * examples / examples.sum()
+        )
         changes = [replace(one, arrays=select_prefix(one.arrays, VARIATE)) for one in updates]
-        mean, share = split_average(self._variate, changes), active / self._clients
+        mean = split_average(self._variate, changes)
+        share = active / self._clients
         for name, variate in self._variate.items():
             total = variate + np.multiply(mean[name], share, dtype=np.float64)
             self._variate[name] = total.astype(variate.dtype)
@@ -85,7 +100,9 @@ class ScaffoldServer(Average):
 
     def load(self, state: Arrays) -> None:
         """Continue from stored parameters and variates."""
-        self._arrays = {name: array for name, array in state.items() if not name.startswith(VARIATE)}
+        self._arrays = {
+            name: array for name, array in state.items() if not name.startswith(VARIATE)
+        }
         self._variate = select_prefix(state, VARIATE)
         self._sent = self.state()
 
@@ -95,16 +112,18 @@ OWN_VARIATE = "own-variate/"
 
 
 class ScaffoldClient(Learner):
-    """y ← y − η (g(y) − cᵢ + c) from y = x, then cᵢ⁺ = cᵢ − c + (x − y)/(η‖a‖₁): Algorithm 1, option II.
+    """y ← y − η (g(y) − cᵢ + c) from y = x, then cᵢ⁺ = cᵢ − c + (x − y)/(η‖a‖₁): Algorithm 1,
+    option II.
 
-    The paper's steps are plain SGD, for which ‖a‖₁ is the number of steps K. With heavy-ball momentum
-    x − y = η Σ aₖ (gₖ − cᵢ + c), because the gradient of step k also enters all later steps. Dividing by ‖a‖₁ = Σ aₖ
-    (`curvfed.strategies.base.optimizers.sgd.gradient_weight`) makes cᵢ⁺ a mean of the client's gradients, Σ aₖ gₖ/‖a‖₁;
-    divided by K it and the correction would be up to 1/(1 − ρ) times too large. Weight decay counts as gradient; where
-    `clip-norm` scales a step down, cᵢ⁺ is that of the scaled step. η is the round's learning rate after the schedule.
+    The paper's steps are plain SGD, for which ‖a‖₁ is the number of steps K. With heavy-ball
+    momentum x − y = η Σ aₖ (gₖ − cᵢ + c), because the gradient of step k also enters all later
+    steps. Dividing by ‖a‖₁ = Σ aₖ (`curvfed.strategies.base.optimizers.sgd.gradient_weight`) makes
+    cᵢ⁺ a mean of the client's gradients, Σ aₖ gₖ/‖a‖₁; divided by K it and the correction would be
+    up to 1/(1 − ρ) times too large. Weight decay counts as gradient; where `clip-norm` scales a
+    step down, cᵢ⁺ is that of the scaled step. η is the round's learning rate after the schedule.
 
-    Running statistics have no gradient and no variate. cᵢ starts at 0 and does not change in a round without training.
-    Δcᵢ = cᵢ⁺ − cᵢ is sent with y.
+    Running statistics have no gradient and no variate. cᵢ starts at 0 and does not change in a
+    round without training. Δcᵢ = cᵢ⁺ − cᵢ is sent with y.
     """
 
     keys: Keys
@@ -113,7 +132,8 @@ class ScaffoldClient(Learner):
         super().__init__(local)
         self._names = [name for name in local.shared if not is_buffer(name)]
         self._own, self._common, self._change = (
-            {name: torch.zeros_like(local.tensors[name].detach()) for name in self._names} for _ in range(3)
+            {name: torch.zeros_like(local.tensors[name].detach()) for name in self._names}
+            for _ in range(3)
         )
 
     def local_state(self) -> dict[str, Tensor]:
@@ -130,11 +150,15 @@ class ScaffoldClient(Learner):
 
     def train(self) -> Trained:
         """The round's steps, and the new variate."""
-        local, config = self.local, self.local.config
+        local = self.local
+        config = self.local.config
         starts = clones(local.tensors[name] for name in self._names)
         trained = super().train()
-        length = local.optimizer.learning_rate * float(gradient_weight(trained.steps, config.momentum))
-        if length > 0:  # a schedule may end at a rate of 0, where nothing is known about the gradient
+        length = local.optimizer.learning_rate * float(
+            gradient_weight(trained.steps, config.momentum)
+        )
+        # a schedule may end at a rate of 0, where nothing is known about the gradient
+        if length > 0:
             for name, start in zip(self._names, starts, strict=True):
                 change = self._change[name]
                 torch.sub(start, local.tensors[name].detach(), out=change)
@@ -144,31 +168,38 @@ class ScaffoldClient(Learner):
 
     def gradient_terms(self) -> list[GradientTerm]:
         """The correction c − cᵢ, after the row's own terms."""
-        trained = {name: self.local.trained[name] for name in self._names if name in self.local.trained}
+        trained = {
+            name: self.local.trained[name] for name in self._names if name in self.local.trained
+        }
         corrections = {name: self._common[name] - self._own[name] for name in trained}
         return [*super().gradient_terms(), Correction(trained, corrections)]
 
     def share(self) -> Arrays:
         """y and Δcᵢ."""
-        return self.shared_arrays() | {f"{VARIATE}{name}": to_numpy(change) for name, change in self._change.items()}
+        return self.shared_arrays() | {
+            f"{VARIATE}{name}": to_numpy(change) for name, change in self._change.items()
+        }
 
 
 METHODS = {
     "scaffold": Method(
-        "fedavg whose clients' gradients are corrected by control variates (Karimireddy et al., 2020)",
+        "fedavg whose clients' gradients are corrected by control variates (Karimireddy et al.,"
+        " 2020)",
         space="flat",
         aggregation="scaffold",
         tasks=(*GRAPHS, *IMAGES),
-        # With a single local step, the default of graphs, the corrections cancel in the mean and the method is plain SGD.
-        # With larger steps the corrections grow without bound: at a rate of .005 with momentum .9, MNIST on 20 dissimilar
-        # clients diverges after ten rounds.
+        # With a single local step, the default of graphs, the corrections cancel in the mean and
+        # the method is plain SGD. With larger steps the corrections grow without bound: at a rate
+        # of .005 with momentum .9, MNIST on 20 dissimilar clients diverges after ten rounds.
         settings={
             "images": PLAIN_MEAN | {"optimizer": "sgd", "learning_rate": 0.002},
             "nodes": PLAIN_MEAN | {"optimizer": "sgd", "local_epochs": 5, "learning_rate": 0.3},
             "graphs": PLAIN_MEAN | {"optimizer": "sgd", "local_epochs": 5, "learning_rate": 0.001},
         },
         keys={"scaffold": Keys},
-        server=lambda arrays, keys, run, clients: ScaffoldServer(arrays, keys.learning_rate, clients),
+        server=lambda arrays, keys, run, clients: ScaffoldServer(
+            arrays, keys.learning_rate, clients
+        ),
         client=ScaffoldClient,
     ),
 }

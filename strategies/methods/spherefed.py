@@ -1,4 +1,5 @@
-"""SphereFed (Dong et al., ECCV 2022): features on the sphere, a fixed orthonormal classifier, and a final calibration."""
+"""SphereFed (Dong et al., ECCV 2022): features on the sphere, a fixed orthonormal classifier, and a
+final calibration."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -33,26 +34,40 @@ class Keys(Table):
 
     head: Literal["orthonormal", "uniform", "random", "trained"] = Field(
         default="orthonormal",
-        description="the classifier: fixed with orthonormal rows (uniformly spread ones where there are more classes than "
-        "dimensions), fixed and uniformly spread, fixed at random, or trained and averaged with the rest",
+        description=(
+            "the classifier: fixed with orthonormal rows (uniformly spread ones where there are"
+            " more classes than dimensions), fixed and uniformly spread, fixed at random, or"
+            " trained and averaged with the rest"
+        ),
     )
     normalize: bool = Field(default=True, description="bring features to unit length")
     loss: Literal["mse", "cross-entropy"] = Field(
-        default="mse", description="squared error to the one-hot label, or cross-entropy at the temperature"
+        default="mse",
+        description="squared error to the one-hot label, or cross-entropy at the temperature",
     )
     temperature: Rate = Field(
-        default=10.0, gt=0, description="tau, which multiplies the cosines under cross-entropy; of no account under mse"
+        default=10.0,
+        gt=0,
+        description=(
+            "tau, which multiplies the cosines under cross-entropy; of no account under mse"
+        ),
     )
-    mu: Rate = Field(default=0.0, ge=0, description="mu of FedProx's term, to have FedProx as the base algorithm")
+    mu: Rate = Field(
+        default=0.0, ge=0, description="mu of FedProx's term, to have FedProx as the base algorithm"
+    )
     ridge: Rate = Field(
         default=0.0,
         ge=0,
-        description="lambda times the number of examples that the calibration adds to the diagonal; 0: the pseudo-inverse",
+        description=(
+            "lambda times the number of examples that the calibration adds to the diagonal; 0: the"
+            " pseudo-inverse"
+        ),
     )
 
 
 class SphereFedClient(Learner):
-    """FedAvg's local work; fine-tuning can solve the calibration's least squares on the client's own images."""
+    """FedAvg's local work; fine-tuning can solve the calibration's least squares on the client's
+    own images."""
 
     keys: Keys
 
@@ -74,7 +89,8 @@ class SphereFedClient(Learner):
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """V = Σ z zᵀ and U = Σ z·one_hot(y)ᵀ over examples with features z in l dimensions and C classes (Eq. 9).
+    """V = Σ z zᵀ and U = Σ z·one_hot(y)ᵀ over examples with features z in l dimensions and C
+    classes (Eq. 9).
 
     Attributes
     ----------
@@ -117,7 +133,8 @@ class Sums:
         Raises
         ------
         CalibrationError
-            If the vector is of another length or type, not finite, or V has a negative entry on its diagonal.
+            If the vector is of another length or type, not finite, or V has a negative entry on its
+            diagonal.
         """
         check_vector(vector, length(features, classes))
         split = triangle(features)
@@ -126,7 +143,8 @@ class Sums:
         return cls(gram, vector[split:].reshape(features, classes))
 
     def check(self, examples: int, noise: float = 0.0) -> None:
-        """Refuse sums that are impossible for this number of examples: |Σ zᵢ| over some of them is at most √(N Σ zᵢ²).
+        """Refuse sums that are impossible for this number of examples: |Σ zᵢ| over some of them is
+        at most √(N Σ zᵢ²).
 
         Raises
         ------
@@ -145,23 +163,26 @@ def length(features: int, classes: int) -> int:
 def check_trace(gram: Array, examples: int) -> None:
     """Refuse a V that is not a sum over N features of unit length: trace(V) = N.
 
-    The tolerance allows for features normalised in float32. A sum of l squares in any order has a relative error of at most
-    l·u (u = 2⁻²⁴), its square root half of that plus u, and the quotient another u; so trace(V) is within N·(l + 4)·u. A
-    zero vector cannot be normalised and makes the trace too small.
+    The tolerance allows for features normalised in float32. A sum of l squares in any order has a
+    relative error of at most l·u (u = 2⁻²⁴), its square root half of that plus u, and the quotient
+    another u; so trace(V) is within N·(l + 4)·u. A zero vector cannot be normalised and makes the
+    trace too small.
 
     Raises
     ------
     CalibrationError
     """
     if not abs(gram.trace() - examples) <= examples * (len(gram) + 4) * _UNIT_ROUNDOFF:
-        raise CalibrationError("the trace of V is not the number of examples: some features are not of unit length")
+        raise CalibrationError(
+            "the trace of V is not the number of examples: some features are not of unit length"
+        )
 
 
 def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Array:
     """The head with the least squared error (Eqs. 10 and 12): the transpose of (V + ridge·I)⁻¹U.
 
-    W minimises Σ ‖W z − one_hot(y)‖² + ridge·‖W‖². Eq. 12 has ridge = λ; Eq. 11, a mean over N examples and C classes,
-    corresponds to ridge = λNC.
+    W minimises Σ ‖W z − one_hot(y)‖² + ridge·‖W‖². Eq. 12 has ridge = λ; Eq. 11, a mean over N
+    examples and C classes, corresponds to ridge = λNC.
 
     Parameters
     ----------
@@ -170,15 +191,16 @@ def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Arra
     targets : array (l, C)
         U.
     ridge : float
-        0 for the pseudo-inverse of V, without eigenvalues up to 1e-12 of the largest; gives the head of least norm.
+        0 for the pseudo-inverse of V, without eigenvalues up to 1e-12 of the largest; gives the
+        head of least norm.
     noise : float
         Bound on the absolute error of V's entries; eigenvalues up to l times the bound count as 0.
 
     Returns
     -------
     array (C, l), float64
-        Rows of classes without examples are 0. Relative error about eps·cond(V); cond(V) is the square of the features'
-        condition number.
+        Rows of classes without examples are 0. Relative error about eps·cond(V); cond(V) is the
+        square of the features' condition number.
 
     Raises
     ------
@@ -188,7 +210,9 @@ def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Arra
     try:
         values, vectors = np.linalg.eigh(gram)
     except np.linalg.LinAlgError:
-        raise CalibrationError("the eigenvalues of V cannot be computed: it is not a sum of squares") from None
+        raise CalibrationError(
+            "the eigenvalues of V cannot be computed: it is not a sum of squares"
+        ) from None
     if ridge > 0:
         inverse = 1 / (np.maximum(values, 0) + ridge)
     else:
@@ -208,7 +232,9 @@ class ClosedForm(Calibration):
         """1 for features of length 1."""
         return 1.0 if self.keys.normalize else 0.0
 
-    def check(self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0) -> Sums:
+    def check(
+        self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0
+    ) -> Sums:
         """V and U, if they are possible for this number of examples."""
         sums = Sums.unpack(vector, features, classes, noise)
         sums.check(examples, noise)
@@ -226,7 +252,8 @@ class ClosedForm(Calibration):
 
 METHODS = {
     "spherefed": Method(
-        "features on the unit sphere, fixed orthonormal classifier, squared error, then one closed-form calibration",
+        "features on the unit sphere, fixed orthonormal classifier, squared error, then one"
+        " closed-form calibration",
         space="flat",
         head="sphere",
         head_from="server",

@@ -1,4 +1,5 @@
-"""The client's half of a secure sum (Bonawitz et al., CCS 2017): with signatures, the form for a server that lies."""
+"""The client's half of a secure sum (Bonawitz et al., CCS 2017): with signatures, the form for a
+server that lies."""
 
 import secrets
 from collections.abc import Callable, Collection, Mapping
@@ -8,7 +9,12 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from curvfed.strategies.secure_sum import crypto, shamir
 from curvfed.strategies.secure_sum.client_state import STEPS, ClientState, Step
-from curvfed.strategies.secure_sum.encrypted_shares import SHARES_BYTES, checked_shares, decrypt, encrypt
+from curvfed.strategies.secure_sum.encrypted_shares import (
+    SHARES_BYTES,
+    checked_shares,
+    decrypt,
+    encrypt,
+)
 from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.masks import commitment, pairwise_mask, self_mask
 from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedShares, PublicKeys
@@ -20,11 +26,13 @@ Entropy = Callable[[int], bytes]
 
 
 class SecureSumClient:
-    """One client in one session: `share_keys`, `receive_shares`, `mask_input`, `confirm`, `unmask`, each once, in order.
+    """One client in one session: `share_keys`, `receive_shares`, `mask_input`, `confirm`, `unmask`,
+    each once, in order.
 
-    A step that is out of order or refuses its arguments raises SecureSumError and leaves the state as it was. Between
-    steps its `state` can be stored. A stored state must be continued only once, because a copy of it could
-    answer `unmask` a second time. Secrets that no later step needs are dropped.
+    A step that is out of order or refuses its arguments raises SecureSumError and leaves the state
+    as it was. Between steps its `state` can be stored. A stored state must be continued only once,
+    because a copy of it could answer `unmask` a second time. Secrets that no later step needs are
+    dropped.
 
     Parameters
     ----------
@@ -35,11 +43,13 @@ class SecureSumClient:
 
     Notes
     -----
-    A vector is hidden by its self mask and by the masks that it has with its neighbours. A server that could name
-    different survivors to different members would get the secrets of a client's neighbours, without its own, and from
-    these its vector. Therefore every member signs one list of survivors, and reveals shares only once it has seen that as
-    many members as the threshold t signed the same list. For two lists 2t − L of L members must sign both: with t = 2L/3,
-    fewer than L/3 members who lie cannot do it. Without a roster there are no signatures, and the server must be honest.
+    A vector is hidden by its self mask and by the masks that it has with its neighbours. A server
+    that could name different survivors to different members would get the secrets of a client's
+    neighbours, without its own, and from these its vector. Therefore every member signs one list of
+    survivors, and reveals shares only once it has seen that as many members as the threshold t
+    signed the same list. For two lists 2t − L of L members must sign both: with t = 2L/3, fewer
+    than L/3 members who lie cannot do it. Without a roster there are no signatures, and the server
+    must be honest.
     """
 
     def __init__(self, state: ClientState, entropy: Entropy = secrets.token_bytes) -> None:
@@ -80,7 +90,9 @@ class SecureSumClient:
             signature=b"",
         )
         if signing_key is not None:
-            keys = keys.model_copy(update={"signature": signing_key.sign(session.signed_keys(keys, me))})
+            keys = keys.model_copy(
+                update={"signature": signing_key.sign(session.signed_keys(keys, me))}
+            )
         state = ClientState(
             session=session,
             me=me,
@@ -97,29 +109,38 @@ class SecureSumClient:
         return self._at("share keys").keys[self.state.me]
 
     def share_keys(
-        self, keys: Mapping[int, PublicKeys], payload: bytes = b"", roster: Mapping[int, bytes] | None = None
+        self,
+        keys: Mapping[int, PublicKeys],
+        payload: bytes = b"",
+        roster: Mapping[int, bytes] | None = None,
     ) -> EncryptedShares:
         """Share the secrets among the neighbours.
 
         Parameters
         ----------
         keys : mapping of int to PublicKeys
-            Of all clients that answered, this one among them: the members, to whom the session is bound.
+            Of all clients that answered, this one among them: the members, to whom the session is
+            bound.
         payload : bytes
-            For all other clients; the server sees only its length. In one session all clients give one, or none does.
+            For all other clients; the server sees only its length. In one session all clients give
+            one, or none does.
         roster : mapping of int to bytes, optional
-            Raw Ed25519 public keys of all trusted clients. Without it a server could replace public keys by its own.
+            Raw Ed25519 public keys of all trusted clients. Without it a server could replace public
+            keys by its own.
 
         Raises
         ------
         SecureSumError
-            If there are fewer clients than the threshold, one is not of the session, this client's keys are not those
-            that it sent, two keys are equal, or there is a roster and a client does not sign.
+            If there are fewer clients than the threshold, one is not of the session, this client's
+            keys are not those that it sent, two keys are equal, or there is a roster and a client
+            does not sign.
         PeerError
-            If signatures of clients that this one would send shares or a payload are not by their keys in the roster.
-            The signatures of all others vouch for their own keys: `confirm` signs the session, which all keys are part of.
+            If signatures of clients that this one would send shares or a payload are not by their
+            keys in the roster. The signatures of all others vouch for their own keys: `confirm`
+            signs the session, which all keys are part of.
         """
-        state, me = self._at("share keys"), self.state.me
+        state = self._at("share keys")
+        me = self.state.me
         session = checked_session(state, keys, roster)
         neighbours = session.graph[me]
         holders = [me, *neighbours]
@@ -136,9 +157,16 @@ class SecureSumClient:
         secret = X25519PrivateKey.from_private_bytes(state.encryption_secret)
         encrypted = {}
         for peer in receivers:
-            nonce, text = self._entropy(crypto.NONCE_BYTES), texts.get(peer, b"") + payload
+            nonce = self._entropy(crypto.NONCE_BYTES)
+            text = texts.get(peer, b"") + payload
             encrypted[peer] = encrypt(session, secret, keys, me, peer, nonce, text)
-        self._advance("receive shares", session=session, keys=dict(keys), payload=payload, shares={me: own_shares})
+        self._advance(
+            "receive shares",
+            session=session,
+            keys=dict(keys),
+            payload=payload,
+            shares={me: own_shares},
+        )
         return EncryptedShares.of(encrypted, commitment=commitment(session, me, state.seed))
 
     def receive_shares(self, encrypted: Mapping[int, bytes]) -> dict[int, bytes]:
@@ -147,7 +175,8 @@ class SecureSumClient:
         Parameters
         ----------
         encrypted : mapping of int to bytes
-            By sender, of all other clients that sent shares; empty where a client that is no neighbour sent nothing.
+            By sender, of all other clients that sent shares; empty where a client that is no
+            neighbour sent nothing.
 
         Returns
         -------
@@ -157,13 +186,15 @@ class SecureSumClient:
         Raises
         ------
         SecureSumError
-            If there are fewer senders than the threshold, or fewer neighbours than the recovery of this client's
-            secrets needs; or if a sender is unknown.
+            If there are fewer senders than the threshold, or fewer neighbours than the recovery of
+            this client's secrets needs; or if a sender is unknown.
         PeerError
-            If ciphertexts were changed, or encrypted for another client or other keys, or hold no shares.
+            If ciphertexts were changed, or encrypted for another client or other keys, or hold no
+            shares.
         """
         state = self._at("receive shares")
-        session, me = state.session, state.me
+        session = state.session
+        me = state.me
         unknown = sorted(encrypted.keys() - (state.keys.keys() - {me}))
         if unknown:
             raise SecureSumError(f"shares from partitions {unknown}, whose keys are not known")
@@ -172,11 +203,13 @@ class SecureSumClient:
         near = [peer for peer in neighbours if peer in encrypted]
         if len(near) + 1 < session.shares_needed:
             raise SecureSumError(
-                f"{len(near) + 1} of {len(neighbours) + 1} holders of this client's shares are left; needed "
-                f"{session.shares_needed}"
+                f"{len(near) + 1} of {len(neighbours) + 1} holders of this client's shares are"
+                f" left; needed {session.shares_needed}"
             )
         secret = X25519PrivateKey.from_private_bytes(state.encryption_secret)
-        shares, payloads, unreadable = dict(state.shares), {me: state.payload}, {}
+        shares = dict(state.shares)
+        payloads = {me: state.payload}
+        unreadable = {}
         for peer, ciphertext in sorted(encrypted.items()):
             if not ciphertext and peer not in near and not state.payload:
                 payloads[peer] = b""
@@ -184,7 +217,8 @@ class SecureSumClient:
             try:
                 text = decrypt(session, secret, state.keys, peer, me, ciphertext)
                 if peer in near:
-                    shares[peer], text = checked_shares(text), text[SHARES_BYTES:]
+                    shares[peer] = checked_shares(text)
+                    text = text[SHARES_BYTES:]
             except SecureSumError as error:
                 unreadable[peer] = str(error)
             else:
@@ -202,7 +236,8 @@ class SecureSumClient:
         return payloads
 
     def mask_input(self, vector: Residues) -> Residues:
-        """The vector plus the self mask and the pairwise masks, modulo q: uniform to all who lack one of the masks.
+        """The vector plus the self mask and the pairwise masks, modulo q: uniform to all who lack
+        one of the masks.
 
         Parameters
         ----------
@@ -215,7 +250,8 @@ class SecureSumClient:
             If the vector is of another type or length, or an entry is not below the modulus.
         """
         state = self._at("mask input")
-        session, me = state.session, state.me
+        session = state.session
+        me = state.me
         check_residues(vector, session.length, session.modulus)
         total = add(vector, self_mask(session, me, state.seed), session.modulus)
         secret = X25519PrivateKey.from_private_bytes(state.mask_secret)
@@ -228,7 +264,9 @@ class SecureSumClient:
         self._advance("confirm", keys={}, mask_secret=b"", seed=b"")
         return total
 
-    def confirm(self, survivors: Collection[int], signing_key: Ed25519PrivateKey | None = None) -> bytes:
+    def confirm(
+        self, survivors: Collection[int], signing_key: Ed25519PrivateKey | None = None
+    ) -> bytes:
         """The signature of the survivors, the only ones that this client will reveal shares for.
 
         Parameters
@@ -246,24 +284,32 @@ class SecureSumClient:
         Raises
         ------
         SecureSumError
-            If there are fewer survivors than the threshold, this client is not among them, one never sent shares, or masks
-            do not connect them.
+            If there are fewer survivors than the threshold, this client is not among them, one
+            never sent shares, or masks do not connect them.
         """
-        state, alive = self._at("confirm"), set(survivors)
+        state = self._at("confirm")
+        alive = set(survivors)
         unknown = sorted(alive - set(state.senders))
         if unknown:
             raise SecureSumError(f"survivors {unknown} who never sent shares")
         if state.me not in alive:
-            raise SecureSumError(f"partition {state.me} is not among the survivors and reveals nothing")
+            raise SecureSumError(
+                f"partition {state.me} is not among the survivors and reveals nothing"
+            )
         state.session.check_survivors(alive)
         if state.session.signed and signing_key is None:
-            raise SecureSumError(f"partition {state.me} has no signing key, and the members of the session sign")
+            raise SecureSumError(
+                f"partition {state.me} has no signing key, and the members of the session sign"
+            )
         self._advance("unmask", survivors=tuple(sorted(alive)))
         text = state.session.context("survivors", *self.state.survivors)
         return signing_key.sign(text) if signing_key is not None and state.session.signed else b""
 
-    def unmask(self, signatures: Mapping[int, bytes], roster: Mapping[int, bytes] | None = None) -> dict[int, bytes]:
-        """One share of each neighbour and of this client: of its seed if it survived, of its mask secret if not.
+    def unmask(
+        self, signatures: Mapping[int, bytes], roster: Mapping[int, bytes] | None = None
+    ) -> dict[int, bytes]:
+        """One share of each neighbour and of this client: of its seed if it survived, of its mask
+        secret if not.
 
         Parameters
         ----------
@@ -280,15 +326,18 @@ class SecureSumClient:
         Raises
         ------
         SecureSumError
-            If fewer survivors than the threshold, this one among them, signed the list that this client signed.
+            If fewer survivors than the threshold, this one among them, signed the list that this
+            client signed.
         """
         state = self._at("unmask")
-        session, alive = state.session, state.survivors
+        session = state.session
+        alive = state.survivors
         if session.signed:
             session.check_enough(signers(state, signatures, roster or {}), "signed these survivors")
         revealed = {}
         for peer, both in sorted(state.shares.items()):
-            seed_share, key_share = both[: shamir.SHARE_BYTES], both[shamir.SHARE_BYTES :]
+            seed_share = both[: shamir.SHARE_BYTES]
+            key_share = both[shamir.SHARE_BYTES :]
             revealed[peer] = SEED_TAG + seed_share if peer in alive else KEY_TAG + key_share
         self.state = ClientState(session=session, me=state.me, step="done")
         return revealed
@@ -298,7 +347,9 @@ class SecureSumClient:
         if self.state.step != step:
             done = STEPS.index(self.state.step) > STEPS.index(step)
             reason = "it was taken before" if done else f"the next is {self.state.step}"
-            raise SecureSumError(f"step {step} of partition {self.state.me} is out of order: {reason}")
+            raise SecureSumError(
+                f"step {step} of partition {self.state.me} is out of order: {reason}"
+            )
         return self.state
 
     def _advance(self, step: Step, **changes: object) -> None:

@@ -24,14 +24,15 @@ class ClientState(Message):
     step : str
         The step that comes next.
     keys : mapping of int to PublicKeys
-        First this client's own; from "receive shares" on those of all clients that answered; from "mask input" on its
-        own and those of the neighbours that sent shares.
+        First this client's own; from "receive shares" on those of all clients that answered; from
+        "mask input" on its own and those of the neighbours that sent shares.
     mask_secret, encryption_secret, seed : bytes, 32
         Secrets of the two public keys, and the seed of the self mask.
     payload : bytes
         What this client tells all others.
     shares : mapping of int to bytes
-        By sender, a share of its seed and one of its mask secret; this client's own among them from "receive shares" on.
+        By sender, a share of its seed and one of its mask secret; this client's own among them from
+        "receive shares" on.
     senders : tuple of int
         All clients that sent shares, this one among them.
     survivors : tuple of int

@@ -1,7 +1,8 @@
-"""Cryptographic primitives: key agreement (X25519), key derivation, authenticated encryption, signature checks.
+"""Cryptographic primitives: key agreement (X25519), key derivation, authenticated encryption,
+signature checks.
 
-Every derived key is bound to a context, which names its purpose, the session and the clients that it is for. A message
-of one place is therefore useless in another.
+Every derived key is bound to a context, which names its purpose, the session and the clients that
+it is for. A message of one place is therefore useless in another.
 """
 
 from functools import lru_cache
@@ -32,8 +33,8 @@ _DEGENERATE = frozenset(
         2**255 - 18,
     )
 )
-"""The points of order 1, 2, 4 and 8 on Curve25519 and its twist: by every secret they become 0 (Bernstein 2006). The last
-two are 0 and 1 once more: all 255 bits count, modulo 2²⁵⁵ − 19."""
+"""The points of order 1, 2, 4 and 8 on Curve25519 and its twist: by every secret they become 0
+(Bernstein 2006). The last two are 0 and 1 once more: all 255 bits count, modulo 2²⁵⁵ − 19."""
 
 
 def public_key(secret: bytes) -> bytes:
@@ -44,7 +45,8 @@ def public_key(secret: bytes) -> bytes:
 def agree(secret: X25519PrivateKey, peer: bytes, context: bytes) -> bytes | None:
     """A key of 32 bytes that two clients share, by X25519 and HKDF-SHA256.
 
-    None if the peer's public key is degenerate: one of the few from which everybody derives the same secret.
+    None if the peer's public key is degenerate: one of the few from which everybody derives the
+    same secret.
     """
     try:
         shared = secret.exchange(X25519PublicKey.from_public_bytes(peer))
@@ -54,7 +56,8 @@ def agree(secret: X25519PrivateKey, peer: bytes, context: bytes) -> bytes | None
 
 
 def is_degenerate(key: bytes) -> bool:
-    """Whether everybody derives the same secret from this public key. A list tells it 500 times faster than an exchange."""
+    """Whether everybody derives the same secret from this public key. A list tells it 500 times
+    faster than an exchange."""
     return key[:-1] + bytes([key[-1] & 127]) in _DEGENERATE  # X25519 ignores the highest bit
 
 
@@ -64,21 +67,25 @@ def derive(secret: bytes, context: bytes) -> bytes:
 
 
 def encrypt(key: bytes, nonce: bytes, plaintext: bytes, context: bytes) -> bytes:
-    """Encrypt a text, and authenticate it and its context, by ChaCha20-Poly1305. The result begins with the nonce."""
+    """Encrypt a text, and authenticate it and its context, by ChaCha20-Poly1305. The result begins
+    with the nonce."""
     return nonce + ChaCha20Poly1305(key).encrypt(nonce, plaintext, context)
 
 
 def decrypt(key: bytes, ciphertext: bytes, context: bytes) -> bytes | None:
     """The plaintext; None if the key or the context is another, or the ciphertext was changed."""
     try:
-        return ChaCha20Poly1305(key).decrypt(ciphertext[:NONCE_BYTES], ciphertext[NONCE_BYTES:], context)
+        return ChaCha20Poly1305(key).decrypt(
+            ciphertext[:NONCE_BYTES], ciphertext[NONCE_BYTES:], context
+        )
     except (InvalidTag, ValueError):
         return None
 
 
 @lru_cache(maxsize=4096)  # in one process, many clients check the same signatures
 def is_signed(key: bytes, signature: bytes, text: bytes) -> bool:
-    """Whether the owner of a raw Ed25519 public key signed the text. False also for a malformed key or signature."""
+    """Whether the owner of a raw Ed25519 public key signed the text. False also for a malformed key
+    or signature."""
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(signature, text)
     except (InvalidSignature, ValueError):

@@ -1,4 +1,5 @@
-"""Encryption between two clients: the shares of a client's secrets, and what else it tells its peers."""
+"""Encryption between two clients: the shares of a client's secrets, and what else it tells its
+peers."""
 
 from collections.abc import Mapping
 
@@ -30,7 +31,9 @@ def encrypt(
         If the receiver's key is degenerate.
     """
     key = _key(session, secret, keys, sender, receiver, peer=receiver)
-    return crypto.encrypt(key, nonce, plaintext, session.context("encrypted shares", sender, receiver))
+    return crypto.encrypt(
+        key, nonce, plaintext, session.context("encrypted shares", sender, receiver)
+    )
 
 
 def decrypt(
@@ -46,8 +49,8 @@ def decrypt(
     Raises
     ------
     SecureSumError
-        If the sender's key is degenerate, or the ciphertext was changed or encrypted for another client, another
-        session or other keys than the receiver has.
+        If the sender's key is degenerate, or the ciphertext was changed or encrypted for another
+        client, another session or other keys than the receiver has.
     """
     key = _key(session, secret, keys, sender, receiver, peer=sender)
     text = crypto.decrypt(key, ciphertext, session.context("encrypted shares", sender, receiver))
@@ -71,13 +74,21 @@ def checked_shares(plaintext: bytes) -> bytes:
 
 
 def _key(
-    session: Session, secret: X25519PrivateKey, keys: Mapping[int, PublicKeys], sender: int, receiver: int, peer: int
+    session: Session,
+    secret: X25519PrivateKey,
+    keys: Mapping[int, PublicKeys],
+    sender: int,
+    receiver: int,
+    peer: int,
 ) -> bytes:
     """The key of one direction between two clients.
 
-    All four public keys go into it: a ciphertext can be decrypted only if both ends hold the same keys of both.
+    All four public keys go into it: a ciphertext can be decrypted only if both ends hold the same
+    keys of both.
     """
-    context = session.context("encryption key", sender, receiver, keys[sender].both, keys[receiver].both)
+    context = session.context(
+        "encryption key", sender, receiver, keys[sender].both, keys[receiver].both
+    )
     key = crypto.agree(secret, keys[peer].encryption_key, context)
     if key is None:
         raise SecureSumError(f"partition {peer}: a degenerate encryption key")

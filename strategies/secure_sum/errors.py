@@ -8,7 +8,8 @@ from curvfed.tasks.errors import SafeError
 class SecureSumError(SafeError, ValueError):
     """A secure sum refuses a message or a step.
 
-    The text travels to the server: it names partitions, sizes and steps, never a key, a share, a mask or a value.
+    The text travels to the server: it names partitions, sizes and steps, never a key, a share, a
+    mask or a value.
     """
 
 
@@ -22,5 +23,7 @@ class PeerError(SecureSumError):
     """
 
     def __init__(self, reasons: Mapping[int, str]) -> None:
-        super().__init__("; ".join(f"partition {partition}: {reason}" for partition, reason in reasons.items()))
+        super().__init__(
+            "; ".join(f"partition {partition}: {reason}" for partition, reason in reasons.items())
+        )
         self.partitions = sorted(reasons)

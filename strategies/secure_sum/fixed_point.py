@@ -1,4 +1,6 @@
-"""Real numbers as residues modulo a prime: clipped, in fixed point, so that sums cannot overflow."""
+"""Real numbers as residues modulo a prime: clipped, in fixed point, so that sums cannot
+overflow.
+"""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +20,8 @@ SUM_PRIME = 2**61 - 1
 class FixedPoint:
     """Encodes x as round(x·scale) mod q, for sums of a known number of terms.
 
-    The scale is the largest power of two with terms·(limit·scale + 1) < q/2. Every sum then lies in (−q/2, q/2).
+    The scale is the largest power of two with terms·(limit·scale + 1) < q/2. Every sum then lies in
+    (−q/2, q/2).
 
     Attributes
     ----------
@@ -47,11 +50,14 @@ class FixedPoint:
             raise SecureSumError(f"fixed point: {self.terms} terms; there must be at least one")
         if 2 * self.terms >= self.modulus:
             raise SecureSumError(
-                f"fixed point: the modulus {self.modulus} is too small for a sum of {self.terms} terms"
+                f"fixed point: the modulus {self.modulus} is too small for a sum of {self.terms}"
+                " terms"
             )
         exponent = self._exponent()
         if not -1000 <= exponent <= 1000:
-            raise SecureSumError(f"fixed point: limit {self.limit} needs a scale of 2^{exponent}, beyond float64")
+            raise SecureSumError(
+                f"fixed point: limit {self.limit} needs a scale of 2^{exponent}, beyond float64"
+            )
 
     @property
     def scale(self) -> float:
@@ -106,7 +112,8 @@ class FixedPoint:
 
     def _exponent(self) -> int:
         """The largest e with terms·(limit·2ᵉ + 1) < q/2, in exact arithmetic."""
-        bound = (Fraction(self.modulus, 2 * self.terms) - 1) / Fraction(self.limit)  # 2ᵉ is below this
+        # 2ᵉ is below this
+        bound = (Fraction(self.modulus, 2 * self.terms) - 1) / Fraction(self.limit)
         exponent = bound.numerator.bit_length() - bound.denominator.bit_length()
         while Fraction(2) ** exponent >= bound:
             exponent -= 1

@@ -1,4 +1,5 @@
-"""Masks: ChaCha20 streams as vectors that are uniform modulo q, and the commitment to the seed of a self mask."""
+"""Masks: ChaCha20 streams as vectors that are uniform modulo q, and the commitment to the seed of a
+self mask."""
 
 from hashlib import sha256
 
@@ -17,8 +18,9 @@ _WORD = 1 << 64
 def uniform(key: bytes, length: int, modulus: int) -> Residues:
     """The pseudorandom vector of a key, without bias.
 
-    The stream is read in little-endian 64-bit words. Words at or above the largest multiple of q are rejected, so that
-    the others are exactly uniform modulo q. At least half are kept for every q < 2⁶³, nearly all for q < 2⁵⁶.
+    The stream is read in little-endian 64-bit words. Words at or above the largest multiple of q
+    are rejected, so that the others are exactly uniform modulo q. At least half are kept for every
+    q < 2⁶³, nearly all for q < 2⁵⁶.
 
     Parameters
     ----------
@@ -41,7 +43,8 @@ def uniform(key: bytes, length: int, modulus: int) -> Residues:
         read = missing * _WORD // limit + 8
         words = np.frombuffer(stream.update(bytes(8 * read)), "<u8").astype(np.uint64, copy=False)
         kept = words[words < np.uint64(limit)][:missing]
-        found.append(kept - kept // np.uint64(modulus) * np.uint64(modulus))  # faster than NumPy's remainder
+        # faster than NumPy's remainder
+        found.append(kept - kept // np.uint64(modulus) * np.uint64(modulus))
         missing -= kept.size
     return found[0] if len(found) == 1 else np.concatenate(found)
 
@@ -49,8 +52,8 @@ def uniform(key: bytes, length: int, modulus: int) -> Residues:
 def pairwise_mask(
     session: Session, secret: X25519PrivateKey, me: int, peer: int, my_key: bytes, peer_key: bytes
 ) -> Residues:
-    """The mask of two clients, equal from either's secret. The client of the smaller partition adds it, the other
-    subtracts it.
+    """The mask of two clients, equal from either's secret. The client of the smaller partition adds
+    it, the other subtracts it.
 
     Raises
     ------
@@ -58,7 +61,9 @@ def pairwise_mask(
         If the peer's key is degenerate.
     """
     (low, low_key), (high, high_key) = sorted([(me, my_key), (peer, peer_key)])
-    key = crypto.agree(secret, peer_key, session.context("pairwise mask", low, high, low_key, high_key))
+    key = crypto.agree(
+        secret, peer_key, session.context("pairwise mask", low, high, low_key, high_key)
+    )
     if key is None:
         raise SecureSumError(f"partition {peer}: a degenerate mask key")
     return uniform(key, session.length, session.modulus)
@@ -66,9 +71,14 @@ def pairwise_mask(
 
 def self_mask(session: Session, partition: int, seed: bytes) -> Residues:
     """The mask that a client adds by itself."""
-    return uniform(crypto.derive(seed, session.context("self mask", partition)), session.length, session.modulus)
+    return uniform(
+        crypto.derive(seed, session.context("self mask", partition)),
+        session.length,
+        session.modulus,
+    )
 
 
 def commitment(session: Session, partition: int, seed: bytes) -> bytes:
-    """SHA-256 of the seed of a self mask: it tells this seed from any other, and reveals nothing of it."""
+    """SHA-256 of the seed of a self mask: it tells this seed from any other, and reveals nothing of
+    it."""
     return sha256(session.context("commitment", partition) + seed).digest()

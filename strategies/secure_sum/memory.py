@@ -8,7 +8,9 @@ from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.secure_sum.session import Session, checksum
 
 
-def sum_in_memory(session: Session, vectors: Mapping[int, Residues], dropped: Collection[int] = ()) -> Residues:
+def sum_in_memory(
+    session: Session, vectors: Mapping[int, Residues], dropped: Collection[int] = ()
+) -> Residues:
     """The sum of the survivors' vectors, by the whole protocol.
 
     Parameters
@@ -24,7 +26,9 @@ def sum_in_memory(session: Session, vectors: Mapping[int, Residues], dropped: Co
         If fewer clients than the threshold stay, or a vector does not fit.
     """
     server = SecureSumServer(session)
-    clients = {partition: SecureSumClient.begin(session, partition) for partition in session.clients}
+    clients = {
+        partition: SecureSumClient.begin(session, partition) for partition in session.clients
+    }
     for partition, client in clients.items():
         server.receive_keys(partition, client.advertise_keys())
     keys = server.close_keys()

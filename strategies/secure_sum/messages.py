@@ -13,8 +13,10 @@ Parts = dict[str, str | int | bytes | list[int] | list[bytes]]
 
 HASH_BYTES = 32
 
-SEED_TAG, KEY_TAG = b"s", b"k"
-"""First byte of a revealed share: it is one of the seed of a self mask, or one of a mask key's secret."""
+SEED_TAG = b"s"
+KEY_TAG = b"k"
+"""First byte of a revealed share: it is one of the seed of a self mask, or one of a mask key's
+secret."""
 
 Key = Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 Hash = Annotated[bytes, Field(min_length=HASH_BYTES, max_length=HASH_BYTES)]
@@ -94,9 +96,12 @@ class PublicKeys(Message):
     @classmethod
     def from_bytes(cls, text: bytes) -> Self:
         """Inverse of `as_bytes`; raises as `from_parts`."""
-        mask_key, encryption_key = text[:KEY_BYTES], text[KEY_BYTES : 2 * KEY_BYTES]
+        mask_key = text[:KEY_BYTES]
+        encryption_key = text[KEY_BYTES : 2 * KEY_BYTES]
         signature = text[2 * KEY_BYTES :]
-        return cls.from_parts({"mask_key": mask_key, "encryption_key": encryption_key, "signature": signature})
+        return cls.from_parts(
+            {"mask_key": mask_key, "encryption_key": encryption_key, "signature": signature}
+        )
 
 
 class Advertisement(PublicKeys):
@@ -105,7 +110,8 @@ class Advertisement(PublicKeys):
     Attributes
     ----------
     signing_key : bytes
-        The Ed25519 key that the client says it signs by, 32 bytes, or none. Its peers have a roster and look there.
+        The Ed25519 key that the client says it signs by, 32 bytes, or none. Its peers have a roster
+        and look there.
     """
 
     signing_key: bytes = Field(max_length=KEY_BYTES)
@@ -137,7 +143,8 @@ class BytesByPartition(Message):
 
 
 class EncryptedShares(BytesByPartition):
-    """What a client sends its peers through the server, by receiver, and its commitment to the seed of its self mask."""
+    """What a client sends its peers through the server, by receiver, and its commitment to the seed
+    of its self mask."""
 
     commitment: Hash
 
@@ -161,7 +168,8 @@ class Confirmation(Message):
 
 
 class Complaint(Message):
-    """What a client sends instead of shares or a masked input: the peers whose keys or shares do not verify."""
+    """What a client sends instead of shares or a masked input: the peers whose keys or shares do
+    not verify."""
 
     complaint: list[int] = Field(min_length=1)
 
@@ -173,4 +181,6 @@ def public_keys_message(keys: Mapping[int, PublicKeys]) -> BytesByPartition:
 
 def public_keys_in(message: BytesByPartition) -> dict[int, PublicKeys]:
     """Inverse of `public_keys_message`; raises as `Message.from_parts`."""
-    return {partition: PublicKeys.from_bytes(text) for partition, text in message.by_partition.items()}
+    return {
+        partition: PublicKeys.from_bytes(text) for partition, text in message.by_partition.items()
+    }

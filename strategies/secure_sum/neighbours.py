@@ -1,14 +1,17 @@
-"""Which clients share masks: all pairs, or the edges of a sparse random graph (Bell et al., CCS 2020).
+"""Which clients share masks: all pairs, or the edges of a sparse random graph (Bell et al., CCS
+2020).
 
-In the sparse graph the clients form a ring in random order, and each is a neighbour of those that are d places away on
-either side, for k/2 different random distances d. It shares its secrets among itself and its k neighbours; k/2 + 1 shares
-recover a secret. That is more than half, so that two disjoint groups cannot both recover one.
+In the sparse graph the clients form a ring in random order, and each is a neighbour of those that
+are d places away on either side, for k/2 different random distances d. It shares its secrets among
+itself and its k neighbours; k/2 + 1 shares recover a secret. That is more than half, so that two
+disjoint groups cannot both recover one.
 
-Order and distances come from a public seed, of the members' own fresh keys. Nobody chooses it, but a member can draw the
-graph anew by offering other keys: 2⁶⁰ such tries are part of the bound in `degree`.
-A graph whose distances were the nearest ones could be cut into arcs by two runs of k/2 clients. One with random distances
-expands: if λ is the largest eigenvalue of its adjacency matrix but k, then two sets of αL and βL clients without an edge
-between them have αβ/((1 − α)(1 − β)) ≤ (λ/k)² (Haemers 1995), and λ/k is about .2 here, .32 at most in 200 draws.
+Order and distances come from a public seed, of the members' own fresh keys. Nobody chooses it, but
+a member can draw the graph anew by offering other keys: 2⁶⁰ such tries are part of the bound in
+`degree`. A graph whose distances were the nearest ones could be cut into arcs by two runs of k/2
+clients. One with random distances expands: if λ is the largest eigenvalue of its adjacency matrix
+but k, then two sets of αL and βL clients without an edge between them have αβ/((1 − α)(1 − β)) ≤
+(λ/k)² (Haemers 1995), and λ/k is about .2 here, .32 at most in 200 draws.
 """
 
 import math
@@ -22,26 +25,30 @@ COMPLETE = 64
 """Up to this number of clients, all are neighbours."""
 
 FAILURE = 10_000
-"""At most one sum in this number fails for lack of shares, if as many clients are lost as the threshold allows."""
+"""At most one sum in this number fails for lack of shares, if as many clients are lost as the
+threshold allows."""
 
 COLLUDING = 10
 """One client in this number may collude with the server."""
 
 REDRAWN = 2**100
-"""At most one graph in this number lets colluding members recover secrets by themselves: 2⁶⁰ tries leave 2⁻⁴⁰."""
+"""At most one graph in this number lets colluding members recover secrets by themselves: 2⁶⁰ tries
+leave 2⁻⁴⁰."""
 
 
 @lru_cache(maxsize=64)
 def degree(clients: int, threshold: int) -> int:
     """The number k of neighbours of each client.
 
-    It is L − 1 for up to 64 clients. For more it is even, and 10 to 30 times ln L for a threshold of 2L/3.
+    It is L − 1 for up to 64 clients. For more it is even, and 10 to 30 times ln L for a threshold
+    of 2L/3.
 
-    Suppose that L − t of L clients are lost, chosen at random. Then one client's secret cannot be recovered with
-    probability P[H ≤ k/2], where H is hypergeometric: k draws from L − 1 clients, t of which are left. k is the smallest
-    number for which L times this probability, a bound for all clients together, is at most 10⁻⁴, and for which
-    `collusion` of a tenth of the clients is at most 2⁻¹⁰⁰. If there is none, all clients are neighbours. The sums are
-    exact, in integers, so that all parties compute the same k.
+    Suppose that L − t of L clients are lost, chosen at random. Then one client's secret cannot be
+    recovered with probability P[H ≤ k/2], where H is hypergeometric: k draws from L − 1 clients, t
+    of which are left. k is the smallest number for which L times this probability, a bound for all
+    clients together, is at most 10⁻⁴, and for which `collusion` of a tenth of the clients is at
+    most 2⁻¹⁰⁰. If there is none, all clients are neighbours. The sums are exact, in integers, so
+    that all parties compute the same k.
 
     With t = 2L/3, k is 60 for L = 100 and 188 for L = 1000; `collusion` is then 0 and 2⁻²²⁹.
 
@@ -66,7 +73,9 @@ def degree(clients: int, threshold: int) -> int:
 
 
 @lru_cache(maxsize=8)
-def neighbours_of(clients: tuple[int, ...], degree: int, seed: bytes) -> Mapping[int, tuple[int, ...]]:
+def neighbours_of(
+    clients: tuple[int, ...], degree: int, seed: bytes
+) -> Mapping[int, tuple[int, ...]]:
     """The neighbours of each client, ascending.
 
     Parameters
@@ -80,11 +89,18 @@ def neighbours_of(clients: tuple[int, ...], degree: int, seed: bytes) -> Mapping
     """
     if len(clients) <= degree + 1:
         everyone = sorted(clients)
-        return {client: tuple(other for other in everyone if other != client) for client in everyone}
+        return {
+            client: tuple(other for other in everyone if other != client) for client in everyone
+        }
     ring = sorted(clients, key=lambda client: sha256(seed + client.to_bytes(8)).digest())
-    steps = [step for distance in _distances(len(ring), degree // 2, seed) for step in (distance, -distance)]
+    steps = [
+        step
+        for distance in _distances(len(ring), degree // 2, seed)
+        for step in (distance, -distance)
+    ]
     return {
-        client: tuple(sorted(ring[(place + step) % len(ring)] for step in steps)) for place, client in enumerate(ring)
+        client: tuple(sorted(ring[(place + step) % len(ring)] for step in steps))
+        for place, client in enumerate(ring)
     }
 
 
@@ -93,7 +109,9 @@ def _distances(size: int, number: int, seed: bytes) -> list[int]:
 
     def drawn(draw: int) -> list[int]:
         stem = seed + draw.to_bytes(4)
-        return sorted(range(1, (size + 1) // 2), key=lambda one: sha256(stem + one.to_bytes(4)).digest())[:number]
+        return sorted(
+            range(1, (size + 1) // 2), key=lambda one: sha256(stem + one.to_bytes(4)).digest()
+        )[:number]
 
     return next(found for found in map(drawn, count()) if math.gcd(size, *found) == 1)
 
@@ -110,17 +128,19 @@ def is_connected(graph: Mapping[int, Collection[int]], clients: Collection[int])
 
 
 def collusion(clients: int, colluding: int, neighbours: int) -> tuple[int, int]:
-    """A bound on the probability that colluding members can recover the secrets of any other, as a ratio of integers.
+    """A bound on the probability that colluding members can recover the secrets of any other, as a
+    ratio of integers.
 
-    Of one client they can if more than k/2 of its k neighbours are among them: P[H > k/2] with H hypergeometric, k draws
-    from L − 1 clients, c of which collude. The bound is L times this.
+    Of one client they can if more than k/2 of its k neighbours are among them: P[H > k/2] with H
+    hypergeometric, k draws from L − 1 clients, c of which collude. The bound is L times this.
     """
     ways = _ways(clients - 1, clients - 1 - colluding, neighbours, neighbours // 2 - 1)
     return clients * ways, math.comb(clients - 1, neighbours)
 
 
 def _ways(others: int, marked: int, drawn: int, most: int) -> int:
-    """The number of ways to draw some of the others such that at most so many of the marked ones are among them."""
+    """The number of ways to draw some of the others such that at most so many of the marked ones
+    are among them."""
     return sum(
         math.comb(marked, hits) * math.comb(others - marked, drawn - hits)
         for hits in range(most + 1)

@@ -1,4 +1,5 @@
-"""What a client of a secure sum demands of its peers: their keys, and their signatures of the survivors."""
+"""What a client of a secure sum demands of its peers: their keys, and their signatures of the
+survivors."""
 
 from collections.abc import Mapping
 
@@ -9,24 +10,36 @@ from curvfed.strategies.secure_sum.messages import PublicKeys
 from curvfed.strategies.secure_sum.session import Session
 
 
-def checked_session(state: ClientState, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes] | None) -> Session:
+def checked_session(
+    state: ClientState, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes] | None
+) -> Session:
     """The session, bound to the members' keys."""
-    session, me = state.session, state.me
+    session = state.session
+    me = state.me
     unknown = sorted(keys.keys() - set(session.clients))
     if unknown:
-        raise SecureSumError(f"keys of partitions {unknown}, who are not among the clients of the session")
+        raise SecureSumError(
+            f"keys of partitions {unknown}, who are not among the clients of the session"
+        )
     if keys.get(me) != state.keys[me]:
         raise SecureSumError(f"the keys of partition {me} are not those that it sent")
-    if len({key for one in keys.values() for key in (one.mask_key, one.encryption_key)}) != 2 * len(keys):
+    if len({key for one in keys.values() for key in (one.mask_key, one.encryption_key)}) != 2 * len(
+        keys
+    ):
         raise SecureSumError("the same key twice among the clients' keys")
     bound = session.bound(keys)
     if roster is not None and not bound.signed:
-        raise SecureSumError(f"partition {me} has a roster, and takes part only if all members sign their keys")
+        raise SecureSumError(
+            f"partition {me} has a roster, and takes part only if all members sign their keys"
+        )
     return bound
 
 
-def check_signatures(opened: Session, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes]) -> None:
-    """Refuse keys that are not signed by the roster's; they were signed in the session as it was opened."""
+def check_signatures(
+    opened: Session, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes]
+) -> None:
+    """Refuse keys that are not signed by the roster's; they were signed in the session as it was
+    opened."""
     distrusted = {}
     for peer, one in keys.items():
         if peer not in roster:
@@ -37,10 +50,14 @@ def check_signatures(opened: Session, keys: Mapping[int, PublicKeys], roster: Ma
         raise PeerError(distrusted)
 
 
-def signers(state: ClientState, signatures: Mapping[int, bytes], roster: Mapping[int, bytes]) -> int:
-    """How many survivors signed this client's list, itself among them; no more are counted than are needed."""
+def signers(
+    state: ClientState, signatures: Mapping[int, bytes], roster: Mapping[int, bytes]
+) -> int:
+    """How many survivors signed this client's list, itself among them; no more are counted than are
+    needed."""
     session = state.session
-    text, found = session.context("survivors", *state.survivors), 1
+    text = session.context("survivors", *state.survivors)
+    found = 1
     for peer in state.survivors:
         if found == session.needed:
             break

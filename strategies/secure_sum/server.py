@@ -15,18 +15,27 @@ from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedS
 from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
 from curvfed.strategies.secure_sum.session import Session, checksum
 
-STEPS = ("public keys", "encrypted shares", "masked inputs", "signatures", "revealed shares", "done")
+STEPS = (
+    "public keys",
+    "encrypted shares",
+    "masked inputs",
+    "signatures",
+    "revealed shares",
+    "done",
+)
 
 
 class SecureSumServer:
-    """Collects the messages of one session, passes encrypted shares on, and adds up the vectors of the survivors.
+    """Collects the messages of one session, passes encrypted shares on, and adds up the vectors of
+    the survivors.
 
-    Each step receives any number of messages until it is closed, which needs as many messages as the threshold; closing
-    it returns what the next step's messages need. A message that is late, early, repeated, foreign or malformed raises
-    SecureSumError and changes nothing.
+    Each step receives any number of messages until it is closed, which needs as many messages as
+    the threshold; closing it returns what the next step's messages need. A message that is late,
+    early, repeated, foreign or malformed raises SecureSumError and changes nothing.
 
-    Instead of encrypted shares or a masked input a client can send a complaint about others. `to_leave_out` then says who
-    cannot be part of the sum; it must start anew, with fresh keys and without these.
+    Instead of encrypted shares or a masked input a client can send a complaint about others.
+    `to_leave_out` then says who cannot be part of the sum; it must start anew, with fresh keys and
+    without these.
 
     Parameters
     ----------
@@ -38,9 +47,11 @@ class SecureSumServer:
     step : str
         The kind of message that is being received, or "done".
     suspects : set of int
-        Clients whose share of some secret does not fit the others: either they or the share's owner made a mistake.
+        Clients whose share of some secret does not fit the others: either they or the share's owner
+        made a mistake.
     unlike : set of int
-        Clients that do not sign their keys where most do, or the other way round. They are left out.
+        Clients that do not sign their keys where most do, or the other way round. They are left
+        out.
     """
 
     def __init__(self, session: Session) -> None:
@@ -62,7 +73,8 @@ class SecureSumServer:
         self._revealed: dict[int, dict[int, bytes]] = {}
 
     def stay_out(self, partition: int) -> None:
-        """Receive, instead of keys, that a client has nothing to contribute. The threshold is that of the others.
+        """Receive, instead of keys, that a client has nothing to contribute. The threshold is that
+        of the others.
 
         Raises
         ------
@@ -72,7 +84,8 @@ class SecureSumServer:
         self._idle.add(partition)
 
     def receive_keys(self, partition: int, keys: PublicKeys, signing_key: bytes = b"") -> None:
-        """Receive a client's public keys, and the key that it signs by. Whether that is its own, its peers know.
+        """Receive a client's public keys, and the key that it signs by. Whether that is its own,
+        its peers know.
 
         Raises
         ------
@@ -86,11 +99,15 @@ class SecureSumServer:
             raise SecureSumError(f"partition {partition}: a degenerate key")
         text = self.session.signed_keys(keys, partition)
         if keys.signature and not crypto.is_signed(signing_key, keys.signature, text):
-            raise SecureSumError(f"partition {partition}: its keys are not signed by the key that it names")
-        self._keys[partition], self._signers[partition] = keys, signing_key
+            raise SecureSumError(
+                f"partition {partition}: its keys are not signed by the key that it names"
+            )
+        self._keys[partition] = keys
+        self._signers[partition] = signing_key
 
     def close_keys(self) -> dict[int, PublicKeys]:
-        """Receive no more keys; return the members' keys: of all clients that sent some, and sign them as most do.
+        """Receive no more keys; return the members' keys: of all clients that sent some, and sign
+        them as most do.
 
         Raises
         ------
@@ -103,18 +120,25 @@ class SecureSumServer:
             self.session = replace(self.session, clients=busy, asked=self.session.num_asked)
         signing = {partition for partition, keys in self._keys.items() if keys.signature}
         self.unlike = min(self._keys.keys() - signing, signing, key=len)
-        members = {partition: keys for partition, keys in sorted(self._keys.items()) if partition not in self.unlike}
+        members = {
+            partition: keys
+            for partition, keys in sorted(self._keys.items())
+            if partition not in self.unlike
+        }
         if self.unlike and len(members) < self.session.needed:
             raise SecureSumError(
-                f"partitions {sorted(signing)} sign their keys, {sorted(self._keys.keys() - signing)} do not: give every "
-                "node a signing-key and a roster, or none"
+                f"partitions {sorted(signing)} sign their keys,"
+                f" {sorted(self._keys.keys() - signing)} do not: give every node a signing-key and"
+                " a roster, or none"
             )
         self._close("public keys", members, "sent keys")
-        self._keys, self.session = members, self.session.bound(members)
+        self._keys = members
+        self.session = self.session.bound(members)
         return members
 
     def receive_complaint(self, partition: int, about: Collection[int]) -> None:
-        """Receive, instead of encrypted shares or a masked input, that keys or shares of others do not verify.
+        """Receive, instead of encrypted shares or a masked input, that keys or shares of others do
+        not verify.
 
         Raises
         ------
@@ -127,9 +151,11 @@ class SecureSumServer:
         self._complaints[partition] = set(about)
 
     def to_leave_out(self) -> dict[int, str]:
-        """Who must be left out after the complaints of this step, and why; nobody if there are none.
+        """Who must be left out after the complaints of this step, and why; nobody if there are
+        none.
 
-        That is a client whom more than half of its neighbours that answered complain about, or else those who complain.
+        That is a client whom more than half of its neighbours that answered complain about, or else
+        those who complain.
         """
         _, given = self._in_this_step()
         out: dict[int, str] = {}
@@ -137,9 +163,14 @@ class SecureSumServer:
             accusers = {one for one, about in self._complaints.items() if accused in about}
             jury = (given | self._complaints.keys()) & set(self.session.graph[accused])
             if 2 * len(accusers & jury) > len(jury):
-                out[accused] = f"{len(accusers & jury)} of its {len(jury)} neighbours cannot verify what it sent"
+                out[accused] = (
+                    f"{len(accusers & jury)} of its {len(jury)} neighbours cannot verify what it"
+                    " sent"
+                )
             else:
-                out |= dict.fromkeys(accusers, f"it cannot verify what partition {accused} sent, and most others can")
+                out |= dict.fromkeys(
+                    accusers, f"it cannot verify what partition {accused} sent, and most others can"
+                )
         return out
 
     def _in_this_step(self) -> tuple[set[int], set[int]]:
@@ -149,7 +180,8 @@ class SecureSumServer:
         return set(self._commitments), self._survivors
 
     def receive_shares(self, partition: int, shares: EncryptedShares) -> None:
-        """Receive what a client encrypted for its neighbours, or for all others if it has a payload for them.
+        """Receive what a client encrypted for its neighbours, or for all others if it has a payload
+        for them.
 
         Raises
         ------
@@ -160,14 +192,17 @@ class SecureSumServer:
         encrypted = shares.by_partition
         if encrypted.keys() != near and encrypted.keys() != self._keys.keys() - {partition}:
             raise SecureSumError(f"partition {partition}: shares for others than its peers")
-        payload_sizes = {len(text) - (SHARES_BYTES if to in near else 0) for to, text in encrypted.items()}
+        payload_sizes = {
+            len(text) - (SHARES_BYTES if to in near else 0) for to, text in encrypted.items()
+        }
         if len(payload_sizes) > 1 or min(payload_sizes) < crypto.CIPHERTEXT_OVERHEAD:
             raise SecureSumError(f"partition {partition}: shares of a wrong size")
         self._encrypted[partition] = encrypted
         self._commitments[partition] = shares.commitment
 
     def close_shares(self) -> dict[int, dict[int, bytes]]:
-        """Receive no more shares; return for each client that sent some what the others sent it, by sender.
+        """Receive no more shares; return for each client that sent some what the others sent it, by
+        sender.
 
         It is empty where the other client sent it nothing.
 
@@ -179,7 +214,11 @@ class SecureSumServer:
         self._close("encrypted shares", self._encrypted, "sent shares")
         senders = sorted(self._encrypted)
         delivered = {
-            receiver: {sender: self._encrypted[sender].get(receiver, b"") for sender in senders if sender != receiver}
+            receiver: {
+                sender: self._encrypted[sender].get(receiver, b"")
+                for sender in senders
+                if sender != receiver
+            }
             for receiver in senders
         }
         self._encrypted.clear()
@@ -198,12 +237,15 @@ class SecureSumServer:
         except SecureSumError as error:
             raise SecureSumError(f"partition {partition}: {error}") from None
         if checksum(vector, self.session, partition) != check:
-            raise SecureSumError(f"partition {partition}: the masked input does not fit its checksum")
+            raise SecureSumError(
+                f"partition {partition}: the masked input does not fit its checksum"
+            )
         self._sum = add(self._sum, vector, self.session.modulus)
         self._survivors.add(partition)
 
     def close_masked_inputs(self) -> tuple[int, ...]:
-        """Receive no more masked inputs; return the survivors, whose vectors are in the sum, in ascending order.
+        """Receive no more masked inputs; return the survivors, whose vectors are in the sum, in
+        ascending order.
 
         Raises
         ------
@@ -224,7 +266,9 @@ class SecureSumServer:
         SecureSumError
         """
         self._check("signatures", partition, self._survivors, self._signatures)
-        if self.session.signed and not crypto.is_signed(self._signers[partition], signature, self._to_sign):
+        if self.session.signed and not crypto.is_signed(
+            self._signers[partition], signature, self._to_sign
+        ):
             raise SecureSumError(f"partition {partition}: it did not sign the survivors")
         self._signatures[partition] = signature
 
@@ -272,30 +316,38 @@ class SecureSumServer:
         Raises
         ------
         SecureSumError
-            If fewer clients than the threshold revealed shares, or a secret cannot be recovered. More shares can then
-            be received, and the total asked for again.
+            If fewer clients than the threshold revealed shares, or a secret cannot be recovered.
+            More shares can then be received, and the total asked for again.
         """
-        session, survivors = self.session, self._survivors
+        session = self.session
+        survivors = self._survivors
         self._check_step("revealed shares")
         session.check_enough(len(self._responders), "revealed shares")
         total = self._sum
         for client in sorted(survivors):
-            seed = self._recovered(client, partial(commitment, session, client), self._commitments[client])
+            seed = self._recovered(
+                client, partial(commitment, session, client), self._commitments[client]
+            )
             total = subtract(total, self_mask(session, client, seed), session.modulus)
         for client in sorted(self._commitments.keys() - survivors):
             key = self._keys[client].mask_key
-            secret = X25519PrivateKey.from_private_bytes(self._recovered(client, crypto.public_key, key))
+            secret = X25519PrivateKey.from_private_bytes(
+                self._recovered(client, crypto.public_key, key)
+            )
             for peer in self.session.graph[client]:
                 if peer in survivors:  # cancel the mask that the survivor added or subtracted
                     add_or_subtract = subtract if peer < client else add
-                    mask = pairwise_mask(session, secret, client, peer, key, self._keys[peer].mask_key)
+                    mask = pairwise_mask(
+                        session, secret, client, peer, key, self._keys[peer].mask_key
+                    )
                     total = add_or_subtract(total, mask, session.modulus)
         self.step = "done"
         self._revealed.clear()
         return total
 
     def _recovered(self, client: int, public: Callable[[bytes], bytes], expected: bytes) -> bytes:
-        """Recover a client's secret. Its `public` value must be the expected one, which the client sent before.
+        """Recover a client's secret. Its `public` value must be the expected one, which the client
+        sent before.
 
         If the first shares give another secret, one of their senders at a time is left out.
         """
@@ -303,7 +355,9 @@ class SecureSumServer:
         shares = self._revealed.get(client, {})
         trusted = sorted(shares.keys() - self.suspects)
         if len(trusted) < needed:
-            raise SecureSumError(f"partition {client}: {len(trusted)} of its shares were revealed; needed {needed}")
+            raise SecureSumError(
+                f"partition {client}: {len(trusted)} of its shares were revealed; needed {needed}"
+            )
         spare = len(trusted) > needed
         for left_out in [set(), *({one} for one in trusted[:needed] if spare)]:
             chosen = [one for one in trusted if one not in left_out][:needed]
@@ -311,16 +365,25 @@ class SecureSumServer:
             if secret is not None and public(secret) == expected:
                 self.suspects |= left_out
                 return secret
-        raise SecureSumError(f"partition {client}: its shares do not fit together, or not what it sent before")
+        raise SecureSumError(
+            f"partition {client}: its shares do not fit together, or not what it sent before"
+        )
 
-    def _check(self, step: str, partition: int, expected: Container[int], received: Container[int]) -> None:
-        """Refuse a message of another step, of a client that did not take the step before, or a repeated one."""
+    def _check(
+        self, step: str, partition: int, expected: Container[int], received: Container[int]
+    ) -> None:
+        """Refuse a message of another step, of a client that did not take the step before, or a
+        repeated one."""
         try:
             self._check_step(step)
         except SecureSumError as error:
             raise SecureSumError(f"partition {partition}: {error}") from None
         if partition not in expected:
-            reason = "did not take the step before" if partition in self.session.clients else "is not in the session"
+            reason = (
+                "did not take the step before"
+                if partition in self.session.clients
+                else "is not in the session"
+            )
             raise SecureSumError(f"partition {partition} {reason}")
         if partition in received:
             raise SecureSumError(f"partition {partition}: it sent {step} before")

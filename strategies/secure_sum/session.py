@@ -18,11 +18,13 @@ _LARGEST = 2**32  # partitions and rounds are below this
 
 @dataclass(frozen=True)
 class Session:
-    """One sum of one vector per client. Everything here is public; server and clients each derive it themselves.
+    """One sum of one vector per client. Everything here is public; server and clients each derive
+    it themselves.
 
-    All of it goes into every derived key, ciphertext and signature: parties that differ in any of it refuse each other.
-    A session is opened by the server. Once the members have sent their keys, both sides go on with `bound`, which the
-    members' fresh keys name: the server chooses neither this name nor the graph that is drawn from it.
+    All of it goes into every derived key, ciphertext and signature: parties that differ in any of
+    it refuse each other. A session is opened by the server. Once the members have sent their keys,
+    both sides go on with `bound`, which the members' fresh keys name: the server chooses neither
+    this name nor the graph that is drawn from it.
 
     Attributes
     ----------
@@ -34,11 +36,13 @@ class Session:
     length : int
         Entries of the vectors.
     clients : tuple of int
-        The L ≥ 2 partitions that are asked for keys, ascending; in a bound session the members, which sent some.
+        The L ≥ 2 partitions that are asked for keys, ascending; in a bound session the members,
+        which sent some.
     threshold : int
         The number of clients t that must at least stay to the end, above L/2; 0 means ⌈2L/3⌉.
     neighbours : int
-        The number of neighbours of each client; 0 means that of `neighbours.degree`. An odd number is raised by one.
+        The number of neighbours of each client; 0 means that of `neighbours.degree`. An odd number
+        is raised by one.
     asked : int
         The number of clients that the vectors are encoded for, L or more; 0 means L.
     signed : bool
@@ -72,13 +76,21 @@ class Session:
             raise SecureSumError(f"round {self.round}: it must be from 0 to {_LARGEST - 1}")
         total = len(self.clients)
         if total < 2:
-            raise SecureSumError(f"a sum over {total} hides nothing: it must be over two clients or more")
-        if list(self.clients) != sorted(set(self.clients)) or self.clients[0] < 0 or self.clients[-1] >= _LARGEST:
-            raise SecureSumError(f"clients must be different partitions from 0 to {_LARGEST - 1}, ascending")
+            raise SecureSumError(
+                f"a sum over {total} hides nothing: it must be over two clients or more"
+            )
+        if (
+            list(self.clients) != sorted(set(self.clients))
+            or self.clients[0] < 0
+            or self.clients[-1] >= _LARGEST
+        ):
+            raise SecureSumError(
+                f"clients must be different partitions from 0 to {_LARGEST - 1}, ascending"
+            )
         if self.threshold and not total < 2 * self.threshold <= 2 * total:
             raise SecureSumError(
-                f"secure.threshold = {self.threshold} for {total} clients: it must be from {total // 2 + 1}, more than "
-                f"half of them, to {total}, all of them, or auto"
+                f"secure.threshold = {self.threshold} for {total} clients: it must be from"
+                f" {total // 2 + 1}, more than half of them, to {total}, all of them, or auto"
             )
         if self.neighbours < 0:
             raise SecureSumError(f"neighbours {self.neighbours}: it must be positive, or 0")
@@ -86,15 +98,15 @@ class Session:
             raise SecureSumError(f"{self.asked} clients were asked: they must be {total} or more")
         if not self.signed and 0 < self.neighbours < total - 1:
             raise SecureSumError(
-                f"secure.neighbours = {self.neighbours}: without signatures it must be {total - 1}, all others, or auto; "
-                "give every node a signing-key and a roster"
+                f"secure.neighbours = {self.neighbours}: without signatures it must be {total - 1},"
+                " all others, or auto; give every node a signing-key and a roster"
             )
 
     def bound(self, keys: Mapping[int, PublicKeys]) -> Self:
         """The session of the members that sent these keys, and no others.
 
-        The threshold is that of the members. A server that keeps clients out of the keys makes a smaller sum, as if it had
-        not asked them: how small a sum may be is for each node to decide.
+        The threshold is that of the members. A server that keeps clients out of the keys makes a
+        smaller sum, as if it had not asked them: how small a sum may be is for each node to decide.
 
         Raises
         ------
@@ -103,7 +115,9 @@ class Session:
         """
         members = tuple(sorted(keys))
         self.check_enough(len(members), "sent keys", self.threshold or 2)
-        digest = sha256(b"".join(client.to_bytes(8) + keys[client].both for client in members)).hexdigest()
+        digest = sha256(
+            b"".join(client.to_bytes(8) + keys[client].both for client in members)
+        ).hexdigest()
         signed = all(one.signature for one in keys.values())
         return replace(self, clients=members, asked=self.num_asked, signed=signed, members=digest)
 
@@ -129,13 +143,23 @@ class Session:
 
     @property
     def shares_needed(self) -> int:
-        """The number of shares that recover a secret: more than half of the 1 + `degree` that there are at most."""
+        """The number of shares that recover a secret: more than half of the 1 + `degree` that there
+        are at most."""
         return self.needed if self.degree == len(self.clients) - 1 else self.degree // 2 + 1
 
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the session."""
-        fields = [_NAME, self.run, self.phase, self.round, self.modulus, self.length, self.clients, self.needed]
+        fields = [
+            _NAME,
+            self.run,
+            self.phase,
+            self.round,
+            self.modulus,
+            self.length,
+            self.clients,
+            self.needed,
+        ]
         binding = [self.degree, self.num_asked, self.signed, self.members]
         return sha256(json.dumps(fields + binding).encode()).digest()
 
@@ -145,7 +169,8 @@ class Session:
         Parameters
         ----------
         purpose : str
-            All contexts of one purpose must have the same number of parts, of the same sizes, or be partitions alone.
+            All contexts of one purpose must have the same number of parts, of the same sizes, or be
+            partitions alone.
         parts : int or bytes
             What else it is for: keys, and partitions, as 8 bytes each.
         """
@@ -167,11 +192,14 @@ class Session:
         Raises
         ------
         SecureSumError
-            If they are fewer than the threshold, or masks do not connect all of them with each other.
+            If they are fewer than the threshold, or masks do not connect all of them with each
+            other.
         """
         self.check_enough(len(survivors), "survive")
         if not neighbours.is_connected(self.graph, survivors):
-            raise SecureSumError("the survivors are no connected graph: the sum would show sums over some of them")
+            raise SecureSumError(
+                "the survivors are no connected graph: the sum would show sums over some of them"
+            )
 
     def check_enough(self, found: int, what: str, needed: int = 0) -> None:
         """Refuse fewer clients than the threshold, or than another number that is needed.
@@ -181,10 +209,15 @@ class Session:
         SecureSumError
         """
         if found < (needed or self.needed):
-            raise SecureSumError(f"{found} of {len(self.clients)} clients {what}; needed {needed or self.needed}")
+            raise SecureSumError(
+                f"{found} of {len(self.clients)} clients {what}; needed {needed or self.needed}"
+            )
 
 
 def checksum(masked_input: Residues, session: Session, partition: int) -> bytes:
     """SHA-256 of a client's masked input: it shows flipped bits, and vectors of other sessions."""
-    text = session.context("masked input", partition) + masked_input.astype("<u8", copy=False).tobytes()
+    text = (
+        session.context("masked input", partition)
+        + masked_input.astype("<u8", copy=False).tobytes()
+    )
     return sha256(text).digest()

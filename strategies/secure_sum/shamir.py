@@ -1,4 +1,5 @@
-"""Shamir's secret sharing (1979) of 32-byte secrets over a prime field, whose elements have 33 bytes.
+"""Shamir's secret sharing (1979) of 32-byte secrets over a prime field, whose elements have 33
+bytes.
 
 Any `threshold` shares determine the secret. Fewer shares are uniform and independent of it.
 """
@@ -16,8 +17,11 @@ SECRET_BYTES = 32
 SHARE_BYTES = 33
 
 
-def split(secret: bytes, points: Sequence[int], threshold: int, entropy: Callable[[int], bytes]) -> dict[int, bytes]:
-    """Shares of a secret: values of a random polynomial of degree threshold − 1, whose value at 0 is the secret.
+def split(
+    secret: bytes, points: Sequence[int], threshold: int, entropy: Callable[[int], bytes]
+) -> dict[int, bytes]:
+    """Shares of a secret: values of a random polynomial of degree threshold − 1, whose value at 0
+    is the secret.
 
     Parameters
     ----------
@@ -48,8 +52,8 @@ def split(secret: bytes, points: Sequence[int], threshold: int, entropy: Callabl
 def weights(points: tuple[int, ...]) -> list[int]:
     """Lagrange weights at 0 for distinct points from 1 to 2⁶³ − 1, in their order.
 
-    f(0) = Σ wᵢ f(xᵢ) for every polynomial f of degree below the number of points, with wᵢ = Π x_j / Π (x_j − xᵢ), both
-    products over j ≠ i. One modular inversion serves all weights.
+    f(0) = Σ wᵢ f(xᵢ) for every polynomial f of degree below the number of points, with wᵢ = Π x_j /
+    Π (x_j − xᵢ), both products over j ≠ i. One modular inversion serves all weights.
     """
     below = _products(points)
     # Montgomery's trick: all prefix products, the inverse of the last, and back.
@@ -65,7 +69,8 @@ def weights(points: tuple[int, ...]) -> list[int]:
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes | None:
-    """The secret from as many shares as the threshold; None if the result has more bytes than a secret.
+    """The secret from as many shares as the threshold; None if the result has more bytes than a
+    secret.
 
     Parameters
     ----------
@@ -73,7 +78,10 @@ def combine(shares: Mapping[int, bytes]) -> bytes | None:
         By point.
     """
     values = map(int.from_bytes, shares.values())
-    value = sum(weight * share for weight, share in zip(weights(tuple(shares)), values, strict=True)) % PRIME
+    value = (
+        sum(weight * share for weight, share in zip(weights(tuple(shares)), values, strict=True))
+        % PRIME
+    )
     return value.to_bytes(SECRET_BYTES) if value < 1 << 8 * SECRET_BYTES else None
 
 

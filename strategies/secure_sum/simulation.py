@@ -1,4 +1,5 @@
-"""Signing keys of simulated clients: everybody can derive them, so that a simulation takes the steps of a real sum."""
+"""Signing keys of simulated clients: everybody can derive them, so that a simulation takes the
+steps of a real sum."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -10,7 +11,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 @lru_cache(maxsize=4096)
 def signing_key(partition: int) -> Ed25519PrivateKey:
     """The signing key of a simulated client. It protects nothing."""
-    return Ed25519PrivateKey.from_private_bytes(sha256(f"curvfed simulated client {partition}".encode()).digest())
+    return Ed25519PrivateKey.from_private_bytes(
+        sha256(f"curvfed simulated client {partition}".encode()).digest()
+    )
 
 
 def roster(partitions: Iterable[int]) -> dict[int, bytes]:

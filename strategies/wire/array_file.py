@@ -1,7 +1,7 @@
 """Named arrays in a safetensors file with a format number and a digest of itself.
 
-The library reads the files. Its writer is not used because it copies the arrays, for every client in every round, and
-writes the metadata in an order that changes.
+The library reads the files. Its writer is not used because it copies the arrays, for every client
+in every round, and writes the metadata in an order that changes.
 """
 
 import json
@@ -35,13 +35,21 @@ class FormatError(ValueError):
 
 
 def packed(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[memoryview]:
-    """The content of a file: length of the header and header, and the arrays one after the other, which are not copied."""
+    """The content of a file: length of the header and header, and the arrays one after the other,
+    which are not copied."""
     contents = {name: np.asarray(array, order="C") for name, array in arrays.items()}
-    entries: dict[str, Any] = {"__metadata__": {"digest": UNSEALED, "format": str(FORMAT), **metadata}}
+    entries: dict[str, Any] = {
+        "__metadata__": {"digest": UNSEALED, "format": str(FORMAT), **metadata}
+    }
     end = 0
     for name, array in contents.items():
-        start, end = end, end + array.nbytes
-        entries[name] = {"dtype": DTYPES[array.dtype], "shape": array.shape, "data_offsets": [start, end]}
+        start = end
+        end = end + array.nbytes
+        entries[name] = {
+            "dtype": DTYPES[array.dtype],
+            "shape": array.shape,
+            "data_offsets": [start, end],
+        }
     header = json.dumps(entries).encode()
     header += b" " * (-len(header) % 8)
     views = [memoryview(array.reshape(-1).view(np.uint8)) for array in contents.values()]  # type: ignore[arg-type]

@@ -1,4 +1,5 @@
-"""Named arrays in messages: NumPy's format in Flower's records, with few copies, and checks of received arrays."""
+"""Named arrays in messages: NumPy's format in Flower's records, with few copies, and checks of
+received arrays."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -12,14 +13,18 @@ from numpy.typing import NDArray
 
 from curvfed.tasks.errors import SafeError
 
-_NUMPY, _PREFIX = "numpy.ndarray", 10  # magic, version and the header's length take ten bytes
+# magic, version and the header's length take ten bytes
+_NUMPY = "numpy.ndarray"
+_PREFIX = 10
 
 MAX_REASON = 2000
-"""Most characters of a reason that is logged. It may quote the other side, which could otherwise fill a disk."""
+"""Most characters of a reason that is logged. It may quote the other side, which could otherwise
+fill a disk."""
 
 
 class MessageError(SafeError, ValueError):
-    """A message that is not as expected; the text is safe to print, whatever it quotes (`one_line`)."""
+    """A message that is not as expected; the text is safe to print, whatever it quotes
+    (`one_line`)."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(one_line(reason))
@@ -28,14 +33,18 @@ class MessageError(SafeError, ValueError):
 def one_line(text: str, most: int = MAX_REASON) -> str:
     """A text on one line without control characters, cut off after `most` characters."""
     line = "".join(
-        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in " ".join(text[: 2 * most].split())
+        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for char in " ".join(text[: 2 * most].split())
     )
     return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def encode_arrays(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:
-    """Arrays as one record in the same order, in NumPy's format; makes one copy where Flower makes three."""
-    return ArrayRecord({name: _pack(np.asarray(array, order="C")) for name, array in arrays.items()})
+    """Arrays as one record in the same order, in NumPy's format; makes one copy where Flower makes
+    three."""
+    return ArrayRecord(
+        {name: _pack(np.asarray(array, order="C")) for name, array in arrays.items()}
+    )
 
 
 def _pack(array: NDArray[Any]) -> Array:
@@ -64,12 +73,14 @@ def _unpack(array: Array) -> NDArray[Any]:
         raise ValueError("not in NumPy's format")
     offset = _PREFIX + int.from_bytes(array.data[_PREFIX - 2 : _PREFIX], "little")
     shape, dtype = _read_header(array.data[:offset])
-    return np.frombuffer(array.data, dtype, offset=offset).reshape(shape)  # refuses too many or too few bytes
+    # refuses too many or too few bytes
+    return np.frombuffer(array.data, dtype, offset=offset).reshape(shape)
 
 
 @lru_cache(maxsize=1024)
 def _read_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype. Cached: headers repeat in every round, and reading one takes as long as copying 100 kB."""
+    """Shape and dtype. Cached: headers repeat in every round, and reading one takes as long as
+    copying 100 kB."""
     stream = BytesIO(header)
     if npy.read_magic(stream) != (1, 0):
         raise ValueError("not of version 1.0 of NumPy's format")
@@ -88,13 +99,15 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDAr
         Names the first wrong parameter and what is wrong with it.
     """
     if arrays.keys() != expected.keys():
-        extra, missing = sorted(arrays.keys() - expected.keys()), sorted(expected.keys() - arrays.keys())
+        extra = sorted(arrays.keys() - expected.keys())
+        missing = sorted(expected.keys() - arrays.keys())
         raise MessageError(f"parameters do not match: unexpected {extra}, missing {missing}")
     for name, array in arrays.items():
         wanted = expected[name]
         if array.shape != wanted.shape or array.dtype != wanted.dtype:
             raise MessageError(
-                f"{name} is {array.dtype}{list(array.shape)}, expected {wanted.dtype}{list(wanted.shape)}"
+                f"{name} is {array.dtype}{list(array.shape)}, expected"
+                f" {wanted.dtype}{list(wanted.shape)}"
             )
         if not np.isfinite(array).all():
             raise MessageError(f"{name} has values that are not finite")

@@ -30,7 +30,8 @@ _SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
 
 
 def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:
-    """Refuse unknown metrics, values that are not finite, shares outside [0, 1], and counts that are not whole numbers.
+    """Refuse unknown metrics, values that are not finite, shares outside [0, 1], and counts that
+    are not whole numbers.
 
     Raises
     ------
@@ -39,7 +40,9 @@ def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:
     """
     for name, value in metrics.items():
         if name not in known:
-            raise MessageError(f'the metric "{name}" is unexpected; expected are {", ".join(sorted(known))}')
+            raise MessageError(
+                f'the metric "{name}" is unexpected; expected are {", ".join(sorted(known))}'
+            )
         if name.removesuffix("_before") in SCORES and not 0 <= value <= 1:
             raise MessageError(f"{name} is {value}; allowed is a share in [0, 1]")
         if not -LARGEST <= value <= LARGEST:
@@ -59,15 +62,20 @@ def check_hull_metrics(metrics: Mapping[str, float]) -> None:
     """
     given = [name for name in HULL_METRICS if name in metrics]
     if given and len(given) < len(HULL_METRICS):
-        raise MessageError(f"of its hulls it sends {', '.join(given)}; expected are {', '.join(HULL_METRICS)}, or none")
+        raise MessageError(
+            f"of its hulls it sends {', '.join(given)}; expected are {', '.join(HULL_METRICS)}, or"
+            " none"
+        )
     if given and max(metrics["revealed"], metrics["moved"]) > metrics["points"]:
         raise MessageError(
-            f"{metrics['revealed']:g} points are revealed and {metrics['moved']:g} moved of {metrics['points']:g}"
+            f"{metrics['revealed']:g} points are revealed and {metrics['moved']:g} moved of"
+            f" {metrics['points']:g}"
         )
 
 
 def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:
-    """Refuse votes (groups, classes) that are not at most one per group and per class, and a flag that is not 0 or 1.
+    """Refuse votes (groups, classes) that are not at most one per group and per class, and a flag
+    that is not 0 or 1.
 
     Raises
     ------
@@ -81,7 +89,8 @@ def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:
 
 
 def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size: int) -> None:
-    """Refuse a number of local steps that is impossible for this number of examples and batch size (0: one batch of all).
+    """Refuse a number of local steps that is impossible for this number of examples and batch size
+    (0: one batch of all).
 
     A short last batch may have been merged with the previous one.
 
@@ -96,19 +105,30 @@ def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size:
 
 
 def check_confusion(told: Any, num_classes: int, num_test: int) -> None:
-    """Refuse what is not true class, predicted class (−1: none) and number, one after the other, of all test examples.
+    """Refuse what is not true class, predicted class (−1: none) and number, one after the other, of
+    all test examples.
 
     Raises
     ------
     MessageError
     """
-    whole = isinstance(told, list) and len(told) % 3 == 0 and all(type(number) is int for number in told)
+    whole = (
+        isinstance(told, list)
+        and len(told) % 3 == 0
+        and all(type(number) is int for number in told)
+    )
     rows = list(zip(told[::3], told[1::3], told[2::3], strict=True)) if whole else []
-    pairs = {(true, other) for true, other, _ in rows if 0 <= true < num_classes and -1 <= other < num_classes}
+    pairs = {
+        (true, other)
+        for true, other, _ in rows
+        if 0 <= true < num_classes and -1 <= other < num_classes
+    }
     if not whole or len(pairs) < len(rows) or any(count < 1 for *_, count in rows):
         raise MessageError("the counts of true and predicted classes are no such counts")
     if sum(told[2::3]) != num_test:
-        raise MessageError(f"{sum(told[2::3])} test examples have a predicted class; there are {num_test}")
+        raise MessageError(
+            f"{sum(told[2::3])} test examples have a predicted class; there are {num_test}"
+        )
 
 
 def check_variances(arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -134,7 +154,8 @@ def check_texts(texts: Iterable[str]) -> None:
     for text in texts:
         if len(text) > MAX_TEXT or not text.isprintable():
             raise MessageError(
-                f"a name of a class or of the data has {len(text)} characters; allowed are up to {MAX_TEXT} printable ones"
+                f"a name of a class or of the data has {len(text)} characters; allowed are up to"
+                f" {MAX_TEXT} printable ones"
             )
 
 
@@ -147,7 +168,10 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
     """
     least = 0 if task == "points" else 1  # a client may have no points
     if not least <= len(names) <= MAX_CLASSES or len(set(names)) < len(names):
-        raise MessageError(f"there are {len(names)} class names; allowed are {least} to {MAX_CLASSES}, all different")
+        raise MessageError(
+            f"there are {len(names)} class names; allowed are {least} to {MAX_CLASSES}, all"
+            " different"
+        )
     if num_features < 1:
         raise MessageError(f"num_features is {num_features}; allowed is 1 or more")
     if space and task != "graphs":
@@ -157,23 +181,27 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
     sides = _SHAPE.fullmatch(shape)
     if task == "images" and not (sides and num_features == math.prod(map(int, sides.groups())) > 0):
         raise MessageError(
-            f'the shape of the images is "{shape}"; allowed are 1 or 3 channels of up to 9999 times 9999 pixels'
+            f'the shape of the images is "{shape}"; allowed are 1 or 3 channels of up to 9999 times'
+            " 9999 pixels"
         )
 
 
 def check_partition(partition: int, num_partitions: int, digest: str) -> None:
-    """Refuse an impossible part of a public data set. A client's own data have no digest and no parts.
+    """Refuse an impossible part of a public data set. A client's own data have no digest and no
+    parts.
 
     Raises
     ------
     MessageError
     """
     if not digest and num_partitions != 0:
-        raise MessageError(f"num_partitions is {num_partitions}; allowed for a client's own data is 0")
+        raise MessageError(
+            f"num_partitions is {num_partitions}; allowed for a client's own data is 0"
+        )
     if digest and not 0 <= partition < num_partitions <= MAX_PARTITIONS:
         raise MessageError(
-            f"num_partitions is {num_partitions}; allowed is a number above partition-id, {partition}, which is 0 or "
-            f"more, up to {MAX_PARTITIONS}"
+            f"num_partitions is {num_partitions}; allowed is a number above partition-id,"
+            f" {partition}, which is 0 or more, up to {MAX_PARTITIONS}"
         )
 
 
@@ -187,7 +215,9 @@ def check_statistics(statistics: Mapping[str, Any], num_classes: int) -> None:
     """
     for name, value in statistics.items():
         if name == "class_counts":
-            whole = isinstance(value, list) and all(type(count) is int and count >= 0 for count in value)
+            whole = isinstance(value, list) and all(
+                type(count) is int and count >= 0 for count in value
+            )
             if not whole or len(value) != num_classes:
                 raise MessageError(f'"{name}" does not have one whole number, 0 or more, per class')
         elif type(value) not in (int, float) or not math.isfinite(value):

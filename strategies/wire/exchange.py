@@ -24,9 +24,10 @@ from curvfed.strategies.wire.wake_up import has_supernodes, is_due, wake_up
 
 log = logging.getLogger("curvfed")
 
-FIRST_POLL, LAST_POLL = 0.005, 0.2
-"""Shortest and longest pause between two polls for replies, in seconds; it doubles while no reply arrives, so that short
-rounds are not delayed and a server that waits for minutes is idle."""
+FIRST_POLL = 0.005
+LAST_POLL = 0.2
+"""Shortest and longest pause between two polls for replies, in seconds; it doubles while no reply
+arrives, so that short rounds are not delayed and a server that waits for minutes is idle."""
 
 
 NODE_UNAVAILABLE = 5
@@ -38,7 +39,8 @@ class FederationError(RuntimeError):
 
 
 def sample(partitions: Sequence[int], fraction: float, seed: int, round_number: int) -> list[int]:
-    """The clients of one round: a seeded draw without replacement from the sorted partitions, at least one.
+    """The clients of one round: a seeded draw without replacement from the sorted partitions, at
+    least one.
 
     It depends only on its arguments, so that a resumed run selects the same clients.
     """
@@ -84,14 +86,17 @@ def exchange(
     started = time.monotonic()
     # The messages of all nodes share one record of arrays, which is encoded once.
     messages = [
-        Message(encode_request(request), node, MESSAGE_TYPES[request.header.phase], ttl=timeout + 60)
+        Message(
+            encode_request(request), node, MESSAGE_TYPES[request.header.phase], ttl=timeout + 60
+        )
         for node, request in requests.items()
     ]
     nodes = [message.metadata.dst_node_id for message in messages]
     ids = list(grid.push_messages(messages))
     if len(ids) != len(nodes):
         raise FederationError(
-            f"Flower accepted {len(ids)} of {len(nodes)} messages; is the model too large, or the SuperLink down?"
+            f"Flower accepted {len(ids)} of {len(nodes)} messages; is the model too large, or the"
+            " SuperLink down?"
         )
     # A node that Flower no longer knows has no message id.
     waiting = {message_id: node for message_id, node in zip(ids, nodes, strict=True) if message_id}
@@ -100,7 +105,9 @@ def exchange(
     failures = {node: "Flower did not accept the message" for node in nodes if node not in sent}
     seconds: dict[int, float] = {}
     is_simulation = not has_supernodes(grid)
-    pause, poller, may_wake_up = FIRST_POLL, ReplyPoller(grid), not is_simulation
+    pause = FIRST_POLL
+    poller = ReplyPoller(grid)
+    may_wake_up = not is_simulation
     while waiting:
         arrived = poller.poll(waiting, started + timeout - time.monotonic())
         for message in arrived:
@@ -119,7 +126,9 @@ def exchange(
         waited = time.monotonic() - started
         if may_wake_up and waiting and is_due(waited, seconds.values()):
             log.info(
-                "no reply yet from %d of %d nodes: waking them up, in case they hold it back", len(waiting), len(nodes)
+                "no reply yet from %d of %d nodes: waking them up, in case they hold it back",
+                len(waiting),
+                len(nodes),
             )
             wake_up(grid, waiting.values(), timeout)
             may_wake_up = False
@@ -135,7 +144,8 @@ def exchange(
 
 
 def _check_worker(error: Error, run: str) -> None:
-    """End a simulation that has lost a worker: Flower hands out the dead one again, and all messages to it fail.
+    """End a simulation that has lost a worker: Flower hands out the dead one again, and all
+    messages to it fail.
 
     Raises
     ------
@@ -143,8 +153,9 @@ def _check_worker(error: Error, run: str) -> None:
     """
     if lost := re.search(r"'ray\.exceptions\.(\w+)'", error.reason or ""):
         raise FederationError(
-            f"a Ray worker has died ({lost[1]}). The usual cause is too little memory: let fewer clients train at once, by "
-            f"more cores for each (--cpus). What is done is kept: the same command with run-name={run} resume=true goes on"
+            f"a Ray worker has died ({lost[1]}). The usual cause is too little memory: let fewer"
+            " clients train at once, by more cores for each (--cpus). What is done is kept: the"
+            f" same command with run-name={run} resume=true goes on"
         )
 
 
@@ -154,15 +165,21 @@ def _read(message: Message, expected: Header) -> Reply:
             raise MessageError("the node is no longer connected")
         if message.error.code == MESSAGE_LOST:
             raise MessageError("its reply was lost in transit")
-        # Flower's error text may contain the text of a client's exception, so only the code is shown.
+        # Flower's error text may contain the text of a client's exception, so only the code is
+        # shown.
         raise MessageError(
-            f"Flower reports error {message.error.code} for this client; its log, or that of the simulation, has details"
+            f"Flower reports error {message.error.code} for this client; its log, or that of the"
+            " simulation, has details"
         )
     content: RecordDict = message.content
     reply = decode_reply(content, expected)
     if reply.error:
         # During the first phase the server does not know the node's partition, but the node may.
-        name = f"partition-id {reply.partition}: " if expected.phase == DESCRIBE and reply.partition >= 0 else ""
+        name = (
+            f"partition-id {reply.partition}: "
+            if expected.phase == DESCRIBE and reply.partition >= 0
+            else ""
+        )
         raise MessageError(name + reply.error)
     return reply
 
@@ -180,6 +197,7 @@ def nodes_by_partition(replies: Mapping[int, Reply]) -> dict[int, int]:
         other = nodes.setdefault(reply.partition, node)
         if other != node:
             raise FederationError(
-                f"nodes {other} and {node} both have partition-id {reply.partition}; every node needs its own"
+                f"nodes {other} and {node} both have partition-id {reply.partition}; every node"
+                " needs its own"
             )
     return dict(sorted(nodes.items()))

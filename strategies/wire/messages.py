@@ -1,7 +1,8 @@
-"""Requests and replies as dataclasses, and their encoding in Flower's records. No other file uses the keys of the records.
+"""Requests and replies as dataclasses, and their encoding in Flower's records. No other file uses
+the keys of the records.
 
-Every message names its run, phase and round. Received messages are checked before they are used; a `MessageError` says what
-is wrong and contains no data.
+Every message names its run, phase and round. Received messages are checked before they are used; a
+`MessageError` says what is wrong and contains no data.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,12 @@ from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays, encode_arrays, one_line
-from curvfed.strategies.wire.checks import check_data, check_partition, check_statistics, check_texts
+from curvfed.strategies.wire.checks import (
+    check_data,
+    check_partition,
+    check_statistics,
+    check_texts,
+)
 from curvfed.strategies.wire.records import build, config_of, entry, lists, record_of
 
 DESCRIBE = "describe"
@@ -51,18 +57,27 @@ WAKE_UP = "query.wake_up"
 """Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.wake_up`."""
 
 COMPLAINT = "complaint"
-"""Name of the part by which a client says, instead of its answer, whose messages it cannot verify."""
+"""Name of the part by which a client says, instead of its answer, whose messages it cannot
+verify.
+"""
 
 CONFUSION = "confusion"
-"""Name of the part of the last scores that tells what a client's test examples of each class are taken for."""
+"""Name of the part of the last scores that tells what a client's test examples of each class are
+taken for."""
 
 ANSWERED_BY_ARRAYS = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR, HULLS)
 
-_HEADER, _FACTS, _ARRAYS, _FIXED, _METRICS, _BODY = "header", "facts", "arrays", "fixed", "metrics", "body"
+_HEADER = "header"
+_FACTS = "facts"
+_ARRAYS = "arrays"
+_FIXED = "fixed"
+_METRICS = "metrics"
+_BODY = "body"
 _PARTS = "parts"
 
 Parts = Mapping[str, Any]
-"""Named values of the types in Flower's records: numbers, strings, bytes, and lists of one of these types."""
+"""Named values of the types in Flower's records: numbers, strings, bytes, and lists of one of these
+types."""
 
 
 @dataclass(frozen=True)
@@ -98,11 +113,13 @@ class Facts:
     shape : str
         Shape of an image, such as "3x32x32"; "" for other tasks.
     own_ends : bool
-        Whether the clients' feature spaces or classes differ. Then the first and last layers are personal, each client
-        uses its own features and classes, `num_features` is 0 and `class_names` is empty.
+        Whether the clients' feature spaces or classes differ. Then the first and last layers are
+        personal, each client uses its own features and classes, `num_features` is 0 and
+        `class_names` is empty.
     ricci_mean, ricci_std : float
-        Mean and standard deviation (ddof = 0) over the clients of their mean Ricci curvature. Both are 0 where the method
-        does not use it or a client keeps it private; then every curvature starts at the constant.
+        Mean and standard deviation (ddof = 0) over the clients of their mean Ricci curvature. Both
+        are 0 where the method does not use it or a client keeps it private; then every curvature
+        starts at the constant.
     partitions : tuple of int
         The numbers of all clients, ascending; empty unless the method's row has `lists_clients`.
     """
@@ -153,13 +170,15 @@ class Description:
     task : str
         "nodes", "graphs", "images" or "points".
     space : str
-        Name of the client's data set, which has its own features and classes, among several; else "".
+        Name of the client's data set, which has its own features and classes, among several; else
+        "".
     metric : str
         "accuracy" or "roc_auc".
     num_features : int
     class_names : tuple of str
     digest, partition_digest : str
-        SHA-256 of the client's data, and of the whole partition ("" for a client with its own data).
+        SHA-256 of the client's data, and of the whole partition ("" for a client with its own
+        data).
     statistics : mapping
         Figures about the data, by name (see `curvfed.tasks.graphs.client_task.Statistics` and
         `curvfed.tasks.images.client_task.ImageStatistics`); empty where they are private.
@@ -202,8 +221,8 @@ class Reply:
     parts : mapping
         Further values of a protocol, as in a request.
     restored : int or None
-        The earlier round whose personal state the client has started from, 0 for a fresh one, since it has lost that of the
-        stamp that the request names; None if it has not.
+        The earlier round whose personal state the client has started from, 0 for a fresh one, since
+        it has lost that of the stamp that the request names; None if it has not.
     """
 
     header: Header
@@ -241,8 +260,12 @@ def decode_request(content: RecordDict) -> Request:
     """
     header = config_of(content, _HEADER)
     facts = build(Facts, config_of(content, _FACTS)) if _FACTS in content else None
-    arrays, fixed = (record_of(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED))
-    return Request(build(Header, header), entry(header, "stamp", int), facts, arrays, fixed, _parts(content))
+    arrays, fixed = (
+        record_of(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED)
+    )
+    return Request(
+        build(Header, header), entry(header, "stamp", int), facts, arrays, fixed, _parts(content)
+    )
 
 
 def encode_reply(reply: Reply) -> RecordDict:
@@ -252,7 +275,9 @@ def encode_reply(reply: Reply) -> RecordDict:
     content = RecordDict({_HEADER: ConfigRecord(vars(reply.header) | about)})
     if reply.description is not None:
         body = dict(vars(reply.description))
-        statistics = {key: value for key, value in body.pop("statistics").items() if value is not None}
+        statistics = {
+            key: value for key, value in body.pop("statistics").items() if value is not None
+        }
         content[_BODY] = ConfigRecord(lists(body))
         content["statistics"] = ConfigRecord(lists(statistics))
     if reply.arrays:
@@ -260,7 +285,9 @@ def encode_reply(reply: Reply) -> RecordDict:
     if reply.parts:
         content[_PARTS] = ConfigRecord(dict(reply.parts))
     if reply.metrics:
-        content[_METRICS] = MetricRecord({name: float(value) for name, value in reply.metrics.items()})
+        content[_METRICS] = MetricRecord(
+            {name: float(value) for name, value in reply.metrics.items()}
+        )
     return content
 
 
@@ -270,7 +297,8 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
     Raises
     ------
     MessageError
-        If a record or a key is missing or has another type, or if the reply belongs to another run, phase or round.
+        If a record or a key is missing or has another type, or if the reply belongs to another run,
+        phase or round.
     """
     record = config_of(content, _HEADER)
     header = build(Header, record)
@@ -281,13 +309,26 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
     error = one_line(entry(record, "error", str))
     description = None
     if header.phase == DESCRIBE and not error:
-        body = dict(config_of(content, _BODY)) | {"statistics": dict(config_of(content, "statistics"))}
+        body = dict(config_of(content, _BODY)) | {
+            "statistics": dict(config_of(content, "statistics"))
+        }
         description = about = build(Description, body)
-        check_texts([about.task, about.space, about.metric, about.digest, about.partition_digest, about.shape])
+        check_texts(
+            [
+                about.task,
+                about.space,
+                about.metric,
+                about.digest,
+                about.partition_digest,
+                about.shape,
+            ]
+        )
         check_texts(about.class_names)
         check_data(about.task, about.space, about.shape, about.num_features, about.class_names)
         check_statistics(about.statistics, len(about.class_names))
-        check_partition(entry(record, "partition", int), about.num_partitions, about.partition_digest)
+        check_partition(
+            entry(record, "partition", int), about.num_partitions, about.partition_digest
+        )
     num_examples = entry(record, "num_examples", int)
     if num_examples < 0:
         raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more")

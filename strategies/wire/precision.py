@@ -1,7 +1,9 @@
-"""Parameters in messages at half the bytes: float32 is rounded to bfloat16 or float16, and widened again on arrival.
+"""Parameters in messages at half the bytes: float32 is rounded to bfloat16 or float16, and widened
+again on arrival.
 
-Both sides compute in float32, and the server keeps its model so. What rounding took from the model on its way to the
-clients (`Precision.lost`) is added to their replies, whose distances from the model are then those from what was received.
+Both sides compute in float32, and the server keeps its model so. What rounding took from the model
+on its way to the clients (`Precision.lost`) is added to their replies, whose distances from the
+model are then those from what was received.
 """
 
 from collections.abc import Mapping
@@ -14,27 +16,31 @@ from numpy.typing import NDArray
 from curvfed.strategies.wire.arrays import MessageError
 
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
-"""The upper half of a float32, which NumPy has no type for. The field's name travels in the array's header."""
+"""The upper half of a float32, which NumPy has no type for. The field's name travels in the array's
+header."""
 
 _FORMATS = {"bfloat16": (BFLOAT16, 2.0**128 - 2.0**119), "float16": (np.dtype(np.float16), 65520.0)}
-"""The type on the wire, and the least number that would become infinite: halfway from the largest one to its successor."""
+"""The type on the wire, and the least number that would become infinite: halfway from the largest
+one to its successor."""
 
 
 @dataclass(frozen=True)
 class Precision:
     """What is rounded in the messages of a run, and how.
 
-    Values are rounded to the nearest, ties to even. The error is at most a share of the value, 2⁻⁸ for bfloat16 and 2⁻¹¹
-    for float16. Smaller values than the least normal one (2⁻¹²⁶ and 2⁻¹⁴) have an absolute error, of at most 2⁻¹³⁴ and
-    2⁻²⁵. Values that would become infinite, from 65520 in float16, are refused.
+    Values are rounded to the nearest, ties to even. The error is at most a share of the value, 2⁻⁸
+    for bfloat16 and 2⁻¹¹ for float16. Smaller values than the least normal one (2⁻¹²⁶ and 2⁻¹⁴)
+    have an absolute error, of at most 2⁻¹³⁴ and 2⁻²⁵. Values that would become infinite, from 65520
+    in float16, are refused.
 
     Attributes
     ----------
     name : str
         "float32" rounds nothing; "bfloat16" or "float16".
     parameters : frozenset of str
-        Names of the model's trained parameters, which are float32. Arrays of these names are rounded, also behind a prefix
-        that ends with a slash, such as "variate/head.weight"; all others are sent as they are.
+        Names of the model's trained parameters, which are float32. Arrays of these names are
+        rounded, also behind a prefix that ends with a slash, such as "variate/head.weight"; all
+        others are sent as they are.
     """
 
     name: str = "float32"
@@ -57,10 +63,12 @@ class Precision:
     def _narrow(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         if not self.rounds(name) or array.dtype != np.float32:
             return array
-        flat, (wire, limit) = array.reshape(-1), _FORMATS[self.name]
+        flat = array.reshape(-1)
+        (wire, limit) = _FORMATS[self.name]
         if (largest := np.abs(flat[np.isfinite(flat)]).max(initial=0)) >= limit:
             raise MessageError(
-                f'{name} has values of up to {largest:g}, wire-precision = "{self.name}" takes them below {limit:g}'
+                f'{name} has values of up to {largest:g}, wire-precision = "{self.name}" takes them'
+                f" below {limit:g}"
             )
         if wire != BFLOAT16:
             return array.astype(wire)
@@ -77,19 +85,36 @@ class Precision:
         MessageError
             If an array that must be rounded is not.
         """
-        return {name: self._widen(name, array) if self.rounds(name) else array for name, array in arrays.items()}
+        return {
+            name: self._widen(name, array) if self.rounds(name) else array
+            for name, array in arrays.items()
+        }
 
     def _widen(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         if array.dtype != _FORMATS[self.name][0]:
-            raise MessageError(f'{name} is {array.dtype}, expected {self.name}, for wire-precision = "{self.name}"')
+            raise MessageError(
+                f'{name} is {array.dtype}, expected {self.name}, for wire-precision = "{self.name}"'
+            )
         if array.dtype != BFLOAT16:
             return array.astype(np.float32)
-        return (array["bfloat16"].reshape(-1).astype(np.uint32) << 16).view(np.float32).reshape(array.shape)
+        return (
+            (array["bfloat16"].reshape(-1).astype(np.uint32) << 16)
+            .view(np.float32)
+            .reshape(array.shape)
+        )
 
     def lost(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """What rounding takes from the model's parameters in these arrays: sent minus received, exact in float32."""
-        found = {name: array for name, array in arrays.items() if name in self.parameters and self.rounds(name)}
-        return {name: found[name] - received for name, received in self.widen(self.narrow(found)).items()}
+        """What rounding takes from the model's parameters in these arrays: sent minus received,
+        exact in float32."""
+        found = {
+            name: array
+            for name, array in arrays.items()
+            if name in self.parameters and self.rounds(name)
+        }
+        return {
+            name: found[name] - received
+            for name, received in self.widen(self.narrow(found)).items()
+        }
 
     def size(self, arrays: Mapping[str, NDArray[Any]]) -> int:
         """Bytes of the arrays in a message, without the encoding's overhead."""

@@ -28,8 +28,9 @@ def config_of(content: RecordDict, key: str) -> ConfigRecord:
 def record_of(content: RecordDict, key: str, kind: type[R]) -> R | None:
     """The record of this name and kind, or None.
 
-    `content.array_records` and the like are not used: these views and the RecordDict refer to each other, which would keep
-    every message of a round in memory until the next full garbage collection.
+    `content.array_records` and the like are not used: these views and the RecordDict refer to each
+    other, which would keep every message of a round in memory until the next full garbage
+    collection.
     """
     found = content.get(key)
     return found if isinstance(found, kind) else None
@@ -50,7 +51,9 @@ def build(kind: type[T], record: Mapping[str, Any]) -> T:
         value = record.get(item.name)
         if item.type in _LISTS:
             kind_of_each, words = _LISTS[item.type]
-            if not isinstance(value, list | tuple) or not all(type(one) is kind_of_each for one in value):
+            if not isinstance(value, list | tuple) or not all(
+                type(one) is kind_of_each for one in value
+            ):
                 raise MessageError(f'"{item.name}" is not a list of {words}')
             values[item.name] = tuple(value)
         elif item.type in (bool, int, float, str):
@@ -62,9 +65,13 @@ def build(kind: type[T], record: Mapping[str, Any]) -> T:
 
 def lists(values: Mapping[str, Any]) -> dict[str, Any]:
     """Replace tuples by lists, as Flower's records and JSON require."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+    return {
+        key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
+    }
 
 
 def tuples(values: Mapping[str, Any]) -> dict[str, Any]:
     """Inverse of `lists`."""
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+    return {
+        key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
+    }

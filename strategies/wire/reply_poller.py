@@ -12,7 +12,8 @@ PATIENCE = 2.0
 """Seconds after which a pull continues in the background and the next one may start."""
 
 MESSAGE_LOST = 3
-"""Flower's error code for a reply of which a part is missing, and for one that another pull has taken."""
+"""Flower's error code for a reply of which a part is missing, and for one that another pull has
+taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,16 +28,17 @@ class _Pulled:
 class ReplyPoller:
     """Pulls replies from a grid, for a limited time.
 
-    A SuperLink announces a reply before it has received all of it, and Flower's pull waits for the rest. If the sender was
-    disconnected in the middle, the pull takes three minutes, in which no other reply would be seen and no timeout would
-    work. So every pull runs in its own thread, and its replies are used even if they come late. A reply goes to the first
-    pull that sees it; other pulls report it as lost, which is ignored while an earlier pull may still deliver it.
+    A SuperLink announces a reply before it has received all of it, and Flower's pull waits for the
+    rest. If the sender was disconnected in the middle, the pull takes three minutes, in which no
+    other reply would be seen and no timeout would work. So every pull runs in its own thread, and
+    its replies are used even if they come late. A reply goes to the first pull that sees it; other
+    pulls report it as lost, which is ignored while an earlier pull may still deliver it.
 
     Parameters
     ----------
     grid : Grid
-        A grid whose nodes work in the caller's thread, during the pull, has the attribute `works_in_pull`; it is pulled
-        directly.
+        A grid whose nodes work in the caller's thread, during the pull, has the attribute
+        `works_in_pull`; it is pulled directly.
     """
 
     def __init__(self, grid: Grid) -> None:
@@ -48,7 +50,8 @@ class ReplyPoller:
         self._taken: set[str] = set()
 
     def poll(self, ids: Iterable[str], seconds: float) -> list[Message]:
-        """The replies to these messages that have arrived by now, including those of earlier, slow pulls.
+        """The replies to these messages that have arrived by now, including those of earlier, slow
+        pulls.
 
         Parameters
         ----------
@@ -68,7 +71,9 @@ class ReplyPoller:
             self._started += 1
             self._running.add(self._started)
             # A daemon thread does not keep the process alive at its end.
-            threading.Thread(target=self._pull, args=(self._started, wanted), name="pull", daemon=True).start()
+            threading.Thread(
+                target=self._pull, args=(self._started, wanted), name="pull", daemon=True
+            ).start()
         messages: list[Message] = []
         try:
             pulled = self._done.get(timeout=max(0.0, min(seconds, PATIENCE)))

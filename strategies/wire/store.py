@@ -1,7 +1,8 @@
-"""Arrays on disk, numbered by a stamp (the round), written atomically; the last two stamps are kept.
+"""Arrays on disk, numbered by a stamp (the round), written atomically; the last two stamps are
+kept.
 
-The server's checkpoints and the clients' personal state are stored this way: a run that resumes from round r finds round r
-even if the process was killed while it wrote round r + 1.
+The server's checkpoints and the clients' personal state are stored this way: a run that resumes
+from round r finds round r even if the process was killed while it wrote round r + 1.
 """
 
 import contextlib
@@ -33,14 +34,16 @@ class LostState(StoreError):
 class Store:
     """A folder of stamped arrays (files of mode 0600 in a folder of mode 0700).
 
-    A file is written under a temporary name and then renamed, so that a killed process leaves the old or the new file
-    complete. The server and real nodes flush it to the disk, so that a power failure damages nothing; simulated clients do
-    not, since it would take longer than a round. A file that was damaged in spite of it is recognised by its digest.
+    A file is written under a temporary name and then renamed, so that a killed process leaves the
+    old or the new file complete. The server and real nodes flush it to the disk, so that a power
+    failure damages nothing; simulated clients do not, since it would take longer than a round. A
+    file that was damaged in spite of it is recognised by its digest.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._known: set[int] | None = None  # the existing stamps, after the first write of this object
+        # the existing stamps, after the first write of this object
+        self._known: set[int] | None = None
 
     def stamps(self) -> list[int]:
         """The existing stamps, ascending."""
@@ -57,7 +60,8 @@ class Store:
         base: int = 0,
         durable: bool = False,
     ) -> None:
-        """Write a stamp, keep it and `base`, the stamp that it was computed from, and remove all older ones.
+        """Write a stamp, keep it and `base`, the stamp that it was computed from, and remove all
+        older ones.
 
         Parameters
         ----------
@@ -76,7 +80,9 @@ class Store:
         """
         for name, array in arrays.items():
             if array.dtype not in DTYPES:
-                raise StoreError(f'"{name}" is {array.dtype}; allowed is one of {", ".join(map(str, DTYPES))}')
+                raise StoreError(
+                    f'"{name}" is {array.dtype}; allowed is one of {", ".join(map(str, DTYPES))}'
+                )
         if self._known is None:
             make_private(self.folder)
             remove_abandoned(self.folder)
@@ -85,10 +91,15 @@ class Store:
         temporary = temporary_path(target)
         spare = self.folder / ".spare"
         try:
-            # Overwriting an old file, whose pages are in memory, is four times faster than creating a new one.
+            # Overwriting an old file, whose pages are in memory, is four times faster than creating
+            # a new one.
             with contextlib.suppress(FileNotFoundError):
                 os.rename(spare, temporary)
-            _write(temporary, packed(arrays, {"stamp": str(stamp), "json": json.dumps(metadata)}), durable)
+            _write(
+                temporary,
+                packed(arrays, {"stamp": str(stamp), "json": json.dumps(metadata)}),
+                durable,
+            )
             os.replace(temporary, target)
             if durable:
                 sync_folder(self.folder)
@@ -126,7 +137,9 @@ class Store:
             return arrays, dict(json.loads(header["json"]))
         except FileNotFoundError:
             kept = ", ".join(map(str, self.stamps())) or "none"
-            raise LostState(f"no state of round {stamp} in {self.folder}; available are: {kept}") from None
+            raise LostState(
+                f"no state of round {stamp} in {self.folder}; available are: {kept}"
+            ) from None
         except FormatError as error:
             raise StoreError(f"{what} is unreadable: {error}") from None
         except (OSError, KeyError, TypeError, ValueError) as error:
@@ -138,7 +151,8 @@ class Store:
 
 def _write(path: Path, buffers: list[memoryview], durable: bool) -> None:
     """Overwrite a file, which need not be empty, without a copy of the buffers."""
-    descriptor, size = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), sum(buffer.nbytes for buffer in buffers)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    size = sum(buffer.nbytes for buffer in buffers)
     try:
         while buffers:
             written = os.writev(descriptor, buffers[:_MOST_BUFFERS])

@@ -15,7 +15,8 @@ from curvfed.tasks.task import Batch, Task
 
 
 def statistics(graph: ClientGraph, triangles: bool = True) -> dict[str, Any]:
-    """Figures about one client's data: those of `example_statistics`, the sizes, and the mean curvature "forman".
+    """Figures about one client's data: those of `example_statistics`, the sizes, and the mean
+    curvature "forman".
 
     Edges are undirected; `triangles` chooses the form of the Forman-Ricci curvature.
     """
@@ -48,7 +49,9 @@ class GraphTask(Task):
 class NodeTask(GraphTask):
     """Classification of the nodes of one graph, all of it at once."""
 
-    def __init__(self, graph: ClientGraph, class_names: tuple[str, ...], device: torch.device) -> None:
+    def __init__(
+        self, graph: ClientGraph, class_names: tuple[str, ...], device: torch.device
+    ) -> None:
         super().__init__(graph, class_names, device)
         self.inputs = GraphInputs.of(graph, device)
 
@@ -70,25 +73,31 @@ class NodeTask(GraphTask):
 
 
 class SelectedNodeTask(NodeTask):
-    """Classification of nodes that trains on the most important nodes and the edges between them, and scores all nodes.
+    """Classification of nodes that trains on the most important nodes and the edges between them,
+    and scores all nodes.
 
     Parameters
     ----------
     graph, class_names, device
         As `GraphTask`.
     node_share : float
-        In (0, 1]: the share of the nodes that training sees (`curvfed.tasks.graphs.data.selection`), the labelled training
-        nodes always among them.
+        In (0, 1]: the share of the nodes that training sees
+        (`curvfed.tasks.graphs.data.selection`), the labelled training nodes always among them.
     """
 
     def __init__(
-        self, graph: ClientGraph, class_names: tuple[str, ...], device: torch.device, node_share: float
+        self,
+        graph: ClientGraph,
+        class_names: tuple[str, ...],
+        device: torch.device,
+        node_share: float,
     ) -> None:
         super().__init__(graph, class_names, device)
         from curvfed.tasks.graphs.data.selection import induced, selected
 
         part = induced(graph, selected(graph, node_share))
-        self._seen, self._rows = GraphInputs.of(part, device), part.train.nonzero().squeeze(1).to(device)
+        self._seen = GraphInputs.of(part, device)
+        self._rows = part.train.nonzero().squeeze(1).to(device)
 
     def batches(self, model: nn.Module) -> Iterator[Batch]:
         """The one step of a pass."""
@@ -96,12 +105,14 @@ class SelectedNodeTask(NodeTask):
 
 
 class ClusteredNodeTask(GraphTask):
-    """Classification of the nodes of one graph, some of its clusters at a time, each with its own edges alone.
+    """Classification of the nodes of one graph, some of its clusters at a time, each with its own
+    edges alone.
 
-    A step's adjacency is normalised anew, as in Cluster-GCN (Chiang et al., 2019, Section 3.1). Scores and predictions
-    are computed in portions too, whatever the network, and no more than a batch's activations are ever held: those of
-    some clusters and of their neighbours, of which the least linked are left out where they are many. They differ from
-    those of the whole graph by what comes from further away.
+    A step's adjacency is normalised anew, as in Cluster-GCN (Chiang et al., 2019, Section 3.1).
+    Scores and predictions are computed in portions too, whatever the network, and no more than a
+    batch's activations are ever held: those of some clusters and of their neighbours, of which the
+    least linked are left out where they are many. They differ from those of the whole graph by what
+    comes from further away.
 
     Parameters
     ----------
@@ -125,11 +136,14 @@ class ClusteredNodeTask(GraphTask):
 
         super().__init__(graph, class_names, device)
         self._batches = NodeBatches(graph, device)
-        self._batch_size, self._num_batches = batch_size, -(-len(self.labels) // batch_size)
-        self._kept, self._is_train = None if kept is None else kept.to(device), graph.train.to(device)
+        self._batch_size = batch_size
+        self._num_batches = -(-len(self.labels) // batch_size)
+        self._kept = None if kept is None else kept.to(device)
+        self._is_train = graph.train.to(device)
         clusters = torch.arange(len(self._batches), device=device)
         trains = torch.isin(clusters, cast(Tensor, graph.clusters)[graph.train].to(device))
-        self._training, self._others = clusters[trains], clusters[~trains]
+        self._training = clusters[trains]
+        self._others = clusters[~trains]
 
     @property
     def num_steps(self) -> int:
@@ -137,11 +151,15 @@ class ClusteredNodeTask(GraphTask):
         return min(self._num_batches, len(self._training))
 
     def batches(self, model: nn.Module) -> Iterator[Batch]:
-        """One pass over the clusters in an order drawn anew, those with training nodes dealt to the batches first.
+        """One pass over the clusters in an order drawn anew, those with training nodes dealt to the
+        batches first.
 
         So every training node is in one batch, and only batches without any are left out.
         """
-        drawn = [one[torch.randperm(len(one), device=one.device)] for one in (self._training, self._others)]
+        drawn = [
+            one[torch.randperm(len(one), device=one.device)]
+            for one in (self._training, self._others)
+        ]
         order = torch.cat(drawn)
         for number in range(self.num_steps):
             nodes, inputs = self._batches.of(order[number :: self._num_batches], self._kept)
@@ -149,7 +167,8 @@ class ClusteredNodeTask(GraphTask):
             yield Batch(inputs, self.labels[nodes[rows]], rows)
 
     def logits(self, model: nn.Module) -> Tensor:
-        """Logits (N, C) of every node, dropout off: half of a batch are nodes, the other half is room for neighbours."""
+        """Logits (N, C) of every node, dropout off: half of a batch are nodes, the other half is
+        room for neighbours."""
         model.eval()
         clusters = torch.arange(len(self._batches), device=self.labels.device)
         found = []
@@ -165,7 +184,11 @@ class WholeGraphTask(GraphTask):
     """Classification of graphs, in batches of `batch_size`; 0 takes all at once."""
 
     def __init__(
-        self, graph: ClientGraph, class_names: tuple[str, ...], device: torch.device, batch_size: int = 0
+        self,
+        graph: ClientGraph,
+        class_names: tuple[str, ...],
+        device: torch.device,
+        batch_size: int = 0,
     ) -> None:
         super().__init__(graph, class_names, device)
         self._batches = GraphBatches(graph, device)
@@ -199,12 +222,17 @@ class WholeGraphTask(GraphTask):
 
 
 def client_task(
-    graph: ClientGraph, class_names: tuple[str, ...], device: torch.device, batch_size: int = 0, node_share: float = 1.0
+    graph: ClientGraph,
+    class_names: tuple[str, ...],
+    device: torch.device,
+    batch_size: int = 0,
+    node_share: float = 1.0,
 ) -> GraphTask:
     """The task of a client's data.
 
-    With a `node_share` below 1 the least important nodes are left out: of whole graphs always, of nodes that are themselves
-    classified in training alone, so that all of these are scored with all their neighbours.
+    With a `node_share` below 1 the least important nodes are left out: of whole graphs always, of
+    nodes that are themselves classified in training alone, so that all of these are scored with all
+    their neighbours.
     """
     if graph.clusters is not None:
         from curvfed.tasks.graphs.data.selection import selected

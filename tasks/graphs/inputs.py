@@ -1,4 +1,5 @@
-"""The inputs of the models: features and adjacency of one graph, or of a batch of graphs side by side."""
+"""The inputs of the models: features and adjacency of one graph, or of a batch of graphs side by
+side."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from curvfed.tasks.graphs.sparse import (
 
 @dataclass(frozen=True, eq=False)
 class GraphInputs:
-    """One graph, or several graphs side by side as one; a matrix is made when a model first asks for it.
+    """One graph, or several graphs side by side as one; a matrix is made when a model first asks
+    for it.
 
     Attributes
     ----------
@@ -52,7 +54,9 @@ class GraphInputs:
     @torch.inference_mode(False)  # scoring may be the first to ask, and training uses the result
     def adjacency(self) -> Constant:
         """(N, N), symmetrically normalised, with self-loops."""
-        return normalized_adjacency(self.edge_index, self.num_nodes, self.features.matrix.dtype, self.edge_weights)
+        return normalized_adjacency(
+            self.edge_index, self.num_nodes, self.features.matrix.dtype, self.edge_weights
+        )
 
     @cached_property
     @torch.inference_mode(False)
@@ -63,8 +67,11 @@ class GraphInputs:
     @cached_property
     @torch.inference_mode(False)
     def members(self) -> Constant:
-        """(G, N), of 0 and 1, for whole graphs; its product with the nodes' rows is the sum over each graph."""
-        return memberships(cast(Tensor, self.graph_of_node), self.num_graphs, self.features.matrix.dtype)
+        """(G, N), of 0 and 1, for whole graphs; its product with the nodes' rows is the sum over
+        each graph."""
+        return memberships(
+            cast(Tensor, self.graph_of_node), self.num_graphs, self.features.matrix.dtype
+        )
 
     @cached_property
     @torch.inference_mode(False)
@@ -102,7 +109,8 @@ class GraphBatches:
     """
 
     def __init__(self, graph: ClientGraph, device: torch.device) -> None:
-        owner, num_graphs = cast(Tensor, graph.graph_of_node), len(graph.labels)
+        owner = cast(Tensor, graph.graph_of_node)
+        num_graphs = len(graph.labels)
         self._features = graph.features.to(device)
         self._edges = graph.edge_index.to(device)
         # Nodes and edges lie graph by graph: a graph is a range of either.
@@ -116,10 +124,13 @@ class GraphBatches:
         moved = sizes.cumsum(0) - sizes - self._nodes[chosen]
         edges = self._edges[:, columns] + moved.repeat_interleave(degrees)
         owner = torch.arange(len(chosen), device=nodes.device).repeat_interleave(sizes)
-        return GraphInputs(Constant.of(_dense_rows(self._features, nodes)), edges, owner, len(chosen))
+        return GraphInputs(
+            Constant.of(_dense_rows(self._features, nodes)), edges, owner, len(chosen)
+        )
 
     def each(self, chosen: Tensor, size: int) -> Iterator[tuple[Tensor, GraphInputs]]:
-        """The graphs of these numbers, `size` at a time (0: all at once): their numbers, ascending, and the batch."""
+        """The graphs of these numbers, `size` at a time (0: all at once): their numbers, ascending,
+        and the batch."""
         for part in torch.split(chosen, size or max(len(chosen), 1)):
             if len(part):
                 ascending = part.sort().values

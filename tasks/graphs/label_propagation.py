@@ -1,6 +1,8 @@
-"""Propagate soft labels along the edges, and summarise them in a few numbers (FedGTA, Li et al., VLDB 2024).
+"""Propagate soft labels along the edges, and summarise them in a few numbers (FedGTA, Li et al.,
+VLDB 2024).
 
-This follows the authors' code. What is called the paper's is known from that code, and was not checked against the paper.
+This follows the authors' code. What is called the paper's is known from that code, and was not
+checked against the paper.
 """
 
 import math
@@ -42,7 +44,8 @@ def moments(labels: Tensor, order: int) -> Tensor:
 
 
 def smoothing_confidence(labels: Tensor, degrees: Tensor) -> Tensor:
-    """Σ_v d_v Σ_c (1/e + y_vc ln y_vc), (): large where the labels of hubs are certain, 0 without edges.
+    """Σ_v d_v Σ_c (1/e + y_vc ln y_vc), (): large where the labels of hubs are certain, 0 without
+    edges.
 
     Parameters
     ----------

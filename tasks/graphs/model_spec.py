@@ -29,7 +29,8 @@ class ModelSpec:
     estimates_curvature : bool
         Whether a small network on statistics of the client's graph adds to k.
     mask_threshold : float or None
-        Entries of a mask below it count as 0 in evaluation (`curvfed.tasks.graphs.models.masked`); None: no masks.
+        Entries of a mask below it count as 0 in evaluation (`curvfed.tasks.graphs.models.masked`);
+        None: no masks.
     """
 
     task: str
@@ -59,7 +60,8 @@ def start_all(*maps: nn.Linear, gain: float = 1.0) -> None:
 
 
 class TimedLinear(nn.Linear):
-    """A linear map with one more column, for the time coordinate: `time`, which is personal and starts at 0."""
+    """A linear map with one more column, for the time coordinate: `time`, which is personal and
+    starts at 0."""
 
     def __init__(self, num_in: int, num_out: int) -> None:
         super().__init__(num_in, num_out)
@@ -68,9 +70,10 @@ class TimedLinear(nn.Linear):
 
 
 def store_by_input(weight: Tensor) -> None:
-    """Store the matrix that multiplies sparse features (in, out); its shape stays (out, in), which everybody else sees.
+    """Store the matrix that multiplies sparse features (in, out); its shape stays (out, in), which
+    everybody else sees.
 
-    The sparse kernels would copy a matrix stored (out, in) in each step, and its gradient twice: a fifth of a GCN's step.
-    Heads are faster as they are.
+    The sparse kernels would copy a matrix stored (out, in) in each step, and its gradient twice: a
+    fifth of a GCN's step. Heads are faster as they are.
     """
     weight.data = weight.data.t().contiguous().t()

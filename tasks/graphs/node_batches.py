@@ -1,4 +1,5 @@
-"""Batches of the nodes of one graph, cut on the device: some of its clusters, with the edges between them."""
+"""Batches of the nodes of one graph, cut on the device: some of its clusters, with the edges
+between them."""
 
 import torch
 from torch import Tensor
@@ -20,10 +21,14 @@ class NodeBatches:
 
     def __init__(self, graph: ClientGraph, device: torch.device) -> None:
         assert graph.clusters is not None, "the graph has no clusters"
-        self._features, self._edges = graph.features.to(device), graph.edge_index.to(device)
+        self._features = graph.features.to(device)
+        self._edges = graph.edge_index.to(device)
         self._weights = None if graph.edge_weights is None else graph.edge_weights.to(device)
-        # Edges lie node by node: those of a node are a range. So are the nodes of a cluster in this order.
-        self._columns = bounds(graph.edge_index[0].bincount(minlength=len(graph.clusters))).to(device)
+        # Edges lie node by node: those of a node are a range. So are the nodes of a cluster in this
+        # order.
+        self._columns = bounds(graph.edge_index[0].bincount(minlength=len(graph.clusters))).to(
+            device
+        )
         self._nodes = graph.clusters.argsort(stable=True).to(device)
         self._clusters = bounds(graph.clusters.bincount()).to(device)
 
@@ -53,7 +58,8 @@ class NodeBatches:
         return nodes, self._cut(nodes)
 
     def around(self, chosen: Tensor, room: int) -> tuple[Tensor, Tensor, GraphInputs]:
-        """The nodes of some clusters with their neighbours, `room` at most: those with the most edges to them.
+        """The nodes of some clusters with their neighbours, `room` at most: those with the most
+        edges to them.
 
         Returns
         -------

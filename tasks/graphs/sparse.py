@@ -1,4 +1,5 @@
-"""Sparse matrices: constant ones that multiply from the left, those of a graph, and their CSR parts."""
+"""Sparse matrices: constant ones that multiply from the left, those of a graph, and their CSR
+parts."""
 
 import warnings
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ BLOCK = 2**25
 class Constant:
     """A matrix without gradient together with its transpose.
 
-    torch's own backward pass of a CSR product transposes the matrix in every step; keeping the transpose makes a GCN step
-    about twice as fast.
+    torch's own backward pass of a CSR product transposes the matrix in every step; keeping the
+    transpose makes a GCN step about twice as fast.
     """
 
     matrix: Tensor
@@ -41,8 +42,10 @@ class Constant:
 
 
 def _short_indices(matrix: Tensor) -> Tensor:
-    """The same CSR matrix with 32-bit indices, to which the CPU's sparse kernels would convert them in every product."""
-    crow, columns = matrix.crow_indices().int(), matrix.col_indices().int()
+    """The same CSR matrix with 32-bit indices, to which the CPU's sparse kernels would convert them
+    in every product."""
+    crow = matrix.crow_indices().int()
+    columns = matrix.col_indices().int()
     return csr(crow, columns, matrix.values(), matrix.shape[1])
 
 
@@ -58,18 +61,24 @@ class _Product(torch.autograd.Function):
 
 
 def multiply(matrix: Tensor, x: Tensor) -> Tensor:
-    """matrix @ x for a matrix in CSR or dense layout, without gradient: (N, M) and (M, d) -> (N, d).
+    """matrix @ x for a matrix in CSR or dense layout, without gradient: (N, M) and (M, d) -> (N,
+    d).
 
-    `matrix @ x` fills two matrices with zeros and copies one onto the other first, which can take longer than the product.
+    `matrix @ x` fills two matrices with zeros and copies one onto the other first, which can take
+    longer than the product.
     """
     out = x.new_empty(matrix.shape[0], x.shape[1])
     return torch.addmm(out, matrix, x, beta=0, out=out)
 
 
 def normalized_adjacency(
-    edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32, weights: Tensor | None = None
+    edge_index: Tensor,
+    num_nodes: int,
+    dtype: torch.dtype = torch.float32,
+    weights: Tensor | None = None,
 ) -> Constant:
-    """D^-1/2 (A + I) D^-1/2 of an undirected graph, D counting the self-loops (Kipf & Welling, 2017, Eq. 2).
+    """D^-1/2 (A + I) D^-1/2 of an undirected graph, D counting the self-loops (Kipf & Welling,
+    2017, Eq. 2).
 
     Parameters
     ----------
@@ -88,20 +97,26 @@ def normalized_adjacency(
     loops = torch.arange(num_nodes, device=edge_index.device)
     rows, columns = torch.cat([edge_index, loops.expand(2, -1)], dim=1)
     order = torch.argsort(rows * num_nodes + columns)
-    rows, columns = rows[order], columns[order]
+    rows = rows[order]
+    columns = columns[order]
     counts = torch.bincount(rows, minlength=num_nodes)
     if weights is None:
         scale = counts.to(dtype).rsqrt()
         values = scale[rows] * scale[columns]
     else:
-        weights = torch.cat([weights.to(dtype), torch.ones(num_nodes, dtype=dtype, device=loops.device)])[order]
+        weights = torch.cat(
+            [weights.to(dtype), torch.ones(num_nodes, dtype=dtype, device=loops.device)]
+        )[order]
         scale = torch.segment_reduce(weights, "sum", lengths=counts).rsqrt()
         values = scale[rows] * scale[columns] * weights
     return Constant.of(csr(bounds(counts), columns, values, num_nodes), symmetric=True)
 
 
-def neighbour_sums(edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32) -> Constant:
-    """The adjacency matrix A of an undirected graph, as `normalized_adjacency` takes it, sorted lexicographically.
+def neighbour_sums(
+    edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32
+) -> Constant:
+    """The adjacency matrix A of an undirected graph, as `normalized_adjacency` takes it, sorted
+    lexicographically.
 
     Returns
     -------
@@ -110,7 +125,10 @@ def neighbour_sums(edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torc
     """
     rows, columns = edge_index
     ones = torch.ones(len(columns), dtype=dtype, device=columns.device)
-    return Constant.of(csr(bounds(torch.bincount(rows, minlength=num_nodes)), columns, ones, num_nodes), symmetric=True)
+    return Constant.of(
+        csr(bounds(torch.bincount(rows, minlength=num_nodes)), columns, ones, num_nodes),
+        symmetric=True,
+    )
 
 
 def memberships(owner: Tensor, count: int, dtype: torch.dtype = torch.float32) -> Constant:
@@ -133,13 +151,16 @@ def memberships(owner: Tensor, count: int, dtype: torch.dtype = torch.float32) -
 
 
 def bounds(lengths: Tensor) -> Tensor:
-    """Where consecutive ranges of these lengths begin, from 0, and where the last one ends: (n,) -> (n + 1,)."""
+    """Where consecutive ranges of these lengths begin, from 0, and where the last one ends: (n,) ->
+    (n + 1,)."""
     return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
 
 
 def positions(bounds: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """The positions in the chosen ones of consecutive ranges, one range after the other, and the lengths of these."""
-    start, lengths = bounds[chosen], bounds[chosen + 1] - bounds[chosen]
+    """The positions in the chosen ones of consecutive ranges, one range after the other, and the
+    lengths of these."""
+    start = bounds[chosen]
+    lengths = bounds[chosen + 1] - bounds[chosen]
     position = torch.arange(int(lengths.sum()), device=bounds.device)
     return position + (start - (lengths.cumsum(0) - lengths)).repeat_interleave(lengths), lengths
 
@@ -150,11 +171,14 @@ def select_rows(matrix: Tensor, rows: Tensor) -> Tensor:
         return matrix[rows]
     entries, lengths = positions(matrix.crow_indices().long(), rows)
     columns = matrix.col_indices()[entries]
-    return csr(bounds(lengths).to(columns.dtype), columns, matrix.values()[entries], matrix.shape[1])
+    return csr(
+        bounds(lengths).to(columns.dtype), columns, matrix.values()[entries], matrix.shape[1]
+    )
 
 
 def row_norms(matrix: Tensor) -> Tensor:
-    """Euclidean norms (N, 1) of the rows of a dense or CSR matrix, whose rows are made dense a `BLOCK` at a time."""
+    """Euclidean norms (N, 1) of the rows of a dense or CSR matrix, whose rows are made dense a
+    `BLOCK` at a time."""
     if matrix.layout != torch.sparse_csr:
         norms: Tensor = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
         return norms
@@ -167,4 +191,6 @@ def csr(crow: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> Tens
     """A sparse CSR tensor from its parts, which are checked."""
     with warnings.catch_warnings():  # torch warns once per process that the layout is in beta
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
-        return torch.sparse_csr_tensor(crow, columns, values, size=(len(crow) - 1, num_columns), check_invariants=True)
+        return torch.sparse_csr_tensor(
+            crow, columns, values, size=(len(crow) - 1, num_columns), check_invariants=True
+        )

@@ -8,9 +8,11 @@ PADDING = 4
 
 
 def crop_and_flip(images: Tensor) -> Tensor:
-    """Shift each image by up to 4 pixels in each direction, filled up with 0, and mirror half of them, at random.
+    """Shift each image by up to 4 pixels in each direction, filled up with 0, and mirror half of
+    them, at random.
 
-    The usual augmentation of CIFAR: a random crop of the image padded by 4, and a random horizontal flip.
+    The usual augmentation of CIFAR: a random crop of the image padded by 4, and a random horizontal
+    flip.
 
     Parameters
     ----------
@@ -19,7 +21,8 @@ def crop_and_flip(images: Tensor) -> Tensor:
     Returns
     -------
     Tensor (n, c, h, w)
-        Of the same dtype. Each image has draws of its own, from the default generator of the device.
+        Of the same dtype. Each image has draws of its own, from the default generator of the
+        device.
     """
     num, _, height, width = images.shape
     device = images.device

@@ -20,7 +20,8 @@ class ClientImages(Examples):
     images : Tensor, (n, c, h, w), uint8
         n may be 0.
     mean, std : tuple of float
-        For each channel, of pixels scaled to [0, 1]: constants of the data set, the same for all clients and the server.
+        For each channel, of pixels scaled to [0, 1]: constants of the data set, the same for all
+        clients and the server.
     augments : bool
         Whether training images of this data set are usually cropped and flipped.
     """
@@ -63,9 +64,12 @@ def check_test(test: ClientImages, shape: str, class_names: Collection[str]) -> 
     """
     unknown = set(test.class_names) - set(class_names)
     if test.shape != shape or unknown:
-        what = f"images of {test.shape}" if test.shape != shape else f"classes {sorted(unknown)[:5]}"
+        what = (
+            f"images of {test.shape}" if test.shape != shape else f"classes {sorted(unknown)[:5]}"
+        )
         raise DataError(
-            f"there are test images {what}; allowed are images of {shape} and the {len(class_names)} classes of the clients"
+            f"there are test images {what}; allowed are images of {shape} and the"
+            f" {len(class_names)} classes of the clients"
         )
 
 
@@ -88,7 +92,8 @@ def client_images(
     masks : Tensor, (3, n), bool
         Train, validation, test.
     mean, std : tuple of float
-        Of the data set's channels. Where the images have another number of channels, each gets the mean of these.
+        Of the data set's channels. Where the images have another number of channels, each gets the
+        mean of these.
     """
     train, val, test = (mask.clone() for mask in masks)
     made = ClientImages(

@@ -1,4 +1,5 @@
-"""The task of image data: batches of a client's images, the local loss, and what a model makes of the test images."""
+"""The task of image data: batches of a client's images, the local loss, and what a model makes of
+the test images."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, cast
@@ -35,8 +36,9 @@ class ImageTask(Task):
     mixed_precision : bool
         Whether the model's body is trained in bfloat16 where it may be.
     has_batch_norm : bool
-        Whether the model has batch normalisation, which cannot train on a batch of one image: a last batch of one joins
-        the batch before it, and where all batches are of one image the layers normalise by their running statistics.
+        Whether the model has batch normalisation, which cannot train on a batch of one image: a
+        last batch of one joins the batch before it, and where all batches are of one image the
+        layers normalise by their running statistics.
     """
 
     def __init__(
@@ -54,11 +56,14 @@ class ImageTask(Task):
         self._num_classes = len(class_names)
         self._bytes = images.images.to(device)
         self._mean, self._std = (
-            255 * torch.tensor(values, device=device)[:, None, None] for values in (images.mean, images.std)
+            255 * torch.tensor(values, device=device)[:, None, None]
+            for values in (images.mean, images.std)
         )
         # A convolution on a GPU's matrix units wants the channels of a pixel side by side.
         self._layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
-        self._objective, self._augment, self._mixed_precision = objective, augment, mixed_precision
+        self._objective = objective
+        self._augment = augment
+        self._mixed_precision = mixed_precision
         self._sizes = _batch_sizes(self.num_examples, batch_size, merges_one=has_batch_norm)
         self._keeps_norms = has_batch_norm and 1 in self._sizes
 
@@ -91,7 +96,8 @@ class ImageTask(Task):
         return pixels.to(torch.float32, memory_format=self._layout).sub_(self._mean).div_(self._std)
 
     def features(self, model: nn.Module, part: str = "train") -> Iterator[tuple[Tensor, Tensor]]:
-        """Features (b, d), float32, and labels (b,) of a part's images in batches, in evaluation mode."""
+        """Features (b, d), float32, and labels (b,) of a part's images in batches, in evaluation
+        mode."""
         model.eval()
         for chosen in self.parts[part].split(EVALUATION_BATCH):
             if len(chosen):  # torch splits an empty tensor into one empty chunk
@@ -103,8 +109,14 @@ class ImageTask(Task):
     def logits(self, model: nn.Module, part: str) -> Tensor:
         """Logits (n, C) of the "train", "val" or "test" images, in evaluation mode and float32."""
         with torch.no_grad():
-            found = [cast(ImageNet, model).head(features) for features, _ in self.features(model, part)]
-        return torch.cat(found) if found else torch.zeros(0, self._num_classes, device=self.labels.device)
+            found = [
+                cast(ImageNet, model).head(features) for features, _ in self.features(model, part)
+            ]
+        return (
+            torch.cat(found)
+            if found
+            else torch.zeros(0, self._num_classes, device=self.labels.device)
+        )
 
     def scored_logits(self, model: nn.Module) -> dict[str, Tensor]:
         """Logits (m, C) of the "val" and of the "test" images."""
@@ -126,7 +138,9 @@ class Predictions(NamedTuple):
     features: Tensor
 
 
-def evaluate(model: ImageNet, images: ClientImages, class_names: tuple[str, ...], device: torch.device) -> Predictions:
+def evaluate(
+    model: ImageNet, images: ClientImages, class_names: tuple[str, ...], device: torch.device
+) -> Predictions:
     """The predictions of a model on `device` for the test images.
 
     Raises
@@ -137,7 +151,8 @@ def evaluate(model: ImageNet, images: ClientImages, class_names: tuple[str, ...]
     task = ImageTask(images, class_names, device)
     with torch.no_grad():
         batches = [
-            (labels, predictions(model.head(features)), features) for features, labels in task.features(model, "test")
+            (labels, predictions(model.head(features)), features)
+            for features, labels in task.features(model, "test")
         ]
     if not batches:
         raise DataError("there are no test images to evaluate a model on")

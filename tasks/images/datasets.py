@@ -1,4 +1,5 @@
-"""The image files of a data set, by its name or by the path of a folder: where they lie, and what reads them."""
+"""The image files of a data set, by its name or by the path of a folder: where they lie, and what
+reads them."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -19,14 +20,14 @@ CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
     """Find the images of a named data set, in any case, or of a folder's path.
 
-    Absent files of a named data set are downloaded. A relative path is looked up in the working folder, then in
-    `data_dir`.
+    Absent files of a named data set are downloaded. A relative path is looked up in the working
+    folder, then in `data_dir`.
 
     Raises
     ------
     DataError
-        An unknown name, an absent folder, or files that are absent and cannot be downloaded; names the folders looked in
-        and the command to download them.
+        An unknown name, an absent folder, or files that are absent and cannot be downloaded; names
+        the folders looked in and the command to download them.
     """
     source = source_of(dataset)
     if source is not None:
@@ -37,8 +38,8 @@ def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
     path = find_path(dataset, data_dir, Path.is_dir)
     if untrained := read_layout(path).untrained:
         raise DataError(
-            f"{path}: {names_listed(untrained)} are classes of the test part alone, and no model learns them; allowed are "
-            "test images of the classes of the training part"
+            f"{path}: {names_listed(untrained)} are classes of the test part alone, and no model"
+            " learns them; allowed are test images of the classes of the training part"
         )
     return locate_folder(path)
 
@@ -59,13 +60,15 @@ def locate_folder(path: Path) -> Located[RawImages]:
 
 def find(source: Source, data_dir: Path) -> Located[RawImages] | None:
     """The files of a public data set, if they are there."""
-    folder, top = source.folder(data_dir), data_dir.expanduser()
+    folder = source.folder(data_dir)
+    top = data_dir.expanduser()
     if not source.folders:
         return Located((), readers.read_digits)
     if folder is not None and source.files:
         reader, *arguments = source.read
         return Located(
-            tuple(folder / name for name in source.files), partial(getattr(readers, reader), *arguments, top)
+            tuple(folder / name for name in source.files),
+            partial(getattr(readers, reader), *arguments, top),
         )
     if source.title == "CIFAR-10":
         return _find_cifar10(top)
@@ -79,9 +82,9 @@ def _read(source: Source, data_dir: Path, located: Located[RawImages]) -> RawIma
         raise
     except Exception as error:  # the loaders raise whatever they come upon
         raise DataError(
-            f"the files of {source.title} in {' or '.join(map(str, source.looked_in(data_dir)))} cannot be read "
-            f"({type(error).__name__}): they are damaged, or not the original ones. Remove them, and on a machine with a "
-            f"network run:\n{source.command(data_dir)}"
+            f"the files of {source.title} in {' or '.join(map(str, source.looked_in(data_dir)))}"
+            f" cannot be read ({type(error).__name__}): they are damaged, or not the original ones."
+            f" Remove them, and on a machine with a network run:\n{source.command(data_dir)}"
         ) from error
 
 
@@ -94,7 +97,8 @@ def _find_cifar10(data_dir: Path) -> Located[RawImages] | None:
 
 
 def _find_tiny(data_dir: Path) -> Located[RawImages] | None:
-    """TinyImageNet: val/, the test part, is in one folder with a table, as published, or has a folder per class."""
+    """TinyImageNet: val/, the test part, is in one folder with a table, as published, or has a
+    folder per class."""
     folder = data_dir / TINY
     parts = {TRAIN: folder / "train", TEST: folder / "val"}
     train, val = map(class_folders, parts.values())

@@ -23,26 +23,34 @@ log = logging.getLogger("curvfed")
 
 
 def read_folder(folder: Path, parts: Mapping[int, Path] | None = None) -> RawImages:
-    """The images of a user's folder in one of the `LAYOUTS`, or of its `parts`, CLASS/* each, by role.
+    """The images of a user's folder in one of the `LAYOUTS`, or of its `parts`, CLASS/* each, by
+    role.
 
-    Classes are named by their folders, in alphabetical order over all parts; a folder without files is also a class.
+    Classes are named by their folders, in alphabetical order over all parts; a folder without files
+    is also a class.
 
     Raises
     ------
     DataError
-        No class, no image, or classes that cannot be told. Reading the images may raise it as well: see `listed`.
+        No class, no image, or classes that cannot be told. Reading the images may raise it as well:
+        see `listed`.
     """
     layout = read_layout(folder, parts)
     return listed(folder, layout.samples, layout.class_names, layout.has_test)
 
 
 def listed(
-    folder: Path, samples: Sequence[tuple[str, int, int]], class_names: Sequence[str], has_test: bool = True
+    folder: Path,
+    samples: Sequence[tuple[str, int, int]],
+    class_names: Sequence[str],
+    has_test: bool = True,
 ) -> RawImages:
-    """`RawImages` of image files, each with label and role, below `folder`; errors name them by their paths from there.
+    """`RawImages` of image files, each with label and role, below `folder`; errors name them by
+    their paths from there.
 
-    Reading them raises DataError where a file is damaged or no image, and where sizes differ and none is given. If some of
-    the images read together are in colour, grey ones get three channels. Without a test part there are no roles.
+    Reading them raises DataError where a file is damaged or no image, and where sizes differ and
+    none is given. If some of the images read together are in colour, grey ones get three channels.
+    Without a test part there are no roles.
 
     Raises
     ------
@@ -60,31 +68,37 @@ def listed(
     )
 
 
-def _read(folder: Path, files: Sequence[str], indices: Integers, size: int, channels: int) -> Tensor:
+def _read(
+    folder: Path, files: Sequence[str], indices: Integers, size: int, channels: int
+) -> Tensor:
     if len(indices) > MANY:
         log.info("reading %d images of %s", len(indices), folder)
-    bits = cache(partial(common_bits, files))  # of all files, so that any part of them is read in the same way
+    # of all files, so that any part of them is read in the same way
+    bits = cache(partial(common_bits, files))
     images = torch.empty(0)
     for place, index in enumerate(indices.tolist()):
         name = os.path.relpath(files[index], folder)
         try:
             image = brought_to(decoded(files[index], bits), size, channels)
         except Exception as error:  # every decoder has errors of its own
-            reason = getattr(error, "strerror", None) or str(error).partition(" <")[0]  # without the whole path
+            # without the whole path
+            reason = getattr(error, "strerror", None) or str(error).partition(" <")[0]
             raise DataError(
-                f"{folder}: image {name} cannot be read ({type(error).__name__}: {reason}); allowed are whole images with "
-                "8 or 16 bits per channel; one with too many pixels can be cut into tiles, or saved smaller",
+                f"{folder}: image {name} cannot be read ({type(error).__name__}: {reason}); allowed"
+                " are whole images with 8 or 16 bits per channel; one with too many pixels can be"
+                " cut into tiles, or saved smaller",
                 name,
                 reason,
             ) from error
         if not place:
             images = torch.empty(len(indices), *image.shape[1:], dtype=torch.uint8)
         if image.shape[2:] != images.shape[2:]:
-            (height, width), (first_height, first_width) = image.shape[2:], images.shape[2:]
+            (height, width) = image.shape[2:]
+            (first_height, first_width) = images.shape[2:]
             raise DataError(
-                f"{folder}: image {name} is {height}x{width} (height x width), those before it are "
-                f"{first_height}x{first_width}; images must be of one size, or be brought to one, such as by "
-                "images.size=32",
+                f"{folder}: image {name} is {height}x{width} (height x width), those before it are"
+                f" {first_height}x{first_width}; images must be of one size, or be brought to one,"
+                " such as by images.size=32",
                 name,
             )
         if image.shape[1] > images.shape[1]:  # the first in colour after grey ones

@@ -1,4 +1,5 @@
-"""Partition labelled images among clients: Dirichlet, IID or shards, with a least number for every client."""
+"""Partition labelled images among clients: Dirichlet, IID or shards, with a least number for every
+client."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from curvfed.tasks.errors import DataError
 Integers = NDArray[np.int64]
 
 STREAM = 5
-"""Random stream of the seed, so that the partition is independent of subsets and splits of the same seed."""
+"""Random stream of the seed, so that the partition is independent of subsets and splits of the same
+seed."""
 
 LEAST_ALPHA = 1e-300
-"""Smaller ones have the same effect, every class goes to one client, and their inverse overflows."""
+"""Smaller ones have the same effect, every class goes to one client, and their inverse
+overflows.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,8 +50,8 @@ class Deal:
 def deal_out(labels: Integers, num_clients: int, deal: Deal, seed: int) -> list[Integers]:
     """The ascending indices of every client's images; every image belongs to one client.
 
-    A client with fewer images than `min_client_size` takes some from the client that is then the largest, of that one's
-    most frequent class; the partition is not drawn anew.
+    A client with fewer images than `min_client_size` takes some from the client that is then the
+    largest, of that one's most frequent class; the partition is not drawn anew.
 
     Parameters
     ----------
@@ -63,18 +67,24 @@ def deal_out(labels: Integers, num_clients: int, deal: Deal, seed: int) -> list[
     needed = num_clients * deal.min_client_size
     if len(labels) < needed:
         raise DataError(
-            f"{num_clients} clients of at least min-client-size = {deal.min_client_size} images need {needed}, there are "
-            f"{len(labels)}; allowed are fewer clients or a smaller min-client-size"
+            f"{num_clients} clients of at least min-client-size = {deal.min_client_size} images"
+            f" need {needed}, there are {len(labels)}; allowed are fewer clients or a smaller"
+            " min-client-size"
         )
     rng = np.random.default_rng([seed, STREAM])
     owners = PARTITIONS[deal.partition](labels, num_clients, deal, rng)
     owners = _filled(owners, labels, num_clients, deal.min_client_size, rng)
-    return np.split(np.argsort(owners, kind="stable"), np.cumsum(np.bincount(owners, minlength=num_clients))[:-1])
+    return np.split(
+        np.argsort(owners, kind="stable"),
+        np.cumsum(np.bincount(owners, minlength=num_clients))[:-1],
+    )
 
 
-def _dirichlet(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator) -> Integers:
-    """Deal out every class by shares from Dir(alpha) (Hsu et al., 2019), but none to clients that already hold 1/K of
-    all images (Li et al., 2021).
+def _dirichlet(
+    labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator
+) -> Integers:
+    """Deal out every class by shares from Dir(alpha) (Hsu et al., 2019), but none to clients that
+    already hold 1/K of all images (Li et al., 2021).
     """
     owners = np.empty(len(labels), dtype=np.int64)
     sizes = np.zeros(num_clients, dtype=np.int64)
@@ -88,14 +98,19 @@ def _dirichlet(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Ge
     return owners
 
 
-def _dirichlet_shares(allowed: NDArray[np.bool_], alpha: float, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Shares (K,) from Dir(alpha), those not `allowed` set to 0 and the others scaled to a sum of 1.
+def _dirichlet_shares(
+    allowed: NDArray[np.bool_], alpha: float, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Shares (K,) from Dir(alpha), those not `allowed` set to 0 and the others scaled to a sum of
+    1.
 
-    Gamma variates in logarithms, log G(alpha) = log G(alpha + 1) + log(U) / alpha (Marsaglia and Tsang, 2000): for small
-    alpha they all vanish in float64, and with them their sum.
+    Gamma variates in logarithms, log G(alpha) = log G(alpha + 1) + log(U) / alpha (Marsaglia and
+    Tsang, 2000): for small alpha they all vanish in float64, and with them their sum.
     """
     exponential = rng.standard_exponential(len(allowed))
-    logs = np.log(rng.standard_gamma(alpha + 1, len(allowed))) - exponential / max(alpha, LEAST_ALPHA)
+    logs = np.log(rng.standard_gamma(alpha + 1, len(allowed))) - exponential / max(
+        alpha, LEAST_ALPHA
+    )
     logs = np.where(allowed, logs, -np.inf)
     weights = np.exp(logs - logs.max())
     return np.asarray(weights / weights.sum())
@@ -109,12 +124,13 @@ def _iid(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generato
 
 
 def _shards(labels: Integers, num_clients: int, deal: Deal, rng: np.random.Generator) -> Integers:
-    """Sorted by label, cut into shards whose sizes differ by one at most, and those dealt out (McMahan et al., 2017)."""
+    """Sorted by label, cut into shards whose sizes differ by one at most, and those dealt out
+    (McMahan et al., 2017)."""
     num_shards = num_clients * deal.shards
     if len(labels) < num_shards:
         raise DataError(
-            f"{num_clients} clients of shards = {deal.shards} need {num_shards} images, there are {len(labels)}; allowed "
-            f"are fewer clients or shards"
+            f"{num_clients} clients of shards = {deal.shards} need {num_shards} images, there are"
+            f" {len(labels)}; allowed are fewer clients or shards"
         )
     owner_of_shard = rng.permutation(num_shards) % num_clients
     owners = np.empty(len(labels), dtype=np.int64)
@@ -138,7 +154,9 @@ def by_class(labels: Integers, rng: np.random.Generator) -> list[Integers]:
     return np.split(order, np.flatnonzero(np.diff(labels[order])) + 1)
 
 
-def _filled(owners: Integers, labels: Integers, num_clients: int, least: int, rng: np.random.Generator) -> Integers:
+def _filled(
+    owners: Integers, labels: Integers, num_clients: int, least: int, rng: np.random.Generator
+) -> Integers:
     """Move images until every client has `least`; needs n >= K * least."""
     sizes = np.bincount(owners, minlength=num_clients)
     for client in np.flatnonzero(sizes < least):
@@ -147,7 +165,9 @@ def _filled(owners: Integers, labels: Integers, num_clients: int, least: int, rn
             own = np.flatnonzero(owners == donor)
             own = own[labels[own] == np.bincount(labels[own]).argmax()]
             # While one client has too few, another has more than `least`: at least one image moves.
-            moved = rng.choice(own, min(least - sizes[client], sizes[donor] - least, len(own)), replace=False)
+            moved = rng.choice(
+                own, min(least - sizes[client], sizes[donor] - least, len(own)), replace=False
+            )
             owners[moved] = client
             sizes[[client, donor]] += len(moved) * np.array([1, -1])
     return owners

@@ -1,4 +1,6 @@
-"""The layers of the image networks: a convolution with its normalisation, and its initialisation."""
+"""The layers of the image networks: a convolution with its normalisation, and its
+initialisation.
+"""
 
 from typing import Literal
 
@@ -10,16 +12,23 @@ MAX_GROUPS = 32
 
 
 def num_groups(channels: int) -> int:
-    """Groups of a group normalisation: the largest divisor of `channels` up to 32 that leaves a group two channels.
+    """Groups of a group normalisation: the largest divisor of `channels` up to 32 that leaves a
+    group two channels.
 
-    It is 32 for all multiples of 32 from 64 on (Wu & He, 2018). A group of one channel would normalise each map by itself,
-    which erases its mean, and a map of one pixel completely.
+    It is 32 for all multiples of 32 from 64 on (Wu & He, 2018). A group of one channel would
+    normalise each map by itself, which erases its mean, and a map of one pixel completely.
     """
-    return max(number for number in range(1, MAX_GROUPS + 1) if channels % number == 0 and 2 * number <= channels)
+    return max(
+        number
+        for number in range(1, MAX_GROUPS + 1)
+        if channels % number == 0 and 2 * number <= channels
+    )
 
 
 def normalisation(channels: int, norm: str) -> nn.Module:
-    """The layer that follows a convolution: "group", "batch" (with running statistics) or "none"."""
+    """The layer that follows a convolution: "group", "batch" (with running statistics) or
+    "none".
+    """
     if norm == "group":
         return nn.GroupNorm(num_groups(channels), channels)
     return nn.BatchNorm2d(channels) if norm == "batch" else nn.Identity()
@@ -28,18 +37,26 @@ def normalisation(channels: int, norm: str) -> nn.Module:
 def convolution(
     channels: int, out: int, kernel: int, stride: int, norm: str, groups: int = 1, relu: bool = True
 ) -> nn.Sequential:
-    """Convolution, normalisation and, if asked for, ReLU; (h, w) becomes (⌈h / stride⌉, ⌈w / stride⌉).
+    """Convolution, normalisation and, if asked for, ReLU; (h, w) becomes (⌈h / stride⌉, ⌈w /
+    stride⌉).
 
-    Padded by half the (odd) kernel. The convolution has a bias where no normalisation follows that brings its own.
+    Padded by half the (odd) kernel. The convolution has a bias where no normalisation follows that
+    brings its own.
     """
-    convolved = nn.Conv2d(channels, out, kernel, stride, kernel // 2, groups=groups, bias=norm == "none")
+    convolved = nn.Conv2d(
+        channels, out, kernel, stride, kernel // 2, groups=groups, bias=norm == "none"
+    )
     start(convolved, "relu" if relu else "linear")
-    return nn.Sequential(convolved, normalisation(out, norm), *([nn.ReLU(inplace=True)] if relu else []))
+    return nn.Sequential(
+        convolved, normalisation(out, norm), *([nn.ReLU(inplace=True)] if relu else [])
+    )
 
 
 def start(convolved: nn.Conv2d, activation: Literal["relu", "linear"]) -> None:
-    """Start a convolution by the normal weights of He et al. (2015), which keep the scale of its input; biases of 0."""
-    # "fan_in": for the outputs of a depthwise convolution torch counts all groups, which is too many.
+    """Start a convolution by the normal weights of He et al. (2015), which keep the scale of its
+    input; biases of 0."""
+    # "fan_in": for the outputs of a depthwise convolution torch counts all groups, which is too
+    # many.
     nn.init.kaiming_normal_(convolved.weight, mode="fan_in", nonlinearity=activation)
     if convolved.bias is not None:
         nn.init.zeros_(convolved.bias)

@@ -1,4 +1,5 @@
-"""Where the images of a folder are: its parts, its classes, its files, and what is left out, in words."""
+"""Where the images of a folder are: its parts, its classes, its files, and what is left out, in
+words."""
 
 import errno
 import hashlib
@@ -22,7 +23,9 @@ TRAIN, VAL, TEST = range(3)
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """As torchvision's. Other files are left out and counted; hidden files and folders are ignored."""
 
-LAYOUTS = "CLASS/* or train/CLASS/* and test/CLASS/* (or val/CLASS/*), files in " + " ".join(EXTENSIONS)
+LAYOUTS = "CLASS/* or train/CLASS/* and test/CLASS/* (or val/CLASS/*), files in " + " ".join(
+    EXTENSIONS
+)
 
 HIDDEN = (
     "__macosx",
@@ -47,7 +50,8 @@ ROLES = {
 """A word in the name of a folder of each role, in any case."""
 
 TABLE = "val_annotations.txt"
-"""TinyImageNet's table in val/ as it is published: a file of val/images and its class per row, by tabs."""
+"""TinyImageNet's table in val/ as it is published: a file of val/images and its class per row, by
+tabs."""
 
 PEEK_FOLDERS = 1000
 """How many folders `is_image_folder` looks into."""
@@ -61,7 +65,8 @@ class Layout(NamedTuple):
     files : tuple of Path
         What is read: the folder of each part, as a whole, and a table of classes.
     class_names : tuple of str
-        The names of the classes' folders, `curvfed.tasks.class_names.normalised`, in alphabetical order over all parts.
+        The names of the classes' folders, `curvfed.tasks.class_names.normalised`, in alphabetical
+        order over all parts.
     samples : tuple of (str, int, int)
         Path, label and role of each image; in a class in the order of torchvision's ImageFolder.
     has_test : bool
@@ -85,8 +90,8 @@ class Layout(NamedTuple):
 def read_layout(folder: Path, parts: Mapping[int, Path] | None = None) -> Layout:
     """The layout of a folder, or of `parts` below it, CLASS/* each.
 
-    Within a process the result is kept until a folder or one of its classes changes; that the content of a file has changed
-    is seen by the next process.
+    Within a process the result is kept until a folder or one of its classes changes; that the
+    content of a file has changed is seen by the next process.
 
     Raises
     ------
@@ -96,16 +101,23 @@ def read_layout(folder: Path, parts: Mapping[int, Path] | None = None) -> Layout
     try:
         top = _unwrapped(folder)
         parts = _parts(top) if parts is None else parts
-        watched = [path for part in parts.values() for path in (part, *(part / name for name in class_folders(part)))]
+        watched = [
+            path
+            for part in parts.values()
+            for path in (part, *(part / name for name in class_folders(part)))
+        ]
         changes = tuple(path.stat().st_mtime_ns for path in watched)
         return _layout(folder, top, tuple(parts.items()), changes)
     except OSError as error:
         below = Path(error.filename).parts[len(folder.parts) :]
-        raise DataError(f"{error.filename} cannot be looked into ({error.strerror})", *below) from error
+        raise DataError(
+            f"{error.filename} cannot be looked into ({error.strerror})", *below
+        ) from error
 
 
 def class_folders(folder: Path) -> tuple[str, ...]:
-    """Names of the folders in `folder`, sorted, without hidden ones; none where `folder` is no folder.
+    """Names of the folders in `folder`, sorted, without hidden ones; none where `folder` is no
+    folder.
 
     Raises
     ------
@@ -116,7 +128,11 @@ def class_folders(folder: Path) -> tuple[str, ...]:
         if not folder.is_dir():
             return ()
         with os.scandir(folder) as entries:
-            return tuple(sorted(entry.name for entry in entries if entry.is_dir() and not _hidden(entry.name)))
+            return tuple(
+                sorted(
+                    entry.name for entry in entries if entry.is_dir() and not _hidden(entry.name)
+                )
+            )
     except OSError as error:
         raise DataError(f"{folder} cannot be looked into ({error.strerror})") from error
 
@@ -136,9 +152,11 @@ def is_image(path: str) -> bool:
 
 
 def _parts(top: Path) -> dict[int, Path]:
-    """The folder of each role: training, test, and validation if all are there; without a test part, val/ is it.
+    """The folder of each role: training, test, and validation if all are there; without a test
+    part, val/ is it.
 
-    Without a test part `TRAIN` is the only role: the training folder, or `top` itself where there is none.
+    Without a test part `TRAIN` is the only role: the training folder, or `top` itself where there
+    is none.
     """
     parts = {role: part for role in ROLES if (part := _part(top, role)) is not None}
     if TRAIN not in parts:
@@ -157,10 +175,16 @@ def _part(top: Path, role: int) -> Path | None:
         If there are several.
     """
     word = re.compile(rf"(?:.*[^a-z])?{ROLES[role]}(?:[^a-z].*)?")
-    named = [name for name in class_folders(top) if word.fullmatch(name.lower()) and _holds_classes(top / name, role)]
+    named = [
+        name
+        for name in class_folders(top)
+        if word.fullmatch(name.lower()) and _holds_classes(top / name, role)
+    ]
     exact = [name for name in named if re.fullmatch(ROLES[role], name.lower())] or named
     if len(exact) > 1:
-        raise DataError(f"{top} has {names_listed(exact)}; allowed is one of them, and {LAYOUTS}", *exact)
+        raise DataError(
+            f"{top} has {names_listed(exact)}; allowed is one of them, and {LAYOUTS}", *exact
+        )
     return top / exact[0] if exact else None
 
 
@@ -179,12 +203,19 @@ def _unwrapped(folder: Path, is_part: bool = False) -> Path:
     inside = folder / names[0]
     folders = class_folders(inside)
     is_wrapper = inside.name == folder.name or (len(folders) > 1 and not is_part)
-    return _unwrapped(inside, is_part) if folders and is_wrapper and not _has_images(inside) else folder
+    return (
+        _unwrapped(inside, is_part)
+        if folders and is_wrapper and not _has_images(inside)
+        else folder
+    )
 
 
 @lru_cache(maxsize=8)
-def _layout(folder: Path, top: Path, parts: tuple[tuple[int, Path], ...], changes: tuple[int, ...]) -> Layout:
-    # Walking through tens of thousands of files takes half a second, and a simulation asks once per client.
+def _layout(
+    folder: Path, top: Path, parts: tuple[tuple[int, Path], ...], changes: tuple[int, ...]
+) -> Layout:
+    # Walking through tens of thousands of files takes half a second, and a simulation asks once per
+    # client.
     tables = [part / TABLE for role, part in parts if role == TEST and (part / TABLE).is_file()]
     folders = [(role, part) for role, part in parts if part / TABLE not in tables]
     names = sorted({normalised(name) for _, part in folders for name in class_folders(part)})
@@ -205,9 +236,9 @@ def _layout(folder: Path, top: Path, parts: tuple[tuple[int, Path], ...], change
     for name in empty:
         if others[name]:
             raise DataError(
-                f"{folder}: no file of class {names_listed([name])} is an image that is read, but there are "
-                f"{names_listed(_counts(others[name]))}; allowed are folders of classes alone, with files in "
-                f"{' '.join(EXTENSIONS)}",
+                f"{folder}: no file of class {names_listed([name])} is an image that is read, but"
+                f" there are {names_listed(_counts(others[name]))}; allowed are folders of classes"
+                f" alone, with files in {' '.join(EXTENSIONS)}",
                 name,
             )
     trained = {label for _, label, role in samples if role == TRAIN}
@@ -215,7 +246,9 @@ def _layout(folder: Path, top: Path, parts: tuple[tuple[int, Path], ...], change
     places = [part.relative_to(top).parts[0] for _, part in parts if top in part.parents]
     left_out = {
         "the classes are in the folder": [str(top)] if top != folder else [],
-        "folders that are not read": sorted(set(class_folders(top)) - set(places)) if places else [],
+        "folders that are not read": (
+            sorted(set(class_folders(top)) - set(places)) if places else []
+        ),
         "files that are not read": _counts(sum(others.values(), Counter())),
         "classes without images": empty,
         "classes without training images": untrained,
@@ -226,19 +259,30 @@ def _layout(folder: Path, top: Path, parts: tuple[tuple[int, Path], ...], change
         samples=tuple(samples),
         has_test=len(parts) > 1,
         untrained=tuple(untrained),
-        notes=tuple(f"{folder}: {words}: {names_listed(items)}" for words, items in left_out.items() if items),
-        digest=hashlib.sha256(json.dumps([names, file_stamps([path for path, _, _ in samples])]).encode()).hexdigest(),
+        notes=tuple(
+            f"{folder}: {words}: {names_listed(items)}"
+            for words, items in left_out.items()
+            if items
+        ),
+        digest=hashlib.sha256(
+            json.dumps([names, file_stamps([path for path, _, _ in samples])]).encode()
+        ).hexdigest(),
     )
 
 
 def _check_classes(part: Path, names: Sequence[str]) -> None:
-    """Refuse folders that hold the same folders: these are the classes, or they are parts of unknown names."""
+    """Refuse folders that hold the same folders: these are the classes, or they are parts of
+    unknown names."""
     inner = Counter(class_folders(part / name) for name in names if (part / name).is_dir())
     largest = max(inner, key=len, default=())
-    if len(largest) > 1 and inner[largest] > 1 and not any(_has_images(part / name) for name in names):
+    if (
+        len(largest) > 1
+        and inner[largest] > 1
+        and not any(_has_images(part / name) for name in names)
+    ):
         raise DataError(
-            f"{part}: {names_listed(names)} hold the same folders, {names_listed(largest)}: it cannot be told which are "
-            f"the classes; allowed is {LAYOUTS}",
+            f"{part}: {names_listed(names)} hold the same folders, {names_listed(largest)}: it"
+            f" cannot be told which are the classes; allowed is {LAYOUTS}",
             *names,
             *largest,
         )
@@ -252,13 +296,15 @@ def _rows(table: Path, names: Sequence[str]) -> Iterator[tuple[str, int]]:
         label = numbers.get(normalised(rest.partition("\t")[0]))
         if label is None:
             raise DataError(
-                f"{table}: row {row} names no class; allowed are a file and a folder of train/, and a tab between"
+                f"{table}: row {row} names no class; allowed are a file and a folder of train/, and"
+                " a tab between"
             )
         yield str(table.parent / "images" / file), label
 
 
 def _contents(folder: Path) -> tuple[list[str], Counter[str]]:
-    """The paths of the images in a class's folder, in torchvision's order, and the endings of other files, counted."""
+    """The paths of the images in a class's folder, in torchvision's order, and the endings of other
+    files, counted."""
     files = [entry.path for entry in _below(str(folder)) if not entry.is_dir()]
     images = sorted(filter(is_image, files), key=os.path.split)
     others = (Path(path).suffix.lower() or "without ending" for path in files if not is_image(path))
@@ -269,13 +315,18 @@ def _counts(endings: Counter[str]) -> list[str]:
     return [f"{number} {ending}" for ending, number in endings.most_common()]
 
 
-def _below(folder: str, above: frozenset[tuple[int, int]] = frozenset()) -> Iterator[os.DirEntry[str]]:
-    """What is in a folder and in the folders in it, by name, without what is hidden; `above` are the folders around it."""
+def _below(
+    folder: str, above: frozenset[tuple[int, int]] = frozenset()
+) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder and in the folders in it, by name, without what is hidden; `above` are
+    the folders around it."""
     own = os.stat(folder)
     if (identity := (own.st_dev, own.st_ino)) in above:
         raise OSError(errno.ELOOP, "a link to a folder that holds it", folder)
     with os.scandir(folder) as entries:
-        visible = sorted((entry for entry in entries if not _hidden(entry.name)), key=lambda entry: entry.name)
+        visible = sorted(
+            (entry for entry in entries if not _hidden(entry.name)), key=lambda entry: entry.name
+        )
     for entry in visible:
         yield entry
         if entry.is_dir():

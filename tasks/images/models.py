@@ -26,7 +26,8 @@ class ImageModelSpec:
     norm : str
         Normalisation layers, as `NETS` takes them.
     embedding_dim : int
-        Width of a linear layer between net and head; 0: none, the head takes the features of the net.
+        Width of a linear layer between net and head; 0: none, the head takes the features of the
+        net.
     num_classes : int
     head, fixed, start, normalize, scale, slope
         As in `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
@@ -56,18 +57,21 @@ class ImageNet(nn.Module):
     head : Module
         One of `curvfed.tasks.heads`.
     mixed_precision : bool
-        Whether the body computes in bfloat16, where that is safe, while it is trained. Features, head and losses keep the
-        dtype of the images, and so does the body in evaluation.
+        Whether the body computes in bfloat16, where that is safe, while it is trained. Features,
+        head and losses keep the dtype of the images, and so does the body in evaluation.
     """
 
     def __init__(self, body: nn.Sequential, head: nn.Module) -> None:
         super().__init__()
-        self.body, self.head = body, head
+        self.body = body
+        self.head = head
         self.mixed_precision = False
 
     def features(self, images: Tensor) -> Tensor:
         """(n, c, h, w) -> (n, d)."""
-        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.mixed_precision and self.training):
+        with torch.autocast(
+            images.device.type, torch.bfloat16, enabled=self.mixed_precision and self.training
+        ):
             features: Tensor = self.body(images)
         return features.to(images.dtype)
 
@@ -78,7 +82,8 @@ class ImageNet(nn.Module):
 
 
 class WholeNet(ImageNet):
-    """The network of another package, from images to logits, which are also its features; parameters keep their names."""
+    """The network of another package, from images to logits, which are also its features;
+    parameters keep their names."""
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__(nn.Sequential(net), nn.Identity())
@@ -98,7 +103,8 @@ def build_image_model(spec: ImageModelSpec, seed: int) -> ImageNet:
     The weights of a fixed head are zero: the server sends them, from `head_start` of `head_spec`.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs, and is slower
+        # torch.manual_seed would also seed the GPUs, and is slower
+        torch.default_generator.manual_seed(seed)
         if spec.kind not in NETS:
             return WholeNet(plugins.model(spec.kind, spec.shape, spec.num_classes))
         net, width = NETS[spec.kind](spec.shape, spec.norm)
@@ -130,6 +136,7 @@ def _head_spec(spec: ImageModelSpec, width: int) -> HeadSpec:
 
 @lru_cache
 def _width(kind: str, shape: tuple[int, int, int], norm: str) -> int:
-    # The meta device would need no weights, but torch takes seconds to import what initialises them there.
+    # The meta device would need no weights, but torch takes seconds to import what initialises them
+    # there.
     with torch.random.fork_rng(devices=[]):
         return NETS[kind](shape, norm)[1]

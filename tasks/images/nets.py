@@ -1,7 +1,8 @@
 """The bodies of the image networks by name: they map images (n, c, h, w) to features (n, width).
 
-Each function takes the shape (c, h, w) of an image and the normalisation, a key of `curvfed.tasks.images.layers.NORMS`, and
-returns the body and its width. All weights are drawn from torch's default generator.
+Each function takes the shape (c, h, w) of an image and the normalisation, a key of
+`curvfed.tasks.images.layers.NORMS`, and returns the body and its width. All weights are drawn from
+torch's default generator.
 """
 
 from collections.abc import Callable
@@ -29,7 +30,8 @@ MOBILENETV2 = (
     (6, 160, 3, 2),
     (6, 320, 1, 1),
 )
-"""(expansion, channels, blocks, stride of the first block) of the stages of MobileNetV2; 0 stands for TIN_S."""
+"""(expansion, channels, blocks, stride of the first block) of the stages of MobileNetV2; 0 stands
+for TIN_S."""
 
 
 def cnn(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
@@ -38,14 +40,21 @@ def cnn(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     It has no normalisation layers, whatever `norm` says, and torch's default initialisation.
     """
     channels, height, width = shape
-    layers = (nn.Conv2d(channels, 16, 5, 2, 2), nn.ReLU(), nn.Conv2d(16, 32, 5, 2, 2), nn.ReLU(), nn.Flatten())
+    layers = (
+        nn.Conv2d(channels, 16, 5, 2, 2),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 5, 2, 2),
+        nn.ReLU(),
+        nn.Flatten(),
+    )
     return nn.Sequential(*layers), 32 * -(-height // 4) * -(-width // 4)
 
 
 def convnet(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """SphereFed, Table 11: seven 3x3 convolutions, flattened; 1,024 features of 32x32 as of 28x28.
 
-    The table has no padding; 1 is what gives its 1,024. Other sizes give 256 ⌈h/16⌉ ⌈w/16⌉ features.
+    The table has no padding; 1 is what gives its 1,024. Other sizes give 256 ⌈h/16⌉ ⌈w/16⌉
+    features.
     """
     channels, height, width = shape
     layers: list[nn.Module] = []
@@ -58,9 +67,9 @@ def convnet(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
 def vgg13(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """SphereFed, Table 12: ten 3x3 convolutions with 2x2 max pooling between them; 512 features.
 
-    The last pooling is over the whole map: 2x2 for images of 32x32, 4x4 for 64x64. The table's TIN_S by TIN_S, half of
-    that, would leave 2,048 features where its last layer takes 512. Its NormLayer(256) after convolutions to 512 channels
-    are misprints.
+    The last pooling is over the whole map: 2x2 for images of 32x32, 4x4 for 64x64. The table's
+    TIN_S by TIN_S, half of that, would leave 2,048 features where its last layer takes 512. Its
+    NormLayer(256) after convolutions to 512 channels are misprints.
     """
     channels, height, width = shape
     layers: list[nn.Module] = []
@@ -73,7 +82,8 @@ def vgg13(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
 
 
 class InvertedResidual(nn.Module):
-    """Expansion, depthwise 3x3 convolution, projection (Sandler et al., 2018), added to the input where shapes agree.
+    """Expansion, depthwise 3x3 convolution, projection (Sandler et al., 2018), added to the input
+    where shapes agree.
 
     No activation follows the projection: it is that paper's linear bottleneck.
     """
@@ -97,9 +107,10 @@ class InvertedResidual(nn.Module):
 def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """SphereFed, Table 14: MobileNetV2 for small images; the means of 1,280 channels.
 
-    As in the table, and unlike in torchvision's block, the activation is ReLU and the first block has an expansion, of
-    factor 1. The table does not list the shortcuts, which have no weights here, and has a ReLU after the projections, where
-    MobileNetV2 has none. From 64x64 on the second stage halves height and width.
+    As in the table, and unlike in torchvision's block, the activation is ReLU and the first block
+    has an expansion, of factor 1. The table does not list the shortcuts, which have no weights
+    here, and has a ReLU after the projections, where MobileNetV2 has none. From 64x64 on the second
+    stage halves height and width.
     """
     layers: list[nn.Module] = [convolution(shape[0], 32, 3, 1, norm)]
     channels = 32
@@ -113,15 +124,22 @@ def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]
 
 
 def has_batch_norm(model: nn.Module) -> bool:
-    """Whether a model keeps running statistics: whether any of its layers is a batch normalisation."""
+    """Whether a model keeps running statistics: whether any of its layers is a batch
+    normalisation.
+    """
     return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
 
 
-def _checked(name: str, build: Build, least: int, shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+def _checked(
+    name: str, build: Build, least: int, shape: tuple[int, int, int], norm: str
+) -> tuple[nn.Module, int]:
     channels, height, width = shape
     if channels < 1 or min(height, width) < least:
-        given, allowed = f"{channels}x{height}x{width}", f"1x{least}x{least}"
-        raise ValueError(f"{name} takes images of {allowed} (channels x height x width) or larger, not {given}")
+        given = f"{channels}x{height}x{width}"
+        allowed = f"1x{least}x{least}"
+        raise ValueError(
+            f"{name} takes images of {allowed} (channels x height x width) or larger, not {given}"
+        )
     return build(shape, norm)
 
 
@@ -135,5 +153,8 @@ _ROWS: tuple[tuple[str, Build, int], ...] = (
     ("senet18", senet18, 8),
 )
 
-NETS: dict[str, Build] = {name: partial(_checked, name, build, least) for name, build, least in _ROWS}
-"""The functions by name; they raise ValueError, with the least size allowed, for images that are too small."""
+NETS: dict[str, Build] = {
+    name: partial(_checked, name, build, least) for name, build, least in _ROWS
+}
+"""The functions by name; they raise ValueError, with the least size allowed, for images that are
+too small."""

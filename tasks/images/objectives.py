@@ -16,7 +16,9 @@ Objective = Callable[[ImageNet, Tensor, Tensor], Tensor]
 """(model, images (n, c, h, w), labels (n,)) -> the mean loss over the batch, of shape (); n ≥ 1."""
 
 
-def objective(kind: str, margin: float = 3.0, negatives: str = "one", mixup: float = 0.0) -> Objective:
+def objective(
+    kind: str, margin: float = 3.0, negatives: str = "one", mixup: float = 0.0
+) -> Objective:
     """The local objective with these settings.
 
     Parameters
@@ -24,7 +26,8 @@ def objective(kind: str, margin: float = 3.0, negatives: str = "one", mixup: flo
     kind : str
         "cross-entropy", "mse", "geodesic" or "triplet", which alone has the other settings.
     margin : float
-        m ≥ 0; 3 is the paper's. The loss can reach 0 only if m is at most the least distance of two prototypes.
+        m ≥ 0; 3 is the paper's. The loss can reach 0 only if m is at most the least distance of two
+        prototypes.
     negatives : str
         "one" of the other classes, drawn per image and step, or "all" of them.
     mixup : float
@@ -58,8 +61,11 @@ def geodesic(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     return cast(PoincareHead, model.head).distances(model.features(images), labels[:, None]).mean()
 
 
-def triplet(margin: float, negatives: str, mixup: float, model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
-    """max(d(z, w_y) − d(z, w_y') + m, 0), of one negative class y' ≠ y or the mean over all. HyperFed, Eq. 7.
+def triplet(
+    margin: float, negatives: str, mixup: float, model: ImageNet, images: Tensor, labels: Tensor
+) -> Tensor:
+    """max(d(z, w_y) − d(z, w_y') + m, 0), of one negative class y' ≠ y or the mean over all.
+    HyperFed, Eq. 7.
 
     Parameters
     ----------
@@ -75,13 +81,17 @@ def triplet(margin: float, negatives: str, mixup: float, model: ImageNet, images
 
     Notes
     -----
-    With `mixup`, that many times the cross-entropy of mixed images is added, as in the authors' code. The logits are
-    the cosines of features and prototypes, not scaled. Draws are from the default generator of the images' device.
+    With `mixup`, that many times the cross-entropy of mixed images is added, as in the authors'
+    code. The logits are the cosines of features and prototypes, not scaled. Draws are from the
+    default generator of the images' device.
     """
-    features, head = model.features(images), cast(PoincareHead, model.head)
+    features = model.features(images)
+    head = cast(PoincareHead, model.head)
     num_classes = len(head.weight)
     if num_classes == 1:
-        raise ValueError("the triplet loss has no negative where the federation has 1 class: use 2 or more")
+        raise ValueError(
+            "the triplet loss has no negative where the federation has 1 class: use 2 or more"
+        )
     if negatives == "one":
         negative = (labels + torch.randint_like(labels, 1, num_classes)) % num_classes
         own, other = head.distances(features, torch.stack([labels, negative], dim=1)).unbind(1)
@@ -95,10 +105,15 @@ def triplet(margin: float, negatives: str, mixup: float, model: ImageNet, images
 
 
 def _mixup(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy of λ·images + (1 − λ)·(images in another order), with both labels. Zhang et al., mixup (2018)."""
+    """Cross-entropy of λ·images + (1 − λ)·(images in another order), with both labels. Zhang et
+    al., mixup (2018)."""
     # sin²(πu/2) of a uniform u is Beta(1/2, 1/2).
-    share = (torch.rand((), device=images.device, dtype=images.dtype) * (math.pi / 2)).sin().square()
+    share = (
+        (torch.rand((), device=images.device, dtype=images.dtype) * (math.pi / 2)).sin().square()
+    )
     order = torch.randperm(len(images), device=images.device)
     features = model.features(torch.lerp(images[order], images, share))
     cosines = F.linear(unit(features), unit(cast(PoincareHead, model.head).prototypes))
-    return share * F.cross_entropy(cosines, labels) + (1 - share) * F.cross_entropy(cosines, labels[order])
+    return share * F.cross_entropy(cosines, labels) + (1 - share) * F.cross_entropy(
+        cosines, labels[order]
+    )

@@ -1,4 +1,5 @@
-"""The images of a data set before they are partitioned: the labels are known, the pixels are read when needed."""
+"""The images of a data set before they are partitioned: the labels are known, the pixels are read
+when needed."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ from curvfed.tasks.images.label_partition import Integers, by_class
 from curvfed.tasks.images.layout import TEST, TRAIN
 
 HELD_OUT = 0.2
-"""The share of every class that becomes the global test set of data without a test part, whatever the seed."""
+"""The share of every class that becomes the global test set of data without a test part, whatever
+the seed."""
 
 AT_A_TIME = 4096
 """How many images are converted together: intermediate results take several times their memory."""
@@ -30,8 +32,8 @@ class RawImages:
     roles : (n,), int64, or None
         `TRAIN`, `VAL` or `TEST`, by the data set's own parts; None where it has none.
     read : callable
-        (indices, size, channels) -> Tensor (len(indices), c, h, w), uint8: the images in that order, converted as by
-        `brought_to`. Raises DataError.
+        (indices, size, channels) -> Tensor (len(indices), c, h, w), uint8: the images in that
+        order, converted as by `brought_to`. Raises DataError.
     """
 
     labels: Integers
@@ -40,7 +42,8 @@ class RawImages:
     read: Callable[[Integers, int, int], Tensor]
 
     def with_test(self) -> Integers:
-        """The data set's own roles; by default `TEST` for a `HELD_OUT` share of every class and `TRAIN` for the others."""
+        """The data set's own roles; by default `TEST` for a `HELD_OUT` share of every class and
+        `TRAIN` for the others."""
         return _held_out(self.labels) if self.roles is None else self.roles
 
 
@@ -54,7 +57,9 @@ def raw_images(
     ValueError
         If the numbers of images and labels differ, or a label has no class.
     """
-    if len(images) != len(labels) or (len(labels) and not 0 <= labels.min() <= labels.max() < len(class_names)):
+    if len(images) != len(labels) or (
+        len(labels) and not 0 <= labels.min() <= labels.max() < len(class_names)
+    ):
         raise ValueError("images, labels and classes do not belong together")
 
     def read(indices: Integers, size: int, channels: int) -> Tensor:
@@ -64,13 +69,19 @@ def raw_images(
 
 
 def brought_to(images: Tensor, size: int, channels: int) -> Tensor:
-    """Convert images (n, c, h, w), uint8, to 1 or 3 channels and to `size` pixels in height and width; 0 leaves them.
+    """Convert images (n, c, h, w), uint8, to 1 or 3 channels and to `size` pixels in height and
+    width; 0 leaves them.
 
-    Grey is the luma of ITU-R 601, in Pillow's arithmetic; images are resized bilinearly, with antialiasing.
+    Grey is the luma of ITU-R 601, in Pillow's arithmetic; images are resized bilinearly, with
+    antialiasing.
     """
-    if (not channels or channels == images.shape[1]) and (not size or images.shape[2:] == (size, size)):
+    if (not channels or channels == images.shape[1]) and (
+        not size or images.shape[2:] == (size, size)
+    ):
         return images
-    return torch.cat([_resized(_in_channels(part, channels), size) for part in torch.split(images, AT_A_TIME)])
+    return torch.cat(
+        [_resized(_in_channels(part, channels), size) for part in torch.split(images, AT_A_TIME)]
+    )
 
 
 def _in_channels(images: Tensor, channels: int) -> Tensor:

@@ -15,14 +15,21 @@ from curvfed.tasks.images.torchvision_modules import torchvision_module
 DIGITS = tuple("0123456789")
 
 
-def _both_parts(collection: str, root: Path, **arguments: Any) -> tuple[Tensor, Integers, Integers, list[str]]:
+def _both_parts(
+    collection: str, root: Path, **arguments: Any
+) -> tuple[Tensor, Integers, Integers, list[str]]:
     """Images (n, c, h, w), labels, roles and class names, as a class of torchvision reads them."""
     read = getattr(torchvision_module("datasets"), collection)
     parts = [read(root, train=train, **arguments) for train in (True, False)]
     images = torch.cat([torch.as_tensor(part.data) for part in parts])
     labels = np.concatenate([np.asarray(part.targets, dtype=np.int64) for part in parts])
     roles = np.repeat([TRAIN, TEST], [len(part.data) for part in parts])
-    return images.permute(0, 3, 1, 2) if images.ndim == 4 else images[:, None], labels, roles, parts[0].classes
+    return (
+        images.permute(0, 3, 1, 2) if images.ndim == 4 else images[:, None],
+        labels,
+        roles,
+        parts[0].classes,
+    )
 
 
 def read_named(collection: str, root: Path) -> RawImages:

@@ -1,6 +1,8 @@
-"""The public data sets of images by name: where their files lie, how they are fetched and read, and their normalisation.
+"""The public data sets of images by name: where their files lie, how they are fetched and read, and
+their normalisation.
 
-The reading itself is in `curvfed.tasks.images.datasets`, which takes seconds to import; commands need the names alone.
+The reading itself is in `curvfed.tasks.images.datasets`, which takes seconds to import; commands
+need the names alone.
 """
 
 from dataclasses import dataclass
@@ -15,11 +17,11 @@ class Source(PublicData):
     Attributes
     ----------
     read : tuple of str
-        The function of `curvfed.tasks.images.readers`, and its arguments before the data folder; () where the data set is
-        read as image files alone.
+        The function of `curvfed.tasks.images.readers`, and its arguments before the data folder; ()
+        where the data set is read as image files alone.
     mean, std : tuple of float
-        For each channel, of pixels scaled to [0, 1]: over the training images, as widely published; those of "digits" are
-        those of a user's own folder.
+        For each channel, of pixels scaled to [0, 1]: over the training images, as widely published;
+        those of "digits" are those of a user's own folder.
     augments : bool
         Whether training images are usually cropped and flipped.
     """
@@ -42,18 +44,30 @@ def source_of(dataset: str) -> Source | None:
 
 
 def _torchvision(collection: str, more: str = "") -> str:
-    return f"from torchvision.datasets import {collection}; {collection}({{root}}, {more}download=True)"
+    return (
+        f"from torchvision.datasets import {collection}; {collection}({{root}},"
+        f" {more}download=True)"
+    )
 
 
 def _idx(*parts: str) -> tuple[str, ...]:
-    return tuple(f"{part}-{kind}-ubyte" for part in parts for kind in ("images-idx3", "labels-idx1"))
+    return tuple(
+        f"{part}-{kind}-ubyte" for part in parts for kind in ("images-idx3", "labels-idx1")
+    )
 
 
 TINY = "tiny-imagenet-200"
 
 SOURCES = {
     "digits": Source(
-        "digits", (), (), "", read=("read_digits",), mean=(0.5,), std=(0.25,), origin="built in: scikit-learn's"
+        "digits",
+        (),
+        (),
+        "",
+        read=("read_digits",),
+        mean=(0.5,),
+        std=(0.25,),
+        origin="built in: scikit-learn's",
     ),
     "mnist": Source(
         "MNIST",
@@ -106,8 +120,9 @@ SOURCES = {
         "TinyImageNet",
         (TINY,),
         (),
-        "from torchvision.datasets.utils import download_and_extract_archive as fetch; "
-        "fetch('http://cs231n.stanford.edu/tiny-imagenet-200.zip', {root}, md5='90528d7ca1a48142e341f4ef8d21d0de')",
+        "from torchvision.datasets.utils import download_and_extract_archive as fetch;"
+        " fetch('http://cs231n.stanford.edu/tiny-imagenet-200.zip', {root},"
+        " md5='90528d7ca1a48142e341f4ef8d21d0de')",
         read=(),
         mean=(0.4802, 0.4481, 0.3975),
         std=(0.2770, 0.2691, 0.2821),

@@ -22,6 +22,6 @@ def torchvision_module(name: str) -> Any:
         return import_module(f"torchvision.{name}")
     except (RuntimeError, ValueError, AttributeError, OSError) as error:  # by version and platform
         raise ImportError(
-            f"torch {version('torch')} and torchvision {version('torchvision')} do not fit each other ({error}); install "
-            "both from the same index of wheels"
+            f"torch {version('torch')} and torchvision {version('torchvision')} do not fit each"
+            f" other ({error}); install both from the same index of wheels"
         ) from error

@@ -1,1 +1,2 @@
-"""Classification of points in the Poincaré disc: data sets, their partition, a sampler. Needs no torch."""
+"""Classification of points in the Poincaré disc: data sets, their partition, a sampler. Needs no
+torch."""

@@ -36,9 +36,12 @@ def client_cells(path: Path, genes: Sequence[str]) -> ClientCells:
     given = expression(read(path), path)
     if missing := sorted(set(genes) - set(given.genes)):
         raise DataError(
-            f"{path} lacks {len(missing)} of the {len(genes)} genes of pca.genes: {', '.join(missing[:10])}"
+            f"{path} lacks {len(missing)} of the {len(genes)} genes of pca.genes:"
+            f" {', '.join(missing[:10])}"
         )
     values = given.dense(list(genes))
     none = np.zeros(len(values), dtype=np.bool_)
     like = client_points(np.zeros((len(values), 2)), none.astype(np.int64), none, ("cell",), -1.0)
-    return ClientCells(**vars(like) | {"digest": hashlib.sha256(values.data).hexdigest()}, values=values)
+    return ClientCells(
+        **vars(like) | {"digest": hashlib.sha256(values.data).hexdigest()}, values=values
+    )

@@ -1,4 +1,5 @@
-"""The data of one client: its points in the disc, their classes, their split, and a hash of everything."""
+"""The data of one client: its points in the disc, their classes, their split, and a hash of
+everything."""
 
 import hashlib
 import json
@@ -31,7 +32,8 @@ class ClientPoints:
     digest : str
         SHA-256 of all of the above.
     partition_digest : str
-        SHA-256 of the partition's membership; "" for a node's own data, a whole data set or its test set.
+        SHA-256 of the partition's membership; "" for a node's own data, a whole data set or its
+        test set.
     history : str
         What was left out of the data set, in words.
     """
@@ -94,13 +96,21 @@ def client_points(
     for array in (points.astype("<f8"), labels.astype("<i8"), test):
         hasher.update(array.data)
     return ClientPoints(
-        points, labels, ~test, test, class_names, float(curvature), hasher.hexdigest(), partition_digest
+        points,
+        labels,
+        ~test,
+        test,
+        class_names,
+        float(curvature),
+        hasher.hexdigest(),
+        partition_digest,
     )
 
 
 @dataclass(frozen=True)
 class PointStatistics:
-    """Figures about one client's points. A real node does not send them unless its configuration allows it.
+    """Figures about one client's points. A real node does not send them unless its configuration
+    allows it.
 
     Attributes
     ----------
@@ -122,7 +132,8 @@ def statistics(data: ClientPoints) -> PointStatistics:
     counts = np.bincount(data.train_labels, minlength=len(data.class_names))
     majority = None
     if data.train.any() and data.test.any():
-        # Of equally frequent classes argmax takes the first, so that the figure is the same everywhere.
+        # Of equally frequent classes argmax takes the first, so that the figure is the same
+        # everywhere.
         majority = float((data.test_labels == counts.argmax()).mean())
     return PointStatistics(
         num_train=int(data.train.sum()),

@@ -1,4 +1,5 @@
-"""The task of points in the disc: a logistic model of tangent vectors at the origin, trained in steps."""
+"""The task of points in the disc: a logistic model of tangent vectors at the origin, trained in
+steps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,16 +32,20 @@ class PointModelSpec:
 
 
 class TangentLogistic(nn.Module):
-    """A linear layer on log0; the loss is convex, and starts from the same zeros on every machine."""
+    """A linear layer on log0; the loss is convex, and starts from the same zeros on every
+    machine.
+    """
 
     def __init__(self, spec: PointModelSpec) -> None:
         super().__init__()
-        self.scale, self.head = (-spec.curvature) ** 0.5, nn.Linear(2, spec.num_classes)
+        self.scale = (-spec.curvature) ** 0.5
+        self.head = nn.Linear(2, spec.num_classes)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
     def forward(self, points: Tensor) -> Tensor:
-        """Logits (n, C), float32, of points (n, 2), float64, in which points near the rim can be told apart."""
+        """Logits (n, C), float32, of points (n, 2), float64, in which points near the rim can be
+        told apart."""
         logits: Tensor = self.head(poincare.log0(points * self.scale, -1.0).float())
         return logits
 
@@ -59,7 +64,11 @@ class PointTask(Task):
     """
 
     def __init__(
-        self, points: ClientPoints, class_names: tuple[str, ...], device: torch.device, batch_size: int = 0
+        self,
+        points: ClientPoints,
+        class_names: tuple[str, ...],
+        device: torch.device,
+        batch_size: int = 0,
     ) -> None:
         super().__init__(points, class_names, device)
         self._points = torch.from_numpy(points.points).to(device)
@@ -73,7 +82,9 @@ class PointTask(Task):
     def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass in shuffled batches, each point once."""
         train = self.parts["train"]
-        for chosen in train[torch.randperm(len(train), device=train.device)].split(self._batch_size):
+        for chosen in train[torch.randperm(len(train), device=train.device)].split(
+            self._batch_size
+        ):
             yield Batch(self._points[chosen], self.labels[chosen])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:

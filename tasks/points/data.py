@@ -19,7 +19,15 @@ from curvfed.tasks.points.uniform import two_classes
 from curvfed.tasks.public_data import brought
 from curvfed.tasks.stored_files import file_stamps
 
-__all__ = ["ClientPoints", "PointSpec", "load_client", "load_own", "load_pooled", "load_test", "load_test_file"]
+__all__ = [
+    "ClientPoints",
+    "PointSpec",
+    "load_client",
+    "load_own",
+    "load_pooled",
+    "load_test",
+    "load_test_file",
+]
 
 HELD_OUT_STREAM = 15
 """Random stream for the test part of a node's own data."""
@@ -28,7 +36,9 @@ FEWEST = 20
 """Points below which each may be of a class of its own."""
 
 Stamp = tuple[str, int, int, str] | None
-"""Path, size and time of a file, to notice that it was overwritten in the lifetime of this process."""
+"""Path, size and time of a file, to notice that it was overwritten in the lifetime of this
+process.
+"""
 
 
 @dataclass(frozen=True)
@@ -39,8 +49,8 @@ class PointSpec:
     ----------
     dataset : str
         A name in `curvfed.tasks.points.datasets.NAMES`, in any case, or the path of a file as in
-        `curvfed.tasks.points.readers`. If a file has a test part, this is the global test set. The two parts of Olsson
-        are pooled and split again, as published.
+        `curvfed.tasks.points.readers`. If a file has a test part, this is the global test set. The
+        two parts of Olsson are pooled and split again, as published.
     data_dir : Path
         The folder of the public data sets.
     partition, alpha, lacking
@@ -50,14 +60,16 @@ class PointSpec:
     split_seed : int
         For the split into training and test points; −1 means `seed`.
     test_size : float
-        In [0, 1). The share of all points in the test set, rounded up and drawn regardless of class. For a node's own data
-        without a test part: the share of every class, rounded.
+        In [0, 1). The share of all points in the test set, rounded up and drawn regardless of
+        class. For a node's own data without a test part: the share of every class, rounded.
     curvature : float
         Curvature of the disc, negative.
     classes : str
-        Names of the classes to keep, as `curvfed.tasks.class_names.names_in` reads them; "" means all.
+        Names of the classes to keep, as `curvfed.tasks.class_names.names_in` reads them; "" means
+        all.
     num_points, sample_radius, margin, reference
-        For "uniform": see `curvfed.tasks.points.uniform.two_classes`. The radius is a share of the disc's.
+        For "uniform": see `curvfed.tasks.points.uniform.two_classes`. The radius is a share of the
+        disc's.
     embedding_key, label_key : str
         See `curvfed.tasks.points.readers.read_points`.
     """
@@ -87,8 +99,18 @@ class PointSpec:
             ("seed", self.seed, self.seed >= 0, "at least 0"),
             ("points.split-seed", self.split_seed, self.split_seed >= -1, "at least -1"),
             ("test-size", self.test_size, 0 <= self.test_size < 1, "in [0, 1)"),
-            ("points.curvature", self.curvature, -math.inf < self.curvature < 0, "below 0 and finite"),
-            ("points.curvature", self.curvature, self.curvature == made_with, f"{made_with} for {self.dataset}"),
+            (
+                "points.curvature",
+                self.curvature,
+                -math.inf < self.curvature < 0,
+                "below 0 and finite",
+            ),
+            (
+                "points.curvature",
+                self.curvature,
+                self.curvature == made_with,
+                f"{made_with} for {self.dataset}",
+            ),
             ("points.lacking", self.lacking, self.lacking >= 0, "at least 0"),
             ("points.num", self.num_points, self.num_points >= 2, "at least 2"),
             ("points.sample-radius", self.sample_radius, 0 < self.sample_radius < 1, "in (0, 1)"),
@@ -123,13 +145,18 @@ def load_client(spec: PointSpec, partition_id: int, num_partitions: int) -> Clie
     """
     if not 0 <= partition_id < num_partitions:
         raise DataError(
-            f"partition-id is {partition_id}; with {num_partitions} clients it must be in 0..{num_partitions - 1}"
+            f"partition-id is {partition_id}; with {num_partitions} clients it must be in"
+            f" 0..{num_partitions - 1}"
         )
     stamp = _stamp(spec)
     raw, _ = _pooled(spec, stamp)
     owners, digest = _dealt(spec, num_partitions, stamp)
     mine = np.flatnonzero(owners == partition_id)
-    return logged(spec.dataset, _client(raw, mine, np.zeros(len(mine), dtype=np.bool_), spec, digest), partition_id)
+    return logged(
+        spec.dataset,
+        _client(raw, mine, np.zeros(len(mine), dtype=np.bool_), spec, digest),
+        partition_id,
+    )
 
 
 def load_test(spec: PointSpec) -> ClientPoints | None:
@@ -160,8 +187,8 @@ def load_pooled(spec: PointSpec) -> ClientPoints:
 def load_own(path: Path, spec: PointSpec) -> ClientPoints:
     """A node's own file, split into training and test points.
 
-    The test points are the file's own test part; if it has none, `test_size` of every class. Every class keeps at least
-    one training point. There may be a single class, or no points.
+    The test points are the file's own test part; if it has none, `test_size` of every class. Every
+    class keeps at least one training point. There may be a single class, or no points.
 
     Raises
     ------
@@ -188,7 +215,8 @@ def own(raw: RawPoints, spec: PointSpec) -> ClientPoints:
 
 
 def load_test_file(path: Path, spec: PointSpec) -> ClientPoints | None:
-    """The test part of a file as the global test set; all of it if it has no test part; None if that is empty.
+    """The test part of a file as the global test set; all of it if it has no test part; None if
+    that is empty.
 
     Raises
     ------
@@ -212,22 +240,28 @@ def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
         raw = _kept(own.read(), spec)
     elif stamp is None:
         radius = spec.sample_radius / math.sqrt(-spec.curvature)
-        points, labels, _ = two_classes(spec.num_points, radius, spec.reference, spec.margin, spec.curvature, spec.seed)
+        points, labels, _ = two_classes(
+            spec.num_points, radius, spec.reference, spec.margin, spec.curvature, spec.seed
+        )
         raw = _kept(RawPoints(points, labels, ("0", "1"), None), spec)
     else:
         raw = _read(Path(stamp[0]), spec)
-    unknown = [name for number, name in enumerate(raw.class_names) if not (raw.labels == number).any()]
+    unknown = [
+        name for number, name in enumerate(raw.class_names) if not (raw.labels == number).any()
+    ]
     if unknown:
         raise DataError(
-            f"points.classes: {spec.dataset} has no points of the classes {row_of(unknown)}; a name with a comma stands in "
-            "quotes"
+            f"points.classes: {spec.dataset} has no points of the classes {row_of(unknown)}; a name"
+            " with a comma stands in quotes"
         )
     _check_classes(spec.dataset, raw)
     named = spec.dataset.lower() in CURVATURES
     test = _drawn(len(raw.labels), spec) if raw.test is None or named else raw.test
     num_classes = len(np.unique(raw.labels[~test]))
     if num_classes < 2:
-        raise DataError(f"{spec.dataset} has training points of {num_classes} classes; at least 2 are needed")
+        raise DataError(
+            f"{spec.dataset} has training points of {num_classes} classes; at least 2 are needed"
+        )
     return raw, test
 
 
@@ -236,7 +270,9 @@ def _dealt(spec: PointSpec, num_partitions: int, stamp: Stamp) -> tuple[Integers
     """The client of every point, −1 for test points, and a hash of these numbers."""
     raw, test = _pooled(spec, stamp)
     owners = np.full(len(test), -1)
-    owners[~test] = deal_out(raw.labels[~test], num_partitions, spec.partition, spec.alpha, spec.seed, spec.lacking)
+    owners[~test] = deal_out(
+        raw.labels[~test], num_partitions, spec.partition, spec.alpha, spec.seed, spec.lacking
+    )
     return owners, membership_digest(owners)
 
 
@@ -245,17 +281,20 @@ def _read(path: Path, spec: PointSpec) -> RawPoints:
 
 
 def _kept(raw: RawPoints, spec: PointSpec) -> RawPoints:
-    """The points of the classes to keep. Those of unknown class are neither trained on nor scored."""
+    """The points of the classes to keep. Those of unknown class are neither trained on nor
+    scored.
+    """
     return raw.only(spec.kept or raw.class_names)
 
 
 def _check_classes(where: str, raw: RawPoints) -> None:
     """Refuse classes that are rather names of single points, or measurements."""
-    count, classes = len(raw.labels), len(np.unique(raw.labels))
+    count = len(raw.labels)
+    classes = len(np.unique(raw.labels))
     if count >= FEWEST and 2 * classes > count:
         raise DataError(
-            f"{where}: {count} points are of {classes} classes; allowed are at most half as many classes as points. Does "
-            "points.label-key name the column of the classes?"
+            f"{where}: {count} points are of {classes} classes; allowed are at most half as many"
+            " classes as points. Does points.label-key name the column of the classes?"
         )
 
 
@@ -263,7 +302,12 @@ def _client(
     raw: RawPoints, indices: Integers, test: Booleans, spec: PointSpec, partition_digest: str = ""
 ) -> ClientPoints:
     client = client_points(
-        raw.points[indices], raw.labels[indices], test, raw.class_names, spec.curvature, partition_digest
+        raw.points[indices],
+        raw.labels[indices],
+        test,
+        raw.class_names,
+        spec.curvature,
+        partition_digest,
     )
     return replace(client, history=raw.left_out)
 
@@ -273,7 +317,8 @@ def _split_seed(spec: PointSpec) -> int:
 
 
 def _drawn(num: int, spec: PointSpec) -> Booleans:
-    """The test points that scikit-learn's `train_test_split` draws, with which published figures were made."""
+    """The test points that scikit-learn's `train_test_split` draws, with which published figures
+    were made."""
     test = np.zeros(num, dtype=np.bool_)
     order = np.random.RandomState(_split_seed(spec) % 2**32).permutation(num)
     test[order[: math.ceil(spec.test_size * num)]] = True

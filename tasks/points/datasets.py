@@ -41,15 +41,17 @@ def is_points(dataset: str) -> bool:
 
 
 def locate(dataset: str, data_dir: Path) -> Path | None:
-    """Find the file of a named data set, in any case, or of a path; None if it is built in or another package's.
+    """Find the file of a named data set, in any case, or of a path; None if it is built in or
+    another package's.
 
-    Missing files of a named data set are downloaded. A relative path is looked up in the working folder, then in
-    `data_dir`.
+    Missing files of a named data set are downloaded. A relative path is looked up in the working
+    folder, then in `data_dir`.
 
     Raises
     ------
     DataError
-        An unknown name, or a missing file that cannot be downloaded. The error names the folder and a download command.
+        An unknown name, or a missing file that cannot be downloaded. The error names the folder and
+        a download command.
     """
     if dataset.lower() == "uniform" or plugins.data_set(dataset) is not None:
         return None

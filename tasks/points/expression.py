@@ -16,8 +16,10 @@ from curvfed.tasks.stored_files import replacing
 LARGEST = 30.0
 """A logarithm of normalised counts lies far below it."""
 
-SAMPLE, SAME = 200, 0.005
-"""The most cells that are looked at for their scale, and the variation below which their sums are the same."""
+SAMPLE = 200
+SAME = 0.005
+"""The most cells that are looked at for their scale, and the variation below which their sums are
+the same."""
 
 WORDS = {"raw": "raw.X", "X": "X"}
 """The places beside the layers."""
@@ -49,7 +51,9 @@ class Expression:
         """The columns of these genes, all of which there must be, (n, len(genes))."""
         places = {gene: place for place, gene in enumerate(self.genes)}
         chosen = self.values[:, [places[gene] for gene in genes]]
-        return np.asarray(chosen.toarray() if hasattr(chosen, "toarray") else chosen, dtype=np.float64, order="C")
+        return np.asarray(
+            chosen.toarray() if hasattr(chosen, "toarray") else chosen, dtype=np.float64, order="C"
+        )
 
 
 def read(path: Path) -> Any:
@@ -92,8 +96,8 @@ def add_to_copy(source: Path, out: Path, added: Mapping[str, Any]) -> None:
     ----------
     source, out : Path
     added : mapping
-        What is added or replaced, by its place, such as "obsm/X_poincare". A column of obs that holds text becomes a
-        categorical one.
+        What is added or replaced, by its place, such as "obsm/X_poincare". A column of obs that
+        holds text becomes a categorical one.
     """
     import h5py
     from anndata.io import write_elem
@@ -120,8 +124,9 @@ def add_to_copy(source: Path, out: Path, added: Mapping[str, Any]) -> None:
 def expression(cells: Any, path: Path, layer: str = "") -> Expression:
     """The expression in a layer, or in "raw" or "X".
 
-    Without a layer's name it is that in `.raw`, in X or in the only layer, whichever is the first to have logarithms of
-    normalised counts. Of genes of one name the first keeps it, and the others get a number, as in scanpy.
+    Without a layer's name it is that in `.raw`, in X or in the only layer, whichever is the first
+    to have logarithms of normalised counts. Of genes of one name the first keeps it, and the others
+    get a number, as in scanpy.
 
     Raises
     ------
@@ -144,18 +149,24 @@ def expression(cells: Any, path: Path, layer: str = "") -> Expression:
         fitting += [] if faults[name] else [name]
     if len(fitting) > 1:
         raise DataError(
-            f"{path} has logarithms of normalised counts in {', '.join(fitting)}; --layer names one of them"
+            f"{path} has logarithms of normalised counts in {', '.join(fitting)}; --layer names one"
+            " of them"
         )
     if not fitting:
-        told = ", ".join(f"those in {WORDS.get(name, name)} are {fault}" for name, fault in faults.items())
+        told = ", ".join(
+            f"those in {WORDS.get(name, name)} are {fault}" for name, fault in faults.items()
+        )
         raise DataError(
-            f"{path}: the values {told.removeprefix('those ')}; allowed are logarithms of normalised counts "
-            "(scanpy.pp.normalize_total with target_sum=1e4, then scanpy.pp.log1p), in .raw, in X, or in a layer"
+            f"{path}: the values {told.removeprefix('those ')}; allowed are logarithms of"
+            " normalised counts (scanpy.pp.normalize_total with target_sum=1e4, then"
+            " scanpy.pp.log1p), in .raw, in X, or in a layer"
         )
     source = cells.raw if fitting == ["raw"] and "raw" not in cells.layers else cells
     place = WORDS.get(fitting[0], f'layers["{fitting[0]}"]')
     if doubled := int(source.var_names.duplicated().sum()):
-        place += f"; {doubled} genes have the name of another before them, to which a number is added"
+        place += (
+            f"; {doubled} genes have the name of another before them, to which a number is added"
+        )
     genes = make_index_unique(source.var_names) if doubled else source.var_names
     return Expression(places[fitting[0]], [str(gene) for gene in genes], place)
 
@@ -167,7 +178,8 @@ def _fault(values: Any) -> str:
     stored = values.data if hasattr(values, "toarray") else np.asarray(values)
     if not np.isfinite(stored).all():
         return "not finite"
-    low, high = stored.min(initial=0), stored.max(initial=0)
+    low = stored.min(initial=0)
+    high = stored.max(initial=0)
     extent = f"from {low:.4g} to {high:.4g}"
     if not (stored % 1).any():
         return f"{extent}, whole numbers"
@@ -176,11 +188,14 @@ def _fault(values: Any) -> str:
     if high <= 1:
         return f"{extent}, which is too small for logarithms: perhaps fractions"
     sample = values[:: -(-values.shape[0] // SAMPLE)]
-    return _other_scale(np.asarray(sample.toarray() if hasattr(sample, "toarray") else sample, dtype=np.float64))
+    return _other_scale(
+        np.asarray(sample.toarray() if hasattr(sample, "toarray") else sample, dtype=np.float64)
+    )
 
 
 def _other_scale(values: Floats) -> str:
-    """The scale of values (n, g) on which cells have equal sums, or counts are whole, if that is not the usual one."""
+    """The scale of values (n, g) on which cells have equal sums, or counts are whole, if that is
+    not the usual one."""
     natural = _variation(np.expm1(values))
     scales = {
         "natural logarithms": np.expm1(values),
@@ -190,7 +205,9 @@ def _other_scale(values: Floats) -> str:
     for scale, back in scales.items():
         small = back[back < 100]
         if small.any() and np.abs(small - np.rint(small)).max() < 1e-3:
-            return f"{scale} of counts that are not normalised: in each cell they are of whole numbers"
+            return (
+                f"{scale} of counts that are not normalised: in each cell they are of whole numbers"
+            )
     for scale, back in (scales | {"normalised, but no logarithms": values}).items():
         if _variation(back) < min(SAME, natural / 10):
             return f"{scale}: so every cell has the sum {back.sum(axis=1).mean():.4g}"

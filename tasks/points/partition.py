@@ -1,4 +1,5 @@
-"""Partitions of the training points over clients: stratified, IID or Dirichlet; some clients can lack a class."""
+"""Partitions of the training points over clients: stratified, IID or Dirichlet; some clients can
+lack a class."""
 
 from collections.abc import Callable
 from functools import partial
@@ -9,11 +10,14 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.images import label_partition
 from curvfed.tasks.points.client_points import Integers
 
-STRATIFIED_STREAM, LACKING_STREAM = 13, 14
+STRATIFIED_STREAM = 13
+LACKING_STREAM = 14
 """Random streams of the seed."""
 
 
-def deal_out(labels: Integers, num_clients: int, partition: str, alpha: float, seed: int, lacking: int = 0) -> Integers:
+def deal_out(
+    labels: Integers, num_clients: int, partition: str, alpha: float, seed: int, lacking: int = 0
+) -> Integers:
     """The client of every point.
 
     Parameters
@@ -26,8 +30,8 @@ def deal_out(labels: Integers, num_clients: int, partition: str, alpha: float, s
         Concentration of "dirichlet", above 0 and finite.
     seed : int, at least 0
     lacking : int
-        This number of clients lose all points of one class each, both drawn at random. The other clients share these
-        points evenly.
+        This number of clients lose all points of one class each, both drawn at random. The other
+        clients share these points evenly.
 
     Returns
     -------
@@ -40,11 +44,14 @@ def deal_out(labels: Integers, num_clients: int, partition: str, alpha: float, s
         If this number of clients cannot lose a class while every class still has a client.
     """
     owners = PARTITIONS[partition](labels, num_clients, alpha, seed)
-    return _with_lacking(owners, labels, num_clients, lacking, np.random.default_rng([seed, LACKING_STREAM]))
+    return _with_lacking(
+        owners, labels, num_clients, lacking, np.random.default_rng([seed, LACKING_STREAM])
+    )
 
 
 def _stratified(labels: Integers, num_clients: int, alpha: float, seed: int) -> Integers:
-    """Deal points like cards: the clients' numbers of points, in total and of every class, differ by at most one."""
+    """Deal points like cards: the clients' numbers of points, in total and of every class, differ
+    by at most one."""
     rng = np.random.default_rng([seed, STRATIFIED_STREAM])
     shuffled = rng.permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
@@ -53,7 +60,9 @@ def _stratified(labels: Integers, num_clients: int, alpha: float, seed: int) -> 
     return owners
 
 
-def _like_images(partition: str, labels: Integers, num_clients: int, alpha: float, seed: int) -> Integers:
+def _like_images(
+    partition: str, labels: Integers, num_clients: int, alpha: float, seed: int
+) -> Integers:
     """A partition of `label_partition`, in which clients may be empty."""
     deal = label_partition.Deal(partition, alpha, min_client_size=0)
     owners = np.empty(len(labels), dtype=np.int64)
@@ -91,7 +100,7 @@ def _with_lacking(
         done += 1
     if done < lacking:
         raise DataError(
-            f"points.lacking is {lacking}; of {num_clients} clients, only {done} can lose one of their classes while "
-            "another client holds it"
+            f"points.lacking is {lacking}; of {num_clients} clients, only {done} can lose one of"
+            " their classes while another client holds it"
         )
     return owners

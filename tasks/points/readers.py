@@ -11,34 +11,50 @@ from curvfed.tasks.points.datasets import ENDINGS
 from curvfed.tasks.points.raw_points import RawPoints, check_inside, in_order, numbered, raw_points
 from curvfed.tasks.points.tables import read_table
 
-__all__ = ["READERS", "RawPoints", "check_inside", "in_order", "numbered", "raw_points", "read_points"]
+__all__ = [
+    "READERS",
+    "RawPoints",
+    "check_inside",
+    "in_order",
+    "numbered",
+    "raw_points",
+    "read_points",
+]
 
-NPZ_KEYS = "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,); or data (n, 2), label (n,)"
+NPZ_KEYS = (
+    "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,); or data (n, 2), label"
+    " (n,)"
+)
 
 
-def read_points(path: Path, curvature: float, embedding_key: str, label_key: str, bare: bool = False) -> RawPoints:
+def read_points(
+    path: Path, curvature: float, embedding_key: str, label_key: str, bare: bool = False
+) -> RawPoints:
     """Read a file. The ending of its name, in any case, tells its format.
 
     Parameters
     ----------
     path : Path
-        An `.npz` of `NPZ_KEYS`, without pickled objects; a `.csv` or `.tsv` in UTF-8 or UTF-16, with or without a
-        header; or an `.h5ad` of AnnData. The class of a table is in the column `label_key`; if this is the default or
-        there is no header, also in the last of three columns, unless that is a coordinate. Its coordinates are in the
-        columns "x" and "y", or in the two other columns that hold numbers and have a header that is not empty. Where
-        the class is missing (`curvfed.tasks.class_names.MISSING`) the point's label is −1.
+        An `.npz` of `NPZ_KEYS`, without pickled objects; a `.csv` or `.tsv` in UTF-8 or UTF-16,
+        with or without a header; or an `.h5ad` of AnnData. The class of a table is in the column
+        `label_key`; if this is the default or there is no header, also in the last of three
+        columns, unless that is a coordinate. Its coordinates are in the columns "x" and "y", or in
+        the two other columns that hold numbers and have a header that is not empty. Where the class
+        is missing (`curvfed.tasks.class_names.MISSING`) the point's label is −1.
     curvature : float
         Negative.
         An `.npz` may say its own, positive or negative, as `curve`.
     embedding_key, label_key : str
         For an `.h5ad`: the names of the coordinates in obsm, and of the classes in obs.
     bare : bool
-        Whether a file may lack classes altogether; an `.npz` then also holds a single array. All labels are −1.
+        Whether a file may lack classes altogether; an `.npz` then also holds a single array. All
+        labels are −1.
 
     Raises
     ------
     DataError
-        The file is absent, cannot be read or lacks something, or a point is not finite or not inside the disc.
+        The file is absent, cannot be read or lacks something, or a point is not finite or not
+        inside the disc.
     """
     allowed = f"allowed is a file of points, {', '.join(READERS)}"
     if path.suffix.lower() not in READERS:
@@ -52,7 +68,9 @@ def read_points(path: Path, curvature: float, embedding_key: str, label_key: str
     except (DataError, ImportError):
         raise
     except Exception as error:  # every format has errors of its own
-        raise unreadable(path, error, f"{path.suffix.lower()} file of numbers and strings") from error
+        raise unreadable(
+            path, error, f"{path.suffix.lower()} file of numbers and strings"
+        ) from error
     check_inside(str(path), raw.points, curvature)
     return raw
 
@@ -62,20 +80,29 @@ def _read_npz(path: Path, embedding_key: str, label_key: str, bare: bool) -> Raw
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         if "data" in stored and "label" in stored:
             return raw_points(str(path), stored["data"], stored["label"], ("data", "label"))
-        alone = [stored[key] for key in stored if key in ("x_train", "x_test", "data") or len(stored.files) == 1]
+        alone = [
+            stored[key]
+            for key in stored
+            if key in ("x_train", "x_test", "data") or len(stored.files) == 1
+        ]
         if bare and alone and not {"y_train", "y_test"} & set(stored):
             return raw_points(str(path), np.concatenate(alone), None, ("coordinates", "classes"))
         parts = ["train", "test"] if "x_test" in stored or "y_test" in stored else ["train"]
         absent = [key for part in parts for key in (f"x_{part}", f"y_{part}") if key not in stored]
         if absent:
             there = ", ".join(stored) or "nothing"
-            raise DataError(f"{path} lacks {', '.join(absent)}; it holds {there}, wanted are {NPZ_KEYS}", there)
+            raise DataError(
+                f"{path} lacks {', '.join(absent)}; it holds {there}, wanted are {NPZ_KEYS}", there
+            )
         read = [
-            raw_points(str(path), stored[f"x_{part}"], stored[f"y_{part}"], (f"x_{part}", f"y_{part}"))
+            raw_points(
+                str(path), stored[f"x_{part}"], stored[f"y_{part}"], (f"x_{part}", f"y_{part}")
+            )
             for part in parts
         ]
     names = in_order([name for part in read for name in part.class_names])
-    places = [np.array([*map(names.index, part.class_names), -1]) for part in read]  # the last is that of the label −1
+    # the last is that of the label −1
+    places = [np.array([*map(names.index, part.class_names), -1]) for part in read]
     return RawPoints(
         np.concatenate([part.points for part in read]),
         np.concatenate([place[part.labels] for place, part in zip(places, read)]),
@@ -86,10 +113,13 @@ def _read_npz(path: Path, embedding_key: str, label_key: str, bare: bool) -> Raw
 
 def _check_curve(path: Path, curvature: float) -> None:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        curve = float(np.asarray(stored["curve"]).reshape(-1)[0]) if "curve" in stored else curvature
+        curve = (
+            float(np.asarray(stored["curve"]).reshape(-1)[0]) if "curve" in stored else curvature
+        )
     if not np.isclose(abs(curve), -curvature, rtol=1e-6, atol=0):
         raise DataError(
-            f"{path} was made with curve {curve:g}, points.curvature is {curvature:g}; allowed is -{abs(curve):g}"
+            f"{path} was made with curve {curve:g}, points.curvature is {curvature:g}; allowed is"
+            f" -{abs(curve):g}"
         )
 
 
@@ -103,7 +133,8 @@ def _read_h5ad(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
             raise _lacks(path, "obsm", embedding_key, stored.obsm, "points.embedding-key")
         if not bare and label_key not in stored.obs:
             raise _lacks(path, "obs", label_key, stored.obs, "points.label-key")
-        coordinates, classes = stored.obsm[embedding_key], stored.obs.get(label_key)
+        coordinates = stored.obsm[embedding_key]
+        classes = stored.obs.get(label_key)
         names = list(map(str, stored.obs_names))
     finally:
         stored.file.close()
@@ -114,7 +145,9 @@ def _read_h5ad(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
 def _lacks(path: Path, part: str, key: str, there: Any, option: str) -> DataError:
     names = ", ".join(map(str, there)) or "none"
     hint = "; cells with gene expression get coordinates by curvfed embed" if part == "obsm" else ""
-    return DataError(f'{path} has no {part}["{key}"]; {option} names it, and there are {names}{hint}', names)
+    return DataError(
+        f'{path} has no {part}["{key}"]; {option} names it, and there are {names}{hint}', names
+    )
 
 
 READERS: dict[str, Callable[[Path, str, str, bool], RawPoints]] = dict(

@@ -34,10 +34,14 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
     first_line, first_row = rows[0]
     width = len(first_row)
     if width < least:
-        raise DataError(f"{path}, line {first_line}: there are {width} columns; wanted are {COLUMNS}")
+        raise DataError(
+            f"{path}, line {first_line}: there are {width} columns; wanted are {COLUMNS}"
+        )
     for line, row in rows:
         if len(row) != width:
-            raise DataError(f"{path}, line {line}: there are {len(row)} columns, in the first line {width}")
+            raise DataError(
+                f"{path}, line {line}: there are {len(row)} columns, in the first line {width}"
+            )
     header = first_row if _is_header(first_row, label_key) else []
     body = rows[1:] if header else rows
     first = body[0] if body else rows[0]
@@ -46,8 +50,11 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
         raise _unlabelled(path, header or [""] * width, label_key)
     columns = _coordinate_columns(path, header, first, label) if body else []
     points = [[_coordinate(path, line, row, column) for column in columns] for line, row in body]
-    # The first column has the names of the points, where it is text, or the index that pandas writes.
-    is_named = 0 not in (label, *columns) and (header[:1] == [""] or math.isnan(_number(first[1][0])))
+    # The first column has the names of the points, where it is text, or the index that pandas
+    # writes.
+    is_named = 0 not in (label, *columns) and (
+        header[:1] == [""] or math.isnan(_number(first[1][0]))
+    )
     names = [row[0] for _, row in body] if is_named else []
     classes = None if label is None else [row[label] for _, row in body]
     return raw_points(str(path), points, classes, ("coordinates", "classes"), names)
@@ -61,7 +68,11 @@ def _rows(path: Path, least: int) -> list[Row]:
     text = _text(path)
     line = next((line for line in text.splitlines() if line.strip()), "")
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
-    fitting = [mark for mark in (usual, ";", "\t", ",") if len(next(csv.reader([line], delimiter=mark), [])) >= least]
+    fitting = [
+        mark
+        for mark in (usual, ";", "\t", ",")
+        if len(next(csv.reader([line], delimiter=mark), [])) >= least
+    ]
     has_decimal_commas = usual == "," and re.search(r"\d,\d+;[+-]?\d+,\d", line)
     separator = ";" if has_decimal_commas else (*fitting, usual)[0]
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
@@ -77,19 +88,22 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path}, line {line}: no text in UTF-8, nor in UTF-16 with its mark; allowed are these two. A table in "
-            'another encoding, such as cp1252 of Windows, is to be saved as UTF-8 (in Excel "CSV UTF-8")'
+            f"{path}, line {line}: no text in UTF-8, nor in UTF-16 with its mark; allowed are these"
+            " two. A table in another encoding, such as cp1252 of Windows, is to be saved as UTF-8"
+            ' (in Excel "CSV UTF-8")'
         ) from error
 
 
 def _is_header(row: list[str], label_key: str) -> bool:
-    """Whether the first line has the columns' names. Those that pandas gives on its own are 0 and 1."""
+    """Whether the first line has the columns' names. Those that pandas gives on its own are 0 and
+    1."""
     numbers = [cell for cell in row if not math.isnan(_number(cell))]
     return not numbers or label_key in row or numbers == ["0", "1"]
 
 
 def _label_column(header: list[str], first: list[str], label_key: str) -> int | None:
-    """The column of that name. The last of three columns, if the name is the default: any other guess may be wrong."""
+    """The column of that name. The last of three columns, if the name is the default: any other
+    guess may be wrong."""
     if label_key in header:
         return header.index(label_key)
     # A column with an empty header is the index that pandas writes.
@@ -108,7 +122,8 @@ def _unlabelled(path: Path, header: list[str], label_key: str) -> DataError:
     there = ", ".join(named[:20])
     columns = f"; its columns are {there}" if there else ""
     return DataError(
-        f'{path} has {len(named) or len(header)} columns and none is named "{label_key}" (points.label-key){columns}',
+        f'{path} has {len(named) or len(header)} columns and none is named "{label_key}"'
+        f" (points.label-key){columns}",
         there,
     )
 
@@ -126,14 +141,19 @@ def _coordinate_columns(path: Path, header: list[str], first: Row, label: int | 
     if len(columns) != 2:
         beside = "" if label is None else f"beside the class, column {label + 1}, "
         hint = f". {INTO_THE_DISC}" if len(columns) > 2 else ""
-        raise DataError(f"{path}, line {line}: {beside}{len(columns)} columns are numbers; wanted are {COLUMNS}{hint}")
+        raise DataError(
+            f"{path}, line {line}: {beside}{len(columns)} columns are numbers; wanted are"
+            f" {COLUMNS}{hint}"
+        )
     return columns
 
 
 def _coordinate(path: Path, line: int, row: list[str], column: int) -> float:
     value = _number(row[column])
     if not math.isfinite(value):
-        raise DataError(f"{path}, line {line}: column {column + 1} is no finite number; it is a coordinate")
+        raise DataError(
+            f"{path}, line {line}: column {column + 1} is no finite number; it is a coordinate"
+        )
     return value
 
 

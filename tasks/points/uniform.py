@@ -1,4 +1,5 @@
-"""The built-in data set: uniform points in a hyperbolic disc, with a hyperplane between its two classes."""
+"""The built-in data set: uniform points in a hyperbolic disc, with a hyperplane between its two
+classes."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ import numpy as np
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import Floats, Integers
 
-POINTS_STREAM, HYPERPLANE_STREAM = 11, 12
+POINTS_STREAM = 11
+HYPERPLANE_STREAM = 12
 """Random streams of the seed."""
 
 LEAST_SIDE = 0.05
@@ -38,8 +40,9 @@ class Hyperplane:
     def distance(self, points: Floats) -> Floats:
         """Hyperbolic distance of each point, positive on the side to which the normal points.
 
-        sinh(√k d) = 2√k ⟨−p ⊕ x, w⟩ / ((1 − k‖−p ⊕ x‖²) ‖w‖) (Ganea et al., 2018, theorem 5). The denominators of
-        the Möbius sum cancel: with u = x − p, its numerator is (1 − k‖p‖²) u − k‖u‖² p.
+        sinh(√k d) = 2√k ⟨−p ⊕ x, w⟩ / ((1 − k‖−p ⊕ x‖²) ‖w‖) (Ganea et al., 2018, theorem 5). The
+        denominators of the Möbius sum cancel: with u = x − p, its numerator is (1 − k‖p‖²) u −
+        k‖u‖² p.
 
         Parameters
         ----------
@@ -49,10 +52,12 @@ class Hyperplane:
         Returns
         -------
         (...), float64
-            The error is at most eps·exp(√k (‖p‖ + ‖x‖))/√k with hyperbolic norms, as from rounding p, w and x.
+            The error is at most eps·exp(√k (‖p‖ + ‖x‖))/√k with hyperbolic norms, as from rounding
+            p, w and x.
         """
         k = -self.curvature
-        p, w = np.array(self.reference), np.array(self.normal)
+        p = np.array(self.reference)
+        w = np.array(self.normal)
         u = points - p
         defect = _defect(p, k)
         numerator = defect * u - k * (u * u).sum(axis=-1, keepdims=True) * p
@@ -69,7 +74,8 @@ def _defect(points: Floats, k: float) -> Floats:
 
 
 def uniform_points(num: int, radius: float, curvature: float, rng: np.random.Generator) -> Floats:
-    """Points uniform in hyperbolic area (Prakash et al., 2024, algorithm 3, with the angle 2π U instead of U).
+    """Points uniform in hyperbolic area (Prakash et al., 2024, algorithm 3, with the angle 2π U
+    instead of U).
 
     Parameters
     ----------
@@ -96,8 +102,9 @@ def two_classes(
 ) -> tuple[Floats, Integers, Hyperplane]:
     """Points labelled by the side of a random hyperplane (Prakash et al., 2024, section 6.2).
 
-    The hyperplane goes through a point of norm `reference` times `radius`. The directions of this point and of the normal
-    are random, and drawn again until each class has `LEAST_SIDE` of the points.
+    The hyperplane goes through a point of norm `reference` times `radius`. The directions of this
+    point and of the normal are random, and drawn again until each class has `LEAST_SIDE` of the
+    points.
 
     Parameters
     ----------
@@ -129,7 +136,10 @@ def two_classes(
     for _ in range(TRIES):
         to_reference, to_normal = 2 * np.pi * rng.random(2)
         hyperplane = Hyperplane(
-            (reference * radius * math.cos(to_reference), reference * radius * math.sin(to_reference)),
+            (
+                reference * radius * math.cos(to_reference),
+                reference * radius * math.sin(to_reference),
+            ),
             (math.cos(to_normal), math.sin(to_normal)),
             curvature,
         )
@@ -139,6 +149,7 @@ def two_classes(
         if min(positive, int(kept.sum()) - positive) >= least:
             return points[kept], (distance[kept] >= 0).astype(np.int64), hyperplane
     raise DataError(
-        f"uniform: no hyperplane leaves {LEAST_SIDE:.0%} of the points on each side; allowed is a smaller "
-        f"points.margin, now {margin}, or points.reference, now {reference}, or a larger points.num, now {num}"
+        f"uniform: no hyperplane leaves {LEAST_SIDE:.0%} of the points on each side; allowed is a"
+        f" smaller points.margin, now {margin}, or points.reference, now {reference}, or a larger"
+        f" points.num, now {num}"
     )

@@ -3,4 +3,5 @@
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "support"))  # small runs, clusters and textbook programs
+# small runs, clusters and textbook programs
+sys.path.append(str(Path(__file__).parents[1] / "support"))

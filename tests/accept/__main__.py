@@ -2,8 +2,9 @@
 
     python -m accept --data FOLDER [--only accuracy,speed] [--keep FOLDER [--reuse]]
 
-Prints bar, value, pass or fail per line; exit status 0 if all pass. A table whose data sets are not in the folder is a
-line that fails. Run directories stay in a temporary folder that is named at the end if a line failed.
+Prints bar, value, pass or fail per line; exit status 0 if all pass. A table whose data sets are not
+in the folder is a line that fails. Run directories stay in a temporary folder that is named at the
+end if a line failed.
 """
 
 import argparse
@@ -73,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     told = f"which of {', '.join(tables)}; all but {', '.join(LONG)}, which take long, if left out"
     parser.add_argument("--only", default=usual, help=told)
     parser.add_argument("--keep", type=Path, help="folder for the run directories, kept")
-    parser.add_argument("--reuse", action="store_true", help="with --keep: runs that are there already count")
+    parser.add_argument(
+        "--reuse", action="store_true", help="with --keep: runs that are there already count"
+    )
     options = parser.parse_args(arguments)
     chosen = options.only.split(",")
     if unknown := [name for name in chosen if name not in tables]:
@@ -95,8 +98,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 _print(console, outcome)
         except ENDS as error:  # the other tables may have what they need
             failed += 1
-            _print(console, Outcome(f"{name}: the table ends here", "all of its lines", str(error), False))
-    console.print(f"{failed} failed; run directories: {folder}" if failed else "all passed", soft_wrap=True)
+            _print(
+                console,
+                Outcome(f"{name}: the table ends here", "all of its lines", str(error), False),
+            )
+    console.print(
+        f"{failed} failed; run directories: {folder}" if failed else "all passed", soft_wrap=True
+    )
     return int(failed > 0)
 
 
@@ -104,7 +112,8 @@ def _print(console: Console, outcome: Outcome) -> None:
     """One line, as soon as it is known: the tables take minutes."""
     word = "[green]pass[/green]" if outcome.passed else "[red]FAIL[/red]"
     console.print(
-        f"{word}  {escape(outcome.what)}\n      bar {escape(outcome.bar)}   value {escape(outcome.value)}",
+        f"{word}  {escape(outcome.what)}\n      bar {escape(outcome.bar)}   value"
+        f" {escape(outcome.value)}",
         soft_wrap=True,
     )
 

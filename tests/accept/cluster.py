@@ -1,4 +1,5 @@
-"""Between machines: a cluster on this one, its failures and kills, its figures against a run in one process."""
+"""Between machines: a cluster on this one, its failures and kills, its figures against a run in one
+process."""
 
 import csv
 import os
@@ -35,16 +36,27 @@ def cluster_demo(lab: Lab) -> Iterator[Outcome]:
     """`make cluster-demo`."""
     lab.wait()
     started = time.monotonic()
-    code, output = call([sys.executable, "-m", "curvfed", "cluster", "demo"], lab.folder / "demo.log", 900)
+    code, output = call(
+        [sys.executable, "-m", "curvfed", "cluster", "demo"], lab.folder / "demo.log", 900
+    )
     value = f"{code}, {time.monotonic() - started:.0f} s" + (f"\n{output[-2000:]}" if code else "")
-    yield Outcome("a SuperLink and 3 SuperNodes, FlatLand, hulls, all down (make cluster-demo)", "exit status 0", value,
-                  code == 0)  # fmt: skip
+    yield Outcome(
+        "a SuperLink and 3 SuperNodes, FlatLand, hulls, all down (make cluster-demo)",
+        "exit status 0",
+        value,
+        code == 0,
+    )
 
 
 def cluster_failures(lab: Lab) -> Iterator[Outcome]:
     """Hosts that fail, lines that fail, nodes that do not belong."""
     lab.wait()
-    yield tested(lab, "hosts and lines that fail, strangers, three of ten killed in a sum", "tests/hosts", 3600)
+    yield tested(
+        lab,
+        "hosts and lines that fail, strangers, three of ten killed in a sum",
+        "tests/hosts",
+        3600,
+    )
 
 
 def cluster_runs(lab: Lab) -> Iterator[Outcome]:
@@ -69,10 +81,16 @@ def cluster_runs(lab: Lab) -> Iterator[Outcome]:
 def cluster_files(lab: Lab) -> Iterator[Outcome]:
     """Personal files and messages, by their tests."""
     yield tested(
-        lab, "personal files under kill -9, 100 times", "tests/contracts/directory/test_personal_files.py", 1200
+        lab,
+        "personal files under kill -9, 100 times",
+        "tests/contracts/directory/test_personal_files.py",
+        1200,
     )
     yield tested(
-        lab, "every value and array name of every message, by method", "tests/methods/privacy/test_privacy.py", 1200
+        lab,
+        "every value and array name of every message, by method",
+        "tests/methods/privacy/test_privacy.py",
+        1200,
     )
 
 
@@ -89,9 +107,14 @@ def cluster_guide(lab: Lab) -> Iterator[Outcome]:
         words = ["bash", "-euxo", "pipefail", str(lab.folder / "guide.sh")]
         code, output = call(words, lab.folder / "guide.log", 600, env)
     finally:
-        left = subprocess.run(down, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120).stdout
+        left = subprocess.run(
+            down, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120
+        ).stdout
     is_down = "nothing was running" in left
-    value = f"{count(script)} commands, exit status {code}, {'all' if is_down else 'NOT all'} down at their end"
+    value = (
+        f"{count(script)} commands, exit status {code}, {'all' if is_down else 'NOT all'} down at"
+        " their end"
+    )
     yield Outcome(
         f"docs/{GUIDE.name}, {SECTION}: every command in one shell",
         "exit status 0, all down at the end",
@@ -100,24 +123,40 @@ def cluster_guide(lab: Lab) -> Iterator[Outcome]:
     )
 
 
-TABLES: tuple[Table, ...] = (cluster_demo, cluster_failures, cluster_runs, cluster_files, cluster_guide)
+TABLES: tuple[Table, ...] = (
+    cluster_demo,
+    cluster_failures,
+    cluster_runs,
+    cluster_files,
+    cluster_guide,
+)
 
 
-# --- Clusters and their runs ------------------------------------------------------------------------------------------
+# --- Clusters and their runs
+# ------------------------------------------------------------------------------------------
 
 
 def three_nodes(lab: Lab, name: str) -> Any:
-    """A cluster whose nodes keep their personal state in folders of their own, as between machines."""
+    """A cluster whose nodes keep their personal state in folders of their own, as between
+    machines.
+    """
     folder = lab.folder / f"cluster-{name}"
     folder.mkdir()
     return cluster(
-        folder, [f'{share} state-path="{folder / f"state-n{number}"}"' for number, share in enumerate(shares(NODES))]
+        folder,
+        [
+            f'{share} state-path="{folder / f"state-n{number}"}"'
+            for number, share in enumerate(shares(NODES))
+        ],
     )
 
 
 def pairs(settings: Mapping[str, Any]) -> list[str]:
     """Settings as words of a command."""
-    return [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in settings.items()]
+    return [
+        f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+        for key, value in settings.items()
+    ]
 
 
 def run_on(nodes: LocalCluster, name: str, settings: Mapping[str, Any]) -> str:
@@ -159,8 +198,13 @@ def _against_in_process(method: str, there: Path, kept: Sequence[Path], here: Pa
         clients = [here / "checkpoint" / "clients" / folder.name for folder in kept]
         found = [(personal(one), personal(other)) for one, other in zip(kept, clients, strict=True)]
         own = max(apart(*pair) for pair in found)
-        told += f"; {sum(len(one) for one, _ in found)} personal arrays of {NODES} nodes {_difference(own)}"
-    what = f"{method}, {NODES} nodes, {ROUNDS} rounds: deployed against in-process, largest difference"
+        told += (
+            f"; {sum(len(one) for one, _ in found)} personal arrays of {NODES} nodes"
+            f" {_difference(own)}"
+        )
+    what = (
+        f"{method}, {NODES} nodes, {ROUNDS} rounds: deployed against in-process, largest difference"
+    )
     return Outcome(what, "<= 1e-6", told, max(shared, own) <= 1e-6)
 
 
@@ -173,8 +217,15 @@ def _rights(nodes: LocalCluster) -> Outcome:
     modes = {path: stat.S_IMODE(path.stat().st_mode) for path in found}
     files = [path for path in found if path.is_file()]
     wrong = [path for path, mode in modes.items() if mode != (0o600 if path.is_file() else 0o700)]
-    value = f"{len(files)} files in {len(found) - len(files)} folders, {len(wrong)} with other rights"
-    return Outcome("personal files on the nodes' disks", "0600, in folders 0700", value, bool(files) and not wrong)
+    value = (
+        f"{len(files)} files in {len(found) - len(files)} folders, {len(wrong)} with other rights"
+    )
+    return Outcome(
+        "personal files on the nodes' disks",
+        "0600, in folders 0700",
+        value,
+        bool(files) and not wrong,
+    )
 
 
 def _overhead(what: str, run: Path) -> Outcome:
@@ -187,24 +238,43 @@ def _overhead(what: str, run: Path) -> Outcome:
     ]
     each = ", ".join(f"{seconds:.1f}" for seconds in beyond)
     value = f"{statistics.median(beyond):.1f} s ({each})"
-    return Outcome(f"a round of {NODES} nodes on loopback beyond its slowest client's own time, {what}",
-                   f"reported; {POLL}", value, True)  # fmt: skip
+    return Outcome(
+        f"a round of {NODES} nodes on loopback beyond its slowest client's own time, {what}",
+        f"reported; {POLL}",
+        value,
+        True,
+    )
 
 
 def round_seconds(run: Path) -> dict[int, float]:
     """What each round of training took."""
     with (run / "rounds.csv").open(newline="") as file:
-        return {int(row["round"]): float(row["seconds"]) for row in csv.DictReader(file) if row["phase"] == "train"}
+        return {
+            int(row["round"]): float(row["seconds"])
+            for row in csv.DictReader(file)
+            if row["phase"] == "train"
+        }
 
 
-# --- Commands and tests -----------------------------------------------------------------------------------------------
+# --- Commands and tests
+# -----------------------------------------------------------------------------------------------
 
 
-def call(words: Sequence[str], log: Path, seconds: float, env: Mapping[str, str] | None = None) -> tuple[int, str]:
-    """Exit status and output of a command in this repository; one that takes longer is interrupted, and its status 124."""
+def call(
+    words: Sequence[str], log: Path, seconds: float, env: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Exit status and output of a command in this repository; one that takes longer is interrupted,
+    and its status 124."""
     with log.open("w", encoding="utf-8") as file:
-        process = subprocess.Popen(words, cwd=ROOT, env=env, stdin=subprocess.DEVNULL, stdout=file,
-                                   stderr=subprocess.STDOUT, start_new_session=True)  # fmt: skip
+        process = subprocess.Popen(
+            words,
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         code = 124
         for patience, signum in ((seconds, signal.SIGINT), (90, signal.SIGKILL)):
             try:
@@ -219,16 +289,33 @@ def call(words: Sequence[str], log: Path, seconds: float, env: Mapping[str, str]
 def tested(lab: Lab, what: str, tests: str, seconds: float) -> Outcome:
     """Tests of this repository as a line; one that is skipped has shown nothing."""
     report = lab.folder / f"{Path(tests).stem}.xml"
-    words = [sys.executable, "-m", "pytest", tests, f"--junit-xml={report}", "-p", "no:cacheprovider"]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        tests,
+        f"--junit-xml={report}",
+        "-p",
+        "no:cacheprovider",
+    ]
     code, output = call(words, report.with_suffix(".log"), seconds)
     if not report.exists():
-        return Outcome(f"{what} ({tests})", "all pass", f"exit status {code}\n{output[-2000:]}", False)
+        return Outcome(
+            f"{what} ({tests})", "all pass", f"exit status {code}\n{output[-2000:]}", False
+        )
     cases = list(ElementTree.parse(report).iter("testcase"))
-    failed = [case.get("name") for case in cases if {"failure", "error"} & {one.tag for one in case}]
+    failed = [
+        case.get("name") for case in cases if {"failure", "error"} & {one.tag for one in case}
+    ]
     skipped = [one.get("message") for case in cases for one in case if one.tag == "skipped"]
-    value = f"{len(cases) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)} skipped"
+    value = (
+        f"{len(cases) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)}"
+        " skipped"
+    )
     told = "".join(f"\n  {one}" for one in [*failed, *dict.fromkeys(skipped)])
-    return Outcome(f"{what} ({tests})", "all pass, none skipped", value + told, code == 0 and not skipped)
+    return Outcome(
+        f"{what} ({tests})", "all pass, none skipped", value + told, code == 0 and not skipped
+    )
 
 
 def commands(text: str, section: str) -> str:

@@ -39,10 +39,18 @@ def cluster_killed(lab: Lab) -> Iterator[Outcome]:
             went_on += _rows(nodes.results / name)[: len(rows)] == rows
     victims = f"kill -9 in turn of {VICTIMS[0]}, and of {VICTIMS[1]} alone; seed {SEED}"
     what = f"killed after {', '.join(moments)} rounds ({victims}) and resumed"
-    yield Outcome(f"{what}: final model and personal state", f"those of the uninterrupted run, {KILLS} of {KILLS}",
-                  f"{equal} of {KILLS} equal to the bit", equal == KILLS)  # fmt: skip
-    yield Outcome("the same: gone on with from the last whole round", f"{KILLS} of {KILLS}", f"{went_on} of {KILLS}",
-                  went_on == KILLS)  # fmt: skip
+    yield Outcome(
+        f"{what}: final model and personal state",
+        f"those of the uninterrupted run, {KILLS} of {KILLS}",
+        f"{equal} of {KILLS} equal to the bit",
+        equal == KILLS,
+    )
+    yield Outcome(
+        "the same: gone on with from the last whole round",
+        f"{KILLS} of {KILLS}",
+        f"{went_on} of {KILLS}",
+        went_on == KILLS,
+    )
 
 
 TABLES: tuple[Table, ...] = (cluster_killed,)
@@ -54,9 +62,12 @@ def _kill(nodes: LocalCluster, name: str, victim: str, number: int, seconds: flo
     directory = nodes.results / name
     try:
         begun = wait_until(
-            # The first round begins when the clients have met, and every other one with the checkpoint before it.
-            lambda: (directory / "clients.json").exists() and nodes.rounds_done(name) >= number - 1, 300, pause=0.02
-        )  # fmt: skip
+            # The first round begins when the clients have met, and every other one with the
+            # checkpoint before it.
+            lambda: (directory / "clients.json").exists() and nodes.rounds_done(name) >= number - 1,
+            300,
+            pause=0.02,
+        )
         if not begun:
             raise RunFailed(f"{name} does not come to round {number}")
         time.sleep(seconds)
@@ -93,4 +104,6 @@ def _is_equal(nodes: LocalCluster, name: str) -> bool:
     """Whether model and personal states are those of the uninterrupted run."""
     models = [(nodes.results / run / "model.safetensors").read_bytes() for run in ("whole", name)]
     clients = zip(states(nodes, "whole"), states(nodes, name), strict=True)
-    return models[0] == models[1] and all(apart(personal(one), personal(other)) == 0 for one, other in clients)
+    return models[0] == models[1] and all(
+        apart(personal(one), personal(other)) == 0 for one, other in clients
+    )

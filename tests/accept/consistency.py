@@ -26,7 +26,10 @@ COMMON: dict[str, Any] = {
 
 DEALS: dict[str, dict[str, Any]] = {
     **{f"{number} shards": {"partition": "shards", "shards": number} for number in (1, 2, 3)},
-    **{f"Dirichlet {alpha:g}": {"partition": "dirichlet", "alpha": alpha} for alpha in (0.05, 0.1, 0.5)},
+    **{
+        f"Dirichlet {alpha:g}": {"partition": "dirichlet", "alpha": alpha}
+        for alpha in (0.05, 0.1, 0.5)
+    },
 }
 """Shards make clients of equal size, Dirichlet of unequal."""
 
@@ -44,12 +47,14 @@ FIGURES = {
     "clients": "personal_accuracy_before",
     "worst tenth": "personal_accuracy_before_worst_decile",
 }
-"""All of the one global model: on the test set over the last three rounds; mean over the clients on their own test images;
-mean over the two worst clients."""
+"""All of the one global model: on the test set over the last three rounds; mean over the clients on
+their own test images; mean over the two worst clients."""
 
 
 def consistency(lab: Lab) -> Iterator[Outcome]:
-    """Paired differences to the average with 95% intervals, not corrected for the number of rows."""
+    """Paired differences to the average with 95% intervals, not corrected for the number of
+    rows.
+    """
     runs = [(deal, rule, seed) for deal in DEALS for rule in RULES for seed in SEEDS]
     lab.start(_settings(*run) for run in runs)
     lines = [
@@ -65,7 +70,9 @@ def consistency(lab: Lab) -> Iterator[Outcome]:
         for rule in RULES:
             found = _values(lab, deal, rule)
             means = [f"{statistics.mean(found[name]):.1f}" for name in FIGURES]
-            apart = ["" if rule == AVERAGE else _interval(found[name], base[name]) for name in FIGURES]
+            apart = [
+                "" if rule == AVERAGE else _interval(found[name], base[name]) for name in FIGURES
+            ]
             lines.append(f"| {deal} | {rule} | " + " | ".join([*means, *apart]) + " |")
             if rule != AVERAGE:
                 yield Outcome(f"{deal}: {rule}", "for information", "; ".join(apart), True)

@@ -1,4 +1,5 @@
-"""FlatLand on Cora and minesweeper: accuracy, ablations, privacy of the personal part, restarts, speed."""
+"""FlatLand on Cora and minesweeper: accuracy, ablations, privacy of the personal part, restarts,
+speed."""
 
 import os
 import random
@@ -35,7 +36,8 @@ ASIDE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fed-pub", {}),
     ("gcfl", {}),
 )
-"""The authors' optimiser and a stateless one, and the paper's baselines: beside the bars, part of none."""
+"""The authors' optimiser and a stateless one, and the paper's baselines: beside the bars, part of
+none."""
 
 Table = Callable[[Lab], Iterator[Outcome]]
 
@@ -52,7 +54,9 @@ def accuracy(lab: Lab) -> Iterator[Outcome]:
     mean = {method: best_accuracies(lab, CORA | {"method": method}) for method in methods}
     for other in methods[1:]:
         pairs = [a - b for a, b in zip(ours, mean[other], strict=True)]
-        yield paired(f"for information: Cora-10: flatland minus {other} ({spread(mean[other])})", "-", pairs)
+        yield paired(
+            f"for information: Cora-10: flatland minus {other} ({spread(mean[other])})", "-", pairs
+        )
     yield at_least("Cora-10: fedavg at its defaults", 81.5, mean["fedavg"])
     for method, changes in ASIDE:
         lab.start(CORA | {"method": method, "seed": seed} | changes for seed in SEEDS)
@@ -70,7 +74,10 @@ def neighbour(lab: Lab) -> Iterator[Outcome]:
     """What a trained client loses with its neighbour's personal parameters."""
     from accept.swap import with_own_and_neighbours
 
-    pairs = [with_own_and_neighbours(lab.run(CORA | {"method": "flatland", "seed": seed})) for seed in SEEDS]
+    pairs = [
+        with_own_and_neighbours(lab.run(CORA | {"method": "flatland", "seed": seed}))
+        for seed in SEEDS
+    ]
     losses = [100 * (own - other) for own, other in pairs]
     yield at_least("a client given its neighbour's personal parameters loses", 15.0, losses)
 
@@ -80,10 +87,14 @@ def minesweeper(lab: Lab) -> Iterator[Outcome]:
     settings = {"with": MINESWEEPER, "without": MINESWEEPER | {"flatland.gate": False}}
     lab.start(one | {"seed": seed} for one in settings.values() for seed in SEEDS)
     auc = {
-        name: [100 * _best(lab.summary(one | {"seed": seed}))["metrics"]["roc_auc"] for seed in SEEDS]
+        name: [
+            100 * _best(lab.summary(one | {"seed": seed}))["metrics"]["roc_auc"] for seed in SEEDS
+        ]
         for name, one in settings.items()
     }
-    yield at_least("minesweeper, 10 clients, 30 rounds x 3 epochs, width 64: AUC", 73.0, auc["with"])
+    yield at_least(
+        "minesweeper, 10 clients, 30 rounds x 3 epochs, width 64: AUC", 73.0, auc["with"]
+    )
     gains = [a - b for a, b in zip(auc["with"], auc["without"], strict=True)]
     yield at_least("minesweeper: gate minus no gate", 1.5, gains, signed=True)
 
@@ -117,16 +128,31 @@ def messages(lab: Lab) -> Iterator[Outcome]:
         same,
     )
     names = _array_names_on_the_wire(lab)
-    personal = sorted(name for name in names if name == "k" or name.split(".")[-1] in ("time", "gate"))
-    yield Outcome("personal parameters in messages", "0", f"{len(personal)} of {len(names)} names", not personal)
+    personal = sorted(
+        name for name in names if name == "k" or name.split(".")[-1] in ("time", "gate")
+    )
+    yield Outcome(
+        "personal parameters in messages",
+        "0",
+        f"{len(personal)} of {len(names)} names",
+        not personal,
+    )
 
 
 def speed(lab: Lab) -> Iterator[Outcome]:
     """Ratios and seconds; nothing else runs meanwhile."""
     lab.wait()
     ratio = _measured(lab, "in-process run, flatland")
-    value = f"{ratio.ratio:.2f} ({ratio.low:.2f}-{ratio.high:.2f}), {ratio.ours:.1f} s / {ratio.theirs:.1f} s"
-    yield Outcome("in-process run of Cora-10, 100 rounds, against one plain loop", "<= 1.3", value, ratio.ratio <= 1.3)
+    value = (
+        f"{ratio.ratio:.2f} ({ratio.low:.2f}-{ratio.high:.2f}), {ratio.ours:.1f} s /"
+        f" {ratio.theirs:.1f} s"
+    )
+    yield Outcome(
+        "in-process run of Cora-10, 100 rounds, against one plain loop",
+        "<= 1.3",
+        value,
+        ratio.ratio <= 1.3,
+    )
     step = _measured(lab, "flatland: steps")
     yield Outcome(
         "Lorentz GCN step against Euclidean GCN step, equal width",
@@ -165,7 +191,9 @@ def through_flower(lab: Lab) -> Iterator[Outcome]:
     if done.returncode:
         raise RunFailed(f"flwr run: exit status {done.returncode}\n{done.stdout[-3000:]}")
     with (lab.folder / "flower" / "rounds.csv").open() as file:
-        seconds = round_overhead(list(csv.DictReader(file)), workers=min(os.cpu_count() or 1, CLIENTS))
+        seconds = round_overhead(
+            list(csv.DictReader(file)), workers=min(os.cpu_count() or 1, CLIENTS)
+        )
     yield Outcome(
         "round of Cora-10 by flwr run beyond its training, after the first",
         "<= 0.3 s",
@@ -176,12 +204,23 @@ def through_flower(lab: Lab) -> Iterator[Outcome]:
     yield Outcome("for information: flwr run against in-process, same seed", "-", same, True)
 
 
-TABLES: tuple[Table, ...] = (accuracy, neighbour, minesweeper, messages, restarts, speed, through_flower)
+TABLES: tuple[Table, ...] = (
+    accuracy,
+    neighbour,
+    minesweeper,
+    messages,
+    restarts,
+    speed,
+    through_flower,
+)
 
 
 def best_accuracies(lab: Lab, settings: dict[str, Any]) -> list[float]:
     """Accuracy of the seeds at the round of best validation, in percent."""
-    return [100 * _best(lab.summary(settings | {"seed": seed}))["personal_accuracy_mean"] for seed in SEEDS]
+    return [
+        100 * _best(lab.summary(settings | {"seed": seed}))["personal_accuracy_mean"]
+        for seed in SEEDS
+    ]
 
 
 def _best(summary: dict[str, Any]) -> dict[str, Any]:
@@ -201,7 +240,10 @@ def paired(what: str, bar: str, differences: list[float]) -> Outcome:
 def at_least(what: str, bar: float, values: list[float], signed: bool = False) -> Outcome:
     """A line whose mean is to reach a bar."""
     return Outcome(
-        what, f">= {bar:+g}" if signed else f">= {bar:g}", spread(values, signed), statistics.mean(values) >= bar
+        what,
+        f">= {bar:+g}" if signed else f">= {bar:g}",
+        spread(values, signed),
+        statistics.mean(values) >= bar,
     )
 
 
@@ -215,21 +257,32 @@ def spread(values: list[float], signed: bool = False) -> str:
 def _equal(one: Path, other: Path) -> tuple[str, bool]:
     """Whether figures and model agree to the last bit, times and versions left out."""
     timing = ("seconds", "seconds_training", "seconds_aggregation", "versions")
-    left, right = ({k: v for k, v in read_summary(run).items() if k not in timing} for run in (one, other))
+    left, right = (
+        {k: v for k, v in read_summary(run).items() if k not in timing} for run in (one, other)
+    )
     figures = left == right
     model = (one / "model.safetensors").read_bytes() == (other / "model.safetensors").read_bytes()
-    return f"figures {'equal' if figures else 'differ'}, model {'equal' if model else 'differs'}", figures and model
+    return (
+        f"figures {'equal' if figures else 'differ'}, model {'equal' if model else 'differs'}",
+        figures and model,
+    )
 
 
 def _killed_and_resumed(lab: Lab, after: int, index: int) -> Path:
     name = f"killed-{index}"
-    process = subprocess.Popen(lab.command(SHORT, name), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        lab.command(SHORT, name), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     rounds = lab.folder / name / "rounds.csv"
-    while process.poll() is None and (not rounds.exists() or rounds.read_text().count("\n") <= after):
+    while process.poll() is None and (
+        not rounds.exists() or rounds.read_text().count("\n") <= after
+    ):
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    done = subprocess.run(lab.command(SHORT | {"resume": True}, name), capture_output=True, text=True)
+    done = subprocess.run(
+        lab.command(SHORT | {"resume": True}, name), capture_output=True, text=True
+    )
     if done.returncode:
         raise RunFailed(f"resuming {name}: exit status {done.returncode}\n{done.stdout[-2000:]}")
     return lab.folder / name
@@ -244,9 +297,16 @@ def _array_names_on_the_wire(lab: Lab) -> set[str]:
     def record(request: Any, handle: Any) -> Any:
         reply = handle(request)
         for message in (request, reply):
-            names.update(name for record in message.content.array_records.values() for name in record)
+            names.update(
+                name for record in message.content.array_records.values() for name in record
+            )
         return reply
 
-    settings = {"dataset": "cora", "data-dir": str(lab.data), "results-dir": str(lab.folder), "run-name": "recorded"}
+    settings = {
+        "dataset": "cora",
+        "data-dir": str(lab.data),
+        "results-dir": str(lab.folder),
+        "run-name": "recorded",
+    }
     simulate(settings | {"num-rounds": 2}, 10, intercept=record)
     return names

@@ -1,4 +1,5 @@
-"""The rest of FlatLand: whole graphs, tailored curvature, few dimensions, few clients at a time, Ollivier's curvature."""
+"""The rest of FlatLand: whole graphs, tailored curvature, few dimensions, few clients at a time,
+Ollivier's curvature."""
 
 import csv
 import statistics
@@ -30,25 +31,35 @@ def whole_graphs(lab: Lab) -> Iterator[Outcome]:
     for name, (lorentz, gin) in pairs.items():
         ours, theirs = best_accuracies(lab, lorentz), best_accuracies(lab, gin)
         difference = [a - b for a, b in zip(ours, theirs, strict=True)]
-        what = f"MUTAG, BZR, PROTEINS, {name}: Lorentz ({spread(ours)}) minus GIN ({spread(theirs)})"
+        what = (
+            f"MUTAG, BZR, PROTEINS, {name}: Lorentz ({spread(ours)}) minus GIN ({spread(theirs)})"
+        )
         yield at_least(what, -0.5, difference, signed=True)
 
 
 def curvature(lab: Lab) -> Iterator[Outcome]:
-    """Whether tailored curvature is alive, and whether it matters, by the live map and by the published one."""
+    """Whether tailored curvature is alive, and whether it matters, by the live map and by the
+    published one."""
     live = CORA | {"method": "flatland", "flatland.curvature-map": "exp"}
     runs = [lab.run(live | {"seed": seed}) for seed in SEEDS]
-    for name, folders in (("exp", runs), ("sigmoid", [lab.run(CORA | {"seed": seed}) for seed in SEEDS])):
+    for name, folders in (
+        ("exp", runs),
+        ("sigmoid", [lab.run(CORA | {"seed": seed}) for seed in SEEDS]),
+    ):
         gradients = [gradient for folder in folders for gradient in start_gradients(folder)]
         text = f"{min(gradients):.1e} (median {statistics.median(gradients):.1e})"
-        what = f"Cora-10, seeds 0-2, curvature-map {name}: gradient on k at the start, least of 30 clients"
+        what = (
+            f"Cora-10, seeds 0-2, curvature-map {name}: gradient on k at the start, least of 30"
+            " clients"
+        )
         if name == "exp":
             yield Outcome(what, ">= 1e-3", text, min(gradients) >= 1e-3)
         else:
             yield Outcome(f"for information: {what}", "-", text, True)
     moved = [distance for run in runs for distance in _curvature_moved(run)]
     yield Outcome(
-        "the same clients, exp: how far the curvature moves from the first round to the last, least",
+        "the same clients, exp: how far the curvature moves from the first round to the last,"
+        " least",
         "> 0",
         f"{min(moved):.3f} (median {statistics.median(moved):.3f}, most {max(moved):.3f})",
         min(moved) > 0,
@@ -59,25 +70,35 @@ def curvature(lab: Lab) -> Iterator[Outcome]:
         "sigmoid": {"method": "flatland"},
         "constant": {"method": "flatland-constant"},
     }
-    lab.start(one | way | {"seed": seed} for one in data.values() for way in ways.values() for seed in MORE_SEEDS)
+    lab.start(
+        one | way | {"seed": seed}
+        for one in data.values()
+        for way in ways.values()
+        for seed in MORE_SEEDS
+    )
     for where, settings in data.items():
         scores = {name: _scores(lab, settings | way) for name, way in ways.items()}
         for name in ("exp", "sigmoid"):
             differences = [a - b for a, b in zip(scores[name], scores["constant"], strict=True)]
-            yield paired(f"for information: {where}, {name} minus constant", "reported", differences)
+            yield paired(
+                f"for information: {where}, {name} minus constant", "reported", differences
+            )
 
 
 def falling_rate(lab: Lab) -> Iterator[Outcome]:
-    """What FlatLand loses from the round of best validation to the last, by its default and at a constant rate."""
+    """What FlatLand loses from the round of best validation to the last, by its default and at a
+    constant rate."""
     ways = {"its default, schedule=inverse": {}, "schedule=constant": {"schedule": "constant"}}
     runs = {
-        name: [CORA | {"method": "flatland", "seed": seed} | way for seed in MORE_SEEDS] for name, way in ways.items()
+        name: [CORA | {"method": "flatland", "seed": seed} | way for seed in MORE_SEEDS]
+        for name, way in ways.items()
     }
     lab.start(run for every in runs.values() for run in every)
     for name, every in runs.items():
         told = [lab.summary(run) for run in every]
         ends = [
-            100 * (one["personal_accuracy_mean"] - one["best_validation"]["personal_accuracy_mean"]) for one in told
+            100 * (one["personal_accuracy_mean"] - one["best_validation"]["personal_accuracy_mean"])
+            for one in told
         ]
         what = f"Cora-10, flatland, last round minus best-validation round: {name}"
         if ways[name]:
@@ -89,21 +110,41 @@ def falling_rate(lab: Lab) -> Iterator[Outcome]:
 def few_dimensions(lab: Lab) -> Iterator[Outcome]:
     """Four hidden dimensions."""
     settings = preset("dimensions/4") | {"num-supernodes": 20}
-    lab.start(settings | {"method": method, "seed": seed} for method in ("flatland", "fedavg") for seed in SEEDS)
-    ours, theirs = (best_accuracies(lab, settings | {"method": method}) for method in ("flatland", "fedavg"))
-    what = f"for information: Cora-20, dimension 4: flatland ({spread(ours)}) minus fedavg ({spread(theirs)})"
+    lab.start(
+        settings | {"method": method, "seed": seed}
+        for method in ("flatland", "fedavg")
+        for seed in SEEDS
+    )
+    ours, theirs = (
+        best_accuracies(lab, settings | {"method": method}) for method in ("flatland", "fedavg")
+    )
+    what = (
+        f"for information: Cora-20, dimension 4: flatland ({spread(ours)}) minus fedavg"
+        f" ({spread(theirs)})"
+    )
     yield paired(what, "-", [a - b for a, b in zip(ours, theirs, strict=True)])
 
 
 def few_clients(lab: Lab) -> Iterator[Outcome]:
     """A tenth of fifty clients at a time, all of them scored in the end."""
     settings = preset("participation/10") | {"num-supernodes": 50}
-    lab.start(settings | {"method": method, "seed": seed} for method in ("flatland", "fedavg") for seed in SEEDS)
+    lab.start(
+        settings | {"method": method, "seed": seed}
+        for method in ("flatland", "fedavg")
+        for seed in SEEDS
+    )
     ours, theirs = (
-        [100 * lab.summary(settings | {"method": method, "seed": seed})["personal_accuracy_mean"] for seed in SEEDS]
+        [
+            100 * lab.summary(settings | {"method": method, "seed": seed})["personal_accuracy_mean"]
+            for seed in SEEDS
+        ]
         for method in ("flatland", "fedavg")
     )
-    yield at_least("Cora-50, 10% a round, 3 epochs, all clients scored after the last round: flatland", 72.0, ours)
+    yield at_least(
+        "Cora-50, 10% a round, 3 epochs, all clients scored after the last round: flatland",
+        72.0,
+        ours,
+    )
     what = f"for information: the same, flatland minus fedavg ({spread(theirs)})"
     yield paired(what, "-", [a - b for a, b in zip(ours, theirs, strict=True)])
 
@@ -115,15 +156,27 @@ def ollivier(lab: Lab) -> Iterator[Outcome]:
     from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 
     lab.wait()
-    graphs = [load_client(GraphSpec("cora", lab.data), client, 10, lab.folder / "cache") for client in range(10)]
+    graphs = [
+        load_client(GraphSpec("cora", lab.data), client, 10, lab.folder / "cache")
+        for client in range(10)
+    ]
     started = time.perf_counter()
-    edges = sum(ollivier_ricci(graph.edge_index, len(graph.labels)).numel() // 2 for graph in graphs)
+    edges = sum(
+        ollivier_ricci(graph.edge_index, len(graph.labels)).numel() // 2 for graph in graphs
+    )
     seconds = time.perf_counter() - started
     what = f"Ollivier-Ricci curvature of the {edges} edges of Cora's ten clients"
     yield Outcome(what, "<= 30 s", f"{seconds:.1f} s", seconds <= 30)
 
 
-TABLES: tuple[Table, ...] = (whole_graphs, curvature, falling_rate, few_dimensions, few_clients, ollivier)
+TABLES: tuple[Table, ...] = (
+    whole_graphs,
+    curvature,
+    falling_rate,
+    few_dimensions,
+    few_clients,
+    ollivier,
+)
 
 
 def start_gradients(folder: Path) -> list[float]:

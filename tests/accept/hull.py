@@ -1,4 +1,5 @@
-"""Hulls: accuracy beside the paper's, exact decoding, grouping with missing classes, clients that vanish."""
+"""Hulls: accuracy beside the paper's, exact decoding, grouping with missing classes, clients that
+vanish."""
 
 import statistics
 import subprocess
@@ -23,7 +24,12 @@ SPLITS = range(30)
 OLSSON = preset("hull-olsson") | {"num-supernodes": 3, "hull.classifier": "svm", "hull.cap": 128}
 LOGISTIC = OLSSON | {"hull.classifier": "logistic", "hull.baselines": "none"}
 PUBLISHED = preset("hull-published") | {"num-supernodes": 3}
-UNIFORM: dict[str, Any] = {"method": "hull", "dataset": "uniform", "num-supernodes": 10, "hull.epsilon": 0.01}
+UNIFORM: dict[str, Any] = {
+    "method": "hull",
+    "dataset": "uniform",
+    "num-supernodes": 10,
+    "hull.epsilon": 0.01,
+}
 GONE = (1, 4, 8)
 
 Table = Callable[[Lab], Iterator[Outcome]]
@@ -35,13 +41,16 @@ def hulls_exact(lab: Lab) -> Iterator[Outcome]:
     for seed in range(CASES):
         case = hull_case(seed)
         public = case.public
-        session = Session("accept", HULLS, seed, public.prime, public.length, tuple(range(public.num_clients)))
+        session = Session(
+            "accept", HULLS, seed, public.prime, public.length, tuple(range(public.num_clients))
+        )
         total = sum_in_memory(session, dict(enumerate(case.vectors())))
         bins, clients = decode_hulls(total, public)
         owned = [np.flatnonzero(clients == one) for one in np.unique(clients)]
         wrong += [[bins[i].tolist() for i in mine] for mine in owned] != case.sent
     yield Outcome(
-        f"{CASES} random cases, epsilon .01 to 20, 3 and 10 clients, 2 and 8 classes: hulls decoded = hulls sent",
+        f"{CASES} random cases, epsilon .01 to 20, 3 and 10 clients, 2 and 8 classes: hulls decoded"
+        " = hulls sent",
         "every one",
         f"{CASES - wrong} of {CASES}",
         wrong == 0,
@@ -71,8 +80,12 @@ def olsson(lab: Lab) -> Iterator[Outcome]:
     runs = [lab.summary(OLSSON | {"seed": seed}) for seed in SPLITS]
     flp = [100 * run["global_accuracy"] for run in runs]
     yield at_least("Olsson, splits of seeds 0-29, svm, hulls of up to 128 corners: FLP", 87.5, flp)
-    differences = [ours - 100 * run["metrics"]["accuracy_cp"] for ours, run in zip(flp, runs, strict=True)]
-    yield at_least("the same, paired: FLP minus CP, C chosen the same way", 2.0, differences, signed=True)
+    differences = [
+        ours - 100 * run["metrics"]["accuracy_cp"] for ours, run in zip(flp, runs, strict=True)
+    ]
+    yield at_least(
+        "the same, paired: FLP minus CP, C chosen the same way", 2.0, differences, signed=True
+    )
     yield paired("for information: its interval", "-", differences)
     for name in ("fle", "cp", "ce", "ch_cp", "ch_ce", "logistic"):
         values = [100 * run["metrics"][f"accuracy_{name}"] for run in runs]
@@ -82,15 +95,29 @@ def olsson(lab: Lab) -> Iterator[Outcome]:
     yield Outcome("for information: hull.classifier=logistic on the same hulls", "-", value, True)
     shares = [100 * run["metrics"]["hull_share_revealed"] for run in runs]
     yield Outcome(
-        "for information: share of the training points that leave", "-", f"{statistics.mean(shares):.1f}%", True
+        "for information: share of the training points that leave",
+        "-",
+        f"{statistics.mean(shares):.1f}%",
+        True,
     )
-    exact = sum(run["metrics"]["hulls_exact"] and run["metrics"]["grouping_accuracy"] == 1 for run in runs)
-    yield Outcome("for information: runs with exact hulls, all rightly grouped", "-", f"{exact} of {len(runs)}", True)
+    exact = sum(
+        run["metrics"]["hulls_exact"] and run["metrics"]["grouping_accuracy"] == 1 for run in runs
+    )
+    yield Outcome(
+        "for information: runs with exact hulls, all rightly grouped",
+        "-",
+        f"{exact} of {len(runs)}",
+        True,
+    )
 
 
 def synthetic(lab: Lab) -> Iterator[Outcome]:
     """The paper's generated data, and clients that lack a class."""
-    lab.start(UNIFORM | {"points.lacking": lacking, "seed": seed} for lacking in (0, 2, 4) for seed in PARTITIONS)
+    lab.start(
+        UNIFORM | {"points.lacking": lacking, "seed": seed}
+        for lacking in (0, 2, 4)
+        for seed in PARTITIONS
+    )
     runs = [lab.summary(UNIFORM | {"points.lacking": 0, "seed": seed}) for seed in PARTITIONS]
     yield at_least(
         "uniform, N = 20,000, 10 clients, epsilon = .01, seeds 0-9: FLP",
@@ -98,11 +125,14 @@ def synthetic(lab: Lab) -> Iterator[Outcome]:
         [100 * run["global_accuracy"] for run in runs],
     )
     for lacking in (2, 4):
-        runs = [lab.summary(UNIFORM | {"points.lacking": lacking, "seed": seed}) for seed in PARTITIONS]
+        runs = [
+            lab.summary(UNIFORM | {"points.lacking": lacking, "seed": seed}) for seed in PARTITIONS
+        ]
         right = [100 * run["metrics"]["grouping_accuracy"] for run in runs]
         flp = [100 * run["global_accuracy"] for run in runs]
         yield Outcome(
-            f"{lacking} of 10 clients lack a class, seeds 0-9: hulls in the right group (FLP {statistics.mean(flp):.2f})",
+            f"{lacking} of 10 clients lack a class, seeds 0-9: hulls in the right group (FLP"
+            f" {statistics.mean(flp):.2f})",
             "100",
             f"{statistics.mean(right):.2f}, worst {min(right):.2f}",
             min(right) == 100,
@@ -110,7 +140,8 @@ def synthetic(lab: Lab) -> Iterator[Outcome]:
 
 
 def vanished(lab: Lab) -> Iterator[Outcome]:
-    """Three of ten clients vanish, in every phase in turn: the fault is injected in the in-process Grid."""
+    """Three of ten clients vanish, in every phase in turn: the fault is injected in the in-process
+    Grid."""
     from curvfed.deployments.inprocess import simulate
 
     for phase in (MEASURE, KEYS, SHARES, HULLS, CONFIRM, UNMASK, EVALUATE):
@@ -118,7 +149,9 @@ def vanished(lab: Lab) -> Iterator[Outcome]:
         def intercept(request: Any, handle: Any, phase: str = phase) -> Any:
             reply = handle(request)
             partition = reply.content["header"]["partition"]
-            return None if request.content["header"]["phase"] == phase and partition in GONE else reply
+            return (
+                None if request.content["header"]["phase"] == phase and partition in GONE else reply
+            )
 
         settings = {key: value for key, value in UNIFORM.items() if key != "num-supernodes"}
         place = {
@@ -132,11 +165,18 @@ def vanished(lab: Lab) -> Iterator[Outcome]:
         hulls = np.load(lab.folder / f"vanished-{phase}" / "hulls.npz")
         clients = len(np.unique(hulls["client"]))
         # Whose masked vector has come is in the sum, whatever becomes of its sender.
-        summed, missing = 7 if phase in (MEASURE, KEYS, SHARES, HULLS) else 10, 3 if phase != EVALUATE else 0
-        right = metrics["hulls_exact"] and (metrics["dropouts"], metrics["clients_summed"]) == (missing, clients)
+        summed, missing = (
+            7 if phase in (MEASURE, KEYS, SHARES, HULLS) else 10,
+            (3 if phase != EVALUATE else 0),
+        )
+        right = metrics["hulls_exact"] and (metrics["dropouts"], metrics["clients_summed"]) == (
+            missing,
+            clients,
+        )
         right = right and clients == summed
         yield Outcome(
-            f"10 clients, 3 of them vanish at {phase}: the sum of those who stay, the model, the count",
+            f"10 clients, 3 of them vanish at {phase}: the sum of those who stay, the model, the"
+            " count",
             f"hulls of {summed} exact, trained, {missing} missing",
             f"hulls of {clients} clients {'exact' if metrics['hulls_exact'] else 'WRONG'}, "
             f"accuracy {100 * summary['global_accuracy']:.2f}, {metrics['dropouts']} missing, "
@@ -153,14 +193,26 @@ def hull_through_flower(lab: Lab) -> Iterator[Outcome]:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RunFailed(f"flwr run: exit status {done.returncode}\n{done.stdout[-3000:]}")
-    ours, theirs = (np.load(folder / "hulls.npz") for folder in (lab.run(settings), lab.folder / "hull-flower"))
-    same = all(np.array_equal(ours[name], theirs[name]) for name in ("bins", "client", "hull", "group"))
+    ours, theirs = (
+        np.load(folder / "hulls.npz") for folder in (lab.run(settings), lab.folder / "hull-flower")
+    )
+    same = all(
+        np.array_equal(ours[name], theirs[name]) for name in ("bins", "client", "hull", "group")
+    )
     yield Outcome(
         "flwr run, 10 clients: decoded hulls and groups",
         "those of the in-process run",
-        f"{len(np.unique(theirs['hull']))} hulls of {len(theirs['bins'])} bins {'equal' if same else 'DIFFER'}",
+        f"{len(np.unique(theirs['hull']))} hulls of {len(theirs['bins'])} bins"
+        f" {'equal' if same else 'DIFFER'}",
         same,
     )
 
 
-TABLES: tuple[Table, ...] = (hulls_exact, olsson_published, olsson, synthetic, vanished, hull_through_flower)
+TABLES: tuple[Table, ...] = (
+    hulls_exact,
+    olsson_published,
+    olsson,
+    synthetic,
+    vanished,
+    hull_through_flower,
+)

@@ -57,10 +57,11 @@ class HullCase:
 
 
 def hull_case(seed: int, code: str = "binary") -> HullCase:
-    """One case of a series: 3 or 10 clients and 2 or 8 classes in turn, ε spread over 0.01 to 20 on a logarithmic scale.
+    """One case of a series: 3 or 10 clients and 2 or 8 classes in turn, ε spread over 0.01 to 20 on
+    a logarithmic scale.
 
-    Hulls of points about one centre per class, so that clients overlap; also hulls of one vertex, hulls up to the cap,
-    missing classes and empty clients.
+    Hulls of points about one centre per class, so that clients overlap; also hulls of one vertex,
+    hulls up to the cap, missing classes and empty clients.
 
     Parameters
     ----------
@@ -88,7 +89,9 @@ def hull_case(seed: int, code: str = "binary") -> HullCase:
     return HullCase(public, hulls, tuple(rng.permutation(clients).tolist()), slots)
 
 
-def _client(rng: np.random.Generator, centres: NDArray[np.float64], public: PublicParameters) -> tuple[Words, ...]:
+def _client(
+    rng: np.random.Generator, centres: NDArray[np.float64], public: PublicParameters
+) -> tuple[Words, ...]:
     if rng.random() < 0.1:
         return ()
     here = centres[rng.random(len(centres)) < 0.9]

@@ -1,9 +1,11 @@
-"""What `hull.classifier=auto` chooses and has on made points and on Olsson, beside every classifier by name.
+"""What `hull.classifier=auto` chooses and has on made points and on Olsson, beside every classifier
+by name.
 
     PYTHONPATH=tests python -m accept.hull_choice --data FOLDER [--held-out | --densities]
 
-prints a table of docs/points.md: accuracies of all classifiers on the sets that the rule was made with or on the others, or
-what other ways of drawing points would cost on the first, with fewer seeds.
+prints a table of docs/points.md: accuracies of all classifiers on the sets that the rule was made
+with or on the others, or what other ways of drawing points would cost on the first, with fewer
+seeds.
 """
 
 import argparse
@@ -30,17 +32,36 @@ from curvfed.strategies.hull.grouping import group
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.naming import accuracy, name_groups
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.train import CANDIDATES, choose, draw_points, predictions, rank, trained
+from curvfed.strategies.hull.train import (
+    CANDIDATES,
+    choose,
+    draw_points,
+    predictions,
+    rank,
+    trained,
+)
 
 SEEDS, FEW_SEEDS = range(10), range(3)
 CAP = 8
 BELOW_BEST, BELOW_DEPTH = 1.5, 3.0
-"""How many points `auto` may lie below the best classifier in the mean, and below `depth` with a single seed."""
+"""How many points `auto` may lie below the best classifier in the mean, and below `depth` with a
+single seed."""
 
-NAMES = {"auto": "auto", "plane": "multinomial", "logistic": "logistic", "lorentz": "lorentz", "depth": "depth",
-         "poincare": "svm"}  # fmt: skip
-POWERS = {"near the corners": (0.25, 0.25), "as auto": (0.1, 2.0), "U^1/2": (0.5, 0.5), "U^1": (1.0, 1.0),
-          "near the centre": (2.0, 2.0)}  # fmt: skip
+NAMES = {
+    "auto": "auto",
+    "plane": "multinomial",
+    "logistic": "logistic",
+    "lorentz": "lorentz",
+    "depth": "depth",
+    "poincare": "svm",
+}
+POWERS = {
+    "near the corners": (0.25, 0.25),
+    "as auto": (0.1, 2.0),
+    "U^1/2": (0.5, 0.5),
+    "U^1": (1.0, 1.0),
+    "near the centre": (2.0, 2.0),
+}
 """Ways of drawing points along the ways from a hull's centre to its corners."""
 
 Sample = tuple[Floats, Integers]
@@ -48,7 +69,8 @@ Sample = tuple[Floats, Integers]
 
 @dataclass(frozen=True)
 class Trial:
-    """One seed of one set: accuracies in percent, the kind that `auto` takes, and how far the kinds disagree.
+    """One seed of one set: accuracies in percent, the kind that `auto` takes, and how far the kinds
+    disagree.
 
     `by_density` has the accuracy of what is chosen with other points, where that is asked for.
     """
@@ -61,8 +83,12 @@ class Trial:
 
 def bodies_of(parts: list[Labelled], classes: int, seed: int) -> Bodies:
     """The hulls that the server decodes and groups, without messages."""
-    public = PublicParameters(-1.0, 0.999, 0.01, num_classes=classes, num_clients=len(parts), cap=CAP)
-    hulls = DecodedHulls.of([[bins.tolist() for bins in local_hulls(*part, public).hulls] for part in parts])
+    public = PublicParameters(
+        -1.0, 0.999, 0.01, num_classes=classes, num_clients=len(parts), cap=CAP
+    )
+    hulls = DecodedHulls.of(
+        [[bins.tolist() for bins in local_hulls(*part, public).hulls] for part in parts]
+    )
     vertices = [public.quantizer.decode(bins) for bins in hulls.bins]
     groups = group(vertices, hulls.clients, classes, -1.0, "assignment", seed)
     return Bodies(vertices, groups, hulls.clients, -1.0)
@@ -71,12 +97,17 @@ def bodies_of(parts: list[Labelled], classes: int, seed: int) -> Bodies:
 def accuracy_on(test: Labelled, classifier: Classifier, classes: int) -> float:
     """Accuracy in percent, with the groups named by the test points, as in a run."""
     predicted = classifier.predict(test[0])
-    return 100 * (accuracy(predicted, test[1], name_groups(predicted, test[1], classes, classes)) or 0.0)
+    return 100 * (
+        accuracy(predicted, test[1], name_groups(predicted, test[1], classes, classes)) or 0.0
+    )
 
 
 def samples(bodies: Bodies) -> dict[str, Sample]:
     """Points, and the hull of each, on which classifiers could be compared."""
-    found = {"corners": (bodies.points, bodies.hull_of), "even in the Klein model": even_in_klein(bodies)}
+    found = {
+        "corners": (bodies.points, bodies.hull_of),
+        "even in the Klein model": even_in_klein(bodies),
+    }
     for name, powers in POWERS.items():
         with mock.patch("curvfed.geometry.hull._POWERS", powers):
             found[name] = draw_points(bodies, 0)
@@ -113,7 +144,9 @@ def trial(split: Split, has_densities: bool, seed: int) -> Trial:
     return Trial(scores, automatic.kind, comparison.disagreement, by_density)
 
 
-def density_scores(bodies: Bodies, score: Callable[[Classifier], float], seed: int) -> dict[str, float]:
+def density_scores(
+    bodies: Bodies, score: Callable[[Classifier], float], seed: int
+) -> dict[str, float]:
     """The score of what is chosen with each sample."""
     drawn = samples(bodies)
     points, hulls = (np.concatenate(values) for values in zip(*drawn.values(), strict=True))
@@ -133,14 +166,16 @@ def trials(
     """All seeds of each set."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         started = {
-            name: [pool.submit(trial, split, has_densities, seed) for seed in seeds] for name, split in sets.items()
+            name: [pool.submit(trial, split, has_densities, seed) for seed in seeds]
+            for name, split in sets.items()
         }
         for name, futures in started.items():
             yield name, [one.result() for one in futures]
 
 
 def shortfalls(results: Sequence[Trial], scores: Sequence[float]) -> tuple[float, float]:
-    """The best classifier's mean minus that of these scores, and the most by which `depth` is better with one seed."""
+    """The best classifier's mean minus that of these scores, and the most by which `depth` is
+    better with one seed."""
     best = max(np.mean([one.scores[kind] for one in results]) for kind in CANDIDATES)
     below_depth = [one.scores["depth"] - score for one, score in zip(results, scores, strict=True)]
     return float(best - np.mean(scores)), max(below_depth)
@@ -152,7 +187,8 @@ def outcomes(sets: Mapping[str, Split]) -> Iterator[Outcome]:
         short, below = shortfalls(results, [one.scores["auto"] for one in results])
         means = {NAMES[kind]: np.mean([one.scores[kind] for one in results]) for kind in NAMES}
         yield Outcome(
-            f"{name}, {len(SEEDS)} seeds: " + ", ".join(f"{kind} {mean:.1f}" for kind, mean in means.items()),
+            f"{name}, {len(SEEDS)} seeds: "
+            + ", ".join(f"{kind} {mean:.1f}" for kind, mean in means.items()),
             f"best minus auto <= {BELOW_BEST}; depth minus auto <= {BELOW_DEPTH:g} with every seed",
             f"{short:+.1f}; {below:+.1f}",
             short <= BELOW_BEST and below <= BELOW_DEPTH,
@@ -161,7 +197,10 @@ def outcomes(sets: Mapping[str, Split]) -> Iterator[Outcome]:
 
 def known_sets(data: Path) -> dict[str, Split]:
     """The sets that the rule is made with, and Olsson."""
-    olsson = {f"Olsson, {clients} clients": partial(olsson_split, data, clients=clients) for clients in (3, 10)}
+    olsson = {
+        f"Olsson, {clients} clients": partial(olsson_split, data, clients=clients)
+        for clients in (3, 10)
+    }
     return {name: one.split for name, one in SETS.items()} | olsson
 
 
@@ -195,31 +234,50 @@ def main() -> None:
 
 
 def print_scores(sets: Mapping[str, Split]) -> None:
-    """A row for each set: mean accuracies, what is chosen how often, the most below `depth`, and how often a run warns."""
+    """A row for each set: mean accuracies, what is chosen how often, the most below `depth`, and
+    how often a run warns."""
     print(
-        "| points |", " | ".join(f"`{name}`" for name in NAMES.values()), "| chosen | below `depth` at most | warns |"
+        "| points |",
+        " | ".join(f"`{name}`" for name in NAMES.values()),
+        "| chosen | below `depth` at most | warns |",
     )
     print("| --- |" + " ---: |" * len(NAMES) + " --- | ---: | ---: |", flush=True)
     for name, results in trials(sets):
-        means = " | ".join(f"{np.mean([one.scores[kind] for one in results]):.1f}" for kind in NAMES)
+        means = " | ".join(
+            f"{np.mean([one.scores[kind] for one in results]):.1f}" for kind in NAMES
+        )
         kinds = [NAMES[one.kind] for one in results]
-        counts = ", ".join(f"{kind} {kinds.count(kind)}" for kind in sorted(set(kinds), key=kinds.count, reverse=True))
+        counts = ", ".join(
+            f"{kind} {kinds.count(kind)}"
+            for kind in sorted(set(kinds), key=kinds.count, reverse=True)
+        )
         _, below = shortfalls(results, [one.scores["auto"] for one in results])
         warned = sum(one.disagreement >= DISAGREEMENT for one in results)
         print(f"| {name} | {means} | {counts} | {below:.1f} | {warned} |", flush=True)
 
 
 def print_densities(sets: Mapping[str, Split]) -> None:
-    """A row for each set: how far what each sample chooses lies below the best classifier, and at most below `depth`."""
+    """A row for each set: how far what each sample chooses lies below the best classifier, and at
+    most below `depth`."""
     is_first = True
     for name, results in trials(sets, FEW_SEEDS, has_densities=True):
         if is_first:
             print(
-                "| points |", " | ".join(results[0].by_density), "|\n| --- |" + " ---: |" * len(results[0].by_density)
+                "| points |",
+                " | ".join(results[0].by_density),
+                "|\n| --- |" + " ---: |" * len(results[0].by_density),
             )
         is_first = False
-        values = [shortfalls(results, [one.by_density[key] for one in results]) for key in results[0].by_density]
-        print(f"| {name} |", " | ".join(f"{short:.1f}, {below:.1f}" for short, below in values), "|", flush=True)
+        values = [
+            shortfalls(results, [one.by_density[key] for one in results])
+            for key in results[0].by_density
+        ]
+        print(
+            f"| {name} |",
+            " | ".join(f"{short:.1f}, {below:.1f}" for short, below in values),
+            "|",
+            flush=True,
+        )
 
 
 TABLES: tuple[Table, ...] = (auto_choice, auto_held_out)

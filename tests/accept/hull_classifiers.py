@@ -1,4 +1,5 @@
-"""Classifiers of hulls on Olsson over 30 splits, what liars cost there, and discriminant analysis beside them."""
+"""Classifiers of hulls on Olsson over 30 splits, what liars cost there, and discriminant analysis
+beside them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,15 +24,22 @@ Part = tuple[np.ndarray, np.ndarray]
 
 
 def _split(lab: Lab, seed: int, clients: int, **dealt: Any) -> tuple[list[Part], Part, int]:
-    """Training points of each client, test points, and the number of classes, of a split of Olsson's cells."""
+    """Training points of each client, test points, and the number of classes, of a split of
+    Olsson's cells."""
     spec = PointSpec("olsson", lab.data, seed=seed, **dealt)
     parts: list[ClientPoints] = [load_client(spec, number, clients) for number in range(clients)]
     test = load_test(spec)
     assert test is not None
-    return [(one.train_points, one.train_labels) for one in parts], (test.points, test.labels), len(test.class_names)
+    return (
+        [(one.train_points, one.train_labels) for one in parts],
+        (test.points, test.labels),
+        len(test.class_names),
+    )
 
 
-def _accuracy(parts: list[Part], test: Part, classes: int, kind: str, seed: int) -> tuple[float, int]:
+def _accuracy(
+    parts: list[Part], test: Part, classes: int, kind: str, seed: int
+) -> tuple[float, int]:
     """Accuracy in percent, and how many clients look odd."""
     public = PublicParameters(-1.0, 0.999, 0.01, num_classes=classes, num_clients=len(parts), cap=8)
     found = trial(parts, test, public, Settings(kind=kind, seed=seed))  # type: ignore[arg-type]
@@ -41,15 +49,25 @@ def _accuracy(parts: list[Part], test: Part, classes: int, kind: str, seed: int)
 def olsson_classifiers(lab: Lab) -> Iterator[Outcome]:
     """Every classifier on the hulls of the same three clients."""
     splits = [_split(lab, seed, 3) for seed in range(SPLITS)]
-    found = {kind: [_accuracy(*split, kind, seed)[0] for seed, split in enumerate(splits)] for kind in KINDS}
+    found = {
+        kind: [_accuracy(*split, kind, seed)[0] for seed, split in enumerate(splits)]
+        for kind in KINDS
+    }
     for kind, values in found.items():
         yield Outcome(
-            f"Olsson, {SPLITS} splits, 3 clients, hulls of 8 corners: {kind}", "told", _interval(values), True
+            f"Olsson, {SPLITS} splits, 3 clients, hulls of 8 corners: {kind}",
+            "told",
+            _interval(values),
+            True,
         )
     best = max(KINDS[1:], key=lambda kind: float(np.mean(found[kind])))
     mean, short = np.mean(found["auto"]), np.mean(found[best]) - np.mean(found["auto"])
-    yield Outcome(f"auto; the best other one ({best}) minus auto", ">= 93; <= 1.5", f"{mean:.1f}; {short:+.1f}",
-                  bool(mean >= 93 and short <= 1.5))  # fmt: skip
+    yield Outcome(
+        f"auto; the best other one ({best}) minus auto",
+        ">= 93; <= 1.5",
+        f"{mean:.1f}; {short:+.1f}",
+        bool(mean >= 93 and short <= 1.5),
+    )
 
 
 def olsson_liars(lab: Lab) -> Iterator[Outcome]:
@@ -60,18 +78,31 @@ def olsson_liars(lab: Lab) -> Iterator[Outcome]:
     for liars, bar in ((1, 2.0), (3, 4.0)):
         for lie in LIES:
             found = [
-                _accuracy([lied(part, lie, classes, one) if one < liars else part for one, part in enumerate(parts)],
-                          test, classes, "auto", seed)
+                _accuracy(
+                    [
+                        lied(part, lie, classes, one) if one < liars else part
+                        for one, part in enumerate(parts)
+                    ],
+                    test,
+                    classes,
+                    "auto",
+                    seed,
+                )
                 for seed, (parts, test, classes) in enumerate(splits)
-            ]  # fmt: skip
+            ]
             lost = float(np.mean(honest) - np.mean([accuracy for accuracy, _ in found]))
             told = sum(odd > 0 for _, odd in found)
-            yield Outcome(f"{liars} of 10: {lie}, honest minus this", f"<= {bar:g}", f"{lost:+.1f}; told in {told} of 10",
-                          lost <= bar)  # fmt: skip
+            yield Outcome(
+                f"{liars} of 10: {lie}, honest minus this",
+                f"<= {bar:g}",
+                f"{lost:+.1f}; told in {told} of 10",
+                lost <= bar,
+            )
 
 
 def olsson_limits(lab: Lab) -> Iterator[Outcome]:
-    """Where it ends: four liars of ten, lies aimed at a class, unequal clients, classes that few have; for information."""
+    """Where it ends: four liars of ten, lies aimed at a class, unequal clients, classes that few
+    have; for information."""
     ways: dict[str, dict[str, Any]] = {
         "alike": {},
         "Dirichlet .5": {"partition": "dirichlet", "alpha": 0.5},
@@ -80,12 +111,28 @@ def olsson_limits(lab: Lab) -> Iterator[Outcome]:
     }
     for way, dealt in ways.items():
         splits = [_split(lab, seed, 10, **dealt) for seed in range(5)]
-        for liars, lie in ((0, ""), (3, "rim"), (3, "aimed"), (4, "rim"), (4, "noise"), (4, "shuffled"), (4, "aimed")):
+        for liars, lie in (
+            (0, ""),
+            (3, "rim"),
+            (3, "aimed"),
+            (4, "rim"),
+            (4, "noise"),
+            (4, "shuffled"),
+            (4, "aimed"),
+        ):
             found = [
-                _accuracy([lied(part, lie, classes, one) if one < liars else part for one, part in enumerate(parts)],
-                          test, classes, "auto", seed)
+                _accuracy(
+                    [
+                        lied(part, lie, classes, one) if one < liars else part
+                        for one, part in enumerate(parts)
+                    ],
+                    test,
+                    classes,
+                    "auto",
+                    seed,
+                )
                 for seed, (parts, test, classes) in enumerate(splits)
-            ]  # fmt: skip
+            ]
             odd = ", ".join(str(number) for _, number in found)
             text = f"{_interval([accuracy for accuracy, _ in found])}; odd clients told: {odd}"
             yield Outcome(f"Olsson, 10 clients, {way}: {liars} liars {lie}", "told", text, True)
@@ -94,12 +141,19 @@ def olsson_limits(lab: Lab) -> Iterator[Outcome]:
 def olsson_discriminant(lab: Lab) -> Iterator[Outcome]:
     """LDA and QDA by one secure sum, through whole runs."""
     for kind in ("lda", "qda"):
-        runs = [OLSSON | {"method": "discriminant", "discriminant.kind": kind, "seed": seed}
-                for seed in range(SPLITS)]  # fmt: skip
-        runs = [{key: value for key, value in one.items() if not key.startswith("hull.")} for one in runs]
+        runs = [
+            OLSSON | {"method": "discriminant", "discriminant.kind": kind, "seed": seed}
+            for seed in range(SPLITS)
+        ]
+        runs = [
+            {key: value for key, value in one.items() if not key.startswith("hull.")}
+            for one in runs
+        ]
         lab.start(runs)
         values = [100 * lab.summary(one)["global_accuracy"] for one in runs]
-        yield Outcome(f"Olsson, {SPLITS} splits, 3 clients: {kind} of log0", "told", _interval(values), True)
+        yield Outcome(
+            f"Olsson, {SPLITS} splits, 3 clients: {kind} of log0", "told", _interval(values), True
+        )
 
 
 def _interval(values: list[float]) -> str:

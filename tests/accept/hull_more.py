@@ -38,13 +38,17 @@ def server_view(lab: Lab) -> Iterator[Outcome]:
             seen.append(decode_arrays(reply.content["arrays"])["masked"])
         return reply
 
-    place: dict[str, Any] = {"results-dir": str(lab.folder), "run-name": "recorded-hulls", "points.num": 3000}
+    place: dict[str, Any] = {
+        "results-dir": str(lab.folder),
+        "run-name": "recorded-hulls",
+        "points.num": 3000,
+    }
     folder = simulate({"method": "hull", "dataset": "uniform"} | place, 5, intercept=intercept)
     prime = json.loads((folder / "summary.json").read_text())["metrics"]["hull_prime"]
     p = float(kstest(np.concatenate(seen).astype(np.float64) / prime, "uniform").pvalue)
     yield Outcome(
-        f"{sum(map(len, seen)):,} masked numbers of 5 clients against the uniform distribution (tests compare data sets "
-        "of equal sum and record every message)",
+        f"{sum(map(len, seen)):,} masked numbers of 5 clients against the uniform distribution"
+        " (tests compare data sets of equal sum and record every message)",
         "p >= 1e-4",
         f"Kolmogorov-Smirnov p = {p:.3f}",
         p >= 1e-4,
@@ -58,11 +62,16 @@ def secure_averages(lab: Lab) -> Iterator[Outcome]:
         pairs = [{"secure-sum": secure} for secure in (False, True)]
         lab.start(settings | pair | {"seed": seed} for pair in pairs for seed in SEEDS)
         opened, secured = (
-            [100 * lab.summary(settings | pair | {"seed": seed})["global_accuracy"] for seed in SEEDS] for pair in pairs
+            [
+                100 * lab.summary(settings | pair | {"seed": seed})["global_accuracy"]
+                for seed in SEEDS
+            ]
+            for pair in pairs
         )
         differences = [two - one for one, two in zip(opened, secured, strict=True)]
         yield Outcome(
-            f"MNIST, 20 clients, 10 rounds, {method}, {what}: secure-sum=true minus false ({spread(opened)})",
+            f"MNIST, 20 clients, 10 rounds, {method}, {what}: secure-sum=true minus false"
+            f" ({spread(opened)})",
             "within 0.2",
             spread(differences, signed=True),
             max(map(abs, differences)) <= 0.2,
@@ -86,12 +95,26 @@ def hull_speed(lab: Lab) -> Iterator[Outcome]:
         found.ours <= 0.1,
     )
     large = measure(one("a tenth of them gone: the server", Place()))
-    yield Outcome("1,000 clients, sparse, 10% vanished, 10,000 numbers", "reported", f"{large.ours:.2f} s", True)
+    yield Outcome(
+        "1,000 clients, sparse, 10% vanished, 10,000 numbers",
+        "reported",
+        f"{large.ours:.2f} s",
+        True,
+    )
     for bits, which in ((25, "25 bits"), (31, "31 bits, as at the defaults")):
-        seconds = measure(Row("decode", "0.6 s", lambda bits=bits: (decode_bins(5_000, bits), 0.6))).ours  # type: ignore[misc]
-        yield Outcome(f"decode at 5,000 bins, a prime of {which}", "<= 0.6 s", f"{seconds:.2f} s", seconds <= 0.6)
+        seconds = measure(
+            Row("decode", "0.6 s", lambda bits=bits: (decode_bins(5_000, bits), 0.6))
+        ).ours  # type: ignore[misc]
+        yield Outcome(
+            f"decode at 5,000 bins, a prime of {which}",
+            "<= 0.6 s",
+            f"{seconds:.2f} s",
+            seconds <= 0.6,
+        )
     points = sample(100_000)
-    scan = measure(Row("hull", "scan", lambda: (hull(100_000), lambda: graham_scan(points, -1.0)), repeats=1))
+    scan = measure(
+        Row("hull", "scan", lambda: (hull(100_000), lambda: graham_scan(points, -1.0)), repeats=1)
+    )
     qhull = measure(one("hyperbolic hull of 100,000 points", Place()))
     yield Outcome(
         "hull of 100,000 points against the paper's scan",
@@ -107,13 +130,18 @@ def hull_speed(lab: Lab) -> Iterator[Outcome]:
     )
     for words, c in (("C = .1 as published", 0.1), ("C by cross-validation", 0.0)):
         median = one_trial(lab, c)
-        yield Outcome(f"one Olsson trial, all stages, {words}", "<= 0.15 s", f"{median:.3f} s", median <= 0.15)
+        yield Outcome(
+            f"one Olsson trial, all stages, {words}", "<= 0.15 s", f"{median:.3f} s", median <= 0.15
+        )
 
 
 def one_trial(lab: Lab, c: float) -> float:
-    """Median seconds of hulls, quantisation, masks, their sum, decoding, grouping, training and scoring."""
+    """Median seconds of hulls, quantisation, masks, their sum, decoding, grouping, training and
+    scoring."""
     spec = PointSpec("olsson", lab.data)
-    clients = [(one.train_points, one.train_labels) for one in (load_client(spec, p, 3) for p in range(3))]
+    clients = [
+        (one.train_points, one.train_labels) for one in (load_client(spec, p, 3) for p in range(3))
+    ]
     test = load_test(spec)
     assert test is not None
     values = public_parameters(Keys(), Points(), 8, 3)

@@ -1,4 +1,5 @@
-"""The parts of the image methods by themselves, against mpmath, closed forms, a QP solver, and least squares."""
+"""The parts of the image methods by themselves, against mpmath, closed forms, a QP solver, and
+least squares."""
 
 import math
 import time
@@ -39,10 +40,19 @@ def distance(lab: Lab) -> Iterator[Outcome]:
     generator = torch.Generator().manual_seed(0)
     lengths = 10 * torch.rand(400, 1, generator=generator)
     rays = [normalize(torch.randn(400, 20, generator=generator)) * lengths]
-    rays += [length * normalize(points) for length in torch.linspace(0, 10, 11)]  # towards them the most cancels
+    # towards them the most cancels
+    rays += [length * normalize(points) for length in torch.linspace(0, 10, 11)]
     features = torch.cat(rays)
-    error = (normal_coordinates.cdist(features, points, -1.0).double() - _exact(features, points)).abs().max().item()
-    what = f"distance of {len(features)} features, r <= 10, from 10 prototypes, s = .9, float32: error against mpmath"
+    error = (
+        (normal_coordinates.cdist(features, points, -1.0).double() - _exact(features, points))
+        .abs()
+        .max()
+        .item()
+    )
+    what = (
+        f"distance of {len(features)} features, r <= 10, from 10 prototypes, s = .9, float32: error"
+        " against mpmath"
+    )
     yield Outcome(what, "<= 5e-6", f"{error:.1e}", error <= 5e-6)
     ends = torch.stack([torch.zeros(20), 80 * normalize(rays[0], dim=1)[0]]).requires_grad_()
     (gradient,) = torch.autograd.grad(normal_coordinates.cdist(ends, points[:1], -1.0).sum(), ends)
@@ -56,12 +66,15 @@ def distance(lab: Lab) -> Iterator[Outcome]:
 
 
 def prototypes(lab: Lab) -> Iterator[Outcome]:
-    """Spread of prototypes, and what it takes of one core, in a process where nothing is kept from before."""
+    """Spread of prototypes, and what it takes of one core, in a process where nothing is kept from
+    before."""
     lab.wait()
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         closed = [pool.submit(_spread, num, dim).result() for num, dim, _ in CLOSED_FORMS.values()]
         searched = [pool.submit(_spread, num, dim).result() for num, dim, _ in SEARCHED]
-    error = max(abs(found - form[2]) for (found, _), form in zip(closed, CLOSED_FORMS.values(), strict=True))
+    error = max(
+        abs(found - form[2]) for (found, _), form in zip(closed, CLOSED_FORMS.values(), strict=True)
+    )
     slowest = max(seconds for _, seconds in closed)
     yield Outcome(
         f"prototypes, {', '.join(CLOSED_FORMS)}: largest cosine against the closed form",
@@ -87,11 +100,20 @@ def min_norm(lab: Lab) -> Iterator[Outcome]:
         gaps, errors = [], []
         for radius in (None, 0.2):
             weights = min_norm_point(products, radius=radius)
-            gaps.append(duality_gap(products, weights, radius=radius) / float(weights @ products @ weights))
+            gaps.append(
+                duality_gap(products, weights, radius=radius) / float(weights @ products @ weights)
+            )
             errors.append(float(np.abs(weights - _interior_point(products, radius)).max()))
         what = f"point of least norm of {num} deviations, unbounded and radius .2"
-        yield Outcome(f"{what}: duality gap over the value", "<= 1e-8", f"{max(gaps):.0e}", max(gaps) <= 1e-8)
-        yield Outcome(f"{what}: weights against Clarabel's", "<= 1e-6", f"{max(errors):.0e}", max(errors) <= 1e-6)
+        yield Outcome(
+            f"{what}: duality gap over the value", "<= 1e-8", f"{max(gaps):.0e}", max(gaps) <= 1e-8
+        )
+        yield Outcome(
+            f"{what}: weights against Clarabel's",
+            "<= 1e-6",
+            f"{max(errors):.0e}",
+            max(errors) <= 1e-6,
+        )
 
 
 def gram(lab: Lab) -> Iterator[Outcome]:
@@ -103,12 +125,17 @@ def gram(lab: Lab) -> Iterator[Outcome]:
     found = measure(one("Gram matrix", Place(lab.data)))
     ratio, extra = 1 / found.ratio, found.ours_bytes or 0
     what = "Gram matrix of 20 deviations of 11M float32"
-    yield Outcome(f"{what}: rate against one matrix product", ">= 70%", f"{100 * ratio:.0f}%", ratio >= 0.7)
-    yield Outcome(f"{what}: memory beyond the models", "<= 300 MB", f"{extra / 1e6:.0f} MB", extra <= 300e6)
+    yield Outcome(
+        f"{what}: rate against one matrix product", ">= 70%", f"{100 * ratio:.0f}%", ratio >= 0.7
+    )
+    yield Outcome(
+        f"{what}: memory beyond the models", "<= 300 MB", f"{extra / 1e6:.0f} MB", extra <= 300e6
+    )
 
 
 def calibration(lab: Lab) -> Iterator[Outcome]:
-    """The classifier from the clients' sums against least squares on all their features in one place."""
+    """The classifier from the clients' sums against least squares on all their features in one
+    place."""
     from safetensors.numpy import load_file
 
     from curvfed.client_app.client import Client
@@ -126,7 +153,10 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     labels: list[Tensor] = []
     for number in run.clients:
         client = Client(
-            run.config, run.path.name, number, {"partition-id": number, "num-partitions": CLIENTS} | SIMULATED
+            run.config,
+            run.path.name,
+            number,
+            {"partition-id": number, "num-partitions": CLIENTS} | SIMULATED,
         )
         client.prepare(run.facts, 0)
         trained = run.shared.sent_to(number)
@@ -141,11 +171,21 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     ours = solve(sums.gram, sums.targets, run.config.spherefed.ridge * len(pooled))
     theirs = np.linalg.lstsq(pooled, np.eye(classes)[torch.cat(labels).numpy()])[0].T
     kept = load_file(run.path / "model.safetensors")[f"{CALIBRATED}{'head.weight'}"]
-    error, rounding = (float(np.abs(found - theirs).max() / np.abs(theirs).max()) for found in (ours, kept))
-    what = f"classifier from the sums of {len(vectors)} clients against least squares on their {len(pooled)} features"
-    yield Outcome(f"{what}, MNIST, alpha .5", "<= 1e-8 of the largest weight", f"{error:.0e}", error <= 1e-8)
+    error, rounding = (
+        float(np.abs(found - theirs).max() / np.abs(theirs).max()) for found in (ours, kept)
+    )
+    what = (
+        f"classifier from the sums of {len(vectors)} clients against least squares on their"
+        f" {len(pooled)} features"
+    )
     yield Outcome(
-        "the same: the classifier that the run has kept, float32", "<= 1e-6", f"{rounding:.0e}", rounding <= 1e-6
+        f"{what}, MNIST, alpha .5", "<= 1e-8 of the largest weight", f"{error:.0e}", error <= 1e-8
+    )
+    yield Outcome(
+        "the same: the classifier that the run has kept, float32",
+        "<= 1e-6",
+        f"{rounding:.0e}",
+        rounding <= 1e-6,
     )
 
 
@@ -153,7 +193,8 @@ TABLES: tuple[Table, ...] = (distance, prototypes, min_norm, gram, calibration)
 
 
 def _exact(features: Tensor, points: Tensor) -> Tensor:
-    """Distances of all exp0(feature) from all exp0(point), curvature -1, to 50 digits, then in float64."""
+    """Distances of all exp0(feature) from all exp0(point), curvature -1, to 50 digits, then in
+    float64."""
     import mpmath
 
     def distance(x: list[Any], y: list[Any]) -> float:
@@ -173,7 +214,8 @@ def _exact(features: Tensor, points: Tensor) -> Tensor:
 
 
 def _spread(num: int, dim: int) -> tuple[float, float]:
-    """Largest cosine of so many prototypes, and the seconds that one core worked on them, imports apart."""
+    """Largest cosine of so many prototypes, and the seconds that one core worked on them, imports
+    apart."""
     import scipy.optimize  # noqa: F401
 
     torch.set_num_threads(1)
@@ -184,7 +226,9 @@ def _spread(num: int, dim: int) -> tuple[float, float]:
 
 
 def _interior_point(products: Vector, radius: float | None) -> Vector:
-    """Weights by Clarabel: minimise w'Gw, the sum 1, all within radius/K of 1/K and not negative."""
+    """Weights by Clarabel: minimise w'Gw, the sum 1, all within radius/K of 1/K and not
+    negative.
+    """
     import clarabel
     from scipy.sparse import csc_array, eye_array, vstack
 
@@ -198,4 +242,6 @@ def _interior_point(products: Vector, radius: float | None) -> Vector:
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-13
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(2 * num)]
     quadratic = csc_array(np.triu(products / products.max()))
-    return np.array(clarabel.DefaultSolver(quadratic, np.zeros(num), rows, right, cones, settings).solve().x)
+    return np.array(
+        clarabel.DefaultSolver(quadratic, np.zeros(num), rows, right, cones, settings).solve().x
+    )

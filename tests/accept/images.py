@@ -1,4 +1,5 @@
-"""HyperFed and SphereFed on small parts of MNIST and CIFAR-10: accuracy, consistent aggregation, calibration."""
+"""HyperFed and SphereFed on small parts of MNIST and CIFAR-10: accuracy, consistent aggregation,
+calibration."""
 
 import csv
 import re
@@ -32,8 +33,12 @@ def mnist_mild(lab: Lab) -> Iterator[Outcome]:
     _start(lab, settings.values(), SEEDS)
     for method, one in settings.items():
         what = f"MNIST, 6,000 images, 20 clients, 20 rounds, alpha .5, seeds 0-2, {method}"
-        yield at_least(f"{what}: global accuracy, {_when(method)}", 92.5, global_accuracies(lab, one))
-        yield at_least(f"the same: personal accuracy, {method} fine-tuned", 93.5, personal_accuracies(lab, one))
+        yield at_least(
+            f"{what}: global accuracy, {_when(method)}", 92.5, global_accuracies(lab, one)
+        )
+        yield at_least(
+            f"the same: personal accuracy, {method} fine-tuned", 93.5, personal_accuracies(lab, one)
+        )
     yield _reweighted(lab, "MNIST, alpha .5", settings["hyperfed"])
 
 
@@ -43,7 +48,8 @@ def mnist_skewed(lab: Lab) -> Iterator[Outcome]:
     others = {method: SKEWED | {"method": method} for method in ("fedavg", "spherefed")}
     pairs = {
         negatives: tuple(
-            SKEWED | {"method": method, NEGATIVES: negatives} for method in ("hyperfed", "hyperfed-averaged")
+            SKEWED | {"method": method, NEGATIVES: negatives}
+            for method in ("hyperfed", "hyperfed-averaged")
         )
         for negatives in ("one", "all")
     }
@@ -59,9 +65,13 @@ def mnist_skewed(lab: Lab) -> Iterator[Outcome]:
         which = f"MNIST, alpha .1, hyperfed minus hyperfed-averaged, negatives={negatives}"
         if negatives == SHIPPED:
             first = differences[: len(SEEDS)]
-            yield at_least(f"{which}, as shipped, seeds 0-2: global accuracy", -1.0, first, signed=True)
+            yield at_least(
+                f"{which}, as shipped, seeds 0-2: global accuracy", -1.0, first, signed=True
+            )
         yield paired(
-            f"for information: {which}, seeds 0-4 ({spread(ours)}; {spread(theirs)})", "aim: above 0", differences
+            f"for information: {which}, seeds 0-4 ({spread(ours)}; {spread(theirs)})",
+            "aim: above 0",
+            differences,
         )
     yield _reweighted(lab, "MNIST, alpha .1", pairs[SHIPPED][0])
 
@@ -75,7 +85,10 @@ def literal(lab: Lab) -> Iterator[Outcome]:
     for name, one in settings.items():
         tables = [(lab.run(one | {"seed": seed}) / "rounds.csv").read_text() for seed in SEEDS]
         broken = sum(bool(re.search(r"\b(nan|inf)\b", table, re.IGNORECASE)) for table in tables)
-        figures = f"global {spread(global_accuracies(lab, one))}, personal {spread(personal_accuracies(lab, one))}"
+        figures = (
+            f"global {spread(global_accuracies(lab, one))}, personal"
+            f" {spread(personal_accuracies(lab, one))}"
+        )
         yield Outcome(
             f"MNIST, {name}, seeds 0-2: hyperfed with raw deviations and unbounded weights",
             "runs to its end without NaN",
@@ -92,7 +105,10 @@ def cifar_calibration(lab: Lab) -> Iterator[Outcome]:
         [_percent(lab.summary(CIFAR10 | {"seed": seed})["metrics"][name]) for seed in SEEDS]
         for name in ("global_accuracy_uncalibrated", "global_accuracy_calibrated")
     )
-    what = f"CIFAR-10, 6,000 images, 20 clients, 8 rounds, alpha .5: calibrated ({spread(after)}) minus uncalibrated"
+    what = (
+        f"CIFAR-10, 6,000 images, 20 clients, 8 rounds, alpha .5: calibrated ({spread(after)})"
+        " minus uncalibrated"
+    )
     gains = [a - b for a, b in zip(after, before, strict=True)]
     yield at_least(f"{what} ({spread(before)})", 1.0, gains, signed=True)
 
@@ -100,15 +116,23 @@ def cifar_calibration(lab: Lab) -> Iterator[Outcome]:
 TABLES: tuple[Table, ...] = (mnist_mild, mnist_skewed, literal, cifar_calibration)
 
 
-def global_accuracies(lab: Lab, settings: dict[str, Any], seeds: Iterable[int] = SEEDS) -> list[float]:
-    """Accuracy on the global test set, in percent: of the calibrated model, or else the mean of the last three rounds."""
+def global_accuracies(
+    lab: Lab, settings: dict[str, Any], seeds: Iterable[int] = SEEDS
+) -> list[float]:
+    """Accuracy on the global test set, in percent: of the calibrated model, or else the mean of the
+    last three rounds."""
     found = [lab.summary(settings | {"seed": seed})["metrics"] for seed in seeds]
-    return [_percent(one.get("global_accuracy_calibrated", one["global_accuracy_last3"])) for one in found]
+    return [
+        _percent(one.get("global_accuracy_calibrated", one["global_accuracy_last3"]))
+        for one in found
+    ]
 
 
 def personal_accuracies(lab: Lab, settings: dict[str, Any]) -> list[float]:
     """Mean test accuracy of the clients after fine-tuning, in percent."""
-    return [_percent(lab.summary(settings | {"seed": seed})["personal_accuracy_mean"]) for seed in SEEDS]
+    return [
+        _percent(lab.summary(settings | {"seed": seed})["personal_accuracy_mean"]) for seed in SEEDS
+    ]
 
 
 def _start(lab: Lab, settings: Iterable[dict[str, Any]], seeds: Iterable[int]) -> None:
@@ -128,11 +152,15 @@ def _reweighted(lab: Lab, where: str, settings: dict[str, Any]) -> Outcome:
     apart: list[float] = []
     for seed in SEEDS:
         with (lab.run(settings | {"seed": seed}) / "rounds.csv").open(newline="") as file:
-            apart += [float(row["weights_l1"]) for row in csv.DictReader(file) if row["phase"] == "train"]
+            apart += [
+                float(row["weights_l1"]) for row in csv.DictReader(file) if row["phase"] == "train"
+            ]
     share = statistics.mean(distance >= 0.1 for distance in apart)
     return Outcome(
-        f"{where}, seeds 0-2, hyperfed as shipped: rounds whose weights are 10% or more from the data's, in L1",
+        f"{where}, seeds 0-2, hyperfed as shipped: rounds whose weights are 10% or more from the"
+        " data's, in L1",
         "> 50%",
-        f"{100 * share:.0f}% of {len(apart)} (median distance {100 * statistics.median(apart):.0f}%)",
+        f"{100 * share:.0f}% of {len(apart)} (median distance"
+        f" {100 * statistics.median(apart):.0f}%)",
         share > 0.5,
     )

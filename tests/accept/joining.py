@@ -1,4 +1,5 @@
-"""Clients that were not in a run: `curvfed adapt`, beside training alone and beside having been there."""
+"""Clients that were not in a run: `curvfed adapt`, beside training alone and beside having been
+there."""
 
 import csv
 import statistics
@@ -23,11 +24,24 @@ def joining(lab: Lab) -> Iterator[Outcome]:
         "alone": [],
     }
     for seed in SEEDS:
-        settings = {"method": "flatland", "dataset": "cora", "data-dir": str(lab.data), "seed": seed, "num-rounds": 100}
+        settings = {
+            "method": "flatland",
+            "dataset": "cora",
+            "data-dir": str(lab.data),
+            "seed": seed,
+            "num-rounds": 100,
+        }
         settings |= {"results-dir": str(lab.folder / "joining")}
-        run = simulate(settings | {"run-name": f"eight-{seed}"}, PARTS, simulated_nodes(PARTS)[: min(LATE)])
+        run = simulate(
+            settings | {"run-name": f"eight-{seed}"}, PARTS, simulated_nodes(PARTS)[: min(LATE)]
+        )
         for client in LATE:
-            scores = adapt(TrainedRun.read(run), "cora", lab.folder / "joining" / f"late-{seed}-{client}", client)[1]
+            scores = adapt(
+                TrainedRun.read(run),
+                "cora",
+                lab.folder / "joining" / f"late-{seed}-{client}",
+                client,
+            )[1]
             reached["joined late"].append(100 * scores["score"])
             reached["with the shared part alone"].append(100 * scores["score before"])
         for name, method in (("there all along", "flatland"), ("alone", "local")):
@@ -35,7 +49,9 @@ def joining(lab: Lab) -> Iterator[Outcome]:
             reached[name] += [_last_score(folder, client) for client in LATE]
     for name, values in reached.items():
         text = f"{statistics.fmean(values):.1f} ({', '.join(f'{value:.1f}' for value in values)})"
-        yield Outcome(f"Cora, parts 9 and 10 of 10, flatland, seeds 0-2: accuracy {name}", "-", text, True)
+        yield Outcome(
+            f"Cora, parts 9 and 10 of 10, flatland, seeds 0-2: accuracy {name}", "-", text, True
+        )
 
 
 def _last_score(folder: Path, client: int) -> float:

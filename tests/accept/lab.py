@@ -80,7 +80,8 @@ class Lab:
     def _future(self, settings: Settings) -> Future[Path]:
         key = json.dumps(settings, sort_keys=True)
         if key not in self._runs:
-            method = re.sub(r"[^A-Za-z0-9._-]", "", str(settings.get("method", "run")))  # as run-name allows
+            # as run-name allows
+            method = re.sub(r"[^A-Za-z0-9._-]", "", str(settings.get("method", "run")))
             name = f"{method}-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
             self._runs[key] = self._pool.submit(self._simulate, dict(settings), name)
         return self._runs[key]
@@ -93,13 +94,21 @@ class Lab:
             shutil.rmtree(self.folder / name)
         done = subprocess.run(self.command(settings, name), capture_output=True, text=True)
         if done.returncode:
-            raise RunFailed(f"{settings}: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+            raise RunFailed(
+                f"{settings}: exit status"
+                f" {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+            )
         return self.folder / name
 
     def command(self, settings: Settings, name: str) -> list[str]:
         """The command of a run."""
-        pairs = {"data-dir": self.data, "results-dir": self.folder, "run-name": name} | dict(settings)
-        words = [f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in pairs.items()]
+        pairs = {"data-dir": self.data, "results-dir": self.folder, "run-name": name} | dict(
+            settings
+        )
+        words = [
+            f"{key}={str(value).lower() if isinstance(value, bool) else value}"
+            for key, value in pairs.items()
+        ]
         return [sys.executable, "-m", "curvfed", "simulate", *words]
 
 

@@ -1,4 +1,5 @@
-"""Every method of the table of methods, by `simulate` and by `flwr run`; how many files one takes; limiting cases."""
+"""Every method of the table of methods, by `simulate` and by `flwr run`; how many files one takes;
+limiting cases."""
 
 import json
 import subprocess
@@ -21,8 +22,8 @@ SMALL: dict[str, dict[str, Value]] = {
     "points": {"hull.epsilon": 0.1},
 }
 LIMITING = (
-    "without_a_pull or without_alpha or with_one_inner_step or without_variates or nothing_is_to_be_corrected or "
-    "without_the_term"
+    "without_a_pull or without_alpha or with_one_inner_step or without_variates or"
+    " nothing_is_to_be_corrected or without_the_term"
 )
 """Tests of what a method becomes where its own part is taken away."""
 
@@ -32,12 +33,18 @@ Table = Callable[[Lab], Iterator[Outcome]]
 def settings_of(method: str) -> Settings:
     """A small run of a method, on data that ship."""
     task = METHODS[method].tasks[0]
-    small = {"method": method, "dataset": BUILT_IN[task], "num-supernodes": CLIENTS, "num-rounds": ROUNDS}
+    small = {
+        "method": method,
+        "dataset": BUILT_IN[task],
+        "num-supernodes": CLIENTS,
+        "num-rounds": ROUNDS,
+    }
     return small | SMALL.get(task, {})
 
 
 def methods(lab: Lab) -> Iterator[Outcome]:
-    """All rows in-process and by `flwr run`, to equal figures; what adding one took; what it becomes in its limits."""
+    """All rows in-process and by `flwr run`, to equal figures; what adding one took; what it
+    becomes in its limits."""
     lab.start(settings_of(method) for method in METHODS)
     lab.wait()  # a SuperLink beside two busy cores may not come up in time
     failed, different = [], []
@@ -49,9 +56,14 @@ def methods(lab: Lab) -> Iterator[Outcome]:
         elif here != there:
             different.append(method)
     well = len(METHODS) - len(failed) - len(different)
-    told = "".join(f"; {word}: {', '.join(some)}" for word, some in (("failed", failed), ("differ", different)) if some)
+    told = "".join(
+        f"; {word}: {', '.join(some)}"
+        for word, some in (("failed", failed), ("differ", different))
+        if some
+    )
     yield Outcome(
-        f"{len(METHODS)} methods on digits, trees or uniform by simulate and by flwr run, {CLIENTS} clients",
+        f"{len(METHODS)} methods on digits, trees or uniform by simulate and by flwr run, {CLIENTS}"
+        " clients",
         "every one, with equal figures",
         f"{well} of {len(METHODS)}{told}",
         well == len(METHODS),
@@ -60,8 +72,13 @@ def methods(lab: Lab) -> Iterator[Outcome]:
         "equal seeds give equal bits, a run stopped and resumed too, every row",
         "tests/methods/all_methods/test_every_method.py",
     )
-    yield _tested("limiting cases of ditto, feddyn, pfedme, scaffold, moon", "tests/methods", "-k", LIMITING)
-    yield _tested("a new method is one file, and what is generated", "tests/methods/all_methods/test_add_a_method.py")
+    yield _tested(
+        "limiting cases of ditto, feddyn, pfedme, scaffold, moon", "tests/methods", "-k", LIMITING
+    )
+    yield _tested(
+        "a new method is one file, and what is generated",
+        "tests/methods/all_methods/test_add_a_method.py",
+    )
 
 
 def _by_flower(lab: Lab, settings: Settings) -> object:
@@ -70,16 +87,25 @@ def _by_flower(lab: Lab, settings: Settings) -> object:
         pairs = {"data-dir": lab.data, "results-dir": folder, "run-name": "run"} | dict(settings)
         words = [f"{key}={value}" for key, value in pairs.items()]
         done = subprocess.run(
-            [sys.executable, "-m", "curvfed", "run", *words], cwd=ROOT, capture_output=True, text=True
+            [sys.executable, "-m", "curvfed", "run", *words],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
         )
         return None if done.returncode else _figures(Path(folder) / "run")
 
 
 def _figures(folder: Path) -> object:
-    """What a run computed, without what it took; to nine digits, which are those of float32 and more."""
+    """What a run computed, without what it took; to nine digits, which are those of float32 and
+    more."""
     summary = read_summary(folder)
-    kept = {key: summary[key] for key in ("status", "global_accuracy", "personal_accuracy_mean", "best_validation")}
-    kept["metrics"] = {key: value for key, value in summary["metrics"].items() if not key.startswith("seconds")}
+    kept = {
+        key: summary[key]
+        for key in ("status", "global_accuracy", "personal_accuracy_mean", "best_validation")
+    }
+    kept["metrics"] = {
+        key: value for key, value in summary["metrics"].items() if not key.startswith("seconds")
+    }
     return json.loads(json.dumps(kept), parse_float=lambda text: round(float(text), 9))
 
 

@@ -30,7 +30,8 @@ class PointSet:
     Attributes
     ----------
     draw : callable
-        Points (n, 2) in the disc of curvature -1 and labels (n,), from their number and a generator.
+        Points (n, 2) in the disc of curvature -1 and labels (n,), from their number and a
+        generator.
     train, test, clients : int
     alpha : float
         Of a Dirichlet distribution of each class over the clients; inf deals the points equally.
@@ -52,8 +53,13 @@ class PointSet:
             for label in np.unique(mine):
                 shares = rng.dirichlet(np.full(self.clients, self.alpha))
                 owner[mine == label] = rng.choice(self.clients, (mine == label).sum(), p=shares)
-        parts = [(points[: self.train][owner == one], mine[owner == one]) for one in range(self.clients)]
-        return [part for part in parts if len(part[0])], (points[self.train :], labels[self.train :])
+        parts = [
+            (points[: self.train][owner == one], mine[owner == one]) for one in range(self.clients)
+        ]
+        return [part for part in parts if len(part[0])], (
+            points[self.train :],
+            labels[self.train :],
+        )
 
 
 def disc(tangents: Floats) -> Floats:
@@ -84,8 +90,13 @@ def lopsided(count: int, rng: np.random.Generator) -> Labelled:
     labels = rng.integers(0, 8, count)
     angles = rng.uniform(0, 2 * np.pi, 8)[labels]
     along, across = rng.gamma(1.0, 0.45, count), rng.normal(0, 0.15, count)
-    tail = np.stack([np.cos(angles) * along - np.sin(angles) * across,
-                     np.sin(angles) * along + np.cos(angles) * across], axis=1)  # fmt: skip
+    tail = np.stack(
+        [
+            np.cos(angles) * along - np.sin(angles) * across,
+            np.sin(angles) * along + np.cos(angles) * across,
+        ],
+        axis=1,
+    )
     return disc(circle(8)[labels] + tail), labels
 
 
@@ -128,11 +139,16 @@ def arms(count: int, rng: np.random.Generator) -> Labelled:
 
 
 def tree(count: int, rng: np.random.Generator) -> Labelled:
-    """Sixteen classes as leaves of a tree of four branches of four, near the rim, of random sizes and widths."""
+    """Sixteen classes as leaves of a tree of four branches of four, near the rim, of random sizes
+    and widths."""
     angles = (
-        2 * np.pi * (np.arange(4)[:, None] / 4 + rng.normal(0, 0.01, (4, 4)) + 0.05 * np.arange(-1.5, 2.5))
+        2
+        * np.pi
+        * (np.arange(4)[:, None] / 4 + rng.normal(0, 0.01, (4, 4)) + 0.05 * np.arange(-1.5, 2.5))
     ).ravel()
-    centres = rng.uniform(2.0, 3.5, 16)[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    centres = rng.uniform(2.0, 3.5, 16)[:, None] * np.stack(
+        [np.cos(angles), np.sin(angles)], axis=1
+    )
     labels = rng.choice(16, count, p=rng.dirichlet(np.full(16, 3.0)))
     widths = rng.uniform(0.1, 0.4, 16)[labels]
     return disc(centres[labels] + widths[:, None] * rng.normal(0, 1, (count, 2))), labels

@@ -9,4 +9,6 @@ from curvfed.strategies.base.dotted import dotted
 
 def preset(name: str) -> dict[str, Any]:
     """The keys of the preset, dotted."""
-    return dotted(tomllib.loads((files("curvfed.presets") / f"{name}.toml").read_text(encoding="utf-8")))
+    return dotted(
+        tomllib.loads((files("curvfed.presets") / f"{name}.toml").read_text(encoding="utf-8"))
+    )

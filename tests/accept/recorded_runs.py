@@ -1,9 +1,11 @@
-"""Small runs of every method at fixed seeds, to compare the code before a change with the code after it.
+"""Small runs of every method at fixed seeds, to compare the code before a change with the code
+after it.
 
     PYTHONPATH=tests python -m accept.recorded_runs FILE
 
-writes the figures of all runs into FILE where it is not there yet; where it is, makes the runs again and names every
-figure that differs. Two machines, or two versions of torch, may differ in the last bits: use the same for both calls.
+writes the figures of all runs into FILE where it is not there yet; where it is, makes the runs
+again and names every figure that differs. Two machines, or two versions of torch, may differ in the
+last bits: use the same for both calls.
 """
 
 import hashlib
@@ -36,10 +38,14 @@ def _arrays_digest(path: Path) -> str:
 
 def figures(made: Run) -> dict[str, Any]:
     """Everything that must be equal; the versions of libraries are no result."""
-    found = made.figures | {"model": hashlib.sha256(made.model_bytes.partition(b"}}")[2]).hexdigest()}
+    found = made.figures | {
+        "model": hashlib.sha256(made.model_bytes.partition(b"}}")[2]).hexdigest()
+    }
     found["summary"].pop("versions", None)
     found["summary"]["metrics"] = {
-        name: value for name, value in found["summary"]["metrics"].items() if not name.startswith("seconds")
+        name: value
+        for name, value in found["summary"]["metrics"].items()
+        if not name.startswith("seconds")
     }
     hulls = made.path / "hulls.npz"
     return found | {
@@ -52,10 +58,17 @@ def record(folder: Path) -> dict[str, Any]:
     """The figures of every method on every task, by "method task"."""
     found = {}
     for method, task in EVERY:
-        settings = QUICK[task] | {"method": method, "num_rounds": ROUNDS, "fraction_train": 0.67, "fine_tune_every": 2}
+        settings = QUICK[task] | {
+            "method": method,
+            "num_rounds": ROUNDS,
+            "fraction_train": 0.67,
+            "fine_tune_every": 2,
+        }
         print(method, task, flush=True)
         try:
-            found[f"{method} {task}"] = figures(run(folder, f"{method}-{task}".replace("+", "plus"), **settings))
+            found[f"{method} {task}"] = figures(
+                run(folder, f"{method}-{task}".replace("+", "plus"), **settings)
+            )
         except Exception as error:
             found[f"{method} {task}"] = {"error": f"{type(error).__name__}: {error}"}
     return json.loads(json.dumps(found))
@@ -65,7 +78,11 @@ def differences(one: Any, other: Any, place: str = "") -> list[str]:
     """Where two records differ, with both values."""
     if isinstance(one, dict) and isinstance(other, dict):
         keys = dict.fromkeys([*one, *other])
-        return [line for key in keys for line in differences(one.get(key), other.get(key), f"{place}/{key}")]
+        return [
+            line
+            for key in keys
+            for line in differences(one.get(key), other.get(key), f"{place}/{key}")
+        ]
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         pairs = enumerate(zip(one, other, strict=True))
         return [line for number, pair in pairs for line in differences(*pair, f"{place}/{number}")]

@@ -9,7 +9,8 @@ from curvfed.deployments.predict import TrainedRun
 
 
 def with_own_and_neighbours(folder: Path) -> tuple[float, float]:
-    """Mean test accuracy of the clients of a run with their own personal parameters, and with the next client's.
+    """Mean test accuracy of the clients of a run with their own personal parameters, and with the
+    next client's.
 
     The shared parameters are those of the end of the run in both cases.
     """

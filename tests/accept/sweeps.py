@@ -1,4 +1,5 @@
-"""Sweeps: side by side against one after the other, killed and started again, with a broken run; the papers' results."""
+"""Sweeps: side by side against one after the other, killed and started again, with a broken run;
+the papers' results."""
 
 import os
 import signal
@@ -69,7 +70,8 @@ def sweeps(lab: Lab) -> Iterator[Outcome]:
     _run(_sweep(file, together))
     beside = time.monotonic() - since
     yield Outcome(
-        f"{len(plan.runs)} small runs, one after the other in one process against a sweep, {os.cpu_count()} cores",
+        f"{len(plan.runs)} small runs, one after the other in one process against a sweep,"
+        f" {os.cpu_count()} cores",
         "≥ 1.7 times faster",
         f"{alone / beside:.2f} ({alone:.0f} s, {beside:.0f} s, both from the command to its end)",
         alone / beside >= 1.7,
@@ -77,13 +79,24 @@ def sweeps(lab: Lab) -> Iterator[Outcome]:
     yield _killed(file, plan, _folder(lab, "killed"), _table(plan, together))
     yield _broken(_write(lab, "broken.toml", BROKEN), _folder(lab, "broken"))
     for what, selection in (
-        ("tables against an independent calculation", "tests/contracts/sweeps/test_sweep_tables.py"),
-        ("report pages of all methods in a headless browser: no error, no request, pictures drawn", "tests/browser"),
+        (
+            "tables against an independent calculation",
+            "tests/contracts/sweeps/test_sweep_tables.py",
+        ),
+        (
+            (
+                "report pages of all methods in a headless browser: no error, no request, pictures"
+                " drawn"
+            ),
+            "tests/browser",
+        ),
     ):
         command = [sys.executable, "-m", "pytest", "-q", "-rs", selection]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         told = done.stdout.strip().splitlines()[-1].strip("= ")
-        yield Outcome(what, "tests pass, none skipped", told, done.returncode == 0 and "skipped" not in told)
+        yield Outcome(
+            what, "tests pass, none skipped", told, done.returncode == 0 and "skipped" not in told
+        )
 
 
 def paper(lab: Lab) -> Iterator[Outcome]:
@@ -96,14 +109,18 @@ def paper(lab: Lab) -> Iterator[Outcome]:
         seconds = time.monotonic() - since
         told = (done.stdout.strip().splitlines() or ["nothing"])[-1]
         yield Outcome(
-            f"make paper {what}, {os.cpu_count()} cores", f"exit 0 within {bar:.0f} s",
-            f"exit {done.returncode}, {seconds:.1f} s; {told}", done.returncode == 0 and seconds <= bar,
-        )  # fmt: skip
+            f"make paper {what}, {os.cpu_count()} cores",
+            f"exit 0 within {bar:.0f} s",
+            f"exit {done.returncode}, {seconds:.1f} s; {told}",
+            done.returncode == 0 and seconds <= bar,
+        )
 
 
 def _killed(file: Path, plan: Plan, folder: Path, expected: str) -> Outcome:
     """Kill the sweep when a third of it is done, and start it again."""
-    process = subprocess.Popen(_sweep(file, folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        _sweep(file, folder), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     before: set[str] = set()
     while len(before) < len(plan.runs) // 3 and process.poll() is None:
         time.sleep(0.2)
@@ -113,12 +130,16 @@ def _killed(file: Path, plan: Plan, folder: Path, expected: str) -> Outcome:
     before = _done(plan, folder)
     stamps = {name: (folder / name / "summary.json").stat().st_mtime_ns for name in before}
     _run(_sweep(file, folder))
-    kept = sum((folder / name / "summary.json").stat().st_mtime_ns == stamp for name, stamp in stamps.items())
+    kept = sum(
+        (folder / name / "summary.json").stat().st_mtime_ns == stamp
+        for name, stamp in stamps.items()
+    )
     same, done = _table(plan, folder) == expected, len(_done(plan, folder))
     return Outcome(
         f"a sweep killed after {len(before)} of {len(plan.runs)} runs and started again",
         "no run done twice, same table",
-        f"{kept} of {len(before)} left as they were, {done} done; table {'the same' if same else 'another'}",
+        f"{kept} of {len(before)} left as they were, {done} done; table"
+        f" {'the same' if same else 'another'}",
         kept == len(before) and same and done == len(plan.runs),
     )
 
@@ -127,7 +148,9 @@ def _broken(file: Path, folder: Path) -> Outcome:
     """One run asks for more replies than there are clients."""
     plan = read_plan(file)
     done = subprocess.run(_sweep(file, folder), cwd=ROOT, capture_output=True, text=True)
-    lines = [line for line in _table(plan, folder).splitlines() if "failed" in line] or ["not marked"]
+    lines = [line for line in _table(plan, folder).splitlines() if "failed" in line] or [
+        "not marked"
+    ]
     others = len(_done(plan, folder))
     return Outcome(
         "a sweep with one broken run",

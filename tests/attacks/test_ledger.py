@@ -1,4 +1,5 @@
-"""What an honest server could compute from several sums, by ordinary commands, and what the nodes' ledgers say to it."""
+"""What an honest server could compute from several sums, by ordinary commands, and what the nodes'
+ledgers say to it."""
 
 import shutil
 import subprocess
@@ -34,7 +35,8 @@ TOO_MUCH = "would tell too much about single nodes"
 
 
 class Observer:
-    """All that an honest server sees of the sums of training, and for the comparison what went into them."""
+    """All that an honest server sees of the sums of training, and for the comparison what went into
+    them."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.sums: list[tuple[list[int], np.ndarray]] = []
@@ -44,7 +46,12 @@ class Observer:
         def seen(ask: Any, header: Any, *others: Any) -> Any:
             phase, total = sum_up(ask, header, *others)
             if header.phase == "train":
-                self.sums.append((sorted(phase.replies), Total.decode(total, encoding(1000.0, len(phase.sent))).values))
+                self.sums.append(
+                    (
+                        sorted(phase.replies),
+                        Total.decode(total, encoding(1000.0, len(phase.sent))).values,
+                    )
+                )
             return phase, total
 
         def own(client: Any, request: Any, state: Any, values: np.ndarray, *others: Any) -> Any:
@@ -61,7 +68,9 @@ class Observer:
         matrix = np.array([[node in cohort for node in nodes] for cohort, _ in sums], float)
         found = np.linalg.pinv(matrix) @ np.array([total for _, total in sums])
         return {
-            node: float(np.linalg.norm(guess - self.vectors[node]) / np.linalg.norm(self.vectors[node]))
+            node: float(
+                np.linalg.norm(guess - self.vectors[node]) / np.linalg.norm(self.vectors[node])
+            )
             for node, guess in zip(nodes, found, strict=True)
         }
 
@@ -78,7 +87,10 @@ def hospitals(folder: Path, number: int = 4) -> list[dict[str, Any]]:
 def cells(seed: int, number: int = 60) -> str:
     """Points of two classes."""
     rng = np.random.default_rng(seed)
-    rows = [(*(rng.uniform(-0.2, 0.2, 2) + (0.5 if one % 2 else -0.5)), one % 2) for one in range(number)]
+    rows = [
+        (*(rng.uniform(-0.2, 0.2, 2) + (0.5 if one % 2 else -0.5)), one % 2)
+        for one in range(number)
+    ]
     return "\n".join(["x,y,label", *(f"{x:.6f},{y:.6f},{label}" for x, y, label in rows)])
 
 
@@ -108,7 +120,8 @@ def test_the_same_run_without_one_node_told_its_vector_exactly(tmp_path, observe
 def test_a_round_that_is_resumed_without_one_node_waits_for_it(tmp_path, observer):
     nodes = hospitals(tmp_path / "nodes")
     run(tmp_path, nodes=nodes, **SUMMED)
-    shutil.rmtree(tmp_path / "run" / "checkpoint")  # as after a kill between the sum and the checkpoint
+    # as after a kill between the sum and the checkpoint
+    shutil.rmtree(tmp_path / "run" / "checkpoint")
     again = {**SUMMED, "resume": True}
     with pytest.raises(Exception, match=TOO_MUCH + "|3 of 4"):
         run(tmp_path, nodes=nodes[:3], **again)
@@ -118,11 +131,19 @@ def test_a_round_that_is_resumed_without_one_node_waits_for_it(tmp_path, observe
     assert np.allclose(observer.sums[1][1], observer.sums[0][1], rtol=0, atol=1e-6)
 
 
-def test_other_cohorts_at_parameters_that_stand_still_tell_nothing_more(tmp_path, observer, monkeypatch):
+def test_other_cohorts_at_parameters_that_stand_still_tell_nothing_more(
+    tmp_path, observer, monkeypatch
+):
     """Sums over four different threes of four nodes were solved for every single vector."""
     nodes = hospitals(tmp_path / "nodes")
-    still = SUMMED | {"aggregation": "fedopt", "fedopt__learning_rate": 1e-30, "fraction_train": 0.75, "num_rounds": 8}
-    still |= {"optimizer_state": "fresh", "dropout": 0.0}  # else the same parameters give other updates
+    still = SUMMED | {
+        "aggregation": "fedopt",
+        "fedopt__learning_rate": 1e-30,
+        "fraction_train": 0.75,
+        "num_rounds": 8,
+    }
+    # else the same parameters give other updates
+    still |= {"optimizer_state": "fresh", "dropout": 0.0}
     with pytest.raises(RoundError, match=TOO_MUCH):
         run(tmp_path, "guarded", nodes=nodes, **still)
     cohorts = {tuple(cohort) for cohort, _ in observer.sums}
@@ -139,13 +160,23 @@ def test_other_cohorts_at_parameters_that_stand_still_tell_nothing_more(tmp_path
     ("name", "before", "later"),
     [
         ("small steps", {}, {"learning_rate": 1e-4, "fraction_train": 0.75, "num_rounds": 8}),
-        ("another method", {"weights": "examples"}, {"method": "scaffold", "weights": "examples", "local_epochs": 1}),
+        (
+            "another method",
+            {"weights": "examples"},
+            {"method": "scaffold", "weights": "examples", "local_epochs": 1},
+        ),
     ],
 )
 def test_other_ways_to_the_same_vectors(name, before, later, tmp_path, observer):
-    """An update that stays as it was while the parameters move, and a method that sends more beside the same parameters."""
+    """An update that stays as it was while the parameters move, and a method that sends more beside
+    the same parameters."""
     nodes = hospitals(tmp_path / "nodes")
-    plain = SUMMED | {"optimizer": "sgd", "optimizer_state": "fresh", "dropout": 0.0, "local_epochs": 1}
+    plain = SUMMED | {
+        "optimizer": "sgd",
+        "optimizer_state": "fresh",
+        "dropout": 0.0,
+        "local_epochs": 1,
+    }
     if before:
         run(tmp_path, "first", nodes=nodes, **plain | before)
     with pytest.raises(RoundError, match=TOO_MUCH):
@@ -154,7 +185,8 @@ def test_other_ways_to_the_same_vectors(name, before, later, tmp_path, observer)
 
 
 def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path):
-    """The hulls that only the first sum has were those of the node that was away; another seed changes few others."""
+    """The hulls that only the first sum has were those of the node that was away; another seed
+    changes few others."""
     nodes = nodes_of(tmp_path / "nodes", [cells(seed) for seed in range(4)])
     run(tmp_path, "all", nodes=nodes, **QUICK)
     for seed in (0, 1):
@@ -163,8 +195,12 @@ def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path):
 
 
 def test_points_count_over_all_runs(tmp_path):
-    """Runs with other seeds revealed half of the points, where hull-max-share allowed less in each."""
-    nodes = nodes_of(tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.15})
+    """Runs with other seeds revealed half of the points, where hull-max-share allowed less in
+    each.
+    """
+    nodes = nodes_of(
+        tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.15}
+    )
     done = 0
     for seed in range(12):
         with suppress(RoundError):
@@ -177,7 +213,9 @@ def test_points_count_over_all_runs(tmp_path):
 
 
 def test_nodes_that_always_sum_together_sign_no_other_sum(tmp_path):
-    nodes = with_policy(tmp_path / "p", hospitals(tmp_path / "nodes"), "[sums]\nfixed-groups = true\n")
+    nodes = with_policy(
+        tmp_path / "p", hospitals(tmp_path / "nodes"), "[sums]\nfixed-groups = true\n"
+    )
     run(tmp_path, "first", nodes=nodes, **SUMMED)
     with pytest.raises(RoundError, match="fixed-groups = true in this node's policy"):
         run(tmp_path, "second", nodes=nodes[:3], seed=5, **SUMMED)
@@ -186,13 +224,18 @@ def test_nodes_that_always_sum_together_sign_no_other_sum(tmp_path):
 def test_another_seed_is_another_start_and_may_have_other_nodes(tmp_path):
     nodes = hospitals(tmp_path / "nodes")
     run(tmp_path, "first", nodes=nodes, **SUMMED)
-    assert run(tmp_path, "second", nodes=nodes[:3], seed=5, **SUMMED).summary["status"] == "completed"
+    assert (
+        run(tmp_path, "second", nodes=nodes[:3], seed=5, **SUMMED).summary["status"] == "completed"
+    )
 
 
 @given(st.lists(st.sets(st.integers(0, 7), min_size=3), min_size=1, max_size=5), st.integers(2, 4))
 @settings(max_examples=200, deadline=None)
-def test_what_is_allowed_leaves_no_sum_over_fewer_and_no_better_estimate(cohorts: list[set[int]], least: int):
-    """By brute force: over all sets of fewer than the least number of nodes, and over the estimates of random vectors."""
+def test_what_is_allowed_leaves_no_sum_over_fewer_and_no_better_estimate(
+    cohorts: list[set[int]], least: int
+):
+    """By brute force: over all sets of fewer than the least number of nodes, and over the estimates
+    of random vectors."""
     *former, new = cohorts
     try:
         check_cohorts(former, new, least)
@@ -207,16 +250,17 @@ def test_what_is_allowed_leaves_no_sum_over_fewer_and_no_better_estimate(cohorts
                 others = np.delete(matrix, few, axis=1)
                 assert np.linalg.matrix_rank(others) == rank
         vectors = np.random.default_rng(0).standard_normal((len(nodes), 4000))
-        errors = np.linalg.norm(np.linalg.pinv(matrix) @ (matrix @ vectors) - vectors, axis=1) / np.linalg.norm(
-            vectors, axis=1
-        )
+        errors = np.linalg.norm(
+            np.linalg.pinv(matrix) @ (matrix @ vectors) - vectors, axis=1
+        ) / np.linalg.norm(vectors, axis=1)
         alone = np.sqrt(1 - 1 / min(map(len, cohorts)))
         assert errors.min() >= AS_GOOD * alone - 0.02
 
 
 @pytest.mark.parametrize("rounds", [40])
 def test_many_cohorts_of_many_nodes_are_refused_in_time(rounds):
-    """A server that draws another three quarters of 40 nodes in every round, from parameters that stand still."""
+    """A server that draws another three quarters of 40 nodes in every round, from parameters that
+    stand still."""
     rng = np.random.default_rng(0)
     books: dict[int, list[set[int]]] = {node: [] for node in range(40)}
     released: list[set[int]] = []
@@ -249,13 +293,19 @@ def parameters(scale: float = 1.0, seed: int = 0, size: int = 5000) -> dict[str,
     }
 
 
-@pytest.mark.parametrize(("step", "near"), [(0.0, True), (1e-30, True), (0.05, True), (0.2, False), (1.0, False)])
+@pytest.mark.parametrize(
+    ("step", "near"), [(0.0, True), (1e-30, True), (0.05, True), (0.2, False), (1.0, False)]
+)
 def test_inputs_are_the_same_where_the_parameters_hardly_moved(step, near):
     vector, start = np.zeros(4), parameters()
     update = start["w"].ravel().astype(np.float64)
-    later = {name: array + step * parameters(seed=1)[name] * (name == "w") for name, array in start.items()}
+    later = {
+        name: array + step * parameters(seed=1)[name] * (name == "w")
+        for name, array in start.items()
+    }
     first, second = (
-        Inputs.of_parameters(one, update * sign, vector, "train", "secret") for one, sign in ((start, 1), (later, -1))
+        Inputs.of_parameters(one, update * sign, vector, "train", "secret")
+        for one, sign in ((start, 1), (later, -1))
     )
     assert second.are_those_of(line(first), 0.1) == near
 
@@ -280,7 +330,8 @@ def test_other_phases_and_shapes_are_other_inputs():
 
 
 def test_equal_updates_are_the_same_inputs_wherever_they_were_made():
-    """At a small learning rate an update moves the parameters by its own length, and the next one is the same."""
+    """At a small learning rate an update moves the parameters by its own length, and the next one
+    is the same."""
     update, vector = np.random.default_rng(3).standard_normal(20_000), np.zeros(4)
     first = Inputs.of_parameters(parameters(), update, vector, "train", "secret")
     later = Inputs.of_parameters(parameters(seed=5), 1.01 * update, vector, "train", "secret")
@@ -330,7 +381,9 @@ def test_killed_writers_tear_no_line_of_others(tmp_path):
     path = tmp_path / "ledger.jsonl"
     for trial in range(3):
         writers = [
-            subprocess.Popen([sys.executable, "-c", APPEND, str(path), f"{trial}{name}"], cwd=Path.cwd())
+            subprocess.Popen(
+                [sys.executable, "-c", APPEND, str(path), f"{trial}{name}"], cwd=Path.cwd()
+            )
             for name in "ab"
         ]
         while not path.exists() or path.stat().st_size < (trial + 1) * 200_000:
@@ -340,9 +393,12 @@ def test_killed_writers_tear_no_line_of_others(tmp_path):
             writer.wait()
     texts = path.read_text().splitlines()
     good = Ledger(path).lines()
-    assert len(texts) - len(good) <= 6  # at most one for each kill, and none where the write was whole
+    # at most one for each kill, and none where the write was whole
+    assert len(texts) - len(good) <= 6
     for kind in {one["run"].partition("-")[0] for one in good}:
-        numbers = [int(one["run"].partition("-")[2]) for one in good if one["run"].startswith(f"{kind}-")]
+        numbers = [
+            int(one["run"].partition("-")[2]) for one in good if one["run"].startswith(f"{kind}-")
+        ]
         assert numbers == list(range(len(numbers)))
 
 
@@ -353,7 +409,8 @@ def test_the_ledger_names_runs_sums_and_refusals(tmp_path):
         run(tmp_path, "second", nodes=nodes[:3], **SUMMED)
     lines = Ledger(Path(nodes[0]["state-path"]) / "ledger-00000.jsonl").lines()
     kinds: Mapping[str, list[str]] = {
-        kind: [one["run"] for one in lines if one["kind"] == kind] for kind in ("run", "sum", "refusal")
+        kind: [one["run"] for one in lines if one["kind"] == kind]
+        for kind in ("run", "sum", "refusal")
     }
     assert kinds == {"run": ["first", "second"], "sum": ["first"], "refusal": ["second"]}
     assert all("reason" in one for one in lines if one["kind"] == "refusal")

@@ -1,7 +1,9 @@
-"""A server that lies in a secure sum: it names other survivors, keys, letters or signatures than the members sent.
+"""A server that lies in a secure sum: it names other survivors, keys, letters or signatures than
+the members sent.
 
-It once got any single vector of a sum over more than 64 members: by different lists of survivors it had each neighbour of
-one member reveal, to enough holders, its mask's secret. In a complete graph it got sums over 4 of 64 and 6 of 10 members.
+It once got any single vector of a sum over more than 64 members: by different lists of survivors it
+had each neighbour of one member reveal, to enough holders, its mask's secret. In a complete graph
+it got sums over 4 of 64 and 6 of 10 members.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -27,7 +29,9 @@ T = TypeVar("T")
 
 def without_signatures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients without that step: they reveal shares for whatever survivors they are told."""
-    monkeypatch.setattr(client_module, "signers", lambda state, signatures, roster: state.session.needed)
+    monkeypatch.setattr(
+        client_module, "signers", lambda state, signatures, roster: state.session.needed
+    )
 
 
 def tried(step: Callable[..., T], *arguments: Any) -> T | None:
@@ -38,14 +42,16 @@ def tried(step: Callable[..., T], *arguments: Any) -> T | None:
         return None
 
 
-# --- The attacks that were found -------------------------------------------------------------------------------------
+# --- The attacks that were found
+# -------------------------------------------------------------------------------------
 
 
 def lists_for(what: Session, chosen: Collection[int]) -> dict[int, list[int]] | None:
-    """Survivors to tell each member, such that enough holders of every other client than the chosen reveal its mask secret.
+    """Survivors to tell each member, such that enough holders of every other client than the chosen
+    reveal its mask secret.
 
-    For a member of a sparse graph its neighbours suffice. Whoever was told fewest lies is told the next. None if a list
-    would name fewer survivors than the threshold.
+    For a member of a sparse graph its neighbours suffice. Whoever was told fewest lies is told the
+    next. None if a list would name fewer survivors than the threshold.
     """
     lies: dict[int, set[int]] = {member: set() for member in what.clients}
     opened = sorted({peer for member in chosen for peer in what.graph[member]} - set(chosen))
@@ -60,13 +66,19 @@ def lists_for(what: Session, chosen: Collection[int]) -> dict[int, list[int]] | 
 
 def answers_to(run: Run, lists: Mapping[int, list[int]]) -> dict[int, dict[int, bytes]]:
     """What the members reveal; each gets the signatures of all, whatever list they signed."""
-    signatures = {p: run.clients[p].confirm(survivors, run.signers[p]) for p, survivors in lists.items()}
+    signatures = {
+        p: run.clients[p].confirm(survivors, run.signers[p]) for p, survivors in lists.items()
+    }
     told = {p: tried(client.unmask, signatures, run.roster) for p, client in run.clients.items()}
     return {p: answer for p, answer in told.items() if answer is not None}
 
 
 def recovered(what: Session, answers: Answers, client: int, tag: bytes) -> bytes:
-    shares = {p + 1: answer[client][1:] for p, answer in answers.items() if answer.get(client, b"")[:1] == tag}
+    shares = {
+        p + 1: answer[client][1:]
+        for p, answer in answers.items()
+        if answer.get(client, b"")[:1] == tag
+    }
     assert len(shares) >= what.shares_needed
     secret = shamir.combine(dict(list(shares.items())[: what.shares_needed]))
     assert secret is not None
@@ -74,7 +86,8 @@ def recovered(what: Session, answers: Answers, client: int, tag: bytes) -> bytes
 
 
 def sum_over(run: Run, answers: Answers, chosen: Collection[int]) -> Residues:
-    """The sum of the chosen members' vectors, from what they masked, their own secrets, and those of the others."""
+    """The sum of the chosen members' vectors, from what they masked, their own secrets, and those
+    of the others."""
     what = run.bound
     total = np.zeros(what.length, np.uint64)
     for member in chosen:
@@ -83,15 +96,26 @@ def sum_over(run: Run, answers: Answers, chosen: Collection[int]) -> Residues:
         total = subtract(total, mask, what.modulus)
         for peer in what.graph[member]:
             if peer not in chosen:
-                secret = X25519PrivateKey.from_private_bytes(recovered(what, answers, peer, KEY_TAG))
+                secret = X25519PrivateKey.from_private_bytes(
+                    recovered(what, answers, peer, KEY_TAG)
+                )
                 mine, its = run.keys[member].mask_key, run.keys[peer].mask_key
                 mask = pairwise_mask(what, secret, peer, member, its, mine)
                 total = (subtract if member < peer else add)(total, mask, what.modulus)
     return total
 
 
-@pytest.mark.parametrize(("num", "threshold", "size"), [(9, 5, 3), (10, 0, 6), (33, 17, 4), (64, 33, 4), (100, 0, 1),
-                                                       pytest.param(200, 0, 1, marks=pytest.mark.long)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("num", "threshold", "size"),
+    [
+        (9, 5, 3),
+        (10, 0, 6),
+        (33, 17, 4),
+        (64, 33, 4),
+        (100, 0, 1),
+        pytest.param(200, 0, 1, marks=pytest.mark.long),
+    ],
+)
 def test_survivors_told_differently(num, threshold, size, monkeypatch):
     what = session(num, threshold=threshold)
     run = Run(what, vectors(what)).until("mask")
@@ -102,7 +126,9 @@ def test_survivors_told_differently(num, threshold, size, monkeypatch):
     assert answers_to(run, lists) == {}
     run.clients = {p: SecureSumClient(state) for p, state in saved.items()}
     without_signatures(monkeypatch)
-    assert sum_over(run, answers_to(run, lists), chosen).tolist() == plain_sum(what, run.values, chosen)
+    assert sum_over(run, answers_to(run, lists), chosen).tolist() == plain_sum(
+        what, run.values, chosen
+    )
 
 
 def test_a_ring_cut_into_arcs(monkeypatch):
@@ -115,16 +141,22 @@ def test_a_ring_cut_into_arcs(monkeypatch):
     with pytest.raises(SecureSumError, match="the survivors are no connected graph"):
         run.clients[7].confirm(survivors, run.signers[7])
     monkeypatch.setattr("curvfed.strategies.secure_sum.neighbours.is_connected", lambda *_: True)
-    answers = answers_to(run, {p: survivors if p in survivors else list(what.clients) for p in what.clients})
+    answers = answers_to(
+        run, {p: survivors if p in survivors else list(what.clients) for p in what.clients}
+    )
     honest = {p: answers[p] for p in survivors}
     assert sum_over(run, honest, range(6, 10)).tolist() == plain_sum(what, run.values, range(6, 10))
 
 
 def test_keys_of_the_servers_own():
-    """In the place of members' keys: the members that would send them shares complain, and send nothing."""
+    """In the place of members' keys: the members that would send them shares complain, and send
+    nothing."""
     what = session(9)
     run = Run(what, vectors(what)).until("keys")
-    own = {p: SecureSumClient.begin(what, p, simulation.signing_key(99)).advertise_keys() for p in (2, 5)}
+    own = {
+        p: SecureSumClient.begin(what, p, simulation.signing_key(99)).advertise_keys()
+        for p in (2, 5)
+    }
     for p in set(what.clients) - own.keys():
         with pytest.raises(PeerError) as caught:
             run.clients[p].share_keys(run.keys | own, roster=run.roster)
@@ -132,24 +164,34 @@ def test_keys_of_the_servers_own():
         assert run.clients[p].state.step == "share keys"
 
 
-# --- Lies at random --------------------------------------------------------------------------------------------------
+# --- Lies at random
+# --------------------------------------------------------------------------------------------------
 
 
 class Liar:
-    """A server that follows no protocol, and members that do; `sums` are those that it can compute in the end."""
+    """A server that follows no protocol, and members that do; `sums` are those that it can compute
+    in the end."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         num, sparse = int(self.rng.integers(5, 25)), seed % 3 == 0
         threshold = int(self.rng.choice([0, num // 2 + 1, num]))
-        # Few neighbours only so that graphs fall apart; with them, colluding ones could be most of a client's.
-        self.what = session(num, run=str(seed), neighbours=4 if sparse and num > 8 else 0, threshold=threshold)
+        # Few neighbours only so that graphs fall apart; with them, colluding ones could be most of
+        # a client's.
+        self.what = session(
+            num, run=str(seed), neighbours=4 if sparse and num > 8 else 0, threshold=threshold
+        )
         self.clients, self.roster = self.what.clients, simulation.roster(self.what.clients)
         self.signers = {p: simulation.signing_key(p) for p in self.clients}
-        self.members = {p: SecureSumClient.begin(self.what, p, self.signers[p], entropy(num + p)) for p in self.clients}
+        self.members = {
+            p: SecureSumClient.begin(self.what, p, self.signers[p], entropy(num + p))
+            for p in self.clients
+        }
         spare = 2 * self.what.needed - num - 1
         self.colluding = (
-            self._some(self.clients, int(self.rng.integers(0, spare + 1))) if not sparse and spare > 0 else set()
+            self._some(self.clients, int(self.rng.integers(0, spare + 1)))
+            if not sparse and spare > 0
+            else set()
         )
         self.loss = float(self.rng.choice([0, 0.1]))
         self.near: dict[int, set[int]] = {}
@@ -180,7 +222,8 @@ class Liar:
         for p, member in self.members.items():
             told = {q: keys[q] for q in groups[int(self.rng.integers(0, len(groups)))] | {p}}
             swapped = {
-                q: SecureSumClient.begin(self.what, q, self.signers[0]).advertise_keys() for q in self._some(told, 1)
+                q: SecureSumClient.begin(self.what, q, self.signers[0]).advertise_keys()
+                for q in self._some(told, 1)
             }
             for shown in ([told | swapped] if self._chance(0.3) else []) + [told, keys]:
                 sent = tried(member.share_keys, shown, b"", self.roster)
@@ -219,7 +262,9 @@ class Liar:
             self.masked.add(p)
 
     def _aimed(self) -> dict[int, list[int]]:
-        """Lists of survivors that open the sum over the fewest members, if it can be; in some runs."""
+        """Lists of survivors that open the sum over the fewest members, if it can be; in some
+        runs.
+        """
         what = self.members[self.clients[0]].state.session
         sizes = range(1, len(what.clients) // 2 + 1) if self._chance(0.5) and what.members else ()
         chosen = self.rng.permutation(what.clients).tolist()
@@ -232,11 +277,15 @@ class Liar:
         story = int(self.rng.integers(0, stories))
         lost = np.random.default_rng([int.from_bytes(member.state.session.digest[:4]), story])
         most = max(0, len(everyone) - member.state.session.needed)
-        out = set(lost.choice(sorted(everyone), int(lost.integers(0, most + 1)), replace=False).tolist())
+        out = set(
+            lost.choice(sorted(everyone), int(lost.integers(0, most + 1)), replace=False).tolist()
+        )
         for survivors in (aimed, everyone - out | {p}, everyone & self.masked, everyone):
             signature = tried(member.confirm, survivors, self.signers[p])
             if signature is not None:
-                self.signed.setdefault((member.state.session.digest, member.state.survivors), {})[p] = signature
+                self.signed.setdefault((member.state.session.digest, member.state.survivors), {})[
+                    p
+                ] = signature
                 return
 
     def _ask_for_shares(self, p: int) -> None:
@@ -246,7 +295,11 @@ class Liar:
         own = dict(self.signed[member.state.session.digest, member.state.survivors])
         text = member.state.session.context("survivors", *member.state.survivors)
         own |= {q: self.signers[q].sign(text) for q in self.colluding}
-        mixed = {q: signature for signatures in self.signed.values() for q, signature in signatures.items()}
+        mixed = {
+            q: signature
+            for signatures in self.signed.values()
+            for q, signature in signatures.items()
+        }
         copied = dict.fromkeys(self.clients, own[p])
         renamed = dict(zip(self.clients, self.rng.permutation(list(own.values())).tolist()))
         for signatures in (copied, renamed, mixed, own):
@@ -256,13 +309,17 @@ class Liar:
                 return
 
     def sums(self) -> list[tuple[int, int]]:
-        """The sums over honest members that the server can compute: over how many, and the least that is allowed.
+        """The sums over honest members that the server can compute: over how many, and the least
+        that is allowed.
 
-        It has every masked vector, also those that it said were lost, and may know the masks along some edges: a sum falls
-        if no mask is left between its members and others, and all its members' own masks are known.
+        It has every masked vector, also those that it said were lost, and may know the masks along
+        some edges: a sum falls if no mask is left between its members and others, and all its
+        members' own masks are known.
         """
         found = []
-        sessions = {member.state.session.digest: member.state.session for member in self.members.values()}
+        sessions = {
+            member.state.session.digest: member.state.session for member in self.members.values()
+        }
         for digest, what in sessions.items():
             there = {p for p in self.near if self.members[p].state.session.digest == digest}
             shares: dict[tuple[int, bytes], set[int]] = {}
@@ -274,7 +331,14 @@ class Liar:
                         for tag in (SEED_TAG, KEY_TAG):
                             shares.setdefault((client, tag), set()).add(holder)
             known = {
-                tag: self.colluding | {c for c in what.clients if len(shares.get((c, tag), ())) >= what.shares_needed}
+                tag: (
+                    self.colluding
+                    | {
+                        c
+                        for c in what.clients
+                        if len(shares.get((c, tag), ())) >= what.shares_needed
+                    }
+                )
                 for tag in (SEED_TAG, KEY_TAG)
             }
             left = there - self.colluding
@@ -283,7 +347,9 @@ class Liar:
                 while ahead:
                     one = ahead.pop()
                     part.add(one)
-                    masked_with = self.near.get(one, set()) | {q for q in there if one in self.near[q]}
+                    masked_with = self.near.get(one, set()) | {
+                        q for q in there if one in self.near[q]
+                    }
                     further = masked_with - part - set(ahead)
                     ahead += [q for q in further if not {one, q} & known[KEY_TAG]]
                 left -= part

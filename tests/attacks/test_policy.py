@@ -1,4 +1,5 @@
-"""What an honest server got from real nodes by ordinary configurations alone, and what their policy says to it now."""
+"""What an honest server got from real nodes by ordinary configurations alone, and what their policy
+says to it now."""
 
 import json
 import re
@@ -54,12 +55,15 @@ def clinics(folder: Path) -> list[dict[str, Any]]:
 
 def written(folder: Path) -> bytes:
     """What is in the files of a run but the configuration that it was given."""
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "config.toml")
+    files = (
+        path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != "config.toml"
+    )
     return b"".join(path.read_bytes() for path in files)
 
 
 def refusal(folder: Path, nodes: list[dict[str, Any]], **settings: Any) -> str:
-    """The one text by which every node refuses the run, of which nothing is in the run directory but this text."""
+    """The one text by which every node refuses the run, of which nothing is in the run directory
+    but this text."""
     recorder = Recorder()
     with pytest.raises(FederationError):
         hull_run(folder, nodes=nodes, intercept=recorder, **settings)
@@ -70,16 +74,26 @@ def refusal(folder: Path, nodes: list[dict[str, Any]], **settings: Any) -> str:
 
 
 def test_another_column_is_no_label(tmp_path):
-    """Got: the names of all patients, as class names in clients.json, although the nodes then sent no hulls."""
-    said = refusal(tmp_path, clinics(tmp_path / "nodes"), points__label_key="patient", hull__dry_run=True)
+    """Got: the names of all patients, as class names in clients.json, although the nodes then sent
+    no hulls."""
+    said = refusal(
+        tmp_path, clinics(tmp_path / "nodes"), points__label_key="patient", hull__dry_run=True
+    )
     assert 'points.label-key = "patient" is not what its policy.toml says in [data]' in said
     assert 'the line label-key = "patient" there would allow it' in said
 
 
 def test_chosen_classes_are_not_drawn_from_the_data(tmp_path):
-    """Got: with points.classes a hull of each of two chosen patients, whose corners are that patient's cells."""
-    chosen = {"points__label_key": "patient", "points__classes": "Smith,Jones", "hull__num_classes": 2}
-    assert "points.classes" in refusal(tmp_path / "a", clinics(tmp_path / "nodes"), points__classes="kind 0,kind 1")
+    """Got: with points.classes a hull of each of two chosen patients, whose corners are that
+    patient's cells."""
+    chosen = {
+        "points__label_key": "patient",
+        "points__classes": "Smith,Jones",
+        "hull__num_classes": 2,
+    }
+    assert "points.classes" in refusal(
+        tmp_path / "a", clinics(tmp_path / "nodes"), points__classes="kind 0,kind 1"
+    )
     assert "points.label-key" in refusal(tmp_path / "b", clinics(tmp_path / "nodes"), **chosen)
 
 
@@ -93,11 +107,15 @@ def test_other_coordinates_are_not_read(key, tmp_path):
 
 
 def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
-    """A run that names no column gets the node's, and one that names the node's is let in; a third is not."""
+    """A run that names no column gets the node's, and one that names the node's is let in; a third
+    is not."""
     text = (
-        '[data]\nlabel-key = "label"\nclasses = ["kind 0", "kind 1"]\nsplit-seed = 3\n[leaves]\nhull-max-share = 1.0\n'
+        '[data]\nlabel-key = "label"\nclasses = ["kind 0", "kind 1"]\nsplit-seed ='
+        " 3\n[leaves]\nhull-max-share = 1.0\n"
     )
-    open_nodes = nodes_of(tmp_path / "nodes", [patients(seed).replace("label", "kind") for seed in range(3)])
+    open_nodes = nodes_of(
+        tmp_path / "nodes", [patients(seed).replace("label", "kind") for seed in range(3)]
+    )
     nodes = with_policy(tmp_path, open_nodes, text.replace('"label"', '"kind"'))
     found = hull_run(tmp_path, nodes=nodes)
     assert found.described["clients"][0]["class_names"] == ["kind 0", "kind 1"]
@@ -107,33 +125,48 @@ def test_what_the_policy_says_is_read_whatever_the_run_says(tmp_path):
     assert "points.split-seed = 4" in refusal(tmp_path / "c", nodes, points__split_seed=4)
 
 
-@pytest.mark.parametrize("kept", [True, False], ids=["with a state-path", "by Flower's command alone"])
+@pytest.mark.parametrize(
+    "kept", [True, False], ids=["with a state-path", "by Flower's command alone"]
+)
 def test_a_node_with_a_share_reads_no_path(kept, tmp_path):
-    """Got: any file that the SuperNode's user may read, as a data set; without a state-path as that of a simulation."""
+    """Got: any file that the SuperNode's user may read, as a data set; without a state-path as that
+    of a simulation."""
     (tmp_path / "secret.csv").write_text(patients(0))
-    nodes: list[dict[str, Any]] = [{"partition-id": number, "num-partitions": 3} for number in range(3)]
+    nodes: list[dict[str, Any]] = [
+        {"partition-id": number, "num-partitions": 3} for number in range(3)
+    ]
     if kept:
         nodes = [node | {"state-path": str(tmp_path / "state")} for node in nodes]
     for text in (str(tmp_path / "secret.csv"), "secret.csv"):
         places = {"data_dir": str(tmp_path)} if text == "secret.csv" else {}
         said = refusal(tmp_path / Path(text).stem / str(len(text)), nodes, dataset=text, **places)
-        assert said.startswith("this node holds a part of a public data set, which the run names; it reads no path")
+        assert said.startswith(
+            "this node holds a part of a public data set, which the run names; it reads no path"
+        )
 
 
 def test_a_public_data_set_is_one_that_the_node_knows_from_where_it_has_it(tmp_path):
-    nodes: list[dict[str, Any]] = [{"partition-id": number, "num-partitions": 3} for number in range(3)]
+    nodes: list[dict[str, Any]] = [
+        {"partition-id": number, "num-partitions": 3} for number in range(3)
+    ]
     assert 'data-dir = "' in refusal(tmp_path / "a", nodes, data_dir=str(tmp_path))
     chosen = with_policy(tmp_path, nodes, '[data]\npublic = ["olsson"]\n')
     assert 'does not allow dataset = "uniform": [data] public' in refusal(tmp_path / "b", chosen)
-    chosen = with_policy(tmp_path, nodes, f'[data]\npublic = ["UNIFORM"]\n[runs.keys]\n"data-dir" = ["{tmp_path}"]\n')
+    chosen = with_policy(
+        tmp_path, nodes, f'[data]\npublic = ["UNIFORM"]\n[runs.keys]\n"data-dir" = ["{tmp_path}"]\n'
+    )
     found = hull_run(tmp_path / "c", nodes=chosen, data_dir=str(tmp_path))
     assert found.summary["status"] == "completed"
 
 
 LIMITS = {
     '[runs]\nmethods = ["fedavg"]': 'does not allow method = "hull": [runs] methods = ["fedavg"]',
-    '[runs]\nkeys = { "hull.epsilon" = { min = 0.5 } }': 'does not allow hull.epsilon = 0.01: [runs] keys, "hull.epsilon"',
-    '[runs.keys]\n"hull.code" = ["unary"]': 'does not allow hull.code = "binary": [runs] keys, "hull.code" = ["unary"]',
+    '[runs]\nkeys = { "hull.epsilon" = { min = 0.5 } }': (
+        'does not allow hull.epsilon = 0.01: [runs] keys, "hull.epsilon"'
+    ),
+    '[runs.keys]\n"hull.code" = ["unary"]': (
+        'does not allow hull.code = "binary": [runs] keys, "hull.code" = ["unary"]'
+    ),
 }
 
 
@@ -147,7 +180,9 @@ def test_a_model_of_another_package_is_imported_only_if_it_is_listed(tmp_path):
     """Got: any name of any package that is installed at the node, imported and called."""
     nodes = real_nodes(tmp_path / "nodes", [user_fields(40, seed=number) for number in range(3)])
     config = parse({"dataset": "trees", "method": "fedavg", "model": "os:getcwd"})
-    with pytest.raises(ConfigError, match=r'does not allow model = "os:getcwd": .* without a line "model"'):
+    with pytest.raises(
+        ConfigError, match=r'does not allow model = "os:getcwd": .* without a line "model"'
+    ):
         Policy().check_run(config, owns_data=True)
     (node,) = with_policy(tmp_path, nodes[:1], '[runs.keys]\nmodel = ["auto", "os:getcwd"]\n')
     policy = policy_of(node)
@@ -157,11 +192,16 @@ def test_a_model_of_another_package_is_imported_only_if_it_is_listed(tmp_path):
 def test_a_class_of_few_points_stays_at_home(tmp_path):
     """Got: the one point of a rare class, to the bin."""
     rare = blobs("02", seed=1)
-    rare = {name: np.concatenate([part, blobs("5", per_class=2, test=0, seed=2)[name]]) for name, part in rare.items()}
+    rare = {
+        name: np.concatenate([part, blobs("5", per_class=2, test=0, seed=2)[name]])
+        for name, part in rare.items()
+    }
     nodes = nodes_of(tmp_path / "nodes", [blobs("025", seed=7), rare, blobs("025", seed=8)])
     counts = {}
     for least in (1, 3):
-        chosen = with_policy(tmp_path / str(least), nodes, f"[leaves]\nhull-min-class-size = {least}\n")
+        chosen = with_policy(
+            tmp_path / str(least), nodes, f"[leaves]\nhull-min-class-size = {least}\n"
+        )
         stored = arrays_of(hull_run(tmp_path, f"run{least}", nodes=chosen))
         hulls = np.unique(np.stack([stored["client"], stored["hull"]], axis=1), axis=0)
         counts[least] = len(hulls)
@@ -169,19 +209,26 @@ def test_a_class_of_few_points_stays_at_home(tmp_path):
 
 
 def test_moments_of_a_rare_class_stay_at_home(tmp_path):
-    """The sums of a class that one client has alone would be that client's: of one cell, the cell."""
+    """The sums of a class that one client has alone would be that client's: of one cell, the
+    cell.
+    """
     rare = blobs("02")
     rare["y_train"] = np.array(["5", *rare["y_train"][1:]])
     nodes = nodes_of(tmp_path / "nodes", [blobs("025", seed=7), rare, blobs("025", seed=8)])
     summed = []
     for least in (1, 3):
-        chosen = with_policy(tmp_path / str(least), nodes, f"[leaves]\nhull-min-class-size = {least}\n")
-        found = run(tmp_path, f"sum{least}", nodes=chosen, method="discriminant", discriminant__kind="lda")
+        chosen = with_policy(
+            tmp_path / str(least), nodes, f"[leaves]\nhull-min-class-size = {least}\n"
+        )
+        found = run(
+            tmp_path, f"sum{least}", nodes=chosen, method="discriminant", discriminant__kind="lda"
+        )
         summed.append(found.summary["metrics"]["points_summed"])
     assert summed[0] - summed[1] == 1
 
 
-# --- How large a sum is -------------------------------------------------------------------------------------------------
+# --- How large a sum is
+# -------------------------------------------------------------------------------------------------
 
 
 def a_sum(clients: int, threshold: int = 0, neighbours: int = 0) -> Session:
@@ -192,7 +239,11 @@ ROSTER = dict.fromkeys(range(4), b"key")
 SMALL = [
     (a_sum(2), None, "over 2 nodes: [sums] contributors = 3"),
     (a_sum(2), ROSTER, "over 2 nodes: [sums] contributors = 3"),
-    (a_sum(3), dict.fromkeys(range(7), b""), "over 3 of 7 nodes in the roster: [sums] roster-share = 0.5"),
+    (
+        a_sum(3),
+        dict.fromkeys(range(7), b""),
+        "over 3 of 7 nodes in the roster: [sums] roster-share = 0.5",
+    ),
     (a_sum(4, neighbours=1), ROSTER, "over 2 neighbours: [sums] neighbours = 3"),
     (a_sum(100, neighbours=4), None, "over 4 neighbours: [sums] neighbours = "),
 ]
@@ -200,7 +251,9 @@ SMALL = [
 
 @pytest.mark.parametrize(("session", "roster", "said"), SMALL)
 def test_a_sum_over_few_of_the_nodes_is_refused(session, roster, said):
-    """Got: the sum over 2 of 4 nodes in the roster, and a sum whose members had one neighbour each."""
+    """Got: the sum over 2 of 4 nodes in the roster, and a sum whose members had one neighbour
+    each.
+    """
     with pytest.raises(SecureSumError, match=re.escape(f"takes no part in a secure sum {said}")):
         Policy().check_sum(session, roster)
 
@@ -208,9 +261,13 @@ def test_a_sum_over_few_of_the_nodes_is_refused(session, roster, said):
 def test_a_sum_that_keeps_the_policy_is_joined_and_a_stricter_policy_is_kept():
     for session in (a_sum(3), a_sum(4, 3), a_sum(100), a_sum(100, neighbours=200)):
         Policy().check_sum(session, dict.fromkeys(session.clients, b""))
-    strict = Policy.model_validate({"sums": {"threshold-share": 0.8, "neighbours": 10, "contributors": 4}})
+    strict = Policy.model_validate(
+        {"sums": {"threshold-share": 0.8, "neighbours": 10, "contributors": 4}}
+    )
     strict.check_sum(a_sum(6, 5), None)
-    with pytest.raises(SecureSumError, match=re.escape("a threshold of 4 of 6: [sums] threshold-share = 0.8")):
+    with pytest.raises(
+        SecureSumError, match=re.escape("a threshold of 4 of 6: [sums] threshold-share = 0.8")
+    ):
         strict.check_sum(a_sum(6), None)
     with pytest.raises(SecureSumError, match=re.escape("8 neighbours: [sums] neighbours = 10")):
         strict.check_sum(a_sum(50, 48, neighbours=8), None)
@@ -218,11 +275,13 @@ def test_a_sum_that_keeps_the_policy_is_joined_and_a_stricter_policy_is_kept():
         strict.check_contributors(range(3), None)
 
 
-# --- Errors, digests, files, phases -------------------------------------------------------------------------------------
+# --- Errors, digests, files, phases
+# -------------------------------------------------------------------------------------
 
 
 def test_errors_about_points_tell_no_count(tmp_path):
-    """Got: "10/18/25 of 30 points lie outside" at -4, -8 and -20, which is how far from the centre they lie."""
+    """Got: "10/18/25 of 30 points lie outside" at -4, -8 and -20, which is how far from the centre
+    they lie."""
     parts = [blobs("02", seed=number, radius=0.9) for number in range(3)]
     told = []
     for curvature in (-4.0, -8.0, -20.0):
@@ -231,17 +290,20 @@ def test_errors_about_points_tell_no_count(tmp_path):
         told.append(refusal(tmp_path / str(-curvature), nodes, points__curvature=curvature))
     assert len(set(told)) == 1
     assert told[0].startswith(
-        "data-path: … of … points lie on or outside the boundary of the disc of curvature …; allowed is |curvature|·(x² + "
-        "y²) < …. Is points.curvature that of the embedding? "
+        "data-path: … of … points lie on or outside the boundary of the disc of curvature …;"
+        " allowed is |curvature|·(x² + y²) < …. Is points.curvature that of the embedding? "
     )
 
 
 def test_a_digest_confirms_no_guess_and_joins_no_two_nodes(tmp_path):
-    """Got: the digest that anybody who has the same data computes; equal data at two nodes had equal digests."""
+    """Got: the digest that anybody who has the same data computes; equal data at two nodes had
+    equal digests."""
     parts = [blobs("02"), blobs("02"), blobs("02", seed=1)]
     nodes = nodes_of(tmp_path / "nodes", parts)
     first = [about["digest"] for about in hull_run(tmp_path, nodes=nodes).described["clients"]]
-    again = [about["digest"] for about in hull_run(tmp_path, "again", nodes=nodes).described["clients"]]
+    again = [
+        about["digest"] for about in hull_run(tmp_path, "again", nodes=nodes).described["clients"]
+    ]
     config = parse({"method": "hull", "dataset": "uniform"})
     guesses = {load_data(config, node["partition-id"], node).digest for node in nodes}
     assert first == again
@@ -254,7 +316,9 @@ def test_a_digest_confirms_no_guess_and_joins_no_two_nodes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings", [QUICK, {"method": "fedavg", "num_rounds": 1, "dataset": "trees"}], ids=["hull", "avg"]
+    "settings",
+    [QUICK, {"method": "fedavg", "num_rounds": 1, "dataset": "trees"}],
+    ids=["hull", "avg"],
 )
 def test_nobody_else_reads_what_came_from_clients(settings, tmp_path):
     """Got: hulls.npz and model.safetensors, by any user of the server's machine."""
@@ -262,16 +326,29 @@ def test_nobody_else_reads_what_came_from_clients(settings, tmp_path):
 
     found = hull_run(tmp_path, **settings)
     write_report(found.path)
-    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in found.path.rglob("*") if path.is_file()}
+    modes = {
+        path.name: stat.S_IMODE(path.stat().st_mode)
+        for path in found.path.rglob("*")
+        if path.is_file()
+    }
     del modes["config.toml"]
-    assert {"clients.json", "clients.csv", "rounds.csv", "summary.json", "report.html"} < modes.keys()
+    assert {
+        "clients.json",
+        "clients.csv",
+        "rounds.csv",
+        "summary.json",
+        "report.html",
+    } < modes.keys()
     assert {name for name, mode in modes.items() if mode != 0o600} == set()
     folders = [found.path, *(path for path in found.path.rglob("*") if path.is_dir())]
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
 
 
-def asked(node: dict[str, Any], settings: dict[str, Any], phase: str, message_type: str) -> tuple[str, list[str]]:
-    """What a node answers to a message that a lying server makes by hand: the error, and names of arrays."""
+def asked(
+    node: dict[str, Any], settings: dict[str, Any], phase: str, message_type: str
+) -> tuple[str, list[str]]:
+    """What a node answers to a message that a lying server makes by hand: the error, and names of
+    arrays."""
     from flwr.supercore.task_identity import TaskIdentity
 
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
@@ -294,13 +371,15 @@ FORGED = [
 
 @pytest.mark.parametrize(("settings", "phase", "message_type"), FORGED)
 def test_a_phase_that_is_no_part_of_the_run_is_refused(settings, phase, message_type, tmp_path):
-    """Before, only the lack of a model for points kept `train` from being carried out in a run of hulls."""
+    """Before, only the lack of a model for points kept `train` from being carried out in a run of
+    hulls."""
     (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
     if settings.get("secure-sum") or settings["method"] == "hull":
         node["secure-sum"] = True
     error, arrays = asked(node, settings, phase, message_type)
     assert (
-        f'a message {message_type} of phase "{phase}" is no part of a run of method = "{settings["method"]}"' in error
+        f'a message {message_type} of phase "{phase}" is no part of a run of method ='
+        f' "{settings["method"]}"' in error
     )
     assert arrays == []
 
@@ -309,7 +388,9 @@ def test_a_node_that_masks_sends_no_arrays_without_masks(tmp_path):
     """The veto holds by the phase too, not only by what the whole run says of itself."""
     guarded = SimpleNamespace(method=METHODS["fedavg"], node_config={"secure-sum": True})
     guarded.config = parse({"method": "fedavg", "dataset": "trees"})
-    with pytest.raises(ConfigError, match='secure sums alone; phase "train" would send its reply unmasked'):
+    with pytest.raises(
+        ConfigError, match='secure sums alone; phase "train" would send its reply unmasked'
+    ):
         check_phase("train", "train", guarded)
     guarded.config = parse({"method": "fedavg", "dataset": "trees", "secure-sum": True})
     check_phase("train", "train", guarded)
@@ -319,11 +400,13 @@ def test_a_node_that_masks_sends_no_arrays_without_masks(tmp_path):
     assert error == "this node takes part in secure sums alone; the run has secure-sum = false"
 
 
-# --- Who is real --------------------------------------------------------------------------------------------------------
+# --- Who is real
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_a_node_is_real_unless_this_process_simulates_it():
-    """Got: a node by Flower's own command, with a share and no path, counted as simulated and sent what those send."""
+    """Got: a node by Flower's own command, with a share and no path, counted as simulated and sent
+    what those send."""
     assert is_real({"partition-id": 0, "num-partitions": 3})
     assert is_real({"partition-id": 0, "num-partitions": 3, "simulated": True, "in-memory": "yes"})
     assert not is_real(simulated_nodes(3)[0])
@@ -332,13 +415,25 @@ def test_a_node_is_real_unless_this_process_simulates_it():
 
 def test_the_stricter_of_policy_and_node_config_counts(tmp_path):
     text = "[leaves]\nsecure-sum = true\nshare-statistics = false\nhull-max-share = 0.3\n"
-    (node,) = with_policy(tmp_path, [{"partition-id": 0, "hull-max-share": 0.5, "share-statistics": True}], text)
+    (node,) = with_policy(
+        tmp_path, [{"partition-id": 0, "hull-max-share": 0.5, "share-statistics": True}], text
+    )
     policy = policy_of(node)
     applied = policy.applied(node)
-    assert (applied["secure-sum"], applied["share-statistics"], applied["hull-max-share"]) == (True, False, 0.3)
+    assert (applied["secure-sum"], applied["share-statistics"], applied["hull-max-share"]) == (
+        True,
+        False,
+        0.3,
+    )
     open_policy = Policy.model_validate({"leaves": {"share-statistics": True}})
-    applied = open_policy.applied({"secure-sum": True, "share-statistics": False, "hull-max-share": 0.1})
-    assert (applied["secure-sum"], applied["share-statistics"], applied["hull-max-share"]) == (True, False, 0.1)
+    applied = open_policy.applied(
+        {"secure-sum": True, "share-statistics": False, "hull-max-share": 0.1}
+    )
+    assert (applied["secure-sum"], applied["share-statistics"], applied["hull-max-share"]) == (
+        True,
+        False,
+        0.1,
+    )
     with pytest.raises(ConfigError, match=r"data-path .* and path in .* differ"):
         Policy.model_validate({"data": {"path": "/a.pt"}}).applied({"data-path": "/b.pt"})
 
@@ -355,11 +450,21 @@ def test_the_policy_names_the_data(tmp_path):
 
 
 WRONG = {
-    "[sums]\ncontributors = 0": "line 2: [sums] contributors = 0; allowed is a whole number, 2 or more",
-    "[sums]\n\nneighbors = 3": 'line 3: there is no "neighbors"; allowed are contributors, roster-share, threshold-share',
-    '[runs]\nkeys = { "local-epoch" = [1] }': 'line 2: [runs] keys = {"local-epoch": [1]}; allowed is "key of a run" =',
-    "[leave]\nsecure-sum = true": 'line 1: there is no "leave"; allowed are data, runs, leaves, sums',
-    '[leaves]\nsecure-sum = "true"': 'line 2: [leaves] secure-sum = "true"; allowed is true or false',
+    "[sums]\ncontributors = 0": (
+        "line 2: [sums] contributors = 0; allowed is a whole number, 2 or more"
+    ),
+    "[sums]\n\nneighbors = 3": (
+        'line 3: there is no "neighbors"; allowed are contributors, roster-share, threshold-share'
+    ),
+    '[runs]\nkeys = { "local-epoch" = [1] }': (
+        'line 2: [runs] keys = {"local-epoch": [1]}; allowed is "key of a run" ='
+    ),
+    "[leave]\nsecure-sum = true": (
+        'line 1: there is no "leave"; allowed are data, runs, leaves, sums'
+    ),
+    '[leaves]\nsecure-sum = "true"': (
+        'line 2: [leaves] secure-sum = "true"; allowed is true or false'
+    ),
     '[data]\npath = "own/smith.csv"': "[data] path = ",
     "[data": "cannot be read (Expected ']' at the end of a table declaration",
 }

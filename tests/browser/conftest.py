@@ -1,4 +1,5 @@
-"""A headless Chromium for all tests of this folder: the system's own, for the package that drives it brings none."""
+"""A headless Chromium for all tests of this folder: the system's own, for the package that drives
+it brings none."""
 
 import os
 import shutil
@@ -15,7 +16,9 @@ NAMES = ("chromium", "google-chrome", "google-chrome-stable", "chromium-browser"
 @pytest.fixture(scope="module")
 def context() -> Iterator[BrowserContext]:
     """What pages are opened in, without a network."""
-    program = os.environ.get("CURVFED_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    program = os.environ.get("CURVFED_CHROMIUM") or next(
+        filter(None, map(shutil.which, NAMES)), None
+    )
     if program is None:
         pytest.skip("no Chromium here: apt-get install chromium, or name one by CURVFED_CHROMIUM")
     with (

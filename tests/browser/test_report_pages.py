@@ -1,4 +1,5 @@
-"""Reports as a browser shows them: nothing is fetched, nothing is wrong, every picture is there on light paper and dark."""
+"""Reports as a browser shows them: nothing is fetched, nothing is wrong, every picture is there on
+light paper and dark."""
 
 from collections.abc import Iterator
 from io import BytesIO
@@ -47,7 +48,8 @@ CUT = """() => {
         .map(one => one.textContent.trim().slice(0, 60));
     return [...new Set([...drawn, ...hidden])];
 }"""
-"""Pictures with something drawn beyond their frame, and text that is wider than its place, which hides the rest."""
+"""Pictures with something drawn beyond their frame, and text that is wider than its place, which
+hides the rest."""
 
 
 @pytest.fixture
@@ -102,12 +104,15 @@ def check_pictures(tab: Page, least: int) -> None:
 def test_the_page_of_every_method(method, task, tab, tmp_path):
     found = run(tmp_path, method=method, **QUICK[task])
     assert found.summary["status"] == "completed"
-    check(tab, write_report(found.path), pictures=1 if method == "discriminant" else 2)  # which has no rounds
+    # which has no rounds
+    check(tab, write_report(found.path), pictures=1 if method == "discriminant" else 2)
 
 
 def test_the_page_of_a_run_on_images_with_all_that_it_may_have(tab, tmp_path):
     classes = [f"a class with a long name, {number}" for number in range(30)]
-    folder = make_image_run(tmp_path, classes=classes, clients=60, fine_tuned=(10, 20), calibrated=True)
+    folder = make_image_run(
+        tmp_path, classes=classes, clients=60, fine_tuned=(10, 20), calibrated=True
+    )
     check(tab, write_report(folder), pictures=6)
 
 
@@ -115,7 +120,9 @@ def test_the_page_of_hulls_with_all_that_it_may_have(tab, tmp_path):
     check(tab, write_report(make_hull_run(tmp_path, clients=12, swept=True)), pictures=4)
 
 
-@pytest.mark.parametrize("text", ["no more replies", HOSTILE, "x" * 1000], ids=["plain", "hostile", "one long word"])
+@pytest.mark.parametrize(
+    "text", ["no more replies", HOSTILE, "x" * 1000], ids=["plain", "hostile", "one long word"]
+)
 def test_the_page_of_a_run_that_failed(text, tab, tmp_path):
     config = parse({"results-dir": str(tmp_path), "run-name": "failed"})
     directory = RunDirectory.open(config)
@@ -132,8 +139,13 @@ FAULTS = {
     "wide": '<div style="width: 90rem">so</div>',
     "no dark": "<style>body { background: white !important }</style>",
     "small": "<style>svg { display: none !important }</style>",
-    "cut": "<div style='overflow: hidden; width: 3rem; white-space: nowrap'>so it is not all shown</div>",
-    "beyond": "<svg viewBox='0 0 100 100' width='100' height='100'><text x='60' y='50'>so on</text></svg>",
+    "cut": (
+        "<div style='overflow: hidden; width: 3rem; white-space: nowrap'>so it is not all"
+        " shown</div>"
+    ),
+    "beyond": (
+        "<svg viewBox='0 0 100 100' width='100' height='100'><text x='60' y='50'>so on</text></svg>"
+    ),
     "empty": "<style>svg * { opacity: 0 }</style>",
 }
 

@@ -1,4 +1,5 @@
-"""The site of the documentation: built without a warning, without a dead link inside it, and no wider than its screen."""
+"""The site of the documentation: built without a warning, without a dead link inside it, and no
+wider than its screen."""
 
 import subprocess
 import sys
@@ -43,14 +44,25 @@ class Targets(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "sphinx", "--quiet", "--fail-on-warning", "--keep-going", "docs", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "--quiet",
+        "--fail-on-warning",
+        "--keep-going",
+        "docs",
+        str(folder),
+    ]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return folder
 
 
 def test_no_link_inside_the_site_is_dead(site):
-    pages = {page.resolve(): Targets(page.read_text(encoding="utf-8")) for page in site.rglob("*.html")}
+    pages = {
+        page.resolve(): Targets(page.read_text(encoding="utf-8")) for page in site.rglob("*.html")
+    }
     assert len(pages) > 30
     dead, followed = [], 0
     for page, told in pages.items():
@@ -61,7 +73,9 @@ def test_no_link_inside_the_site_is_dead(site):
             there = (page.parent / unquote(parts.path)).resolve() if parts.path else page
             followed += 1
             known = pages[there].names if there in pages else {""}
-            if not there.is_file() or (parts.fragment and there in pages and unquote(parts.fragment) not in known):
+            if not there.is_file() or (
+                parts.fragment and there in pages and unquote(parts.fragment) not in known
+            ):
                 dead.append(f"{page.name}: {link}")
     assert followed > 1000
     assert dead == []
@@ -70,9 +84,13 @@ def test_no_link_inside_the_site_is_dead(site):
 def test_the_first_page_is_a_front_door(site, context: BrowserContext):
     tab = context.new_page()
     tab.goto((site / "index.html").as_uri(), wait_until="load")
-    pictures = tab.evaluate("[...document.querySelectorAll('article img')].map(one => one.naturalWidth)")
+    pictures = tab.evaluate(
+        "[...document.querySelectorAll('article img')].map(one => one.naturalWidth)"
+    )
     words = tab.inner_text("article")
-    blocks = tab.eval_on_selector_all("article pre", "blocks => blocks.map(one => one.innerText.trim())")
+    blocks = tab.eval_on_selector_all(
+        "article pre", "blocks => blocks.map(one => one.innerText.trim())"
+    )
     tab.close()
     assert [width for width in pictures if width > 500]
     assert words.lstrip().startswith("curvfed")
@@ -84,7 +102,8 @@ def test_the_first_page_is_a_front_door(site, context: BrowserContext):
     assert install < run < output
     assert "without a GPU" in words
     assert {page.stem for page in (ROOT / "docs").glob("tutorial-*.md")} <= {
-        link.partition(".html")[0] for link in Targets((site / "index.html").read_text(encoding="utf-8")).links
+        link.partition(".html")[0]
+        for link in Targets((site / "index.html").read_text(encoding="utf-8")).links
     }
 
 

@@ -19,7 +19,11 @@ LONG = 900.0
 
 COMMON = ["budget=3", "tuning-seeds=1", "seeds=2", "num-supernodes=2", "embedding-dim=8"]
 OWN = {
-    "graph": (lambda path: write_user_graph(path), "mine.pt", ["methods=local,fedavg,flatland", "num-rounds=60"]),
+    "graph": (
+        lambda path: write_user_graph(path),
+        "mine.pt",
+        ["methods=local,fedavg,flatland", "num-rounds=60"],
+    ),
     "images": (
         lambda path: write_classes(path, {"cat": 60, "dog": 60}, shape=(16, 16)),
         "pictures/",
@@ -30,7 +34,11 @@ OWN = {
 
 def summaries(folder: Path) -> dict[str, tuple[int, bytes]]:
     """Time and content of the summaries of the runs that have completed."""
-    found = [path for path in folder.glob("*/summary.json") if json.loads(path.read_text())["status"] == "completed"]
+    found = [
+        path
+        for path in folder.glob("*/summary.json")
+        if json.loads(path.read_text())["status"] == "completed"
+    ]
     return {path.parent.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
 
 
@@ -44,20 +52,37 @@ def await_(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> N
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", OWN)
-def test_a_comparison_that_is_killed_and_interrupted_goes_on_and_ends_with_an_answer(own_home, tmp_path, kind):
+def test_a_comparison_that_is_killed_and_interrupted_goes_on_and_ends_with_an_answer(
+    own_home, tmp_path, kind
+):
     write, name, words = OWN[kind]
     write(tmp_path / name)
     folder, called = tmp_path / "runs", []
-    command = [sys.executable, "-m", "curvfed", "compare", f"dataset={name}", *words, *COMMON, "--results", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "curvfed",
+        "compare",
+        f"dataset={name}",
+        *words,
+        *COMMON,
+        "--results",
+        str(folder),
+    ]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "300"}
 
     def begin() -> "subprocess.Popen[str]":
         called.append(
             subprocess.Popen(
-                command, cwd=tmp_path, env=environment, start_new_session=True, text=True, stdout=subprocess.PIPE,
+                command,
+                cwd=tmp_path,
+                env=environment,
+                start_new_session=True,
+                text=True,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
             )
-        )  # fmt: skip
+        )
         return called[-1]
 
     try:

@@ -1,4 +1,5 @@
-"""The wrapper of `flwr run`, against a `flwr` of a few lines of shell: quoting, exit status, and what it leaves."""
+"""The wrapper of `flwr run`, against a `flwr` of a few lines of shell: quoting, exit status, and
+what it leaves."""
 
 import json
 import os
@@ -50,7 +51,8 @@ while :; do sleep 0.05; done
 
 
 class Fake:
-    """A folder with the fake `flwr` and what it is to answer; `command` is a run whose results go there."""
+    """A folder with the fake `flwr` and what it is to answer; `command` is a run whose results go
+    there."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,14 +60,20 @@ class Fake:
         self.command = [f"results-dir={folder / 'results'}", "run-name=one"]
         self.env = {"FAKE": str(folder), "RUN": str(self.run)}
         python = f'#!/bin/sh\nexec "{INTERPRETER}" "$@"\n'
-        for name, text in {"flwr": FAKE_FLWR, "flwr-simulation": FAKE_SIMULATION, "python": python}.items():
+        for name, text in {
+            "flwr": FAKE_FLWR,
+            "flwr-simulation": FAKE_SIMULATION,
+            "python": python,
+        }.items():
             (folder / name).write_text(text)
             (folder / name).chmod(0o755)
         self.answer(status="finished:completed", summary={"status": "completed"})
 
     def answer(self, *, status: str, summary: dict | None, code: int = 0) -> None:
         (self.folder / "code").write_text(str(code))
-        (self.folder / "list").write_text(json.dumps({"runs": [{"status": status, "status-details": "as told"}]}))
+        (self.folder / "list").write_text(
+            json.dumps({"runs": [{"status": status, "status-details": "as told"}]})
+        )
         (self.folder / "summary").unlink(missing_ok=True)
         if summary is not None:
             (self.folder / "summary").write_text(json.dumps(summary))
@@ -80,19 +88,25 @@ def fake(tmp_path, monkeypatch):
     fake = Fake(tmp_path)
     for key, value in fake.env.items():
         monkeypatch.setenv(key, value)
-    # The wrapper looks for Flower beside its own interpreter, and for stray summaries in the home folder.
+    # The wrapper looks for Flower beside its own interpreter, and for stray summaries in the home
+    # folder.
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return fake
 
 
-# --- Quoting ----------------------------------------------------------------------------------------------------------
+# --- Quoting
+# ----------------------------------------------------------------------------------------------------------
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 values = st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | texts
 
 
-@given(st.dictionaries(st.sampled_from(["method", "data-dir", "seed", "flatland.margin", "hull.epsilon"]), values))
+@given(
+    st.dictionaries(
+        st.sampled_from(["method", "data-dir", "seed", "flatland.margin", "hull.epsilon"]), values
+    )
+)
 def test_flower_reads_the_pairs_back(config):
     assert parse_config_args([toml_pairs(config)]) == config
 
@@ -124,22 +138,32 @@ def test_plain_values_are_read_as_meant(text, default, value):
     assert type(read) is type(value)
 
 
-# --- The command line -------------------------------------------------------------------------------------------------
+# --- The command line
+# -------------------------------------------------------------------------------------------------
 
 
 def test_the_command_is_complete(fake, tmp_path, monkeypatch):
     started = []
-    monkeypatch.setattr(run, "run", lambda command, timeout: started.append(command) or ("finished:failed", "no"))
+    monkeypatch.setattr(
+        run, "run", lambda command, timeout: started.append(command) or ("finished:failed", "no")
+    )
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     pairs = [*fake.command, "hyperfed.margin=2", "method=local", "num-supernodes=3"]
     assert main(["run", *pairs, "--num-supernodes", "5", "--gpus", "0.25"]) == 1
     ((*words, app, stream, key, config, federation_key, federation),) = started
     assert [*words, stream, key] == ["flwr", "run", "--stream", "--run-config"]
     assert Path(app).name == "curvfed"
-    given = {"hyperfed.margin": 2, "method": "local", "results-dir": str(fake.run.parent), "run-name": "one"}
+    given = {
+        "hyperfed.margin": 2,
+        "method": "local",
+        "results-dir": str(fake.run.parent),
+        "run-name": "one",
+    }
     assert parse_config_args([config]) == given
     assert federation_key == "--federation-config"
-    assert federation == "num-supernodes=3 client-resources-num-cpus=1 client-resources-num-gpus=0.25"
+    assert (
+        federation == "num-supernodes=3 client-resources-num-cpus=1 client-resources-num-gpus=0.25"
+    )
 
 
 def test_results_are_named_and_absolute_without_being_asked_for(fake, monkeypatch):
@@ -165,9 +189,16 @@ def test_wrong_usage_is_named_before_anything_starts(fake, capsys, arguments, me
     assert not (fake.folder / "daemon").exists()
 
 
-# --- The exit status --------------------------------------------------------------------------------------------------
+# --- The exit status
+# --------------------------------------------------------------------------------------------------
 
-COMPLETED, FAILED = {"status": "completed", "metrics": {"roc_auc": 0.75}}, {"status": "failed", "error": "no such data"}
+COMPLETED, FAILED = (
+    {"status": "completed", "metrics": {"roc_auc": 0.75}},
+    {
+        "status": "failed",
+        "error": "no such data",
+    },
+)
 
 
 @pytest.mark.parametrize(
@@ -182,7 +213,9 @@ COMPLETED, FAILED = {"status": "completed", "metrics": {"roc_auc": 0.75}}, {"sta
         ("finished:completed", COMPLETED, 1, 1, "`flwr run` ended with exit status 1"),
     ],
 )
-def test_exit_status_tells_how_the_run_went(fake, capsys, status, summary, code, exit_status, message):
+def test_exit_status_tells_how_the_run_went(
+    fake, capsys, status, summary, code, exit_status, message
+):
     fake.answer(status=status, summary=summary, code=code)
     assert main(["run", *fake.command]) == exit_status
     assert message in capsys.readouterr().out
@@ -211,7 +244,8 @@ def test_an_earlier_summary_says_nothing_about_this_run(fake, monkeypatch, capsy
     assert main(["run", *fake.command]) == 0
     assert main(["run", *fake.command]) == 2
     assert "exists; allowed is a new name" in capsys.readouterr().err
-    monkeypatch.setattr(preflight, "check_name", lambda config: None)  # as if it were made while this run begins
+    # as if it were made while this run begins
+    monkeypatch.setattr(preflight, "check_name", lambda config: None)
     fake.answer(status="finished:completed", summary=None)
     assert main(["run", *fake.command]) == 1
 
@@ -223,14 +257,17 @@ def test_a_summary_in_the_default_folder_is_found(fake, capsys, monkeypatch):
     assert "no such data" in capsys.readouterr().out
 
 
-# --- What is left -----------------------------------------------------------------------------------------------------
+# --- What is left
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_a_timeout_interrupts_the_run_and_stops_the_daemon(fake, capsys, monkeypatch):
     monkeypatch.setattr(preflight, "check_name", lambda config: None)
     (fake.folder / "endless").touch()
     (fake.run / "checkpoint" / "server").mkdir(parents=True)
-    monkeypatch.setattr("subprocess.Popen", popen_out_of_time(100, (fake.folder / "started").exists))
+    monkeypatch.setattr(
+        "subprocess.Popen", popen_out_of_time(100, (fake.folder / "started").exists)
+    )
     assert main(["run", *fake.command, "--timeout", "100"]) == run.OUT_OF_TIME
     assert "run-name=one resume=true" in capsys.readouterr().out
     assert (fake.folder / "interrupted").exists()
@@ -241,7 +278,10 @@ def started(fake: Fake, **settings: object) -> "subprocess.Popen[bytes]":
     """An endless run that is under way."""
     (fake.folder / "endless").touch()
     module = "curvfed.deployments.commands.command"
-    code = f"import sys; import {module} as it; sys.executable = {sys.executable!r}; sys.exit(it.main())"
+    code = (
+        f"import sys; import {module} as it; sys.executable = {sys.executable!r};"
+        " sys.exit(it.main())"
+    )
     process = subprocess.Popen([INTERPRETER, "-c", code, "run", *fake.command], **settings)
     deadline = time.monotonic() + 600
     while not (fake.folder / "started").exists():
@@ -262,7 +302,8 @@ def test_a_signal_interrupts_the_run_and_stops_the_daemon(fake, signum):
 
 @pytest.fixture
 def short_folder():
-    """A folder for temporary files whose path is short enough for sockets, as those of pytest are not."""
+    """A folder for temporary files whose path is short enough for sockets, as those of pytest are
+    not."""
     with tempfile.TemporaryDirectory(prefix="t", dir="/tmp") as folder:
         yield Path(folder)
 

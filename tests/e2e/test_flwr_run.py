@@ -1,4 +1,5 @@
-"""The app by the real `flwr run`: on graphs, and one that cannot, at once; on images, and hulls, at once."""
+"""The app by the real `flwr run`: on graphs, and one that cannot, at once; on images, and hulls, at
+once."""
 
 import csv
 import json
@@ -21,7 +22,12 @@ pytestmark = pytest.mark.long  # other end-to-end tests have a run by Flower eac
 
 CLIENTS, ROUNDS = 4, 2
 HULLS = {"method": "hull", "dataset": "uniform", "points.num": 400}
-IMAGES = {"method": "hyperfed", "dataset": "digits", "images.train-subset": 200, "images.test-subset": 100}
+IMAGES = {
+    "method": "hyperfed",
+    "dataset": "digits",
+    "images.train-subset": 200,
+    "images.test-subset": 100,
+}
 
 
 @dataclass
@@ -51,17 +57,31 @@ def runs_of(home, mark):
     """Make runs at the same time, from a folder that is not the app's, and wait for them."""
 
     def start(name, *pairs):
-        command = [sys.executable, "-m", "curvfed", "run", "dataset=trees", f"num-rounds={ROUNDS}", *pairs]
+        command = [
+            sys.executable,
+            "-m",
+            "curvfed",
+            "run",
+            "dataset=trees",
+            f"num-rounds={ROUNDS}",
+            *pairs,
+        ]
         command += [f"results-dir={home / 'results of runs'}", f"run-name={name}"]
         command += ["--num-supernodes", str(CLIENTS), "--timeout", "400"]
         env = os.environ | {"HOME": str(home), "CURVFED_TEST": mark}
         return subprocess.Popen(
-            command, cwd=home, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8"
+            command,
+            cwd=home,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
         )
 
     def runs_of(**settings):
         processes = {
-            name: start(name, *(f"{key}={value}" for key, value in pairs.items())) for name, pairs in settings.items()
+            name: start(name, *(f"{key}={value}" for key, value in pairs.items()))
+            for name, pairs in settings.items()
         }
         outputs = {name: process.communicate()[0] for name, process in processes.items()}
         return {
@@ -99,7 +119,8 @@ def test_a_run_completes(runs):
 
 
 def test_images_go_as_in_one_process(others, tmp_path):
-    """A fixed head that came once to other processes, personal models on the disk, and the same bits in the end."""
+    """A fixed head that came once to other processes, personal models on the disk, and the same
+    bits in the end."""
     there = others["images"]
     assert there.code == 0, there.output
     here = simulate(IMAGES | {"num-rounds": ROUNDS, "results-dir": str(tmp_path)}, CLIENTS)
@@ -127,7 +148,14 @@ def test_hulls_go_as_in_one_process(others, tmp_path):
 def test_a_run_leaves_its_directory(runs):
     good = runs["good"]
     present = {path.name for path in good.folder.iterdir()}
-    assert {"summary.json", "config.toml", "rounds.csv", "clients.csv", "report.html", "model.safetensors"} <= present
+    assert {
+        "summary.json",
+        "config.toml",
+        "rounds.csv",
+        "clients.csv",
+        "report.html",
+        "model.safetensors",
+    } <= present
     with (good.folder / "rounds.csv").open(encoding="utf-8") as file:
         rounds = {int(row["round"]) for row in csv.DictReader(file)}
     assert set(range(1, ROUNDS + 1)) <= rounds
@@ -144,7 +172,10 @@ def test_a_run_that_fails_says_so(runs):
 def test_nothing_is_left(runs, home, mark):
     def marked(process):
         try:
-            return process.environ().get("CURVFED_TEST") == mark and process.status() != psutil.STATUS_ZOMBIE
+            return (
+                process.environ().get("CURVFED_TEST") == mark
+                and process.status() != psutil.STATUS_ZOMBIE
+            )
         except (psutil.Error, OSError):
             return False
 

@@ -1,5 +1,6 @@
-"""The example plug-in, installed into a folder and used from another that has nothing of curvfed's: in one process, by
-`flwr run`, by `curvfed run`, and on a cluster of two nodes, of which one may lack it."""
+"""The example plug-in, installed into a folder and used from another that has nothing of curvfed's:
+in one process, by `flwr run`, by `curvfed run`, and on a cluster of two nodes, of which one may
+lack it."""
 
 import csv
 import json
@@ -14,7 +15,13 @@ from plugin_package import EXAMPLE, ROOT, environment, install_example, python
 from safetensors.numpy import load_file
 
 CLIENTS, ROUNDS, EPSILON = 2, 2, 1e-2
-KEYS = {"method": "fedexp", "dataset": "blocks", "model": "sage", "num-rounds": ROUNDS, "embedding-dim": 8}
+KEYS = {
+    "method": "fedexp",
+    "dataset": "blocks",
+    "model": "sage",
+    "num-rounds": ROUNDS,
+    "embedding-dim": 8,
+}
 
 SIMULATE = """
 import json, sys
@@ -53,7 +60,9 @@ def simulated(home, site, name, *words, status=0, **keys):
 @pytest.fixture(scope="module")
 def here(site, tmp_path_factory):
     """A run in one process, whose keys came in `extra`."""
-    folder, _ = simulated(tmp_path_factory.mktemp("here"), site, "run", extra=f"fedexp.epsilon={EPSILON}")
+    folder, _ = simulated(
+        tmp_path_factory.mktemp("here"), site, "run", extra=f"fedexp.epsilon={EPSILON}"
+    )
     return folder
 
 
@@ -74,13 +83,22 @@ def same_run(one, other):
 
 
 def test_its_own_tests_pass(site, tmp_path):
-    program = "import sys, pytest; sys.exit(pytest.main(['-p', 'no:cacheprovider', '--rootdir', '.', sys.argv[1]]))"
-    assert "passed" in python(program, tmp_path / "home", site, words=(str(EXAMPLE / "test_fedexp.py"),))
+    program = (
+        "import sys, pytest; sys.exit(pytest.main(['-p', 'no:cacheprovider', '--rootdir', '.',"
+        " sys.argv[1]]))"
+    )
+    assert "passed" in python(
+        program, tmp_path / "home", site, words=(str(EXAMPLE / "test_fedexp.py"),)
+    )
 
 
 def test_in_one_process(here):
     summary = json.loads((here / "summary.json").read_text())
-    assert (summary["status"], summary["method"], summary["dataset"]) == ("completed", "fedexp", "blocks")
+    assert (summary["status"], summary["method"], summary["dataset"]) == (
+        "completed",
+        "fedexp",
+        "blocks",
+    )
     header = (here / "rounds.csv").read_text().splitlines()[0]
     assert "extrapolation" in header.split(",")
     written = (here / "config.toml").read_text()
@@ -94,7 +112,8 @@ def test_in_one_process(here):
 
 @pytest.mark.long
 def test_who_runs_something_else_needs_it_not(site, tmp_path):
-    """Neither the bundle nor the run directory of another method names its keys, which others would refuse."""
+    """Neither the bundle nor the run directory of another method names its keys, which others would
+    refuse."""
     program = """
 import tomllib
 from curvfed.deployments.bundle import app_folder
@@ -114,7 +133,10 @@ for method in ("fedavg", "fedexp"):
 def test_a_key_given_directly_is_the_same_run(here, site, tmp_path):
     other, _ = simulated(tmp_path / "home", site, "run", **{"fedexp.epsilon": EPSILON})
     same_run(here, other)
-    told = [tomllib.loads((folder / "config.toml").read_text()) | {"results-dir": ""} for folder in (other, here)]
+    told = [
+        tomllib.loads((folder / "config.toml").read_text()) | {"results-dir": ""}
+        for folder in (other, here)
+    ]
     assert told[0] == told[1]
 
 
@@ -132,10 +154,13 @@ def test_killed_in_the_middle_and_resumed(here, site, tmp_path):
 
 @pytest.mark.long
 def test_compared_with_others_in_a_table(here, site, tmp_path):
-    """It has a line in what is made of several runs, with the words of its row where these are told."""
+    """It has a line in what is made of several runs, with the words of its row where these are
+    told."""
     home = tmp_path / "home"
     simulated(home, site, "other", method="fedavg")
-    program = "import sys; from curvfed.deployments.report.figures.panels import ORDER; print(ORDER[-1])"
+    program = (
+        "import sys; from curvfed.deployments.report.figures.panels import ORDER; print(ORDER[-1])"
+    )
     assert python(program, home, site) == "fedexp\n"
 
 
@@ -145,7 +170,16 @@ def by_flwr(home, site, **keys):
     pairs = keys | {"results-dir": str(home / "results"), "run-name": "run"}
     told = " ".join(f"{key}={json.dumps(value)}" for key, value in pairs.items())
     federation = f"num-supernodes={CLIENTS} client-resources-num-cpus=1"
-    words = ("flwr", "run", str(ROOT), "--stream", "--run-config", told, "--federation-config", federation)
+    words = (
+        "flwr",
+        "run",
+        str(ROOT),
+        "--stream",
+        "--run-config",
+        told,
+        "--federation-config",
+        federation,
+    )
     assert "status: finished:completed" in python(FLWR, home, site, words=words)
     return home / "results" / "run"
 
@@ -174,10 +208,22 @@ def test_by_curvfed_run(here, site, tmp_path):
     """Its keys are in the bundle that is made for the run."""
     home = tmp_path / "home"
     home.mkdir()
-    pairs = KEYS | {"fedexp.epsilon": EPSILON, "results-dir": str(home / "results"), "run-name": "run"}
-    command = [sys.executable, "-m", "curvfed", "run", *(f"{key}={value}" for key, value in pairs.items())]
+    pairs = KEYS | {
+        "fedexp.epsilon": EPSILON,
+        "results-dir": str(home / "results"),
+        "run-name": "run",
+    }
+    command = [
+        sys.executable,
+        "-m",
+        "curvfed",
+        "run",
+        *(f"{key}={value}" for key, value in pairs.items()),
+    ]
     command.append(f"num-supernodes={CLIENTS}")
-    done = subprocess.run(command, cwd=home, env=environment(home, site), capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=home, env=environment(home, site), capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     same_run(here, home / "results" / "run")
 
@@ -188,9 +234,13 @@ def test_on_a_cluster(here, site, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with cluster(tmp_path / "cluster", shares(CLIENTS)) as one:
         for name in one.node_configs:  # a node runs only the networks that its site names
-            one.files.node(name).policy.write_text('[data]\npublic = ["blocks"]\n[runs.keys]\nmodel = ["sage"]\n')
+            one.files.node(name).policy.write_text(
+                '[data]\npublic = ["blocks"]\n[runs.keys]\nmodel = ["sage"]\n'
+            )
         code, output = one.run(
-            *(f"{key}={value}" for key, value in KEYS.items()), f"extra=fedexp.epsilon={EPSILON}", "run-name=run"
+            *(f"{key}={value}" for key, value in KEYS.items()),
+            f"extra=fedexp.epsilon={EPSILON}",
+            "run-name=run",
         )
         assert code == 0, output
         same_run(here, one.results / "run")
@@ -198,7 +248,9 @@ def test_on_a_cluster(here, site, tmp_path, monkeypatch):
 
 @pytest.mark.long
 def test_a_node_that_lacks_it_says_so(site, tmp_path, monkeypatch):
-    """The server and one node have it, the other has not: refused by name, with what is to be done."""
+    """The server and one node have it, the other has not: refused by name, with what is to be
+    done.
+    """
     without = environment(tmp_path)["PYTHONPATH"]
     monkeypatch.setenv("PYTHONPATH", environment(tmp_path, site)["PYTHONPATH"])
     prefixes = {"n1": ("env", f"PYTHONPATH={without}")}
@@ -206,6 +258,8 @@ def test_a_node_that_lacks_it_says_so(site, tmp_path, monkeypatch):
         pairs = [f"{key}={value}" for key, value in KEYS.items() if key not in ("dataset", "model")]
         code, output = one.run(*pairs, "dataset=trees", "run-name=run")
         assert code == 0, output
-        (reason,) = json.loads((one.results / "run" / "clients.json").read_text())["refused"].values()
+        (reason,) = json.loads((one.results / "run" / "clients.json").read_text())[
+            "refused"
+        ].values()
         assert '"fedexp' in reason
         assert "must be installed wherever server and clients run" in reason

@@ -1,4 +1,5 @@
-"""The example app by the real `flwr run`: with consistent aggregation, and with a classifier that stays at each client."""
+"""The example app by the real `flwr run`: with consistent aggregation, and with a classifier that
+stays at each client."""
 
 import json
 import os
@@ -24,13 +25,23 @@ pytestmark = pytest.mark.long  # the aggregations themselves are compared with F
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """What both runs leave, and what they print; they go at the same time, from a folder that is not the app's."""
+    """What both runs leave, and what they print; they go at the same time, from a folder that is
+    not the app's."""
     home = tmp_path_factory.mktemp("home")
 
     def start(name, personal):
         pairs = f'num-rounds={ROUNDS} personal="{personal}" results="{home / name}.json"'
         federation = f"num-supernodes={CLIENTS} client-resources-num-cpus=1"
-        command = ["flwr", "run", str(EXAMPLE), "--stream", "--run-config", pairs, "--federation-config", federation]
+        command = [
+            "flwr",
+            "run",
+            str(EXAMPLE),
+            "--stream",
+            "--run-config",
+            pairs,
+            "--federation-config",
+            federation,
+        ]
         return subprocess.Popen(
             [sys.executable, "-c", RUN, *command],
             cwd=home,
@@ -44,10 +55,15 @@ def told(tmp_path_factory):
     outputs = {name: process.communicate()[0] for name, process in started.items()}
     for output in outputs.values():
         assert "status: finished:completed" in output, output
-    return {name: (json.loads((home / f"{name}.json").read_text()), output) for name, output in outputs.items()}
+    return {
+        name: (json.loads((home / f"{name}.json").read_text()), output)
+        for name, output in outputs.items()
+    }
 
 
-@pytest.mark.parametrize(("name", "chosen"), [("consistent", "ConsistentAggregation"), ("split", "SplitAggregation")])
+@pytest.mark.parametrize(
+    ("name", "chosen"), [("consistent", "ConsistentAggregation"), ("split", "SplitAggregation")]
+)
 def test_it_learns_and_says_so(told, name, chosen):
     found, output = told[name]
     assert found["strategy"] == chosen

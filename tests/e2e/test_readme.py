@@ -1,7 +1,8 @@
-"""The README's commands, run as they stand there in a fresh clone with an empty home, and what they print.
+"""The README's commands, run as they stand there in a fresh clone with an empty home, and what they
+print.
 
-Installing is left out, since the environment that runs the tests stands for it: its programs are first on the path, and the
-clone is what Python imports.
+Installing is left out, since the environment that runs the tests stands for it: its programs are
+first on the path, and the clone is what Python imports.
 """
 
 import os
@@ -58,13 +59,23 @@ def home(tmp_path_factory):
 def shell(clone, home):
     """Run commands in the clone and return what they print; they must succeed."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    env = os.environ | {"HOME": str(home), "PATH": path, "PYTHONPATH": str(clone), "OMP_NUM_THREADS": "1"}
+    env = os.environ | {
+        "HOME": str(home),
+        "PATH": path,
+        "PYTHONPATH": str(clone),
+        "OMP_NUM_THREADS": "1",
+    }
 
     def run(script: str) -> str:
         done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", script], cwd=clone, env=env, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, encoding="utf-8", timeout=SECONDS,
-        )  # fmt: skip
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=clone,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=SECONDS,
+        )
         assert done.returncode == 0, f"{script}\n{done.stdout}"
         return done.stdout
 
@@ -73,8 +84,13 @@ def shell(clone, home):
 
 def pattern(line: str) -> str:
     """A line as shown: any number for a number, any width for a space, anything for …."""
-    parts = (re.escape(" ".join(part.split())) for part in line.strip().replace("/home/me/", "…/").split("…"))
-    return r".*".join(re.sub(r"\d[\d,.]*", r"\\d[\\d,.]*", part.replace(r"\.", ".")) for part in parts)
+    parts = (
+        re.escape(" ".join(part.split()))
+        for part in line.strip().replace("/home/me/", "…/").split("…")
+    )
+    return r".*".join(
+        re.sub(r"\d[\d,.]*", r"\\d[\\d,.]*", part.replace(r"\.", ".")) for part in parts
+    )
 
 
 def assert_shown(lines: str, output: str) -> None:
@@ -85,13 +101,18 @@ def assert_shown(lines: str, output: str) -> None:
 
 
 def test_a_line_is_found_by_its_structure_alone():
-    assert_shown("round 2/20  loss 0.36\n…\nat /home/me/runs/x-1", "round  3/20 loss 1.2\nother\nat /tmp/7/runs/x-23\n")
+    assert_shown(
+        "round 2/20  loss 0.36\n…\nat /home/me/runs/x-1",
+        "round  3/20 loss 1.2\nother\nat /tmp/7/runs/x-23\n",
+    )
     with pytest.raises(AssertionError, match="is not in"):
         assert_shown("one\ntwo", "two\none\n")
 
 
 def test_the_commands_import_the_clone(shell, clone):
-    assert Path(shell("python -c 'import curvfed; print(curvfed.__file__)'").strip()).is_relative_to(clone)
+    assert Path(
+        shell("python -c 'import curvfed; print(curvfed.__file__)'").strip()
+    ).is_relative_to(clone)
 
 
 def test_the_blocks_run_and_print_what_is_shown(shell, home):
@@ -129,7 +150,8 @@ def test_whoever_has_data_or_hosts_can_begin(shell, home):
     assert [*table] == ["graphs", "images", "cells", "hosts"]
     for what, command in table.items():
         words = shlex.split(command)
-        if words[1] == "simulate":  # that it can run is enough: `check` reads the keys and loads the data
+        # that it can run is enough: `check` reads the keys and loads the data
+        if words[1] == "simulate":
             words[1] = "check"
         output = shell(shlex.join(words))
         assert output, what

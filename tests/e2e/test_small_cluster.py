@@ -1,4 +1,5 @@
-"""A cluster of two nodes on loopback: a run, gone on with; what the server's ledger says; all down. Under any Flower."""
+"""A cluster of two nodes on loopback: a run, gone on with; what the server's ledger says; all down.
+Under any Flower."""
 
 import psutil
 import pytest
@@ -24,11 +25,17 @@ def test_a_run_is_gone_on_with_and_all_is_on_record(tmp_path):
         assert "rounds 1, 2" in said
         lines = Ledger(nodes.files.path / "ledger-server.jsonl").lines()
         assert [(line["kind"], line["run"]) for line in lines] == [
-            ("registered", "n0"), ("registered", "n1"), ("run", "one"), ("resumed", "one")
-        ]  # fmt: skip
+            ("registered", "n0"),
+            ("registered", "n1"),
+            ("run", "one"),
+            ("resumed", "one"),
+        ]
         assert "by " in nodes.call(SERVER, "ledger", str(nodes.files.path))
     assert wait_until(
-        lambda: not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family), 120
+        lambda: (
+            not any(each.is_running() and each.status() != psutil.STATUS_ZOMBIE for each in family)
+        ),
+        120,
     )
 
 

@@ -28,7 +28,8 @@ LONG = 900.0
 
 
 class Sweep:
-    """A sweep file and a folder for its runs; calls of the command in a session of their own, as in a terminal."""
+    """A sweep file and a folder for its runs; calls of the command in a session of their own, as in
+    a terminal."""
 
     def __init__(self, folder: Path, content: str) -> None:
         self.file, self.folder = folder / "a sweep.toml", folder / "the runs"
@@ -40,9 +41,22 @@ class Sweep:
         return read_plan(self.file).runs
 
     def begin(self) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "curvfed", "sweep", str(self.file), "--results", str(self.folder)]
+        command = [
+            sys.executable,
+            "-m",
+            "curvfed",
+            "sweep",
+            str(self.file),
+            "--results",
+            str(self.folder),
+        ]
         process = subprocess.Popen(
-            command, cwd=ROOT, start_new_session=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            command,
+            cwd=ROOT,
+            start_new_session=True,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         self.called.append(process)
         return process
@@ -55,7 +69,9 @@ class Sweep:
     def table(self) -> dict[str, dict[str, Any]]:
         """The rows by run, without times and without the folder."""
         rows = Results(self.folder).rows(self.runs)
-        return {row["run"]: {key: value for key, value in row.items() if is_figure(key)} for row in rows}
+        return {
+            row["run"]: {key: value for key, value in row.items() if is_figure(key)} for row in rows
+        }
 
     def log(self, run: Planned) -> str:
         return (self.folder / LOGS / f"{run.name}.log").read_text()
@@ -68,7 +84,11 @@ class Sweep:
     def summaries(self) -> dict[str, tuple[int, bytes]]:
         """Time and content of the summaries of the runs that have completed."""
         paths = [self.folder / run.name / "summary.json" for run in self.runs]
-        found = [path for path in paths if path.exists() and json.loads(path.read_text())["status"] == "completed"]
+        found = [
+            path
+            for path in paths
+            if path.exists() and json.loads(path.read_text())["status"] == "completed"
+        ]
         return {path.parent.name: (path.stat().st_mtime_ns, path.read_bytes()) for path in found}
 
 
@@ -102,11 +122,16 @@ def workers(process: "subprocess.Popen[str]") -> list[psutil.Process]:
 
 
 def reference(sweep: Sweep, folder: Path) -> dict[str, Path]:
-    """The sweep's completed runs made one after the other in this process, without Ray, and their table."""
+    """The sweep's completed runs made one after the other in this process, without Ray, and their
+    table."""
     made = {}
     for run in sweep.runs:
         if run.name in sweep.summaries():
-            settings = {key: value for key, value in {**run.settings, **run.paths}.items() if key != "num-supernodes"}
+            settings = {
+                key: value
+                for key, value in {**run.settings, **run.paths}.items()
+                if key != "num-supernodes"
+            }
             own = {"results-dir": str(folder), "run-name": run.name, "device": "cpu"}
             made[run.name] = simulate(settings | own, int(run.value("num-supernodes")))
             Results(folder).record(run)
@@ -118,13 +143,18 @@ def assert_same_table(sweep: Sweep, folder: Path) -> None:
     table = sweep.table()
     for row in Results(folder).rows():
         ours = {key: value for key, value in table[row["run"]].items() if value is not None}
-        assert ours == {key: value for key, value in row.items() if value is not None and is_figure(key)}
+        assert ours == {
+            key: value for key, value in row.items() if value is not None and is_figure(key)
+        }
 
 
 def write_ring(path: Path) -> None:
     """A user's own graph: a ring of nodes of two classes."""
     nodes = torch.arange(40)
-    torch.save({"x": torch.eye(40), "edge_index": torch.stack([nodes, (nodes + 1) % 40]), "y": nodes % 2}, path)
+    torch.save(
+        {"x": torch.eye(40), "edge_index": torch.stack([nodes, (nodes + 1) % 40]), "y": nodes % 2},
+        path,
+    )
 
 
 BROKEN = """
@@ -202,7 +232,9 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
     assert "Interrupted. What is done is kept; the same command goes on." in output
     assert "Traceback" not in output
     assert tasks
-    await_(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in tasks))
+    await_(
+        lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in tasks)
+    )
     first = sweep.summaries()
     assert quick.name in first
     assert len(first) < 3  # a quick machine may have ended one of the two long ones
@@ -213,12 +245,20 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
 
     done = [sweep.rounds(run) for run in long]
     process = sweep.begin()
-    await_(lambda: any(sweep.rounds(run) > before + 5 for run, before in zip(long, done, strict=True)), process)
+    await_(
+        lambda: any(sweep.rounds(run) > before + 5 for run, before in zip(long, done, strict=True)),
+        process,
+    )
     family = psutil.Process(process.pid).children(recursive=True)
     process.kill()  # and Ray finds out by itself
     process.communicate(timeout=LONG)
     assert family
-    assert wait_until(lambda: not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family), 120)
+    assert wait_until(
+        lambda: (
+            not any(one.is_running() and one.status() != psutil.STATUS_ZOMBIE for one in family)
+        ),
+        120,
+    )
     second = sweep.summaries()
     assert len(second) < 3
 

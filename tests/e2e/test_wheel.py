@@ -1,4 +1,5 @@
-"""The installed wheel, in an environment without the checkout, from a folder full of modules with our modules' names."""
+"""The installed wheel, in an environment without the checkout, from a folder full of modules with
+our modules' names."""
 
 import os
 import re
@@ -36,11 +37,14 @@ def wheel(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory) -> Path:
-    """The interpreter of an environment with the wheel; the packages of others are those of this environment."""
+    """The interpreter of an environment with the wheel; the packages of others are those of this
+    environment."""
     folder = tmp_path_factory.mktemp("installed")
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, folder], check=True)
     python = folder / "bin" / "python"
-    subprocess.run([UV, "pip", "install", "--quiet", "--no-deps", "--python", python, wheel], check=True)
+    subprocess.run(
+        [UV, "pip", "install", "--quiet", "--no-deps", "--python", python, wheel], check=True
+    )
     (site,) = folder.glob("lib/*/site-packages")
     others = next(path for path in map(Path, sys.path) if path.name == "site-packages")
     # As a folder of the path alone: its .pth files, and with them the checkout, are not read.
@@ -57,9 +61,14 @@ def call(python: Path, hostile: Path, *words: str, status: int = 0) -> str:
     """What a command says in the hostile folder, with a home of its own there."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [python, *words], cwd=hostile, env=environment | {"HOME": str(hostile / "home"), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300,
-    )  # fmt: skip
+        [python, *words],
+        cwd=hostile,
+        env=environment | {"HOME": str(hostile / "home"), "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == status, done.stdout
     return done.stdout
 
@@ -86,29 +95,43 @@ LINK = re.compile(r"!?\[([^\]]*)\]\(([^)]*)\)")
 
 
 def check_front_page(description: str) -> None:
-    """README.md is all there, but for its pictures; a link leads somewhere from any page, or is words and a path."""
-    assert [target for _, target in LINK.findall(description) if not re.match(r"https?://", target)] == []
+    """README.md is all there, but for its pictures; a link leads somewhere from any page, or is
+    words and a path."""
+    assert [
+        target for _, target in LINK.findall(description) if not re.match(r"https?://", target)
+    ] == []
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for words, target in LINK.findall(re.sub(r"!\[[^\]]*\]\([^)]*\)", "", readme)):
         path = target.partition("#")[0]
         assert re.match(r"https?://", target) or f"{words} (`{path}`)" in description
-    headings = [line for line in readme.splitlines() if line.startswith(("#", "curvfed simulate", "| "))]
+    headings = [
+        line for line in readme.splitlines() if line.startswith(("#", "curvfed simulate", "| "))
+    ]
     assert len(headings) > 15
-    assert [line for line in headings if not LINK.search(line) and line not in description.splitlines()] == []
+    assert [
+        line for line in headings if not LINK.search(line) and line not in description.splitlines()
+    ] == []
 
 
 def check_metadata(text: bytes) -> None:
     """What a package index reads is valid, and all that it shows is there."""
     told = Metadata.from_email(text, validate=True)
-    assert (told.name, told.license_expression, told.license_files) == ("curvfed", "Apache-2.0", ["LICENSE"])
+    assert (told.name, told.license_expression, told.license_files) == (
+        "curvfed",
+        "Apache-2.0",
+        ["LICENSE"],
+    )
     assert told.description_content_type == "text/markdown"
     check_front_page(told.description)
     assert told.project_urls
     assert all(address.startswith("https://") for address in told.project_urls.values())
     assert 10 < len(told.summary) <= 200  # Flower's hub shows no more
     assert len(told.keywords) >= 5
-    assert not [one for one in told.classifiers if one.startswith("License ::")]  # not beside an expression
-    assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} < set(told.classifiers)
+    # not beside an expression
+    assert not [one for one in told.classifiers if one.startswith("License ::")]
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} < set(
+        told.classifiers
+    )
 
 
 def test_the_metadata_of_the_wheel(wheel):
@@ -125,35 +148,58 @@ def test_the_sources_make_the_same_wheel(wheel, tmp_path):
         opened.extractall(tmp_path, filter="data")
     sources = tmp_path / packed.name.removesuffix(".tar.gz")
     check_metadata((sources / "PKG-INFO").read_bytes())
-    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "docs", "tests"} <= set(os.listdir(sources))
+    assert {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "docs", "tests"} <= set(
+        os.listdir(sources)
+    )
     subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", tmp_path, sources], check=True)
     with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as again, zipfile.ZipFile(wheel) as first:
-        content = [{one.filename: one.CRC for one in opened.infolist()} for opened in (again, first)]
+        content = [
+            {one.filename: one.CRC for one in opened.infolist()} for opened in (again, first)
+        ]
     assert content[0] == content[1]
 
 
 def test_the_package_is_light_and_where_it_was_installed(installed, hostile):
     assert call(installed, hostile, "-c", LIGHT).strip() == "[]"
-    told = call(installed, hostile, "-c", "import curvfed; print(*curvfed.__path__, sep='\\n')").splitlines()
+    told = call(
+        installed, hostile, "-c", "import curvfed; print(*curvfed.__path__, sep='\\n')"
+    ).splitlines()
     assert [Path(place).parent.name for place in told] == ["site-packages"]
     assert Path(told[0]).is_relative_to(installed.parents[1])
 
 
-FAMILIES = [pytest.param(name, marks=[] if name == "flatland" else pytest.mark.long) for name in RUNS]
+FAMILIES = [
+    pytest.param(name, marks=[] if name == "flatland" else pytest.mark.long) for name in RUNS
+]
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_run_of_each_family(installed, hostile, tmp_path, name):
     """In one process, which then tells where all of its modules came from."""
     told = tmp_path / "told.json"
-    call(installed, hostile, "-c", PROBE, str(told), *RUNS[name], f"results-dir={tmp_path / 'results'}")
+    call(
+        installed,
+        hostile,
+        "-c",
+        PROBE,
+        str(told),
+        *RUNS[name],
+        f"results-dir={tmp_path / 'results'}",
+    )
     check_imports(told, list(installed.parents[1].glob("lib/*/site-packages/curvfed")), hostile)
     assert next(tmp_path.glob("results/*/report.html")).stat().st_size > 10_000
 
 
 def test_a_checkout_imports_nothing_twice(hostile, tmp_path):
     told = tmp_path / "told.json"
-    words = [sys.executable, "-c", PROBE, str(told), *RUNS["flatland"], f"results-dir={tmp_path / 'results'}"]
+    words = [
+        sys.executable,
+        "-c",
+        PROBE,
+        str(told),
+        *RUNS["flatland"],
+        f"results-dir={tmp_path / 'results'}",
+    ]
     subprocess.run(words, cwd=hostile, env=os.environ | {"PYTHONPATH": str(ROOT)}, check=True)
     check_imports(told, [ROOT / room for room in ("curvfed", *ROOMS, "deployments")], hostile)
 
@@ -179,7 +225,9 @@ def test_the_program_and_the_python_calls(installed, hostile):
     """By the name that one types; and a run made, opened and used for predictions in Python."""
     program = installed.with_name("curvfed")
     assert call(program, hostile, "--version").strip().startswith("curvfed ")
-    assert "flatland.gate" in call(program, hostile, "check", "quick", "method=flatland", "dataset=trees")
+    assert "flatland.gate" in call(
+        program, hostile, "check", "quick", "method=flatland", "dataset=trees"
+    )
     code = """
 import curvfed
 made = curvfed.simulate("flatland", num_supernodes=2, num_rounds=1, run_name="mine", quiet=True)

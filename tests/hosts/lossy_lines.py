@@ -1,4 +1,5 @@
-"""Lines that delay and lose frames, for kernels without netem: between the two taps of each line stands this process.
+"""Lines that delay and lose frames, for kernels without netem: between the two taps of each line
+stands this process.
 
     python lossy_lines.py DELAY LOSS TAP TAP [TAP TAP …]
 
@@ -46,7 +47,9 @@ def carry(lines: list[tuple[int, int]], delay: float, loss: float) -> int:
                         lost += 1
                     else:
                         passed += 1  # frames of one moment stay in their order
-                        heapq.heappush(waiting, (time.monotonic() + delay, passed, other[key.fd], frame))
+                        heapq.heappush(
+                            waiting, (time.monotonic() + delay, passed, other[key.fd], frame)
+                        )
             while waiting and waiting[0][0] <= time.monotonic():
                 *_, end, frame = heapq.heappop(waiting)
                 with contextlib.suppress(OSError):  # a tap that is down loses it
@@ -57,4 +60,6 @@ if __name__ == "__main__":
     delay, loss, *names = sys.argv[1:]
     ends = [tap(name) for name in names]
     print("ready", flush=True)
-    print(carry(list(zip(ends[::2], ends[1::2], strict=True)), float(delay), float(loss)), flush=True)
+    print(
+        carry(list(zip(ends[::2], ends[1::2], strict=True)), float(delay), float(loss)), flush=True
+    )

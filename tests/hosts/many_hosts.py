@@ -25,7 +25,8 @@ CONNECTED = "SuperNode ID"
 """What a SuperNode's log says once the SuperLink has taken it."""
 
 GUEST, STRANGER = "n3", "stranger"
-"""A host whose node is started by those tests that need one more, and one on the same host that is not registered."""
+"""A host whose node is started by those tests that need one more, and one on the same host that is
+not registered."""
 
 LONG = 300.0
 """Seconds in which everything must end; a machine that has much else to do may need them."""
@@ -76,7 +77,8 @@ class Hosts(LocalCluster):
         self.slowness = max(1.0, (time.monotonic() - started) / USUAL_START)
 
     def connect(self, name: str) -> str:
-        """Start a node, the first one by its way; empty if the SuperLink takes it, else what it says at its end."""
+        """Start a node, the first one by its way; empty if the SuperLink takes it, else what it
+        says at its end."""
         daemon = self.daemon(name)
         before = len(daemon.log.read_text()) if daemon.log.exists() else 0
         words = ("--superlink", f"127.0.0.1:{self._port}") if name == NODES[0] else ()
@@ -86,7 +88,11 @@ class Hosts(LocalCluster):
         def said() -> str:
             return daemon.log.read_text()[before:]
 
-        await_(lambda: CONNECTED in said() or daemon.process() is None, LONG, f"{name} taken or refused")
+        await_(
+            lambda: CONNECTED in said() or daemon.process() is None,
+            LONG,
+            f"{name} taken or refused",
+        )
         return "" if CONNECTED in said() else said()
 
     def down(self) -> None:
@@ -107,17 +113,26 @@ class Hosts(LocalCluster):
         return tuple(self._prefixes.get(host, ()))
 
     def _start_tampering(self) -> None:
-        words = [sys.executable, str(TAMPERING), str(self._port), self.host, str(self.fleet_port), str(self.tampering)]
+        words = [
+            sys.executable,
+            str(TAMPERING),
+            str(self._port),
+            self.host,
+            str(self.fleet_port),
+            str(self.tampering),
+        ]
         self._tampering = subprocess.Popen([*self.prefix(NODES[0]), *words])
 
     @property
     def tampering(self) -> Path:
-        """A file whose making asks for a changed byte in the first node's next reply; it is gone when that was done."""
+        """A file whose making asks for a changed byte in the first node's next reply; it is gone
+        when that was done."""
         return self.folder / "tamper"
 
     @contextlib.contextmanager
     def guest(self, node_config: str) -> Iterator[None]:
-        """One more node for a while; from then on it is registered, and runs without it wait for it first."""
+        """One more node for a while; from then on it is registered, and runs without it wait for it
+        first."""
         self.node_configs[GUEST] = node_config
         if GUEST not in self.names():
             self.call(SERVER, "register", GUEST)
@@ -143,7 +158,9 @@ class Hosts(LocalCluster):
         """A client's rows of the training rounds in `clients.csv`, by round."""
         rows = self.found(run).clients
         return {
-            int(row["round"]): row for row in rows if row["phase"] == "train" and row["partition"] == str(partition)
+            int(row["round"]): row
+            for row in rows
+            if row["phase"] == "train" and row["partition"] == str(partition)
         }
 
     def names(self) -> dict[str, str]:

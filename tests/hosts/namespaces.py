@@ -1,4 +1,5 @@
-"""Hosts with addresses of their own on one machine: network namespaces, each with a line to one switch."""
+"""Hosts with addresses of their own on one machine: network namespaces, each with a line to one
+switch."""
 
 import contextlib
 import json
@@ -18,7 +19,8 @@ class NoNamespacesError(RuntimeError):
 
 
 class Network:
-    """Some hosts, and the switch between them, a namespace too. The machine's own network is not touched.
+    """Some hosts, and the switch between them, a namespace too. The machine's own network is not
+    touched.
 
     Parameters
     ----------
@@ -40,7 +42,9 @@ class Network:
             self._make()
         except subprocess.CalledProcessError as error:
             self.remove()
-            raise NoNamespacesError(f"`{' '.join(error.cmd)}` says: {error.stderr.strip()}") from None
+            raise NoNamespacesError(
+                f"`{' '.join(error.cmd)}` says: {error.stderr.strip()}"
+            ) from None
 
     def _make(self) -> None:
         self._add(SWITCH)
@@ -57,7 +61,9 @@ class Network:
     def remove(self) -> None:
         """Take it all away; devices go with their namespaces."""
         for host in (*self._addresses, SWITCH):
-            subprocess.run(["ip", "netns", "delete", self._name(host)], capture_output=True, check=False)
+            subprocess.run(
+                ["ip", "netns", "delete", self._name(host)], capture_output=True, check=False
+            )
 
     def address(self, host: str) -> str:
         """By which the others reach it."""
@@ -77,7 +83,8 @@ class Network:
 
     @contextlib.contextmanager
     def impaired(self, hosts: Sequence[str], delay: float, loss: float) -> "Iterator[Impairment]":
-        """The lines of some hosts delay every frame, and lose some, both ways; by the kernel, or else by a process."""
+        """The lines of some hosts delay every frame, and lose some, both ways; by the kernel, or
+        else by a process."""
         ends = [end for host in hosts for end in ((host, DEVICE), (SWITCH, host))]
         how = ("root", "netem", "delay", f"{delay * 1000:g}ms", "loss", f"{loss * 100:g}%")
         if shutil.which("tc") and all(self._tc("add", end, *how).returncode == 0 for end in ends):
@@ -85,23 +92,37 @@ class Network:
             try:
                 yield impairment
             finally:
-                impairment.lost = sum(json.loads(self._tc("show", end).stdout)[0]["drops"] for end in ends)
+                impairment.lost = sum(
+                    json.loads(self._tc("show", end).stdout)[0]["drops"] for end in ends
+                )
                 for end in ends:
                     self._tc("delete", end, "root")
         else:
             with self._lossy_lines(hosts, delay, loss) as impairment:
                 yield impairment
 
-    def _tc(self, action: str, end: tuple[str, str], *how: str) -> "subprocess.CompletedProcess[str]":
+    def _tc(
+        self, action: str, end: tuple[str, str], *how: str
+    ) -> "subprocess.CompletedProcess[str]":
         host, device = end
         command = ["tc", "-s", "-j", "-n", self._name(host), "qdisc", action, "dev", device, *how]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     @contextlib.contextmanager
-    def _lossy_lines(self, hosts: Sequence[str], delay: float, loss: float) -> "Iterator[Impairment]":
-        """Each line leads through a process: from the port of the switch by a tap to it, and by a second one back."""
+    def _lossy_lines(
+        self, hosts: Sequence[str], delay: float, loss: float
+    ) -> "Iterator[Impairment]":
+        """Each line leads through a process: from the port of the switch by a tap to it, and by a
+        second one back."""
         taps = [f"{end}-{host}" for host in hosts for end in "ab"]
-        words = [*self.prefix(SWITCH), sys.executable, str(LOSSY_LINES), str(delay), str(loss), *taps]
+        words = [
+            *self.prefix(SWITCH),
+            sys.executable,
+            str(LOSSY_LINES),
+            str(delay),
+            str(loss),
+            *taps,
+        ]
         process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert process.stdin is not None
         assert process.stdout is not None

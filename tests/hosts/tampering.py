@@ -1,4 +1,5 @@
-"""Between a node and its server: passes all on, but changes one byte of the next long message upwards when asked to.
+"""Between a node and its server: passes all on, but changes one byte of the next long message
+upwards when asked to.
 
     python tampering.py PORT SERVER_HOST SERVER_PORT FILE
 
@@ -12,7 +13,8 @@ import threading
 from pathlib import Path
 
 LONG = 4096
-"""Bytes; what asks for work or says that one is there is shorter, a reply with parameters is longer."""
+"""Bytes; what asks for work or says that one is there is shorter, a reply with parameters is
+longer."""
 
 
 def serve(port: int, server: tuple[str, int], request: Path) -> None:
@@ -27,7 +29,9 @@ def serve(port: int, server: tuple[str, int], request: Path) -> None:
                 continue
             link.settimeout(None)
             for one, other, may_change in ((node, link, request), (link, node, None)):
-                threading.Thread(target=_pass_on, args=(one, other, may_change), daemon=True).start()
+                threading.Thread(
+                    target=_pass_on, args=(one, other, may_change), daemon=True
+                ).start()
 
 
 def _pass_on(one: socket.socket, other: socket.socket, request: Path | None) -> None:

@@ -1,4 +1,5 @@
-"""Lines that are slow, lose frames, or change what they carry: the run is the one of good lines, or says what it lost."""
+"""Lines that are slow, lose frames, or change what they carry: the run is the one of good lines, or
+says what it lost."""
 
 from pathlib import Path
 
@@ -10,9 +11,12 @@ TIMEOUT = 60.0
 LOST = "its reply was lost in transit"
 
 
-def test_a_reply_that_is_changed_on_its_way_is_sent_again_or_dropped(hosts: Hosts, tmp_path: Path) -> None:
-    """TLS notices, the connection ends, and Flower makes another one. Whether it sends the reply again depends on which of
-    its parts were on their way: if not, the round goes on without it, at its timeout at the latest."""
+def test_a_reply_that_is_changed_on_its_way_is_sent_again_or_dropped(
+    hosts: Hosts, tmp_path: Path
+) -> None:
+    """TLS notices, the connection ends, and Flower makes another one. Whether it sends the reply
+    again depends on which of its parts were on their way: if not, the round goes on without it, at
+    its timeout at the latest."""
     process = hosts.submit(*pairs("changed", ROUNDS, timeout=TIMEOUT))
     hosts.await_round("changed", 1)
     hosts.tampering.touch()
@@ -27,7 +31,9 @@ def test_a_reply_that_is_changed_on_its_way_is_sent_again_or_dropped(hosts: Host
         return
     (row,) = lost
     assert row["round"] == "2"
-    assert row["reasons"] in [f"partition 0: {reason}" for reason in (f"no reply within {TIMEOUT:g} s", LOST)]
+    assert row["reasons"] in [
+        f"partition 0: {reason}" for reason in (f"no reply within {TIMEOUT:g} s", LOST)
+    ]
     assert float(row["seconds"]) < TIMEOUT + hosts.patience(5)
     assert [row["replies"] for row in rounds] == ["3", "2", "3"]
 

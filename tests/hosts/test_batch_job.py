@@ -1,4 +1,5 @@
-"""A cluster for one job of a batch system: put back into the queue before its end, and gone on with."""
+"""A cluster for one job of a batch system: put back into the queue before its end, and gone on
+with."""
 
 import contextlib
 import csv
@@ -44,7 +45,10 @@ def processes(folder: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if str(folder) in " ".join(process.cmdline()) and process.status() != psutil.STATUS_ZOMBIE:
+            if (
+                str(folder) in " ".join(process.cmdline())
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
                 found.append(process)
     return found
 
@@ -92,7 +96,9 @@ def test_a_batch_job_is_put_back_into_the_queue_and_goes_on(home: Path):
 
     first = start(0, 200)
     checkpoints = run / "checkpoint" / "server"
-    assert wait_until(lambda: any(checkpoints.glob("*.safetensors")) or first.poll() is not None, 600), said()
+    assert wait_until(
+        lambda: any(checkpoints.glob("*.safetensors")) or first.poll() is not None, 600
+    ), said()
     assert first.poll() is None, said()
     first.send_signal(signal.SIGUSR1)  # to the script alone, as Slurm does it
     assert first.wait(300) != 0
@@ -104,10 +110,18 @@ def test_a_batch_job_is_put_back_into_the_queue_and_goes_on(home: Path):
     second = start(1, done + 2)
     assert second.wait(600) == 0, said()
     summary = json.loads((run / "summary.json").read_text())
-    assert (summary["status"], summary["num_clients"], summary["rounds"]) == ("completed", 2, done + 2)
+    assert (summary["status"], summary["num_clients"], summary["rounds"]) == (
+        "completed",
+        2,
+        done + 2,
+    )
     with (run / "rounds.csv").open() as file:
         rounds = [int(row["round"]) for row in csv.DictReader(file) if row["phase"] == "train"]
     assert rounds == list(range(1, done + 3))
     assert sorted(path.name for path in home.glob("state-*")) == ["state-0", "state-1"]
-    assert sorted(path.name for path in job.iterdir()) == ["node-0.log", "node-1.log", "superlink.log"]
+    assert sorted(path.name for path in job.iterdir()) == [
+        "node-0.log",
+        "node-1.log",
+        "superlink.log",
+    ]
     assert wait_until(lambda: not processes(home), 20), processes(home)

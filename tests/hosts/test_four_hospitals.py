@@ -1,4 +1,5 @@
-"""Four sites with data, keys and policies of their own: what each task sends in secure sums, and what is kept of it."""
+"""Four sites with data, keys and policies of their own: what each task sends in secure sums, and
+what is kept of it."""
 
 import json
 import re
@@ -18,7 +19,10 @@ from curvfed.deployments.cluster.errors import ClusterError
 SITES = 4
 POLICIES = {
     "n1": "[leaves]\nsecure-sum = true\n",
-    "n2": '[runs]\nmethods = ["fedavg", "flatland", "spherefed", "hull"]\nkeys = { "local-epochs" = { max = 1 } }\n',
+    "n2": (
+        '[runs]\nmethods = ["fedavg", "flatland", "spherefed", "hull"]\nkeys = { "local-epochs" = {'
+        " max = 1 } }\n"
+    ),
     "n3": "[leaves]\nhull-max-share = 0.9\n[sums]\ncontributors = 4\nroster-share = 1.0\n",
 }
 """What the sites' own files say; that of the first one stays as it was made."""
@@ -63,7 +67,10 @@ class Hospitals(LocalCluster):
     def serve(self, data: str) -> None:
         """All sites serve these data of theirs; they start anew if they served others."""
         for site, (name, keys) in enumerate(zip(self.node_configs, self._keys, strict=True)):
-            places = f'data-path="{self.folder / "data" / str(site) / data}" state-path="{self.state(name)}"'
+            places = (
+                f'data-path="{self.folder / "data" / str(site) / data}"'
+                f' state-path="{self.state(name)}"'
+            )
             self.node_configs[name] = f"{keys} {places}"
         if not self.data:
             self.start()
@@ -99,7 +106,13 @@ def sites(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hospitals]:
 def test_sites_sum_and_keep_it_on_record(method: str, sites: Hospitals) -> None:
     data, num_rounds, summed = RUNS[method]
     sites.serve(data)
-    settings = ["secure-sum=true", "min-replies=4", "local-epochs=1", "embedding-dim=8", f"num-rounds={num_rounds}"]
+    settings = [
+        "secure-sum=true",
+        "min-replies=4",
+        "local-epochs=1",
+        "embedding-dim=8",
+        f"num-rounds={num_rounds}",
+    ]
     code, output = sites.run(f"method={method}", f"run-name={method}", *settings)
     assert code == 0, output
     found = Run(sites.results / method)
@@ -112,7 +125,9 @@ def test_sites_sum_and_keep_it_on_record(method: str, sites: Hospitals) -> None:
         assert all(line["cohort"] == list(range(SITES)) for line in sums)
         assert len(sites.lines(name, method, "run")) == 1
         told = sites.call(name, "ledger", str(sites.state(name)))
-        assert len(re.findall(rf"  sum      {method} .* with partitions \[0, 1, 2, 3\], sum ", told)) == len(sums)
+        assert len(
+            re.findall(rf"  sum      {method} .* with partitions \[0, 1, 2, 3\], sum ", told)
+        ) == len(sums)
         assert re.search(rf"  run      {method} +method = {method}$", told, re.MULTILINE)
 
 
@@ -128,10 +143,13 @@ def assert_no_single_client(found: Run) -> None:
 
 
 def test_a_run_that_a_site_does_not_allow_names_its_line(sites: Hospitals) -> None:
-    """One site forbids the method, the others are too few: the message says which line would allow it."""
+    """One site forbids the method, the others are too few: the message says which line would allow
+    it."""
     sites.serve("graph.pt")
     sites.files.node("n1").policy.write_text('[runs]\nmethods = ["hull"]\n')
-    code, output = sites.run("method=fedavg", "run-name=refused", "secure-sum=true", "min-replies=4", "num-rounds=1")
+    code, output = sites.run(
+        "method=fedavg", "run-name=refused", "secure-sum=true", "min-replies=4", "num-rounds=1"
+    )
     sites.files.node("n1").policy.write_text(POLICIES["n1"])
     assert code == 1, output
     line = 'this node\'s policy.toml does not allow method = "fedavg": [runs] methods = ["hull"]'
@@ -143,7 +161,8 @@ def test_a_site_with_a_wrong_policy_does_not_start(sites: Hospitals) -> None:
     policy = sites.files.node("n3").policy
     policy.write_text("[sums]\ncontributers = 4\n")
     with pytest.raises(
-        ClusterError, match=r"line 2: there is no \"contributers\"; allowed are contributors, roster-share"
+        ClusterError,
+        match=r"line 2: there is no \"contributers\"; allowed are contributors, roster-share",
     ):
         sites.start_node("n3")
     policy.write_text(POLICIES["n3"])

@@ -1,4 +1,5 @@
-"""Runs that are stopped, and a SuperLink that is killed: what was done is kept, and the run goes on to the same end."""
+"""Runs that are stopped, and a SuperLink that is killed: what was done is kept, and the run goes on
+to the same end."""
 
 import signal
 import subprocess
@@ -49,8 +50,8 @@ def test_ctrl_c_and_sigterm_end_a_run_that_can_go_on(hosts: Hosts, tmp_path: Pat
 
 
 def test_a_superlink_that_is_killed_and_started_again(hosts: Hosts, tmp_path: Path) -> None:
-    """The nodes come back by themselves, and the run goes on from its last whole round. Clients whose message was lost with
-    the SuperLink end, too."""
+    """The nodes come back by themselves, and the run goes on from its last whole round. Clients
+    whose message was lost with the SuperLink end, too."""
     process = begin(hosts, "killed", 2, 1)
     hosts.kill(SERVER)
     hosts.start_superlink()

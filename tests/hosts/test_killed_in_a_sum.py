@@ -1,4 +1,5 @@
-"""Ten SuperNodes and one shot: three of them lose their power in the middle of the sum, and the seven others end it."""
+"""Ten SuperNodes and one shot: three of them lose their power in the middle of the sum, and the
+seven others end it."""
 
 import time
 from collections.abc import Iterator
@@ -36,7 +37,8 @@ class Sum:
 
 @pytest.fixture(scope="module")
 def a_sum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sum]:
-    """The nodes are killed once all have each other's shares: the masks of the sum then hold those of the dead."""
+    """The nodes are killed once all have each other's shares: the masks of the sum then hold those
+    of the dead."""
     nodes = LocalCluster(tmp_path_factory.mktemp("sum"), shares(NODES))
     try:
         started = time.monotonic()
@@ -44,10 +46,18 @@ def a_sum(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sum]:
         slowness = max(1.0, (time.monotonic() - started) / USUAL_START)
         timeout = round(20 * slowness)
         process = nodes.submit(
-            "method=hull", "dataset=uniform", "points.num=600", "run-name=sum", f"round-timeout={timeout}"
+            "method=hull",
+            "dataset=uniform",
+            "points.num=600",
+            "run-name=sum",
+            f"round-timeout={timeout}",
         )
         rounds = nodes.results / "sum" / "rounds.csv"
-        await_(lambda: rounds.exists() and ",shares," in rounds.read_text(), 180 * slowness, "the end of the shares")
+        await_(
+            lambda: rounds.exists() and ",shares," in rounds.read_text(),
+            180 * slowness,
+            "the end of the shares",
+        )
         with ThreadPoolExecutor() as pool:
             list(pool.map(nodes.kill, DEAD))
         code, output = ended(process, 5 * timeout + 60 * slowness)
@@ -68,7 +78,9 @@ def test_the_dead_and_nobody_else_are_dropped_with_the_reason(a_sum: Sum) -> Non
     assert reasons.keys() & {"hulls", "confirm", "unmask"}, in_time
     assert {partition for phase in reasons.values() for partition in phase} == set(DEAD.values())
     for partition, reason in (pair for phase in reasons.values() for pair in phase.items()):
-        assert reason.startswith((f"no reply within {a_sum.timeout} s", "the node is no longer connected")), reason
+        assert reason.startswith(
+            (f"no reply within {a_sum.timeout} s", "the node is no longer connected")
+        ), reason
         assert f"dropped the reply of partition {partition}: {reason}" in a_sum.output
 
 

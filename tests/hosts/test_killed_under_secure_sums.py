@@ -1,5 +1,6 @@
-"""One run of secure sums over four nodes in which something is killed at a random moment, again and again: SuperLink,
-ServerApp, node. It goes on to the end of the run that nobody disturbed, and no ledger has a sum too many."""
+"""One run of secure sums over four nodes in which something is killed at a random moment, again and
+again: SuperLink, ServerApp, node. It goes on to the end of the run that nobody disturbed, and no
+ledger has a sum too many."""
 
 import contextlib
 import json
@@ -34,7 +35,13 @@ A_ROUND = 25.0
 """Seconds that a round takes then, and the last moment for a kill."""
 
 KILLS = [(victim, seed) for seed in range(5) for victim in (SERVER, SERVERAPP, "node")]
-SETTINGS = {"method": "fedavg", "embedding-dim": 8, "local-epochs": 1, "secure-sum": True, "min-replies": NODES}
+SETTINGS = {
+    "method": "fedavg",
+    "embedding-dim": 8,
+    "local-epochs": 1,
+    "secure-sum": True,
+    "min-replies": NODES,
+}
 
 
 @dataclass
@@ -49,17 +56,32 @@ class Victims:
         resume = ("resume=true",) if (self.nodes.results / NAME / "config.toml").exists() else ()
         settings = [f"{key}={str(value).lower()}" for key, value in SETTINGS.items()]
         timeout = f"round-timeout={60 * self.slowness:.0f}"
-        return self.nodes.submit(*settings, timeout, f"num-rounds={num_rounds}", f"run-name={NAME}", *resume,
-                                 retries=retries)  # fmt: skip
+        return self.nodes.submit(
+            *settings,
+            timeout,
+            f"num-rounds={num_rounds}",
+            f"run-name={NAME}",
+            *resume,
+            retries=retries,
+        )
 
     def await_start(self, since: float) -> None:
-        """Wait until a run that was begun then has heard of all its clients, and so its first round begins."""
+        """Wait until a run that was begun then has heard of all its clients, and so its first round
+        begins."""
         clients = self.nodes.results / NAME / "clients.json"
-        await_(lambda: clients.exists() and clients.stat().st_mtime > since, 180 * self.slowness, "the first round")
+        await_(
+            lambda: clients.exists() and clients.stat().st_mtime > since,
+            180 * self.slowness,
+            "the first round",
+        )
 
     def server_app(self) -> psutil.Process:
         """The process of the run's ServerApp."""
-        found = [each for each in self.nodes.family(SERVER) if "flwr-serverapp" in " ".join(each.cmdline())]
+        found = [
+            each
+            for each in self.nodes.family(SERVER)
+            if "flwr-serverapp" in " ".join(each.cmdline())
+        ]
         assert found, "no ServerApp runs"
         return found[-1]
 
@@ -79,7 +101,9 @@ class Victims:
     def sums(self, name: str) -> list[dict]:
         """The sums that a node has signed; every line of its ledger must be whole."""
         (path,) = self.state(name).glob("ledger-*.jsonl")
-        return [line for line in map(json.loads, path.read_text().splitlines()) if line["kind"] == "sum"]
+        return [
+            line for line in map(json.loads, path.read_text().splitlines()) if line["kind"] == "sum"
+        ]
 
     def state(self, name: str) -> Path:
         """A node's `state-path`."""
@@ -89,7 +113,10 @@ class Victims:
 @pytest.fixture(scope="module")
 def victims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victims]:
     folder = tmp_path_factory.mktemp("killed")
-    configs = [f'{one} state-path="{folder / "state" / f"n{number}"}"' for number, one in enumerate(shares(NODES))]
+    configs = [
+        f'{one} state-path="{folder / "state" / f"n{number}"}"'
+        for number, one in enumerate(shares(NODES))
+    ]
     nodes = LocalCluster(folder, signed(folder / "keys", configs))
     try:
         started = time.monotonic()
@@ -100,7 +127,9 @@ def victims(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Victims]:
 
 
 @pytest.mark.parametrize(("victim", "seed"), only(KILLS, lambda case: case[1] == 0))
-def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(victim: str, seed: int, victims: Victims) -> None:
+def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(
+    victim: str, seed: int, victims: Victims
+) -> None:
     drawn = random.Random(f"{victim} {seed}")
     name = drawn.choice(list(victims.nodes.node_configs)) if victim == "node" else victim
     done, since = victims.nodes.rounds_done(NAME), time.time()
@@ -124,14 +153,18 @@ def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(victim: str
         assert code == 1, output
         if victim == "node":
             error = victims.nodes.summary(NAME)["error"]
-            assert re.search(rf"partition {name[1:]}: (no reply within|the node is no longer connected)", error), error
+            assert re.search(
+                rf"partition {name[1:]}: (no reply within|the node is no longer connected)", error
+            ), error
             if seed == 0:
                 assert_not_without(name, victims)
         victims.bring_back(name)
     kept = victims.nodes.rounds_done(NAME)
     assert kept >= reached
-    print(f"{name} killed {moment:.0f} s into a run from round {done}, after {phase}: rounds {reached} before, "
-          f"{kept} kept, {time.monotonic() - killed:.0f} s until all is up again")  # fmt: skip
+    print(
+        f"{name} killed {moment:.0f} s into a run from round {done}, after {phase}: rounds"
+        f" {reached} before, {kept} kept, {time.monotonic() - killed:.0f} s until all is up again"
+    )
     assert_no_sum_too_many(victims)
 
 
@@ -139,9 +172,10 @@ def assert_not_without(name: str, victims: Victims) -> None:
     """The run does not go on without a node; it says which one to start."""
     code, output = ended(victims.begin(victims.nodes.rounds_done(NAME) + 1), 600 * victims.slowness)
     assert code == 1, output
-    assert re.search(rf"partition-id {name[1:]} took part before and is missing: start its node, and resume", output), (
-        output
-    )
+    assert re.search(
+        rf"partition-id {name[1:]} took part before and is missing: start its node, and resume",
+        output,
+    ), output
 
 
 def assert_no_sum_too_many(victims: Victims) -> None:
@@ -155,8 +189,9 @@ def assert_no_sum_too_many(victims: Victims) -> None:
 
 
 def test_the_end_is_that_of_a_run_that_nobody_disturbed(victims: Victims, tmp_path: Path) -> None:
-    """Sums are exact, so their order and their masks make no difference to the last bit. A node that was killed between
-    its vector and its signature is in the sum, and not in its own ledger."""
+    """Sums are exact, so their order and their masks make no difference to the last bit. A node
+    that was killed between its vector and its signature is in the sum, and not in its own ledger.
+    """
     for name in (SERVER, *victims.nodes.node_configs):
         victims.bring_back(name)
     num_rounds = victims.nodes.rounds_done(NAME) + 1

@@ -1,4 +1,5 @@
-"""Nodes lose their personal state in the middle of a run, each with another `lost-state`; what status and report tell."""
+"""Nodes lose their personal state in the middle of a run, each with another `lost-state`; what
+status and report tell."""
 
 import re
 from collections.abc import Iterator
@@ -33,20 +34,35 @@ def damage(folder: Path, how: str) -> int:
     if how == "deleted":
         newest.unlink()
     else:
-        newest.write_bytes(newest.read_bytes()[:-100] if how == "truncated" else earlier.read_bytes())
+        newest.write_bytes(
+            newest.read_bytes()[:-100] if how == "truncated" else earlier.read_bytes()
+        )
     return int(newest.stem)
 
 
 @pytest.mark.parametrize("how", ["deleted", "truncated", "older"])
-def test_each_choice_is_followed_and_told(how: str, nodes: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    process = nodes.submit("method=flatland", "dataset=trees", "embedding-dim=8", f"num-rounds={ROUNDS}",
-                           "min-replies=2", f"run-name={how}")  # fmt: skip
+def test_each_choice_is_followed_and_told(
+    how: str, nodes: LocalCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = nodes.submit(
+        "method=flatland",
+        "dataset=trees",
+        "embedding-dim=8",
+        f"num-rounds={ROUNDS}",
+        "min-replies=2",
+        f"run-name={how}",
+    )
     await_(lambda: nodes.rounds_done(how) >= BEFORE, LONG, f"round {BEFORE}")
-    nodes.pause(SERVER)  # while the nodes have nothing to do, so that what they lose is what they are asked for next
+    # while the nodes have nothing to do, so that what they lose is what they are asked for next
+    nodes.pause(SERVER)
     try:
-        await_(lambda: not any(nodes.busy(name) for name in nodes.node_configs), LONG, "nodes at rest")
-        lost = [damage(nodes.folder / "state" / choice / how / f"{number:05d}", how)
-                for number, choice in enumerate(CHOICES)]  # fmt: skip
+        await_(
+            lambda: not any(nodes.busy(name) for name in nodes.node_configs), LONG, "nodes at rest"
+        )
+        lost = [
+            damage(nodes.folder / "state" / choice / how / f"{number:05d}", how)
+            for number, choice in enumerate(CHOICES)
+        ]
     finally:
         nodes.go_on(SERVER)
     code, output = ended(process)
@@ -57,14 +73,19 @@ def test_each_choice_is_followed_and_told(how: str, nodes: LocalCluster, monkeyp
     assert (absent["partition"], absent["asked"], absent["rounds"]) == (0, ROUNDS, ROUNDS - lost[0])
     assert "lost-state = refuse keeps it out of the run; previous lets it go on" in absent["reason"]
     told = [
-        f"client 1 lost its personal parameters of round {lost[1]} and went on from those of round {lost[1] - 1}",
+        (
+            f"client 1 lost its personal parameters of round {lost[1]} and went on from those of"
+            f" round {lost[1] - 1}"
+        ),
         f"client 2 lost its personal parameters of round {lost[2]} and started afresh",
     ]
     dropped = {(row["partition"], int(row["round"])) for row in found.clients if row["dropped"]}
     assert dropped == {("0", number) for number in range(lost[0] + 1, ROUNDS + 1)}
     page = (found.path / "report.html").read_text()
     monkeypatch.setenv("COLUMNS", "3000")
-    (line,) = [line for line in nodes.call(SERVER, "status").splitlines() if re.search(rf"\b{how}\b", line)]
+    (line,) = [
+        line for line in nodes.call(SERVER, "status").splitlines() if re.search(rf"\b{how}\b", line)
+    ]
     for warning in told:
         assert warning in "; ".join(found.summary["warnings"])
         assert warning[1:] in page  # which begins sentences with a capital

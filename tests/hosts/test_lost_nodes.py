@@ -1,4 +1,5 @@
-"""Nodes that are cut off, killed, or stand still in the middle of a round: the run goes on, and so do they."""
+"""Nodes that are cut off, killed, or stand still in the middle of a round: the run goes on, and so
+do they."""
 
 import signal
 import time
@@ -12,7 +13,8 @@ PARTITIONS = {STILL: 0, KILLED: 1, CUT: 2}
 GONE = "the node is no longer connected"
 CUT_FOR = 30.0
 LEASE = 61.0
-"""Seconds after which Flower has given up a node that is silent; before that it takes nobody else with its key."""
+"""Seconds after which Flower has given up a node that is silent; before that it takes nobody else
+with its key."""
 
 
 @dataclass
@@ -37,12 +39,18 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(hosts: Hosts) -> Story:
-    """One run for all three, because most of its time is waiting: the others happen while one node is dead."""
+    """One run for all three, because most of its time is waiting: the others happen while one node
+    is dead."""
     story = Story("lost", timeout=round(hosts.patience(12)))
     process = hosts.submit(
-        "method=flatland", "dataset=trees", "embedding-dim=8", "num-rounds=100", f"run-name={story.name}",
-        f"round-timeout={story.timeout}", "min-replies=1",
-    )  # fmt: skip
+        "method=flatland",
+        "dataset=trees",
+        "embedding-dim=8",
+        "num-rounds=100",
+        f"run-name={story.name}",
+        f"round-timeout={story.timeout}",
+        "min-replies=1",
+    )
     try:
         hosts.await_round(story.name, 1)
         began = time.monotonic()
@@ -87,9 +95,13 @@ def _await_reply(hosts: Hosts, story: Story, node: str) -> None:
     def is_back() -> bool:
         done = hosts.rounds_done(story.name)
         rows = hosts.clients(story.name, PARTITIONS[node])
-        dropped = {number: bool(rows[number]["dropped"]) for number in range(story.faulty[node], done + 1)}
+        dropped = {
+            number: bool(rows[number]["dropped"]) for number in range(story.faulty[node], done + 1)
+        }
         gone = next((number for number, is_dropped in dropped.items() if is_dropped), done)
-        back = [number for number, is_dropped in dropped.items() if number > gone and not is_dropped]
+        back = [
+            number for number, is_dropped in dropped.items() if number > gone and not is_dropped
+        ]
         if back:
             story.gone[node], story.back[node] = gone, back[0]
         return bool(back)
@@ -98,20 +110,27 @@ def _await_reply(hosts: Hosts, story: Story, node: str) -> None:
 
 
 def _assert_gone_and_back(hosts: Hosts, story: Story, node: str) -> None:
-    rows, rounds = hosts.clients(story.name, PARTITIONS[node]), {int(r["round"]): r for r in hosts.trained(story.name)}
+    rows, rounds = (
+        hosts.clients(story.name, PARTITIONS[node]),
+        {int(r["round"]): r for r in hosts.trained(story.name)},
+    )
     assert story.gone[node] <= story.faulty[node] + 1
     for number in range(story.gone[node], story.back[node]):
         reason = rows[number]["dropped"]
         # Flower gives up a node after the lease, and then says so at once.
         given_up = number > story.gone[node] or story.timeout > LEASE / 2
-        assert reason == f"no reply within {story.timeout:g} s" or (given_up and reason == GONE), reason
+        assert reason == f"no reply within {story.timeout:g} s" or (given_up and reason == GONE), (
+            reason
+        )
         assert f"partition {PARTITIONS[node]}: {reason}" in rounds[number]["reasons"]
     for number in (1, story.back[node], story.last):
         assert rows[number]["dropped"] == ""
         assert int(rows[number]["num_examples"]) > 0
 
 
-def test_every_reply_is_counted_once_and_no_round_outlasts_its_timeout(hosts: Hosts, story: Story) -> None:
+def test_every_reply_is_counted_once_and_no_round_outlasts_its_timeout(
+    hosts: Hosts, story: Story
+) -> None:
     rounds = hosts.trained(story.name)[: story.last]
     assert len(rounds) == story.last
     for row in rounds:
@@ -127,14 +146,16 @@ def test_a_line_that_is_cut_for_30_seconds(hosts: Hosts, story: Story) -> None:
 
 
 def test_a_killed_node_that_is_started_again(hosts: Hosts, story: Story) -> None:
-    """It says at once that it is refused, and is taken once Flower has given up its predecessor; its personal state is
-    that of its last good round, or it would be dropped for the want of it."""
+    """It says at once that it is refused, and is taken once Flower has given up its predecessor;
+    its personal state is that of its last good round, or it would be dropped for the want of it."""
     _assert_gone_and_back(hosts, story, KILLED)
     if story.refused:
         assert "Failed to initialize the connection to the SuperLink" in story.refused
 
 
-def test_a_straggler_is_dropped_and_its_late_reply_is_not_counted(hosts: Hosts, story: Story) -> None:
+def test_a_straggler_is_dropped_and_its_late_reply_is_not_counted(
+    hosts: Hosts, story: Story
+) -> None:
     _assert_gone_and_back(hosts, story, STILL)
 
 

@@ -21,14 +21,19 @@ SHARE = "partition-id=3 num-partitions=4"
 @pytest.fixture(scope="module")
 def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
     draw = np.random.default_rng(0)
-    arrays = {f"x_{part}": draw.uniform(-0.5, 0.5, (40, 2)).astype(np.float32) for part in ("train", "test")}
+    arrays = {
+        f"x_{part}": draw.uniform(-0.5, 0.5, (40, 2)).astype(np.float32)
+        for part in ("train", "test")
+    }
     arrays |= {f"y_{part}": np.arange(40) % 2 for part in ("train", "test")}
     path = tmp_path_factory.mktemp("points") / "points.npz"
     np.savez(path, **arrays)
     return path
 
 
-def test_a_node_with_data_of_another_task_is_refused_by_name_and_the_others_run(hosts: Hosts, points: Path) -> None:
+def test_a_node_with_data_of_another_task_is_refused_by_name_and_the_others_run(
+    hosts: Hosts, points: Path
+) -> None:
     with hosts.guest(f'partition-id=3 data-path="{points}"'):
         code, output = ended(hosts.submit(*QUICK, "min-replies=2", "run-name=other-task"))
     assert code == 0, output
@@ -69,7 +74,9 @@ def test_a_superlink_that_the_authority_does_not_vouch_for(hosts: Hosts, tmp_pat
     node.authority.unlink()
     make_authority(node.authority, tmp_path / "ca.key")
     words = hosts.command(GUEST, "supernode", str(node.path), "--node-config", SHARE)
-    refused = subprocess.run(words, env=hosts.environment, capture_output=True, text=True, timeout=LONG)
+    refused = subprocess.run(
+        words, env=hosts.environment, capture_output=True, text=True, timeout=LONG
+    )
     assert refused.returncode == 1
     assert "is not the one that" in refused.stderr
     assert "Bring ca.crt from the server again" in refused.stderr
@@ -77,7 +84,10 @@ def test_a_superlink_that_the_authority_does_not_vouch_for(hosts: Hosts, tmp_pat
     log = tmp_path / "plain.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*hosts.prefix(GUEST), *plain.words], env=plain.environment, stdout=output, stderr=subprocess.STDOUT
+            [*hosts.prefix(GUEST), *plain.words],
+            env=plain.environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
         )
     try:
         assert process.wait(LONG) == 1

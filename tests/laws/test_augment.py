@@ -14,7 +14,9 @@ def every_crop(image):
     """All crops (2, 9, 9, c, h, w) of one image (c, h, w), then the same mirrored, one by one."""
     _, height, width = image.shape
     padded = F.pad(image, (PADDING,) * 4)
-    crops = [padded[:, top : top + height, left : left + width] for top in range(9) for left in range(9)]
+    crops = [
+        padded[:, top : top + height, left : left + width] for top in range(9) for left in range(9)
+    ]
     plain = torch.stack(crops).reshape(9, 9, *image.shape)
     return torch.stack([plain, plain.flip(-1)])
 

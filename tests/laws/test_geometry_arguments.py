@@ -1,4 +1,5 @@
-"""What the maps of hyperbolic space say of arguments that they do not take, and how a curvature is read."""
+"""What the maps of hyperbolic space say of arguments that they do not take, and how a curvature is
+read."""
 
 import numpy as np
 import pytest
@@ -65,7 +66,9 @@ def test_points_of_two_dtypes_or_dimensions_are_refused(function, takes):
             function(torch.tensor(1.0), -1.0)
         return
     one, other = given(takes)
-    with pytest.raises(TypeError, match=rf"^{takes[1]}: got torch.float64, but {takes[0]} is torch.float32"):
+    with pytest.raises(
+        TypeError, match=rf"^{takes[1]}: got torch.float64, but {takes[0]} is torch.float32"
+    ):
         function(one, other.double(), -1.0)
     for wrong in (other[..., :1], other[..., :2]):
         with pytest.raises(ValueError, match=rf"^{takes[1]}: .*coordinates do not broadcast"):
@@ -76,7 +79,9 @@ def test_points_of_two_dtypes_or_dimensions_are_refused(function, takes):
 
 @every
 @pytest.mark.parametrize(
-    "wrong", ["-1", None, [-1.0], np.array([-1.0]), torch.tensor(-1), 1j], ids=lambda value: type(value).__name__
+    "wrong",
+    ["-1", None, [-1.0], np.array([-1.0]), torch.tensor(-1), 1j],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_no_curvature_is_refused(function, takes, wrong):
     with pytest.raises(TypeError, match=r"^curvature: got .*; allowed is a"):
@@ -86,19 +91,31 @@ def test_what_is_no_curvature_is_refused(function, takes, wrong):
 @every
 @pytest.mark.parametrize("dtype", [torch.float32, F64], ids=str)
 def test_a_curvature_of_any_dtype_and_shape(function, takes, dtype):
-    tensors = given(takes, dtype=dtype) if function is not POINTS["lorentz.centroid"][0] else given(takes)
+    tensors = (
+        given(takes, dtype=dtype) if function is not POINTS["lorentz.centroid"][0] else given(takes)
+    )
     expected = function(*tensors, -0.5)
-    for curvature in (np.float32(-0.5), np.float64(-0.5), torch.tensor(-0.5), torch.tensor(-0.5, dtype=F64)):
+    for curvature in (
+        np.float32(-0.5),
+        np.float64(-0.5),
+        torch.tensor(-0.5),
+        torch.tensor(-0.5, dtype=F64),
+    ):
         found = function(*tensors, curvature)
         assert found.dtype == expected.dtype
         torch.testing.assert_close(found, expected)
-    for other in (torch.float16, torch.float32, F64):  # one for each point, or for each set of points
+    # one for each point, or for each set of points
+    for other in (torch.float16, torch.float32, F64):
         curvature = torch.tensor([-0.5, -2.0], dtype=other, requires_grad=True)
-        several = [torch.stack([tensor, tensor]) for tensor in tensors] if function in SETS else tensors
+        several = (
+            [torch.stack([tensor, tensor]) for tensor in tensors] if function in SETS else tensors
+        )
         found = function(*several, curvature)
         assert found.dtype == expected.dtype
         for i, value in enumerate((-0.5, -2.0)):
-            torch.testing.assert_close(found[i], function(*(tensor[i] for tensor in several), value))
+            torch.testing.assert_close(
+                found[i], function(*(tensor[i] for tensor in several), value)
+            )
         (gradient,) = torch.autograd.grad(found.sum(), curvature)
         assert gradient.dtype == other
 

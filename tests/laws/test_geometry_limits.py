@@ -1,4 +1,5 @@
-"""The maps of hyperbolic space at the ends of what their docstrings promise, against mpmath, and beyond: no NaN."""
+"""The maps of hyperbolic space at the ends of what their docstrings promise, against mpmath, and
+beyond: no NaN."""
 
 import math
 
@@ -28,7 +29,8 @@ def directions(num, dim, seed):
 
 
 def limit(space, dtype, curvature):
-    """The largest radius of points that the docstrings speak of, and from which the oracle's 80 digits are enough."""
+    """The largest radius of points that the docstrings speak of, and from which the oracle's 80
+    digits are enough."""
     if space == "lorentz":
         return min(max_radius(dtype) + min(math.log(-curvature) / 2, 0), 60.0)
     return 13.0 if dtype == torch.float32 else 33.0
@@ -56,14 +58,22 @@ def compare(space, name, takes, dtype, curvature, radii, seed):
     for gradient in torch.autograd.grad(value.sum(), leaves):
         assert gradient.isfinite().all(), (curvature, radii)
     assert value.isfinite().all(), (curvature, radii)
-    if name == "exp" and math.log(2 * math.cosh(radii[0])) + sum(radii[::2]) > limit(space, dtype, curvature):
+    if name == "exp" and math.log(2 * math.cosh(radii[0])) + sum(radii[::2]) > limit(
+        space, dtype, curvature
+    ):
         return  # the step is cut off, or the end brought back
     (exact,) = exact_results(space, name, curvature, [argument.tolist() for argument in arguments])
     error, condition = exact.errors(value.detach().reshape(-1).tolist())
     kappa = max(1.0, 2e-16 * math.cosh(max(radii) / 2) ** 2 / eps) if space == "poincare" else 1.0
-    # Rounding by the docstrings: 8 times eps, times what the arguments' own rounding does, and of the point that is nearer.
+    # Rounding by the docstrings: 8 times eps, times what the arguments' own rounding does, and of
+    # the point that is nearer.
     nearer = math.cosh(min(radii[:2])) if space == "lorentz" and len(takes) == 2 else 1.0
-    assert error <= 16 * eps * kappa * (1 + sum(radii) + condition + nearer), (curvature, radii, error / eps, condition)
+    assert error <= 16 * eps * kappa * (1 + sum(radii) + condition + nearer), (
+        curvature,
+        radii,
+        error / eps,
+        condition,
+    )
 
 
 def drawn(space, dtype, curvature):
@@ -102,7 +112,8 @@ def test_what_exp0_returns_every_function_takes(name, curvature, dtype):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("radius", [1e-12, 1e-9, 1e-7, 1e-5])
 def test_exp0_of_short_vectors_in_a_small_ball(dtype, radius):
-    # Its vectors were taken for longer ones up to √eps, whatever the curvature: 330·eps off at curvature −1000.
+    # Its vectors were taken for longer ones up to √eps, whatever the curvature: 330·eps off at
+    # curvature −1000.
     compare("poincare", "exp0", "v", dtype, -1000.0, (radius, 1.0, 1.0), 0)
 
 
@@ -117,7 +128,9 @@ def test_against_mpmath_long(space, name, takes, dtype, curvature, data, seed):
 
 ANY = {
     "lorentz.exp0": lambda v, w, c: lorentz.exp0(v, c),
-    "lorentz.exp": lambda v, w, c: lorentz.exp(lorentz.exp0(w, c), torch.nn.functional.pad(v, (1, 0)), c),
+    "lorentz.exp": lambda v, w, c: lorentz.exp(
+        lorentz.exp0(w, c), torch.nn.functional.pad(v, (1, 0)), c
+    ),
     "lorentz.normalize": lambda v, w, c: lorentz.normalize(v, c),
     "poincare.project": lambda v, w, c: poincare.project(v, c),
     "poincare.exp0": lambda v, w, c: poincare.exp0(v, c),

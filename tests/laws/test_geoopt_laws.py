@@ -1,7 +1,9 @@
-"""The laws that geoopt's own tests of its Lorentz and gyrovector functions check, of our functions under geoopt's names.
+"""The laws that geoopt's own tests of its Lorentz and gyrovector functions check, of our functions
+under geoopt's names.
 
-Of its names those that we have, or that are made of ours: `expmap logmap dist mobius_add mobius_scalar_mul geodesic
-geodesic_unit proju`. Its curvature of the ball is k, of the hyperboloid −1/k. Parallel transport we have none.
+Of its names those that we have, or that are made of ours: `expmap logmap dist mobius_add
+mobius_scalar_mul geodesic geodesic_unit proju`. Its curvature of the ball is k, of the hyperboloid
+−1/k. Parallel transport we have none.
 """
 
 import itertools
@@ -99,11 +101,15 @@ def seed(request):
 
 @pytest.fixture(params=[Ball, Hyperboloid], ids=["ball", "hyperboloid"])
 def space(request, seed, dtype):
-    """Of one curvature, of a curvature per point, and of curvatures over many orders of magnitude."""
+    """Of one curvature, of a curvature per point, and of curvatures over many orders of
+    magnitude.
+    """
     generator = torch.Generator().manual_seed(seed)
-    k = (torch.tensor(0.7), torch.rand(16, generator=generator) + 0.1, 10.0 ** torch.linspace(-5, 1, 16))[seed].to(
-        dtype
-    )
+    k = (
+        torch.tensor(0.7),
+        torch.rand(16, generator=generator) + 0.1,
+        10.0 ** torch.linspace(-5, 1, 16),
+    )[seed].to(dtype)
     return request.param((-k if request.param is Ball else k).requires_grad_())
 
 
@@ -121,7 +127,9 @@ def assert_equal(space, found, expected, factor=1.0):
     error = ((found - expected).detach() / unit).abs().max()
     assert error <= factor * 200 * torch.finfo(found.dtype).eps
     wanted = [space.k]
-    for gradient in torch.autograd.grad(found.sum() + expected.sum(), wanted, allow_unused=True, retain_graph=True):
+    for gradient in torch.autograd.grad(
+        found.sum() + expected.sum(), wanted, allow_unused=True, retain_graph=True
+    ):
         assert gradient is None or gradient.isfinite().all()
 
 
@@ -129,13 +137,19 @@ def test_exp_of_log(space, dtype, seed):
     a, b = some(space, dtype, seed), some(space, dtype, seed + 9)
     assert_equal(space, space.expmap(a, space.logmap(a, b)), b)
     assert_equal(space, space.expmap0(space.logmap0(a)), a)
-    assert_equal(space, space.dist(space.origin(a), a), space.norm(space.origin(a), space.logmap(space.origin(a), a)))
+    assert_equal(
+        space,
+        space.dist(space.origin(a), a),
+        space.norm(space.origin(a), space.logmap(space.origin(a), a)),
+    )
 
 
 def test_log_at_the_origin_is_log0(space, dtype, seed):
     a = some(space, dtype, seed)
     found = space.logmap(space.origin(a), a)
-    assert_equal(space, found[..., 1:] if isinstance(space, Hyperboloid) else found, space.logmap0(a))
+    assert_equal(
+        space, found[..., 1:] if isinstance(space, Hyperboloid) else found, space.logmap0(a)
+    )
 
 
 def test_segments_of_a_geodesic_are_of_one_length(space, dtype, seed):
@@ -189,10 +203,18 @@ def test_multiples(ball, dtype, seed):
     a, (r, s) = some(ball, dtype, seed), (0.6, -0.35)
     sums = ball.mobius_add(ball.mobius_scalar_mul(r, a), ball.mobius_scalar_mul(s, a))
     assert_equal(ball, ball.mobius_scalar_mul(r + s, a), sums)
-    assert_equal(ball, ball.mobius_scalar_mul(r * s, a), ball.mobius_scalar_mul(r, ball.mobius_scalar_mul(s, a)))
+    assert_equal(
+        ball,
+        ball.mobius_scalar_mul(r * s, a),
+        ball.mobius_scalar_mul(r, ball.mobius_scalar_mul(s, a)),
+    )
     direction = ball.mobius_scalar_mul(r, a)
     unit = ball.radius
-    assert_equal(ball, direction / direction.norm(dim=-1, keepdim=True) * unit, a / a.norm(dim=-1, keepdim=True) * unit)
+    assert_equal(
+        ball,
+        direction / direction.norm(dim=-1, keepdim=True) * unit,
+        a / a.norm(dim=-1, keepdim=True) * unit,
+    )
 
 
 @pytest.mark.parametrize("power", [-15, -8, -1, 0])

@@ -1,4 +1,6 @@
-"""Hulls come back exactly from the sum of the clients' vectors, or an error says why they cannot."""
+"""Hulls come back exactly from the sum of the clients' vectors, or an error says why they
+cannot.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,13 +19,17 @@ from curvfed.strategies.hull.symbols import SPARE
 CASES = range(200)
 FIRST = 2
 """Tenths of them that `make test` decodes by each code."""
-PUBLIC = PublicParameters(curvature=-1.0, radius=0.95, epsilon=0.05, num_classes=2, num_clients=3, cap=8)
+PUBLIC = PublicParameters(
+    curvature=-1.0, radius=0.95, epsilon=0.05, num_classes=2, num_clients=3, cap=8
+)
 DENSE = replace(PUBLIC, epsilon=5.0, cap=40)
 
 
 def decoded(total: np.ndarray, public: PublicParameters) -> list[list[list[int]]]:
     bins, clients = decode_hulls(total, public)
-    return [[bins[i].tolist() for i in np.flatnonzero(clients == one)] for one in np.unique(clients)]
+    return [
+        [bins[i].tolist() for i in np.flatnonzero(clients == one)] for one in np.unique(clients)
+    ]
 
 
 def hull(*bins: int) -> np.ndarray:
@@ -53,7 +59,12 @@ def test_the_cases_cover_what_they_should() -> None:
     epsilons = [case.public.epsilon for case in cases]
     assert min(epsilons) == 0.01
     assert max(epsilons) == 20
-    assert {(case.public.num_clients, case.public.num_classes) for case in cases} == {(3, 2), (3, 8), (10, 2), (10, 8)}
+    assert {(case.public.num_clients, case.public.num_classes) for case in cases} == {
+        (3, 2),
+        (3, 8),
+        (10, 2),
+        (10, 8),
+    }
     assert {case.public.is_dense for case in cases} == {True, False}
     assert max(case.public.label_code.num_words for case in cases) > 2
     assert max(deepest(case) for case in cases) > 20
@@ -72,7 +83,10 @@ def test_bose_chowla_code_gives_back_what_it_can_and_says_so_where_it_cannot(bat
         if fits:
             assert decoded(case.total(), case.public) == case.sent, seed
         else:
-            with pytest.raises(HullError, match=rf"^{deepest(case)} hulls meet .* raise hull.h, .* hull.code=binary"):
+            with pytest.raises(
+                HullError,
+                match=rf"^{deepest(case)} hulls meet .* raise hull.h, .* hull.code=binary",
+            ):
                 decode_hulls(case.total(), case.public)
     assert seen == {True, False}
 
@@ -81,7 +95,11 @@ def test_bose_chowla_code_gives_back_what_it_can_and_says_so_where_it_cannot(bat
 def test_the_order_of_clients_and_slots_leaves_no_trace(public: PublicParameters) -> None:
     case = small(public)
     other = HullCase(public, case.clients, (0, 1, 2), ((0, 1), (0,), ()))
-    assert decoded(case.total(), public) == decoded(other.total(), public) == [[[3, 4], [3, 5, 9]], [[3, 7]]]
+    assert (
+        decoded(case.total(), public)
+        == decoded(other.total(), public)
+        == [[[3, 4], [3, 5, 9]], [[3, 7]]]
+    )
     empty = HullCase(public, ((), (hull(),), ()), (2, 0, 1), ((), (1,), ()))
     assert decoded(empty.total(), public) == []
 
@@ -97,7 +115,9 @@ def noise(total: np.ndarray, prime: int, rng: np.random.Generator) -> np.ndarray
 
 
 def one_bit_flipped(total: np.ndarray, prime: int, rng: np.random.Generator) -> np.ndarray:
-    return total ^ (np.arange(total.size) == rng.integers(total.size)).astype(np.uint64) << rng.integers(20, dtype="u8")
+    return total ^ (np.arange(total.size) == rng.integers(total.size)).astype(
+        np.uint64
+    ) << rng.integers(20, dtype="u8")
 
 
 def one_mask_missing(total: np.ndarray, prime: int, rng: np.random.Generator) -> np.ndarray:
@@ -109,7 +129,9 @@ def one_word_moved(total: np.ndarray, prime: int, rng: np.random.Generator) -> n
 
 
 def not_reduced(total: np.ndarray, prime: int, rng: np.random.Generator) -> np.ndarray:
-    return total + np.uint64(prime) * (np.arange(total.size) == rng.integers(total.size)).astype(np.uint64)
+    return total + np.uint64(prime) * (np.arange(total.size) == rng.integers(total.size)).astype(
+        np.uint64
+    )
 
 
 def too_short(total: np.ndarray, prime: int, rng: np.random.Generator) -> np.ndarray:
@@ -122,7 +144,8 @@ DAMAGES = (noise, one_bit_flipped, one_mask_missing, one_word_moved, not_reduced
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("code", ["binary", "bose-chowla"])
 def test_a_damaged_sum_is_refused(damage: Callable[..., np.ndarray], code: str) -> None:
-    """Cases of one and of several words, of power sums and of dense vectors, one of a single bin among them."""
+    """Cases of one and of several words, of power sums and of dense vectors, one of a single bin
+    among them."""
     damaged = 0
     for seed in range(24):
         case = hull_case(seed, code)
@@ -183,7 +206,9 @@ def test_a_hull_above_the_cap_or_of_nobody_is_refused() -> None:
         ([hull(1, 2).reshape(1, 2)], 0, [0], "2 dimensions"),
     ],
 )
-def test_bad_hulls_are_refused(hulls: list[np.ndarray], position: int, slots: list[int], match: str) -> None:
+def test_bad_hulls_are_refused(
+    hulls: list[np.ndarray], position: int, slots: list[int], match: str
+) -> None:
     with pytest.raises(HullError, match=match):
         encode_hulls(hulls, position, slots, PUBLIC)
 
@@ -203,7 +228,10 @@ def test_bad_hulls_are_refused(hulls: list[np.ndarray], position: int, slots: li
         ({"epsilon": 1e-12}, "hull.epsilon=1e-12"),
         ({"epsilon": float("nan")}, "hull.epsilon=nan"),
         ({"radius": 1.0}, "hull.radius=1.0"),
-        ({"cap": 10**7, "epsilon": 1e-4}, f"numbers; allowed are up to {MAX_LENGTH}: .* hull.cap, .* hull.epsilon"),
+        (
+            {"cap": 10**7, "epsilon": 1e-4},
+            f"numbers; allowed are up to {MAX_LENGTH}: .* hull.cap, .* hull.epsilon",
+        ),
     ],
 )
 def test_bad_public_values_are_refused(change: dict[str, object], match: str) -> None:
@@ -239,7 +267,15 @@ def test_equal_values_have_equal_digests_and_others_do_not() -> None:
     assert replace(PUBLIC, curvature=-1).digest == digest
     assert replace(PUBLIC, curvature=-1) == PUBLIC
     assert hash(replace(PUBLIC, curvature=-1)) == hash(PUBLIC)
-    changes = {"curvature": -0.9, "radius": 0.9, "epsilon": 0.04, "num_classes": 3, "num_clients": 4, "cap": 9, "h": 3}
+    changes = {
+        "curvature": -0.9,
+        "radius": 0.9,
+        "epsilon": 0.04,
+        "num_classes": 3,
+        "num_clients": 4,
+        "cap": 9,
+        "h": 3,
+    }
     others = {replace(PUBLIC, **{name: value}).digest for name, value in changes.items()}
     others.add(replace(PUBLIC, code="bose-chowla").digest)
     assert len(others | {digest}) == len(changes) + 2

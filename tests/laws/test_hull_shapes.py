@@ -1,4 +1,5 @@
-"""What an honest client sends is always a hull; what is forged or merged is not, and its sender is left out."""
+"""What an honest client sends is always a hull; what is forged or merged is not, and its sender is
+left out."""
 
 import numpy as np
 import pytest
@@ -14,26 +15,40 @@ CLIENTS, CLASSES = 4, 3
 
 def public_of(epsilon: float, cap: int = 16, curvature: float = -1.0) -> PublicParameters:
     return PublicParameters(
-        curvature, 0.999 / np.sqrt(-curvature), epsilon, num_classes=CLASSES, num_clients=CLIENTS, cap=cap
+        curvature,
+        0.999 / np.sqrt(-curvature),
+        epsilon,
+        num_classes=CLASSES,
+        num_clients=CLIENTS,
+        cap=cap,
     )
 
 
-def sent(rng: np.random.Generator, public: PublicParameters, spread: float, number: int) -> DecodedHulls:
-    """The hulls of clients with `number` points each, at hyperbolic distances of about `spread` from the origin."""
+def sent(
+    rng: np.random.Generator, public: PublicParameters, spread: float, number: int
+) -> DecodedHulls:
+    """The hulls of clients with `number` points each, at hyperbolic distances of about `spread`
+    from the origin."""
     clients = []
     for _ in range(CLIENTS):
         tangents = rng.normal(0, spread, (number, 2))
         length = np.linalg.norm(tangents, axis=1, keepdims=True)
-        points = np.tanh(length / 2) * tangents / np.maximum(length, 1e-300) / np.sqrt(-public.curvature)
+        points = (
+            np.tanh(length / 2) * tangents / np.maximum(length, 1e-300) / np.sqrt(-public.curvature)
+        )
         mine = local_hulls(points, rng.integers(0, CLASSES, number), public)
         clients.append([hull.tolist() for hull in mine.hulls])
     return DecodedHulls.of(clients)
 
 
 @given(
-    st.integers(0, 2**32), st.sampled_from([0.003, 0.01, 0.1, 1.0]), st.sampled_from([1, 2, 3, 6, 8, 128]),
-    st.sampled_from([0.01, 0.3, 1.0, 3.0]), st.integers(1, 400), st.sampled_from([-1.0, -0.2, -7.0]),
-)  # fmt: skip
+    st.integers(0, 2**32),
+    st.sampled_from([0.003, 0.01, 0.1, 1.0]),
+    st.sampled_from([1, 2, 3, 6, 8, 128]),
+    st.sampled_from([0.01, 0.3, 1.0, 3.0]),
+    st.integers(1, 400),
+    st.sampled_from([-1.0, -0.2, -7.0]),
+)
 def test_no_honest_client_is_left_out(seed, epsilon, cap, spread, number, curvature):
     """From one point to hundreds, most of them beyond the public radius where the spread is 3."""
     public = public_of(epsilon, cap, curvature)
@@ -50,7 +65,8 @@ def merged(hulls: DecodedHulls, rng: np.random.Generator, public: PublicParamete
 
 
 def made_up(hulls: DecodedHulls, rng: np.random.Generator, public: PublicParameters) -> None:
-    """Points drawn at random in place of a hull. (Bins drawn at random lie near the rim, where most are corners.)"""
+    """Points drawn at random in place of a hull. (Bins drawn at random lie near the rim, where most
+    are corners.)"""
     points = rng.uniform(-0.6, 0.6, (16, 2))
     hulls.bins[0] = np.unique(public.quantizer.encode(points))
 
@@ -65,7 +81,9 @@ def test_a_forger_is_left_out_with_all_its_hulls(forge):
         found, refused = without_forged(hulls, public)
         assert refused == 1
         others = hulls.clients != 0
-        assert [one.tolist() for one in found.bins] == [one.tolist() for one, keep in zip(hulls.bins, others) if keep]
+        assert [one.tolist() for one in found.bins] == [
+            one.tolist() for one, keep in zip(hulls.bins, others) if keep
+        ]
         assert np.array_equal(found.clients, hulls.clients[others] - 1)
 
 

@@ -1,7 +1,7 @@
 """Laws of the Lorentz model, for many curvatures and dimensions, in float32 and float64.
 
-Tolerances are the bounds of the docstrings, added up along the law. Where a law needs its own arithmetic (boosts,
-norms of tangent vectors), that is done in float64.
+Tolerances are the bounds of the docstrings, added up along the law. Where a law needs its own
+arithmetic (boosts, norms of tangent vectors), that is done in float64.
 """
 
 import math
@@ -44,7 +44,8 @@ class World:
         return (1 + (x[..., 1:].to(F64) / self.R).square().sum(-1)).sqrt()
 
     def tangent_norm(self, x, v):
-        """Minkowski norm of tangent vectors at x, split into along and across so that nothing cancels."""
+        """Minkowski norm of tangent vectors at x, split into along and across so that nothing
+        cancels."""
         space, v = x[..., 1:].to(F64), v[..., 1:].to(F64)
         unit = space / space.norm(dim=-1, keepdim=True).clamp(min=1e-300)
         along = (v * unit).sum(-1, keepdim=True)
@@ -100,10 +101,15 @@ def test_distance_from_the_origin_is_the_length(world, radius):
     x = lorentz.exp0(v, world.curvature)
     origin = lorentz.exp0(torch.zeros_like(v), world.curvature)
     length = v.to(F64).norm(dim=-1)
-    for distance in (lorentz.dist(origin, x, world.curvature), lorentz.dist(x, origin, world.curvature)):
+    for distance in (
+        lorentz.dist(origin, x, world.curvature),
+        lorentz.dist(x, origin, world.curvature),
+    ):
         assert_below((distance.to(F64) - length).abs(), 8 * (2 + radius) * world.eps * length)
     log = lorentz.log(origin, x, world.curvature)
-    assert_below((log[:, 1:] - v).abs(), 8 * (4 + radius) * world.eps * v.abs().amax(-1, keepdim=True))
+    assert_below(
+        (log[:, 1:] - v).abs(), 8 * (4 + radius) * world.eps * v.abs().amax(-1, keepdim=True)
+    )
     assert (log[:, 0] == 0).all()
     assert torch.equal(lorentz.exp(origin, log, world.curvature)[:, 1:] != 0, x[:, 1:] != 0)
 
@@ -120,7 +126,9 @@ def test_exp_and_log_are_inverse(world, x_radius, y_radius):
     assert_below(measured, bound)
     # The way back: an error at y shrinks on the way to x, and reading `reached` in adds log's own.
     again = lorentz.log(x, reached, world.curvature)
-    assert_below(world.tangent_norm(x, again - v), bound + 8 * world.cosh(x) * world.eps * n * world.R)
+    assert_below(
+        world.tangent_norm(x, again - v), bound + 8 * world.cosh(x) * world.eps * n * world.R
+    )
 
 
 @law
@@ -132,7 +140,9 @@ def test_log_is_tangent_and_as_long_as_the_distance(world, radius):
     # Of ⟨x, v⟩ = 0 what is left is the rounding of the two times.
     assert_below(product, 32 * world.eps * (x[:, 0] * v[:, 1:].norm(dim=-1)).to(F64))
     distance = lorentz.dist(x, y, world.curvature).to(F64)
-    assert_below((world.tangent_norm(x, v) - distance).abs(), 16 * world.cosh(x) * world.eps * distance)
+    assert_below(
+        (world.tangent_norm(x, v) - distance).abs(), 16 * world.cosh(x) * world.eps * distance
+    )
 
 
 @law
@@ -145,7 +155,12 @@ def test_distance_is_a_metric(world, radius):
         bound = 8 * torch.minimum(world.cosh(a), world.cosh(b)) * world.eps * value
         return value.to(F64), bound
 
-    (xy, xy_bound), (yx, _), (yz, yz_bound), (xz, xz_bound) = dist(x, y), dist(y, x), dist(y, z), dist(x, z)
+    (xy, xy_bound), (yx, _), (yz, yz_bound), (xz, xz_bound) = (
+        dist(x, y),
+        dist(y, x),
+        dist(y, z),
+        dist(x, z),
+    )
     assert (xy > 0).all()
     assert torch.equal(dist(x, x)[0], torch.zeros(20, dtype=F64))
     assert_below((xy - yx).abs(), 2 * xy_bound)
@@ -177,18 +192,26 @@ def test_boosts_and_rotations_are_isometries(world, radius, rapidity):
     x, y = world.points(20, radius), world.points(20, radius)
     a, b = (lorentz.project(p.to(F64), world.curvature) @ matrix.T for p in (x, y))
     a, b = a.to(world.dtype), b.to(world.dtype)
-    # Rounding a point of the dtype moves it by eps·cosh(r)·R, and the product by as much times the boost's norm.
+    # Rounding a point of the dtype moves it by eps·cosh(r)·R, and the product by as much times the
+    # boost's norm.
     moved = 16 * world.eps * (world.cosh(a) + world.cosh(b)) * world.R
-    distance, image = lorentz.dist(x, y, world.curvature).to(F64), lorentz.dist(a, b, world.curvature).to(F64)
+    distance, image = (
+        lorentz.dist(x, y, world.curvature).to(F64),
+        lorentz.dist(a, b, world.curvature).to(F64),
+    )
     bound = moved + 8 * (world.cosh(x) + world.cosh(a)) * world.eps * distance
     assert_below((distance - image).abs(), bound)
     # exp and log commute with them.
     v = lorentz.log(x, y, world.curvature)
     v_image = (v.to(F64) @ matrix.T).to(world.dtype)
     n = world.tangent_norm(x, v) / world.R
-    stretch = (1 + n) * n.cosh() * (world.cosh(x) * math.cosh(rapidity or 0) + world.cosh(a)) * world.R
+    stretch = (
+        (1 + n) * n.cosh() * (world.cosh(x) * math.cosh(rapidity or 0) + world.cosh(a)) * world.R
+    )
     reached = lorentz.exp(a, v_image, world.curvature)
-    assert_below(lorentz.dist(reached.to(F64), b.to(F64), world.curvature), 64 * world.eps * stretch)
+    assert_below(
+        lorentz.dist(reached.to(F64), b.to(F64), world.curvature), 64 * world.eps * stretch
+    )
 
 
 @law
@@ -214,7 +237,8 @@ def test_centroid(world, radius, num):
     # On the manifold whatever rounding did to the sum.
     off = (lorentz.inner(center.to(F64), center.to(F64)) + K).abs() / K
     assert_below(off, 32 * world.eps * world.cosh(center) ** 2)
-    # A vector of weights is a matrix of one row; the scale of the weights and the order of the points are free.
+    # A vector of weights is a matrix of one row; the scale of the weights and the order of the
+    # points are free.
     order = torch.randperm(num, generator=world.generator)
     tolerance = (16 * condition * world.eps * center[:, 0]).unsqueeze(-1)
     for other in (
@@ -244,7 +268,8 @@ def test_centroid_of_two_equal_weights_is_the_midpoint(world, radius):
 @pytest.mark.parametrize("curvature", [-1.0, -0.3])
 def test_a_sum_that_is_not_time_like_becomes_a_far_point_in_its_direction(dtype, curvature):
     sums = torch.tensor(
-        [[1.0, 3.0, 4.0], [5.0, 3.0, 4.0], [0.0, 3.0, 4.0], [-1.0, 3.0, 4.0], [0.0, 0.0, 0.0]], dtype=dtype
+        [[1.0, 3.0, 4.0], [5.0, 3.0, 4.0], [0.0, 3.0, 4.0], [-1.0, 3.0, 4.0], [0.0, 0.0, 0.0]],
+        dtype=dtype,
     ).requires_grad_()
     points = lorentz.normalize(sums, curvature)
     (gradient,) = torch.autograd.grad(points.sum(), sums)
@@ -301,14 +326,17 @@ def test_value_and_gradient_are_finite(call, dtype, radius, partner):
     v = torch.nn.functional.pad(scale * other[partner], (1, 0)).requires_grad_()
     x = lorentz.exp0(scale * start, curvature.detach()).requires_grad_()
     value = call(x, v, curvature)
-    gradients = torch.autograd.grad(value.sum(), (x, v, curvature), allow_unused=True, materialize_grads=True)
+    gradients = torch.autograd.grad(
+        value.sum(), (x, v, curvature), allow_unused=True, materialize_grads=True
+    )
     for tensor in (value, *gradients):
         assert tensor.isfinite().all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_gradient_of_the_distance_has_unit_length(dtype):
-    # Also at and near the origin, where forms in polar coordinates return 0 or noise, and for near points.
+    # Also at and near the origin, where forms in polar coordinates return 0 or noise, and for near
+    # points.
     curvature = -1.5
     target = lorentz.exp0(torch.tensor([0.3, -0.4, 1.2], dtype=dtype), curvature)
     unit = torch.tensor([0.3, -0.4, 1.2], dtype=dtype) / 1.3
@@ -324,7 +352,9 @@ def test_gradient_of_the_distance_has_unit_length(dtype):
         assert square.item() == pytest.approx(1, abs=2 * tolerance)
     near = torch.zeros(3, dtype=dtype, requires_grad=True)
     tiny = lorentz.exp0(1e-6 * unit, curvature)
-    (gradient,) = torch.autograd.grad(lorentz.dist(lorentz.lift(near, curvature), tiny, curvature), near)
+    (gradient,) = torch.autograd.grad(
+        lorentz.dist(lorentz.lift(near, curvature), tiny, curvature), near
+    )
     torch.testing.assert_close(gradient, -unit, rtol=tolerance, atol=tolerance)
 
 
@@ -333,7 +363,9 @@ def test_gradient_of_the_distance_has_unit_length(dtype):
 def test_gradient_of_log_at_equal_points_is_the_identity(dtype, radius):
     space = radius * torch.tensor([0.6, 0.0, -0.8], dtype=dtype)
     x = lorentz.lift(space, -1.5)
-    jacobian = torch.autograd.functional.jacobian(lambda y: lorentz.log(x, lorentz.lift(y, -1.5), -1.5)[1:], space)
+    jacobian = torch.autograd.functional.jacobian(
+        lambda y: lorentz.log(x, lorentz.lift(y, -1.5), -1.5)[1:], space
+    )
     assert torch.equal(jacobian, torch.eye(3, dtype=dtype))
 
 
@@ -347,7 +379,8 @@ def test_gradcheck_with_respect_to_points_vectors_and_curvature(call, radius):
     x = lorentz.exp0(at, curvature.detach())
     assert torch.autograd.gradcheck(call, (x.requires_grad_(), v.requires_grad_(), curvature))
     v_zero = torch.zeros_like(v).requires_grad_()
-    if radius and call is not CALLS["dist"]:  # the distance from the origin to itself has no gradient
+    # the distance from the origin to itself has no gradient
+    if radius and call is not CALLS["dist"]:
         assert torch.autograd.gradcheck(call, (x, v_zero, curvature))
 
 
@@ -359,10 +392,14 @@ def test_batches_broadcast_and_curvature_may_differ_along_them(call):
     x = lorentz.exp0(v.flip(0)[..., 1:], curvature)
     if call is CALLS["centroid"]:
         whole = lorentz.centroid(x, torch.ones(3), torch.tensor([-0.3, -1.0]))
-        parts = torch.stack([lorentz.centroid(x[i], torch.ones(3), c) for i, c in enumerate([-0.3, -1.0])])
+        parts = torch.stack(
+            [lorentz.centroid(x[i], torch.ones(3), c) for i, c in enumerate([-0.3, -1.0])]
+        )
     else:
         whole = call(x, v, curvature)
-        parts = torch.stack([call(x[:, i], v[:, i], c) for i, c in enumerate(curvature.tolist())], dim=1)
+        parts = torch.stack(
+            [call(x[:, i], v[:, i], c) for i, c in enumerate(curvature.tolist())], dim=1
+        )
     torch.testing.assert_close(whole, parts)
 
 
@@ -376,7 +413,9 @@ def test_one_pair_of_points_for_many_curvatures_and_for_many_partners(name):
         whole = CALLS[name](one, other, curvature)
         gradients = torch.autograd.grad(whole.sum(), (one, other, curvature))
         wide = [tensor.expand(3, 4).detach().clone().requires_grad_() for tensor in (one, other)]
-        parts = torch.stack([CALLS[name](*pair, c) for *pair, c in zip(*wide, curvature, strict=True)])
+        parts = torch.stack(
+            [CALLS[name](*pair, c) for *pair, c in zip(*wide, curvature, strict=True)]
+        )
         torch.testing.assert_close(whole, parts)
         expected = torch.autograd.grad(parts.sum(), (*wide, curvature))
         for found, each in zip(gradients, expected, strict=True):
@@ -388,7 +427,9 @@ def test_one_pair_of_points_for_many_curvatures_and_for_many_partners(name):
 def test_leading_dimensions_of_both_points_broadcast(name, curvature):
     generator = torch.Generator().manual_seed(0)
     x, v = torch.randn(5, 4, generator=generator), torch.randn(3, 4, generator=generator)
-    whole = torch.stack([torch.stack([CALLS[name](one, other, curvature) for other in v]) for one in x])
+    whole = torch.stack(
+        [torch.stack([CALLS[name](one, other, curvature) for other in v]) for one in x]
+    )
     torch.testing.assert_close(CALLS[name](x[:, None], v, curvature), whole)
     torch.testing.assert_close(CALLS[name](x, v[:, None], curvature), whole.transpose(0, 1))
     torch.testing.assert_close(CALLS[name](x, v[0], curvature), whole[:, 0])

@@ -1,7 +1,7 @@
 """Laws of the Poincaré ball, for many curvatures and dimensions, in float32 and float64.
 
-Tolerances are the bounds of the docstrings, added up along the law. Where a law needs its own arithmetic (isometries,
-norms of tangent vectors), that is done in float64.
+Tolerances are the bounds of the docstrings, added up along the law. Where a law needs its own
+arithmetic (isometries, norms of tangent vectors), that is done in float64.
 """
 
 import math
@@ -30,7 +30,8 @@ class World:
         return f"World({self.curvature}, {self.dim}, {self.dtype})"
 
     def vectors(self, num, radius):
-        """Tangent vectors at the origin with √|c|·length uniform below `radius`; their length is twice their norm."""
+        """Tangent vectors at the origin with √|c|·length uniform below `radius`; their length is
+        twice their norm."""
         v = torch.randn(num, self.dim, generator=self.generator, dtype=F64)
         norm = self.R * radius / 2 * torch.rand(num, 1, generator=self.generator, dtype=F64)
         return (v / v.norm(dim=-1, keepdim=True) * norm).to(self.dtype)
@@ -49,8 +50,14 @@ class World:
         return 2 * self.square(x).sqrt() / (1 - self.square(x))
 
     def kappa(self, *points):
-        """The factor of the docstrings: cosh²(r/2) of the farthest point for float64, 1 for float32."""
-        return torch.stack([1 / (1 - self.square(x)) for x in points]).amax(0).mul(2.0**-52 / self.eps).clamp(min=1)
+        """The factor of the docstrings: cosh²(r/2) of the farthest point for float64, 1 for
+        float32."""
+        return (
+            torch.stack([1 / (1 - self.square(x)) for x in points])
+            .amax(0)
+            .mul(2.0**-52 / self.eps)
+            .clamp(min=1)
+        )
 
     def length(self, x, v):
         """Riemannian norm of tangent vectors at x."""
@@ -91,7 +98,9 @@ def test_log0_and_exp0_are_inverse(world, radius):
     back = poincare.log0(x, world.curvature)
     # artanh stretches a relative error by sinh(r)/r, tanh shrinks it by as much.
     stretch = world.sinh(x) * world.R / (2 * v.to(F64).norm(dim=-1))
-    assert_below((back - v).abs(), (8 * (stretch + world.kappa(x)) * world.eps).unsqueeze(-1) * v.abs())
+    assert_below(
+        (back - v).abs(), (8 * (stretch + world.kappa(x)) * world.eps).unsqueeze(-1) * v.abs()
+    )
     again = poincare.exp0(back, world.curvature)
     assert_below((again - x).abs(), 8 * (1 + world.kappa(x).unsqueeze(-1)) * world.eps * x.abs())
 
@@ -103,7 +112,9 @@ def test_distance_from_the_origin_is_twice_the_norm(world, radius):
     x, origin = poincare.exp0(v, world.curvature), torch.zeros_like(v)
     length = 2 * v.to(F64).norm(dim=-1)
     relative = 8 * (world.sinh(x) * world.R / length + world.kappa(x)) * world.eps
-    assert_below((poincare.dist(origin, x, world.curvature).to(F64) - length).abs(), relative * length)
+    assert_below(
+        (poincare.dist(origin, x, world.curvature).to(F64) - length).abs(), relative * length
+    )
     log = poincare.log(origin, x, world.curvature)
     assert_below((log - v).norm(dim=-1), relative * length)
     assert_below((poincare.exp(origin, v, world.curvature) - x).abs(), 16 * world.eps * x.abs())
@@ -134,7 +145,9 @@ def test_log_is_as_long_as_the_distance(world, radius):
 @given(worlds(), radii)
 def test_distance_is_a_metric(world, radius):
     x, y, z = world.points(20, radius), world.points(20, radius), world.points(20, radius)
-    xy, yx, yz, xz = (poincare.dist(*pair, world.curvature) for pair in ((x, y), (y, x), (y, z), (x, z)))
+    xy, yx, yz, xz = (
+        poincare.dist(*pair, world.curvature) for pair in ((x, y), (y, x), (y, z), (x, z))
+    )
     assert (xy > 0).all()
     assert torch.equal(xy, yx)
     assert torch.equal(poincare.dist(x, x, world.curvature), torch.zeros(20, dtype=world.dtype))
@@ -170,17 +183,25 @@ def test_boosts_and_rotations_are_isometries(world, radius, rapidity):
 
     x, y = world.points(20, radius), world.points(20, radius)
     a, b = move(x).to(world.dtype), move(y).to(world.dtype)
-    # Rounding a point moves it by up to eps·sinh(r)·R, and the arithmetic of `move` costs as much again in float64.
-    moved = 16 * (world.cosh(x) + world.cosh(y) + world.cosh(a) + world.cosh(b)) * world.eps * world.R
+    # Rounding a point moves it by up to eps·sinh(r)·R, and the arithmetic of `move` costs as much
+    # again in float64.
+    moved = (
+        16 * (world.cosh(x) + world.cosh(y) + world.cosh(a) + world.cosh(b)) * world.eps * world.R
+    )
     distance, image = (poincare.dist(*pair, world.curvature).to(F64) for pair in ((x, y), (a, b)))
-    assert_below((distance - image).abs(), moved + 16 * world.kappa(x, y, a, b) * world.eps * distance)
+    assert_below(
+        (distance - image).abs(), moved + 16 * world.kappa(x, y, a, b) * world.eps * distance
+    )
     # exp and log commute with them.
     v = poincare.log(x, y, world.curvature)
     _, v_image = torch.func.jvp(move, (x.to(F64),), (v.to(F64),))
     reached = poincare.exp(a, v_image.to(world.dtype), world.curvature)
     n = world.length(x, v) / world.R
     stretch = world.kappa(x, y, a, b) * (1 + world.cosh(a)) * n.cosh() + world.cosh(b)
-    assert_below(poincare.dist(reached.to(F64), b.to(F64), world.curvature), moved + 32 * stretch * world.eps * world.R)
+    assert_below(
+        poincare.dist(reached.to(F64), b.to(F64), world.curvature),
+        moved + 32 * stretch * world.eps * world.R,
+    )
 
 
 @law
@@ -198,17 +219,24 @@ def test_mobius_addition_is_a_gyrogroup(world, radius):
     xy, yx, xz = add(x, y), add(y, x), add(x, z)
     kappa = world.kappa(x, y, z, xy, xz)
     # Not commutative, but for a rotation.
-    assert_below((xy.norm(dim=-1) - yx.norm(dim=-1)).abs(), 20 * kappa * world.eps * xy.norm(dim=-1))
+    assert_below(
+        (xy.norm(dim=-1) - yx.norm(dim=-1)).abs(), 20 * kappa * world.eps * xy.norm(dim=-1)
+    )
     # Left cancellation. An error of norm eps‖p‖ at p is one of eps·sinh(r) in distance.
     moved = 8 * kappa * (world.sinh(xy) + world.sinh(y)) * world.eps * world.R
     assert_below(poincare.dist(add(-x, xy), y, c), 2 * moved)
     # A translation is an isometry, and the distance is the radius of −x ⊕ y.
     distance = poincare.dist(y, z, c)
     moved = 16 * kappa * (world.sinh(xy) + world.sinh(xz)) * world.eps * world.R
-    assert_below((poincare.dist(xy, xz, c) - distance).abs(), moved + 16 * kappa * world.eps * distance)
+    assert_below(
+        (poincare.dist(xy, xz, c) - distance).abs(), moved + 16 * kappa * world.eps * distance
+    )
     difference = add(-y, z)
     moved = 16 * kappa * world.sinh(difference) * world.eps * world.R
-    assert_below((poincare.dist(zero, difference, c) - distance).abs(), moved + 16 * kappa * world.eps * distance)
+    assert_below(
+        (poincare.dist(zero, difference, c) - distance).abs(),
+        moved + 16 * kappa * world.eps * distance,
+    )
 
 
 @law
@@ -219,10 +247,19 @@ def test_geodesics_are_straight_in_the_klein_model_and_of_constant_speed(world, 
     v = poincare.log(x, y, world.curvature)
     between = poincare.exp(x, share.unsqueeze(-1) * v, world.curvature)
     distance = poincare.dist(x, y, world.curvature)
-    off = 16 * world.kappa(x, y) * (distance / world.R).to(F64).cosh() * world.cosh(x) * world.eps * world.R
+    off = (
+        16
+        * world.kappa(x, y)
+        * (distance / world.R).to(F64).cosh()
+        * world.cosh(x)
+        * world.eps
+        * world.R
+    )
     assert_below((poincare.dist(x, between, world.curvature) - share * distance).abs(), off)
     assert_below((poincare.dist(between, y, world.curvature) - (1 - share) * distance).abs(), off)
-    a, b, m = (2 * point.to(F64) / (1 + world.square(point).unsqueeze(-1)) for point in (x, y, between))
+    a, b, m = (
+        2 * point.to(F64) / (1 + world.square(point).unsqueeze(-1)) for point in (x, y, between)
+    )
     along = (b - a) / (b - a).norm(dim=-1, keepdim=True)
     across = (m - a) - ((m - a) * along).sum(-1, keepdim=True) * along
     # The Klein metric is nowhere shorter than the Euclidean one.
@@ -275,22 +312,36 @@ def test_project_leaves_the_inside_and_brings_the_rest_back(dtype, curvature, di
     assert torch.equal(poincare.project(0 * u, curvature), 0 * u)
 
 
-@pytest.mark.parametrize(("dtype", "limit"), [(torch.float32, 13.86), (torch.float64, 33.96)], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "limit"), [(torch.float32, 13.86), (torch.float64, 33.96)], ids=str
+)
 def test_exp0_stops_at_the_limit(dtype, limit):
-    v = torch.tensor([[6.0, -8.0], [60.0, -80.0], [6e8, -8e8]], dtype=dtype) * (3 if dtype == F64 else 1)
+    v = torch.tensor([[6.0, -8.0], [60.0, -80.0], [6e8, -8e8]], dtype=dtype) * (
+        3 if dtype == F64 else 1
+    )
     x = poincare.exp0(v, -0.25)
     direction = torch.tensor([0.6, -0.8], dtype=dtype)
-    torch.testing.assert_close(x[1:] / 2, direction.expand(2, 2), rtol=20 * torch.finfo(dtype).eps, atol=0)
+    torch.testing.assert_close(
+        x[1:] / 2, direction.expand(2, 2), rtol=20 * torch.finfo(dtype).eps, atol=0
+    )
     radius = poincare.dist(x, 0 * x, -0.25) / 2
-    assert radius.tolist() == pytest.approx([10.0 if dtype == torch.float32 else 30.0, limit, limit], abs=0.1)
+    assert radius.tolist() == pytest.approx(
+        [10.0 if dtype == torch.float32 else 30.0, limit, limit], abs=0.1
+    )
     # Normal coordinates see farther, without a limit.
     far = normal_coordinates.cdist(v, v[:1], -0.25)
-    assert far[1:, 0].tolist() == pytest.approx((2 * (v[1:].norm(dim=-1) - v[0].norm())).tolist(), rel=1e-2)
+    assert far[1:, 0].tolist() == pytest.approx(
+        (2 * (v[1:].norm(dim=-1) - v[0].norm())).tolist(), rel=1e-2
+    )
 
 
 def per_set(curvature):
     """For `cdist` a curvature belongs to a set of points, for the other functions to a point."""
-    return curvature.unsqueeze(-1) if isinstance(curvature, torch.Tensor) and curvature.ndim else curvature
+    return (
+        curvature.unsqueeze(-1)
+        if isinstance(curvature, torch.Tensor) and curvature.ndim
+        else curvature
+    )
 
 
 CALLS = {
@@ -304,7 +355,9 @@ CALLS = {
     "cdist": lambda x, v, c: poincare.cdist(x, poincare.exp0(v, per_set(c)), c),
     "normal": lambda x, v, c: normal_coordinates.cdist(v, x, c),
     "normal, the other way": lambda x, v, c: normal_coordinates.cdist(x, v, c),
-    "normal, its own points": lambda x, v, c: normal_coordinates.cdist(v, 1.5 * v.roll(1, -2) + 0 * x, c),
+    "normal, its own points": lambda x, v, c: normal_coordinates.cdist(
+        v, 1.5 * v.roll(1, -2) + 0 * x, c
+    ),
 }
 every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
 CDISTS = [call for name, call in CALLS.items() if name.startswith(("cdist", "normal"))]
@@ -327,7 +380,9 @@ def test_value_and_gradient_are_finite(call, dtype, radius, partner):
     v = (radius * other[partner]).requires_grad_()
     x = poincare.exp0(radius * start, curvature.detach()).requires_grad_()
     value = call(x, v, curvature)
-    gradients = torch.autograd.grad(value.sum(), (x, v, curvature), allow_unused=True, materialize_grads=True)
+    gradients = torch.autograd.grad(
+        value.sum(), (x, v, curvature), allow_unused=True, materialize_grads=True
+    )
     for tensor in (value, *gradients):
         assert tensor.isfinite().all()
 
@@ -340,7 +395,9 @@ def test_value_and_gradient_are_finite_for_what_is_no_point(call, dtype, length)
     x = torch.tensor([[length, 0.0, 0.0]], dtype=dtype, requires_grad=True)
     v = torch.tensor([[0.0, 0.7, 0.0]], dtype=dtype, requires_grad=True)
     value = call(x, v, curvature)
-    gradients = torch.autograd.grad(value.sum(), (x, v, curvature), allow_unused=True, materialize_grads=True)
+    gradients = torch.autograd.grad(
+        value.sum(), (x, v, curvature), allow_unused=True, materialize_grads=True
+    )
     for tensor in (value, *gradients):
         assert tensor.isfinite().all()
 
@@ -366,7 +423,10 @@ def test_gradient_of_the_distance_has_unit_length(dtype, radius):
 def test_gradient_of_the_distance_between_near_points(dtype):
     unit = torch.tensor([0.3, -0.4, 1.2], dtype=dtype) / 1.3
     near = torch.zeros(1, 3, dtype=dtype, requires_grad=True)
-    for distance in (poincare.dist(near, 1e-6 * unit, -1.5), poincare.cdist(near, 1e-6 * unit[None], -1.5)):
+    for distance in (
+        poincare.dist(near, 1e-6 * unit, -1.5),
+        poincare.cdist(near, 1e-6 * unit[None], -1.5),
+    ):
         (gradient,) = torch.autograd.grad(distance.sum(), near)
         torch.testing.assert_close(gradient[0], -2 * unit, rtol=32 * torch.finfo(dtype).eps, atol=0)
 
@@ -374,7 +434,8 @@ def test_gradient_of_the_distance_between_near_points(dtype):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("length", [20.0, 80.0, 500.0])
 def test_gradient_by_normal_coordinates_goes_on_beyond_the_limit(dtype, length):
-    # Far out the distance is 2‖v‖ plus a function of the direction: −2·(Busemann function of the direction at y).
+    # Far out the distance is 2‖v‖ plus a function of the direction: −2·(Busemann function of the
+    # direction at y).
     w = torch.tensor([[0.5, -0.3, 0.2]], dtype=dtype)
     v = (length * torch.tensor([[0.6, 0.8, 0.0]], dtype=dtype)).requires_grad_()
     (gradient,) = torch.autograd.grad(normal_coordinates.cdist(v, w, -1.0).sum(), v)
@@ -425,7 +486,9 @@ def test_batches_broadcast_and_curvature_may_differ_along_them(call):
         torch.testing.assert_close(call(x, v[0], curvature)[1], call(x[1], v[0], curvature[1]))
     else:
         whole = call(x, v, curvature)
-        parts = torch.stack([call(x[:, i], v[:, i], c) for i, c in enumerate(curvature.tolist())], dim=1)
+        parts = torch.stack(
+            [call(x[:, i], v[:, i], c) for i, c in enumerate(curvature.tolist())], dim=1
+        )
     torch.testing.assert_close(whole, parts)
 
 

@@ -1,4 +1,5 @@
-"""Laws of the quantiser: every bin comes back, every point is as near its centre as promised, at all edges."""
+"""Laws of the quantiser: every bin comes back, every point is as near its centre as promised, at
+all edges."""
 
 import math
 
@@ -17,7 +18,8 @@ CURVATURES = [-1.0, -0.0015, -0.0071, -4.0]
 
 
 def quantizer(epsilon, share, curvature):
-    """With a radius of this share of the disc's, and epsilon in units of the disc's, so that curvature only scales."""
+    """With a radius of this share of the disc's, and epsilon in units of the disc's, so that
+    curvature only scales."""
     scale = 1 / math.sqrt(-curvature)
     return PoincareQuantizer(epsilon * scale, share * scale, curvature)
 
@@ -25,10 +27,23 @@ def quantizer(epsilon, share, curvature):
 QUANTIZERS = [
     quantizer(epsilon, share, curvature)
     for curvature in CURVATURES
-    for epsilon, share in [(20, 0.95), (3, 0.5), (1, 0.95), (0.1, 0.9), (0.01, 0.9995), (1e-6, 0.9), (1e-4, 1e-3)]
+    for epsilon, share in [
+        (20, 0.95),
+        (3, 0.5),
+        (1, 0.95),
+        (0.1, 0.9),
+        (0.01, 0.9995),
+        (1e-6, 0.9),
+        (1e-4, 1e-3),
+    ]
 ]
-# At the bounds: rings of 1e9 near the middle; sectors close to 2^48, most of them as near the boundary as float64 reads.
-EXTREME = [quantizer(4e-9, 0.6, -1.0), quantizer(1, 1 - 1.1e-13, -1.0), quantizer(30, 1 - 2e-15, -4.0)]
+# At the bounds: rings of 1e9 near the middle; sectors close to 2^48, most of them as near the
+# boundary as float64 reads.
+EXTREME = [
+    quantizer(4e-9, 0.6, -1.0),
+    quantizer(1, 1 - 1.1e-13, -1.0),
+    quantizer(30, 1 - 2e-15, -4.0),
+]
 
 
 def bins_of(grid, seed, num=2000):
@@ -37,7 +52,9 @@ def bins_of(grid, seed, num=2000):
     sectors = grid.num_sectors
     rings = [int(ring) for ring in rng.integers(0, grid.num_rings, num)]
     edges = [
-        ring * sectors + step for ring in rings[:100] for step in (1, sectors, (sectors + 1) // 2, sectors // 2 + 1)
+        ring * sectors + step
+        for ring in rings[:100]
+        for step in (1, sectors, (sectors + 1) // 2, sectors // 2 + 1)
     ]
     within = [ring * sectors + int(rng.integers(0, sectors)) + 1 for ring in rings]
     return np.array([1, grid.num_bins, *edges, *within], dtype=np.uint64)
@@ -60,9 +77,14 @@ def test_the_extreme_ones_are_extreme():
 @settings(max_examples=400)
 def test_any_bin_of_any_quantizer_comes_back(log_epsilon, reach, curvature, chosen):
     sectors = 4 * math.pi * math.sinh(2 * reach) / 10**log_epsilon
-    assume(sectors < 0.99 * MOST_SECTORS and sectors * (4 * reach / 10**log_epsilon + 1) < 0.99 * MOST_BINS)
+    assume(
+        sectors < 0.99 * MOST_SECTORS
+        and sectors * (4 * reach / 10**log_epsilon + 1) < 0.99 * MOST_BINS
+    )
     grid = quantizer(10**log_epsilon, math.tanh(reach), curvature)
-    bins = np.array([chosen % grid.num_bins + 1, grid.num_bins - chosen % grid.num_bins], dtype=np.uint64)
+    bins = np.array(
+        [chosen % grid.num_bins + 1, grid.num_bins - chosen % grid.num_bins], dtype=np.uint64
+    )
     np.testing.assert_array_equal(grid.encode(grid.decode(bins)), bins)
 
 
@@ -110,7 +132,8 @@ def test_corners_of_a_bin_are_in_it_and_near_its_centre(grid):
     apart = [dist(x, y, grid.curvature) for x, y in zip(points, centres, strict=True)]
     assert max(apart) <= grid.epsilon / math.sqrt(8)
     if grid.num_rings > 50:
-        assert max(apart) > 0.95 * grid.epsilon / math.sqrt(8)  # the bound is no looser than it must be
+        # the bound is no looser than it must be
+        assert max(apart) > 0.95 * grid.epsilon / math.sqrt(8)
 
 
 @pytest.mark.parametrize("grid", QUANTIZERS, ids=str)
@@ -130,7 +153,9 @@ def test_any_point_is_near_its_centre_and_any_two_of_a_bin_near_each_other(grid)
     order = np.argsort(bins, kind="stable")
     same = np.flatnonzero(bins[order[1:]] == bins[order[:-1]])
     first, second = torch.from_numpy(points[order[same]]), torch.from_numpy(points[order[same + 1]])
-    assert (poincare.dist(first, second, grid.curvature) <= grid.epsilon / math.sqrt(2) + rounding).all()
+    assert (
+        poincare.dist(first, second, grid.curvature) <= grid.epsilon / math.sqrt(2) + rounding
+    ).all()
 
 
 def test_numbers_go_ring_by_ring_and_counter_clockwise():
@@ -142,7 +167,9 @@ def test_numbers_go_ring_by_ring_and_counter_clockwise():
     for ring in range(grid.num_rings):
         x, y = grid.decode(np.arange(1, sectors + 1) + ring * sectors).T
         angle = np.arctan2(y, x) % (2 * math.pi)
-        np.testing.assert_allclose(angle, (np.arange(sectors) + 0.5) / sectors * 2 * math.pi, rtol=1e-13)
+        np.testing.assert_allclose(
+            angle, (np.arange(sectors) + 0.5) / sectors * 2 * math.pi, rtol=1e-13
+        )
 
 
 @pytest.mark.parametrize("grid", [*QUANTIZERS, *EXTREME], ids=str)
@@ -153,8 +180,13 @@ def test_the_origin_and_the_axes(grid):
     assert grid.encode([[grid.radius, 0.0]]) == grid.encode([[grid.radius, -0.0]]) == last + 1
     # An angle of −1e-17 is the last sector's, not one beyond it.
     assert grid.encode([[grid.radius, -1e-17 * grid.radius]]) == grid.num_bins
-    assert grid.encode([[grid.radius, -5e-324]]) in (grid.num_bins, last + 1)  # an angle that may become 0
-    assert grid.encode([[-grid.radius, 0.0]]) == grid.encode([[-grid.radius, -0.0]]) == last + grid.num_sectors // 2 + 1
+    # an angle that may become 0
+    assert grid.encode([[grid.radius, -5e-324]]) in (grid.num_bins, last + 1)
+    assert (
+        grid.encode([[-grid.radius, 0.0]])
+        == grid.encode([[-grid.radius, -0.0]])
+        == last + grid.num_sectors // 2 + 1
+    )
 
 
 def test_a_border_belongs_to_the_bin_beyond_it():
@@ -162,7 +194,9 @@ def test_a_border_belongs_to_the_bin_beyond_it():
     assert grid.num_rings in (8, 9)  # 2·2/0.5 up to rounding
     borders = np.tanh(np.arange(grid.num_rings) * (2.0 / grid.num_rings) / 2)
     for shift, expected in ((1 + 1e-13, 0), (1 - 1e-13, -1)):
-        rings = (grid.encode(np.stack([borders[1:] * shift, 0 * borders[1:]], axis=1)) - 1) // grid.num_sectors
+        rings = (
+            grid.encode(np.stack([borders[1:] * shift, 0 * borders[1:]], axis=1)) - 1
+        ) // grid.num_sectors
         np.testing.assert_array_equal(rings, np.arange(1, grid.num_rings) + expected)
     diagonal = PoincareQuantizer(100, 0.9, -1.0)
     assert diagonal.num_sectors % 4 or diagonal.encode([[0, 0.5]]) == diagonal.num_sectors // 4 + 1
@@ -187,7 +221,9 @@ def test_clamped_points_have_a_bin(polar, grid):
     np.testing.assert_array_equal(clamped[inside], points[inside])
     np.testing.assert_allclose(np.hypot(*clamped[~inside].T), grid.radius, rtol=1e-15)
     # On the same ray: no sine, a positive cosine.
-    np.testing.assert_allclose(np.linalg.det(np.stack([clamped, points], axis=1)), 0, atol=1e-15 * scale**2)
+    np.testing.assert_allclose(
+        np.linalg.det(np.stack([clamped, points], axis=1)), 0, atol=1e-15 * scale**2
+    )
     assert ((clamped * points).sum(axis=1) >= 0).all()
 
 
@@ -204,7 +240,9 @@ def test_float32_points_and_small_integer_bins_are_read_exactly():
     points = np.random.default_rng(0).uniform(-0.6, 0.6, (100, 2)).astype(np.float32)
     np.testing.assert_array_equal(grid.encode(points), grid.encode(points.astype(np.float64)))
     for dtype in (np.int8, np.uint8, np.int32, np.int64):
-        np.testing.assert_array_equal(grid.decode(np.array([1, 100], dtype=dtype)), grid.decode([1, 100]))
+        np.testing.assert_array_equal(
+            grid.decode(np.array([1, 100], dtype=dtype)), grid.decode([1, 100])
+        )
 
 
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf])
@@ -215,7 +253,15 @@ def test_epsilon_must_be_a_distance(epsilon):
 
 @pytest.mark.parametrize(
     ("radius", "curvature"),
-    [(0, -1.0), (-0.5, -1.0), (1, -1.0), (0.5, -4.0), (2, -1.0), (math.nan, -1.0), (math.inf, -1.0)],
+    [
+        (0, -1.0),
+        (-0.5, -1.0),
+        (1, -1.0),
+        (0.5, -4.0),
+        (2, -1.0),
+        (math.nan, -1.0),
+        (math.inf, -1.0),
+    ],
 )
 def test_the_radius_must_lie_in_the_disc(radius, curvature):
     with pytest.raises(ValueError, match=f"radius {radius}; it must be > 0 and < 1/√"):
@@ -259,7 +305,12 @@ def test_points_that_are_refused():
 
 def test_bins_that_are_refused():
     grid = PoincareQuantizer(0.1, 0.5, -1.0)
-    for wrong in ([0, 1], [-1, 1], [grid.num_bins + 1, 1], np.array([2**64 - 1, 1], dtype=np.uint64)):
+    for wrong in (
+        [0, 1],
+        [-1, 1],
+        [grid.num_bins + 1, 1],
+        np.array([2**64 - 1, 1], dtype=np.uint64),
+    ):
         with pytest.raises(ValueError, match=f"1 of 2 bins are not in 1..{grid.num_bins}"):
             grid.decode(wrong)
     for wrong in ([1.0], [[1]], ["1"], 1):

@@ -1,4 +1,5 @@
-"""Second derivatives, torch.func, torch.compile and autocast: the maps of hyperbolic space, the heads, the networks."""
+"""Second derivatives, torch.func, torch.compile and autocast: the maps of hyperbolic space, the
+heads, the networks."""
 
 import math
 import warnings
@@ -42,11 +43,15 @@ FUNCTIONS = {
     "normal_coordinates.cdist": (normal_coordinates.cdist, "va"),
 }
 OF_SETS = [one for name, (one, _) in FUNCTIONS.items() if "cdist" in name or "centroid" in name]
-every_function = pytest.mark.parametrize(("function", "takes"), FUNCTIONS.values(), ids=FUNCTIONS.keys())
+every_function = pytest.mark.parametrize(
+    ("function", "takes"), FUNCTIONS.values(), ids=FUNCTIONS.keys()
+)
 
 
 def arguments(takes, dtype=F64, origin=False):
-    """Two points or vectors for each letter, the first at the origin if wanted, and the curvature."""
+    """Two points or vectors for each letter, the first at the origin if wanted, and the
+    curvature.
+    """
     generator = torch.Generator().manual_seed(1)
     drawn = {letter: torch.randn(2, 3, generator=generator, dtype=F64) for letter in "xyuvabw"}
     curvature = torch.tensor(-0.6, dtype=F64)
@@ -123,23 +128,32 @@ def test_hessian_of_the_squared_distance_against_mpmath(radius):
     space = torch.tensor([float(x)], dtype=F64)
     other = lorentz.lift(torch.tensor([float(y)], dtype=F64), -1.0)
     found = jacrev(jacrev(lambda p: lorentz.dist(lorentz.lift(p, -1.0), other, -1.0) ** 2))(space)
-    assert found.item() == pytest.approx(expected, rel=1e-13 * math.cosh(radius) ** 2 + 1e-16 / radius)
+    assert found.item() == pytest.approx(
+        expected, rel=1e-13 * math.cosh(radius) ** 2 + 1e-16 / radius
+    )
 
 
 def test_a_point_given_twice():
     x = lorentz.lift(torch.tensor([0.3, -0.2], dtype=F64), -1.0)
     for function in (lorentz.log, poincare.log):
         given = (x if function is lorentz.log else x[1:].clone()).requires_grad_()
-        assert gradgradcheck(lambda x, function=function: function(x, x.flip(-1), -1.0) + function(x, x, -1.0), given)
+        assert gradgradcheck(
+            lambda x, function=function: function(x, x.flip(-1), -1.0) + function(x, x, -1.0), given
+        )
 
 
 def test_second_derivatives_of_the_logarithm_of_equal_points():
-    """Those of the map in space coordinates: at equal points they are Christoffel symbols, not 0."""
+    """Those of the map in space coordinates: at equal points they are Christoffel symbols, not
+    0.
+    """
     curvature, space = -1.3, torch.tensor([0.4, -0.2, 0.7], dtype=F64)
     x = lorentz.lift(space, curvature)
-    found = jacrev(jacrev(lambda y: lorentz.log(x, lorentz.lift(y, curvature), curvature)[1:]))(space)
+    found = jacrev(jacrev(lambda y: lorentz.log(x, lorentz.lift(y, curvature), curvature)[1:]))(
+        space
+    )
     metric = torch.eye(3, dtype=F64) - torch.outer(space, space) / (-1 / curvature + space @ space)
-    expected = curvature * space[:, None, None] * metric  # log(y) = y − x + Γ(y − x, y − x)/2, Γ = c·x·metric
+    # log(y) = y − x + Γ(y − x, y − x)/2, Γ = c·x·metric
+    expected = curvature * space[:, None, None] * metric
     torch.testing.assert_close(found, expected)
 
 
@@ -149,9 +163,12 @@ def test_torch_func(function, takes):
     everything = tuple(range(len(given)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", ".*torch.jit", FutureWarning)  # torch.func imports what says so
+        # torch.func imports what says so
+        warnings.filterwarnings("ignore", ".*torch.jit", FutureWarning)
         found = jacrev(function, everything)(*given)
-        for one, other in zip(found, torch.autograd.functional.jacobian(function, tuple(given)), strict=True):
+        for one, other in zip(
+            found, torch.autograd.functional.jacobian(function, tuple(given)), strict=True
+        ):
             torch.testing.assert_close(one, other)
 
         def total(*given):
@@ -163,7 +180,10 @@ def test_torch_func(function, takes):
         for number in everything:  # one argument at a time, and all of them
             alone = [batches[i] if i == number else given[i] for i in everything]
             found = vmap(function, tuple(0 if i == number else None for i in everything))(*alone)
-            parts = [function(*(alone[i][k] if i == number else given[i] for i in everything)) for k in range(3)]
+            parts = [
+                function(*(alone[i][k] if i == number else given[i] for i in everything))
+                for k in range(3)
+            ]
             torch.testing.assert_close(found, torch.stack(parts))
         found = vmap(jacrev(total))(*batches)
         parts = [jacrev(total)(*(batch[k] for batch in batches)) for k in range(3)]
@@ -221,7 +241,9 @@ def test_heads(kind):
     head = make_head(spec)
     head.load_state_dict(head_start(spec, 0))
     head.double()
-    features = torch.randn(4, 3, generator=torch.Generator().manual_seed(0), dtype=F64, requires_grad=True)
+    features = torch.randn(
+        4, 3, generator=torch.Generator().manual_seed(0), dtype=F64, requires_grad=True
+    )
 
     def logits(features, weight):
         return torch.func.functional_call(head, {"weight": weight}, (features,))
@@ -245,7 +267,9 @@ def layer_calls():
         "exp0_factor": partial(exp0_factor, values(3, 1), radius),
         "lorentz_linear": partial(lorentz_linear, values(3, 4), values(4, 4), bias, bias, radius),
         "distance_logits": partial(distance_logits, values(3, 4), values(4, 4), bias, radius),
-        "convolve": partial(first_of, convolve, values(3, 4), values(3, 1), bias, bias, radius, None, adjacency),
+        "convolve": partial(
+            first_of, convolve, values(3, 4), values(3, 1), bias, bias, radius, None, adjacency
+        ),
     }
 
 

@@ -1,4 +1,5 @@
-"""What holds of every secure sum: it is exact whoever vanishes, and the server learns the sum and nothing else."""
+"""What holds of every secure sum: it is exact whoever vanishes, and the server learns the sum and
+nothing else."""
 
 import itertools
 import math
@@ -37,13 +38,16 @@ pytestmark = pytest.mark.long  # every pattern of who vanishes
 LARGEST = 2**63 - 25  # a prime
 
 
-# --- The sum ---------------------------------------------------------------------------------------------------------
+# --- The sum
+# ---------------------------------------------------------------------------------------------------------
 
 
 def outcome(what: Run) -> None:
     """The sum is that of those who masked, or too few are left and nothing was revealed."""
-    left = {step: sum(what.gone.get(p, "none") not in STEPS[: i + 1] for p in what.clients)
-            for i, step in enumerate(STEPS)}  # fmt: skip
+    left = {
+        step: sum(what.gone.get(p, "none") not in STEPS[: i + 1] for p in what.clients)
+        for i, step in enumerate(STEPS)
+    }
     members = tuple(p for p in what.clients if what.gone.get(p) != "keys")
     needed = what.session.needed
     if left["keys"] >= needed:  # the threshold is from here on that of the members
@@ -51,7 +55,9 @@ def outcome(what: Run) -> None:
     if min(left.values()) >= needed and left["keys"] >= what.session.needed:
         total = what.total()
         survivors = what.survivors
-        assert survivors == tuple(p for p in what.clients if what.gone.get(p) in (None, "confirm", "unmask"))
+        assert survivors == tuple(
+            p for p in what.clients if what.gone.get(p) in (None, "confirm", "unmask")
+        )
         assert total.tolist() == plain_sum(what.session, what.values, survivors)
         assert what.server.suspects == set()
         return
@@ -66,7 +72,9 @@ def outcome(what: Run) -> None:
 def test_every_pattern_of_vanishing_clients(num):
     what = session(num)
     values = vectors(what)
-    for steps in itertools.product([None, "keys", "share", "mask", "confirm", "unmask"], repeat=num):
+    for steps in itertools.product(
+        [None, "keys", "share", "mask", "confirm", "unmask"], repeat=num
+    ):
         outcome(Run(what, values, {p: step for p, step in enumerate(steps) if step}))
 
 
@@ -79,15 +87,34 @@ def test_every_pattern_of_vanishing_clients(num):
     stored=st.booleans(),
 )
 def test_any_clients_modulus_and_way_to_vanish(num, steps, modulus, seed, stored):
-    what = session(num, modulus=modulus, clients=tuple(range(3, 3 + 2 * num, 2)), threshold=num // 2 + 1)
+    what = session(
+        num, modulus=modulus, clients=tuple(range(3, 3 + 2 * num, 2)), threshold=num // 2 + 1
+    )
     gone = {p: step for p, step in zip(what.clients, steps, strict=False) if step}
-    outcome(Run(what, vectors(what, seed), gone, payload=b"note" if seed % 2 else b"", stored=stored, seed=seed))
+    outcome(
+        Run(
+            what,
+            vectors(what, seed),
+            gone,
+            payload=b"note" if seed % 2 else b"",
+            stored=stored,
+            seed=seed,
+        )
+    )
 
 
 @examples(max_examples=25)
-@given(data=st.data(), num=st.integers(4, 12), modulus=st.sampled_from([3, 2**61 - 1, LARGEST]), later=st.booleans())
-def test_complaints_leave_out_the_right_ones_and_the_rest_has_an_exact_sum(data, num, modulus, later):
-    """Whom most complain about, or else those who complain; in either step, and whoever else vanishes."""
+@given(
+    data=st.data(),
+    num=st.integers(4, 12),
+    modulus=st.sampled_from([3, 2**61 - 1, LARGEST]),
+    later=st.booleans(),
+)
+def test_complaints_leave_out_the_right_ones_and_the_rest_has_an_exact_sum(
+    data, num, modulus, later
+):
+    """Whom most complain about, or else those who complain; in either step, and whoever else
+    vanishes."""
     what = session(num, modulus=modulus)
     values = vectors(what)
     run = Run(what, values).until("share" if later else "keys")
@@ -132,17 +159,22 @@ def test_a_sparse_graph(note):
     gone = {p: STEPS[p // 10 % 6] for p in range(0, 100, 10)}
     run = Run(what, vectors(what), gone, payload=note, stored=bool(note))
     outcome(run)
-    assert {len(shares.by_partition) for shares in run.shares.values()} == {len(run.keys) - 1 if note else 20}
+    assert {len(shares.by_partition) for shares in run.shares.values()} == {
+        len(run.keys) - 1 if note else 20
+    }
     assert {len(revealed) for revealed in run.revealed.values()} <= set(range(12, 22))
 
 
 def test_notes_reach_all_others():
-    run = Run(session(70, neighbours=8), vectors(session(70)), {2: "share"}, payload=b"from me").until("deliver")
+    run = Run(
+        session(70, neighbours=8), vectors(session(70)), {2: "share"}, payload=b"from me"
+    ).until("deliver")
     for payloads in run.payloads.values():
         assert payloads == {p: b"from me" for p in run.session.clients if p != 2}
 
 
-# --- What the server sees --------------------------------------------------------------------------------------------
+# --- What the server sees
+# --------------------------------------------------------------------------------------------
 
 
 def test_masks_are_uniform_by_an_independent_stream_and_rejection():
@@ -173,7 +205,9 @@ def test_masked_vectors_are_uniform(modulus):
     values = {p: np.zeros(what.length, np.uint64) for p in what.clients}
     for masked in Run(what, values).until("mask").masked.values():
         if modulus == 97:
-            assert stats.chisquare(np.bincount(masked.astype(np.int64), minlength=97)).pvalue > 0.001
+            assert (
+                stats.chisquare(np.bincount(masked.astype(np.int64), minlength=97)).pvalue > 0.001
+            )
         else:
             assert stats.kstest(masked / modulus, "uniform").pvalue > 0.001
 
@@ -189,13 +223,16 @@ def test_no_message_but_the_masked_vector_depends_on_the_data():
 
 @pytest.mark.parametrize("dropped", [None, 0, 2])
 def test_the_view_of_the_server_is_a_function_of_the_sum(monkeypatch, dropped):
-    """Every mask modulo 3: data sets of one sum give each view as often, data sets of two sums never the same.
+    """Every mask modulo 3: data sets of one sum give each view as often, data sets of two sums
+    never the same.
 
-    The view is all masked vectors (also a dropped client's, which came too late), the own masks of the survivors and the
-    pairwise masks of the dropped: what the revealed shares give.
+    The view is all masked vectors (also a dropped client's, which came too late), the own masks of
+    the survivors and the pairwise masks of the dropped: what the revealed shares give.
     """
     what = session(3, modulus=3, length=1)
-    states = {p: member.state for p, member in Run(what, vectors(what)).until("deliver").clients.items()}
+    states = {
+        p: member.state for p, member in Run(what, vectors(what)).until("deliver").clients.items()
+    }
     pairs = [(0, 1), (0, 2), (1, 2)]
     own: dict[int, int] = {}
     pair: dict[tuple[int, int], int] = {}
@@ -213,7 +250,8 @@ def test_the_view_of_the_server_is_a_function_of_the_sum(monkeypatch, dropped):
             own.update(zip(what.clients, drawn[:3], strict=True))
             pair.update(zip(pairs, drawn[3:], strict=True))
             masked = [
-                int(SecureSumClient(states[p]).mask_input(np.array([data[p]], np.uint64))[0]) for p in what.clients
+                int(SecureSumClient(states[p]).mask_input(np.array([data[p]], np.uint64))[0])
+                for p in what.clients
             ]
             lifted = [pair[edge] for edge in pairs if dropped in edge]
             counts[*masked, *(own[p] for p in survivors), *lifted] += 1
@@ -232,7 +270,8 @@ def test_the_view_of_the_server_is_a_function_of_the_sum(monkeypatch, dropped):
 
 
 def test_two_data_sets_of_one_sum_look_alike_to_the_server():
-    """By the real masks: what is left of the masked vectors without the survivors' own masks, two clients of three."""
+    """By the real masks: what is left of the masked vectors without the survivors' own masks, two
+    clients of three."""
     what = session(3, modulus=3, length=2000)
 
     def left(data: tuple[int, ...], seed: int) -> np.ndarray:
@@ -241,7 +280,9 @@ def test_two_data_sets_of_one_sum_look_alike_to_the_server():
         open_ = {}
         for p, member in run.clients.items():
             state = member.state
-            open_[p] = subtract(member.mask_input(values[p]), self_mask(run.bound, p, state.seed), 3)
+            open_[p] = subtract(
+                member.mask_input(values[p]), self_mask(run.bound, p, state.seed), 3
+            )
         assert (sum(open_.values()) % 3 == sum(data) % 3).all()
         return np.bincount((3 * open_[0] + open_[1]).astype(np.int64), minlength=9)
 
@@ -262,16 +303,23 @@ def test_an_answer_holds_one_kind_of_share_of_each_client():
             assert share == (b"k" + key_share if client == 1 else b"s" + seed_share)
 
 
-# --- The parts -------------------------------------------------------------------------------------------------------
+# --- The parts
+# -------------------------------------------------------------------------------------------------------
 
 
 @given(data=st.data(), modulus=st.sampled_from([3, 97, 2**32 + 15, 2**61 - 1, LARGEST]))
 def test_sums_and_differences_do_not_overflow(data, modulus):
-    residues = st.lists(st.integers(0, modulus - 1) | st.sampled_from([0, modulus - 1]), min_size=4, max_size=4)
+    residues = st.lists(
+        st.integers(0, modulus - 1) | st.sampled_from([0, modulus - 1]), min_size=4, max_size=4
+    )
     a, b = data.draw(residues), data.draw(residues)
     one, other = np.array(a, np.uint64), np.array(b, np.uint64)
-    assert add(one, other, modulus).tolist() == [(x + y) % modulus for x, y in zip(a, b, strict=True)]
-    assert subtract(one, other, modulus).tolist() == [(x - y) % modulus for x, y in zip(a, b, strict=True)]
+    assert add(one, other, modulus).tolist() == [
+        (x + y) % modulus for x, y in zip(a, b, strict=True)
+    ]
+    assert subtract(one, other, modulus).tolist() == [
+        (x - y) % modulus for x, y in zip(a, b, strict=True)
+    ]
 
 
 @pytest.mark.parametrize(("num", "k"), [(8, 4), (65, 6), (200, 88), (7, 6), (5, 8), (1, 4)])
@@ -297,17 +345,25 @@ def test_the_graph_is_regular_symmetric_and_connected(num, k):
 def test_the_degree_keeps_its_bound(clients):
     threshold = -(-2 * clients // 3)
     k = degree(clients, threshold)
-    failure, fewer = (clients * stats.hypergeom(clients - 1, threshold, n).cdf(n // 2) for n in (k, k - 2))
+    failure, fewer = (
+        clients * stats.hypergeom(clients - 1, threshold, n).cdf(n // 2) for n in (k, k - 2)
+    )
     assert failure <= 1 / FAILURE < fewer
     assert k % 2 == 0
     assert k < 30 * np.log(clients)
 
 
-@pytest.mark.parametrize(("clients", "threshold"), [(65, 0), (100, 100), (333, 0), (1000, 0), (1000, 1000)])
+@pytest.mark.parametrize(
+    ("clients", "threshold"), [(65, 0), (100, 100), (333, 0), (1000, 0), (1000, 1000)]
+)
 def test_who_colludes_is_hardly_ever_most_of_a_clients_neighbours(clients, threshold):
     k = degree(clients, threshold or -(-2 * clients // 3))
     ways, draws = collusion(clients, clients // 10, k)
-    assert math.isclose(ways / draws, clients * stats.hypergeom(clients - 1, clients // 10, k).sf(k // 2), rel_tol=1e-6)
+    assert math.isclose(
+        ways / draws,
+        clients * stats.hypergeom(clients - 1, clients // 10, k).sf(k // 2),
+        rel_tol=1e-6,
+    )
     assert ways * 2**60 <= draws / 2**40  # whoever draws the graph anew 2⁶⁰ times
     if clients == threshold == 1000:
         ways, draws = collusion(clients, clients // 10, k - 2)
@@ -316,7 +372,8 @@ def test_who_colludes_is_hardly_ever_most_of_a_clients_neighbours(clients, thres
 
 @pytest.mark.parametrize("clients", [65, 100, 333, 1000])
 def test_the_graph_expands(clients):
-    """By its largest eigenvalue but k, which bounds two sets without an edge between them. A ring's would be nearly k."""
+    """By its largest eigenvalue but k, which bounds two sets without an edge between them. A ring's
+    would be nearly k."""
     k = degree(clients, -(-2 * clients // 3))
     for seed in range(20):
         graph = neighbours_of(tuple(range(clients)), k, b"%d" % seed)
@@ -335,7 +392,10 @@ def test_the_graph_expands(clients):
     there=st.sets(st.integers(0, 7), min_size=1),
 )
 def test_what_is_connected(edges, there):
-    graph = {one: {b for a, b in edges if a == one} | {a for a, b in edges if b == one} for one in range(8)}
+    graph = {
+        one: {b for a, b in edges if a == one} | {a for a, b in edges if b == one}
+        for one in range(8)
+    }
     whole = networkx.Graph([(a, b) for a, b in edges if {a, b} <= there])
     whole.add_nodes_from(there)
     assert is_connected(graph, there) == networkx.is_connected(whole)
@@ -343,11 +403,14 @@ def test_what_is_connected(edges, there):
 
 def test_the_degree_where_no_sparse_graph_will_do():
     assert degree(COMPLETE, 43) == COMPLETE - 1
-    assert degree(65, 33) == 64  # half may be lost: no smaller graph keeps more than half of every client's shares
-    assert degree(65, 65) == 12  # nobody may: so many that a tenth of them are never most neighbours of another
+    # half may be lost: no smaller graph keeps more than half of every client's shares
+    assert degree(65, 33) == 64
+    # nobody may: so many that a tenth of them are never most neighbours of another
+    assert degree(65, 65) == 12
 
 
-# --- Fixed point -----------------------------------------------------------------------------------------------------
+# --- Fixed point
+# -----------------------------------------------------------------------------------------------------
 
 
 @given(
@@ -358,14 +421,20 @@ def test_the_degree_where_no_sparse_graph_will_do():
 )
 def test_sums_of_reals_are_within_the_bound(limit, terms, modulus, seed):
     coder = FixedPoint(limit, terms, modulus)
-    assert terms * (limit * coder.scale + 1) < modulus / 2 <= terms * (2 * limit * coder.scale + 1) * (1 + 1e-12)
+    assert (
+        terms * (limit * coder.scale + 1)
+        < modulus / 2
+        <= terms * (2 * limit * coder.scale + 1) * (1 + 1e-12)
+    )
     rng = np.random.default_rng(seed)
     values = rng.uniform(-1.2 * limit, 1.2 * limit, (terms, 20))
     values[:, 0], values[:, 1] = limit, -limit
     total = np.zeros(20, np.uint64)
     for row in values:
         total = add(total, coder.encode(row), modulus)
-    for found, column in zip(coder.decode(total).tolist(), np.clip(values, -limit, limit).T.tolist(), strict=True):
+    for found, column in zip(
+        coder.decode(total).tolist(), np.clip(values, -limit, limit).T.tolist(), strict=True
+    ):
         away = abs(Fraction(found) - sum(map(Fraction, column)))
         assert away <= Fraction(coder.error) + abs(Fraction(found)) / 2**52
 

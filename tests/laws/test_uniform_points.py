@@ -1,4 +1,6 @@
-"""The built-in sampler: its law in hyperbolic area, the hyperplane between its classes, the margin."""
+"""The built-in sampler: its law in hyperbolic area, the hyperplane between its classes, the
+margin.
+"""
 
 import math
 
@@ -46,9 +48,13 @@ def test_no_point_and_one():
 
 
 def exact_distance(hyperplane: Hyperplane, point: np.ndarray) -> mpmath.mpf:
-    """On the hyperboloid: sinh d is the Lorentz product of the point and the unit normal of the plane."""
+    """On the hyperboloid: sinh d is the Lorentz product of the point and the unit normal of the
+    plane."""
     root = mpmath.sqrt(-mpmath.mpf(hyperplane.curvature))
-    p, w = ([mpmath.mpf(float(value)) for value in pair] for pair in (hyperplane.reference, hyperplane.normal))
+    p, w = (
+        [mpmath.mpf(float(value)) for value in pair]
+        for pair in (hyperplane.reference, hyperplane.normal)
+    )
     p, x = [root * value for value in p], [root * mpmath.mpf(float(value)) for value in point]
     room_p, room_x = (1 - mpmath.fdot(one, one) for one in (p, x))
     lifted = [(2 - room_x) / room_x, *(2 * value / room_x for value in x)]
@@ -69,11 +75,15 @@ def test_distance_to_a_hyperplane(curvature, reference):
         for _ in range(20):
             to_p, to_w, length = *(2 * np.pi * rng.random(2)), 10.0 ** rng.uniform(-3, 3)
             p = unit * reference * np.array([math.cos(to_p), math.sin(to_p)])
-            hyperplane = Hyperplane(tuple(p), (length * math.cos(to_w), length * math.sin(to_w)), curvature)
+            hyperplane = Hyperplane(
+                tuple(p), (length * math.cos(to_w), length * math.sin(to_w)), curvature
+            )
             gap = 10.0 ** rng.uniform(-12, -0.01, size=10)
             angle = 2 * np.pi * rng.random(10)
             points = unit * (1 - gap)[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1)
-            points = np.concatenate([points, p + 1e-9 * unit * (1 - reference) * points, [p, [0.0, 0.0]]])
+            points = np.concatenate(
+                [points, p + 1e-9 * unit * (1 - reference) * points, [p, [0.0, 0.0]]]
+            )
             found = hyperplane.distance(points)
             reach = np.exp(hyperbolic_norm(points, curvature) + hyperbolic_norm(p[None], curvature))
             for one, point, bound in zip(found, points, EPS * reach * unit, strict=True):
@@ -91,7 +101,8 @@ def test_two_classes(curvature):
     assert ((distance > 0) == (labels == 1)).all()
     assert (np.abs(distance) >= margin).all()
     assert np.bincount(labels).min() >= LEAST_SIDE * 2000
-    # What is removed is what lay nearer, no more: without a margin all points are there, in the same order.
+    # What is removed is what lay nearer, no more: without a margin all points are there, in the
+    # same order.
     everything, sides, same = two_classes(2000, radius, 0.5, 0.0, curvature, seed=3)
     assert same == hyperplane
     kept = np.abs(hyperplane.distance(everything)) >= margin
@@ -123,6 +134,7 @@ def test_directions_of_the_hyperplane_are_uniform():
 
 def test_a_margin_that_leaves_nothing_is_refused():
     with pytest.raises(
-        DataError, match=r"5% of the points on each side.*points\.margin, now 3\.9.*points\.num, now 50"
+        DataError,
+        match=r"5% of the points on each side.*points\.margin, now 3\.9.*points\.num, now 50",
     ):
         two_classes(50, 0.95, 0.5, 3.9, -1.0, seed=0)

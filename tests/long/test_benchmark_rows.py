@@ -1,4 +1,5 @@
-"""Every row and every curve of the benchmarks works: set up and run once, at small sizes; figures and pages are written."""
+"""Every row and every curve of the benchmarks works: set up and run once, at small sizes; figures
+and pages are written."""
 
 import json
 from pathlib import Path
@@ -32,7 +33,9 @@ def home(tmp_path_factory):
         yield
 
 
-@pytest.mark.parametrize("row", [row for _, row in chosen([], QUICK)], ids=lambda row: f"{row.what} / {row.against}")
+@pytest.mark.parametrize(
+    "row", [row for _, row in chosen([], QUICK)], ids=lambda row: f"{row.what} / {row.against}"
+)
 def test_every_row_is_set_up_and_runs(row):
     assert measure(row, quick=True).ratio
 
@@ -62,13 +65,19 @@ def test_a_row_that_fails_is_told_and_the_others_go_on(tmp_path, monkeypatch, ca
     def fails():
         raise ValueError("no such thing")
 
-    rows = [Row("one", "other", fails), Row("two", "other", lambda: (lambda: 1, 2.0), 1.0, told=True)]
+    rows = [
+        Row("one", "other", fails),
+        Row("two", "other", lambda: (lambda: 1, 2.0), 1.0, told=True),
+    ]
     monkeypatch.setitem(TOPICS, "server", lambda place: rows)
     page, out = tmp_path / "page.md", tmp_path / "out.json"
     page.write_text(MARKS)
     assert command.main(["--only", "server", "--out", str(out), "--page", str(page)]) == 1
     found = json.loads(out.read_text())["rows"]
-    assert [one.get("error", one.get("ratio")) for one in found] == ["ValueError: no such thing", 0.5]
+    assert [one.get("error", one.get("ratio")) for one in found] == [
+        "ValueError: no such thing",
+        0.5,
+    ]
     text = page.read_text()
     assert "failed: ValueError: no such thing" in text
     assert "| two | other | 0.5 | ≤ 1, met | 0.5–0.5 | 1 | 2 |  |  |" in text
@@ -84,7 +93,10 @@ def test_what_cannot_be_is_refused_before_anything_is_measured(capsys, tmp_path)
     for arguments, told in (
         (["--device", "cuda:99"], 'device = "cuda:99": this machine has'),
         (["--data", str(tmp_path / "absent")], f"--data: {tmp_path / 'absent'} is no folder"),
-        (["--page", str(tmp_path / "absent.md")], "absent.md cannot be read: No such file or directory"),
+        (
+            ["--page", str(tmp_path / "absent.md")],
+            "absent.md cannot be read: No such file or directory",
+        ),
         (["--page", str(page)], "page.md has no lines <!-- measured -->"),
         (["--only", "nothing"], "--only: no row has nothing in its name"),
     ):
@@ -101,10 +113,16 @@ def test_points_figure_and_tables_of_growth_are_written_and_kept(tmp_path):
         assert growth.main(["--to", str(folder), "--only", name, "--largest", "0.01"]) == 0
     told = json.loads((folder / "growth.json").read_text())
     assert told["curves"].keys() == {"points.quantise", "points.hull"}
-    assert [point["size"] for point in told["curves"]["points.hull"]["points"]] == [1_000, 3_000, 10_000]
+    assert [point["size"] for point in told["curves"]["points.hull"]["points"]] == [
+        1_000,
+        3_000,
+        10_000,
+    ]
     assert "convex hull" in (folder / "growth.svg").read_text()
     assert "| convex hull |" in page.read_text()
-    (folder / "growth.json").write_text(json.dumps(told | {"machine": told["machine"] | {"processor": "another"}}))
+    (folder / "growth.json").write_text(
+        json.dumps(told | {"machine": told["machine"] | {"processor": "another"}})
+    )
     growth.main(["--to", str(folder), "--only"])
     assert "another, " in page.read_text()
     growth.main(["--to", str(folder), "--only", "points.hull", "--largest", "0.01"])
@@ -119,14 +137,19 @@ def test_sizes_that_would_take_too_long_are_left_out(monkeypatch):
     def work(size):
         clock[0] += size
 
-    found = growth.measure(growth.Curve("", (10, 30, 100), lambda size: lambda: work(size)), 1.0, 400)
+    found = growth.measure(
+        growth.Curve("", (10, 30, 100), lambda size: lambda: work(size)), 1.0, 400
+    )
     assert [(point["size"], point["seconds"]) for point in found["points"]] == [(10, 10), (30, 30)]
     assert found["left_out"] == [100]
 
 
 def test_an_exponent_is_that_of_the_upper_half_and_of_three_points_at_least():
     def points(values):
-        return [{"size": 10**place, "seconds": value, "bytes": value} for place, value in enumerate(values)]
+        return [
+            {"size": 10**place, "seconds": value, "bytes": value}
+            for place, value in enumerate(values)
+        ]
 
     assert growth.exponent(points([7, 7, 7, 1, 100, 1e4]), "seconds") == pytest.approx(2)
     assert growth.exponent(points([5, 1, 10, 100]), "seconds") == pytest.approx(1)
@@ -135,7 +158,10 @@ def test_an_exponent_is_that_of_the_upper_half_and_of_three_points_at_least():
 
 
 def test_what_a_round_costs_beyond_training_leaves_the_first_out():
-    rows = [{"phase": "train", "seconds": seconds, "seconds_training": "2"} for seconds in ("9", "3", "5")]
+    rows = [
+        {"phase": "train", "seconds": seconds, "seconds_training": "2"}
+        for seconds in ("9", "3", "5")
+    ]
     assert round_overhead([*rows, {"phase": "evaluate"}], workers=2) == 3
 
 

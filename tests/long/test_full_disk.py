@@ -1,4 +1,5 @@
-"""A small disk that is full at thirty moments of a run, at the server and at a node: with room again, the same bits."""
+"""A small disk that is full at thirty moments of a run, at the server and at a node: with room
+again, the same bits."""
 
 import json
 import os
@@ -69,9 +70,18 @@ def test_a_full_disk_at_thirty_moments(who, tmp_path):
     large.mkdir()
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
-    mount = f"mount -t tmpfs -o size=3m none {small} && exec {sys.executable} {program} {small} {large} {who} 30"
-    done = subprocess.run(["unshare", "--mount", "sh", "-c", mount], cwd=ROOT, capture_output=True, text=True, check=False,
-                          env=os.environ | {"HOME": str(large), "PYTHONPATH": str(ROOT)})  # fmt: skip
+    mount = (
+        f"mount -t tmpfs -o size=3m none {small} && exec {sys.executable} {program} {small} {large}"
+        f" {who} 30"
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mount],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"HOME": str(large), "PYTHONPATH": str(ROOT)},
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     told = json.loads(done.stdout.splitlines()[-1])
     assert (told["dead"], told["left"], told["equal"]) == ([], [], 30)

@@ -1,4 +1,5 @@
-"""Cora as a user of PyTorch Geometric has it: one `Data`, the public masks, half of the classes unknown."""
+"""Cora as a user of PyTorch Geometric has it: one `Data`, the public masks, half of the classes
+unknown."""
 
 import csv
 import json
@@ -16,7 +17,8 @@ CLIENTS = 4
 @pytest.mark.long
 @pytest.mark.parametrize("method", ["fedavg", "flatland"])
 def test_half_known_cora_trains_and_predicts(tmp_path, monkeypatch, capsys, method):
-    """No client collapses to one class, and the unknown nodes are predicted far better than by the largest class."""
+    """No client collapses to one class, and the unknown nodes are predicted far better than by the
+    largest class."""
     raw = Path(os.environ.get("CURVFED_DATA", "data")) / "planetoid" / "Cora" / "raw"
     if not raw.is_dir():
         pytest.skip(f"no {raw}; CURVFED_DATA names the folder of public data")
@@ -28,13 +30,25 @@ def test_half_known_cora_trains_and_predicts(tmp_path, monkeypatch, capsys, meth
     y = whole.y.clone()
     unknown = torch.randperm(len(y), generator=torch.Generator().manual_seed(0))[: len(y) // 2]
     y[unknown] = -1
-    masks = {"train_mask": whole.train_mask, "val_mask": whole.val_mask, "test_mask": whole.test_mask}
+    masks = {
+        "train_mask": whole.train_mask,
+        "val_mask": whole.val_mask,
+        "test_mask": whole.test_mask,
+    }
     torch.save(Data(x=whole.x, edge_index=whole.edge_index, y=y, **masks), tmp_path / "cora.pt")
     data, folder = str(tmp_path / "cora.pt"), tmp_path / "run"
-    pairs = [f"method={method}", f"dataset={data}", f"num-supernodes={CLIENTS}", f"results-dir={tmp_path}"]
+    pairs = [
+        f"method={method}",
+        f"dataset={data}",
+        f"num-supernodes={CLIENTS}",
+        f"results-dir={tmp_path}",
+    ]
     assert main(["simulate", *pairs, "run-name=run"]) == 0
     summary = json.loads((folder / "summary.json").read_text())
-    accuracies = f"{method}: {summary['global_accuracy']} global, {summary['personal_accuracy_mean']} mean of clients"
+    accuracies = (
+        f"{method}: {summary['global_accuracy']} global, {summary['personal_accuracy_mean']} mean"
+        " of clients"
+    )
     told, right, total = [], 0, 0
     for client in range(CLIENTS):
         out = tmp_path / f"{client}.csv"
@@ -45,10 +59,15 @@ def test_half_known_cora_trains_and_predicts(tmp_path, monkeypatch, capsys, meth
         counts = found.bincount(minlength=7)
         asked = torch.isin(nodes, unknown)
         hits = found[asked] == whole.y[nodes[asked]]
-        told.append(f"client {client}: classes {counts.tolist()}, {float(hits.float().mean()):.3f} of unknown right")
+        told.append(
+            f"client {client}: classes {counts.tolist()}, {float(hits.float().mean()):.3f} of"
+            " unknown right"
+        )
         assert int(counts.max()) < 0.95 * len(found)
         right, total = right + int(hits.sum()), total + len(hits)
     with capsys.disabled():
-        print("", accuracies, *told, f"{right / total:.4f} of {total} unknown nodes right", sep="\n")
+        print(
+            "", accuracies, *told, f"{right / total:.4f} of {total} unknown nodes right", sep="\n"
+        )
     assert total == len(unknown)
     assert right / total > 0.55

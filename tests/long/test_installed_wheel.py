@@ -1,4 +1,5 @@
-"""The wheel with a node's requirements in an environment of its own: every command, and Flower's, from a hostile folder."""
+"""The wheel with a node's requirements in an environment of its own: every command, and Flower's,
+from a hostile folder."""
 
 import json
 import os
@@ -21,8 +22,12 @@ def bin_folder(tmp_path_factory) -> Path:
     python = folder / "bin" / "python"
     install = [UV, "pip", "install", "--quiet", "--python", python]
     subprocess.run([UV, "venv", "--quiet", "--python", sys.executable, folder], check=True)
-    subprocess.run([*install, "--require-hashes", "--requirement", ROOT / "requirements.txt"], check=True)
-    subprocess.run([UV, "build", "--quiet", "--wheel", "--out-dir", folder / "dist", ROOT], check=True)
+    subprocess.run(
+        [*install, "--require-hashes", "--requirement", ROOT / "requirements.txt"], check=True
+    )
+    subprocess.run(
+        [UV, "build", "--quiet", "--wheel", "--out-dir", folder / "dist", ROOT], check=True
+    )
     subprocess.run([*install, "--no-deps", *(folder / "dist").glob("*.whl")], check=True)
     return folder / "bin"
 
@@ -36,9 +41,14 @@ def call(bin_folder: Path, hostile: Path, program: str, *words: str, status: int
     """What a command says in the hostile folder, with a home of its own."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        [bin_folder / program, *words], cwd=hostile, env=environment | {"HOME": str(hostile / "home")},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900,
-    )  # fmt: skip
+        [bin_folder / program, *words],
+        cwd=hostile,
+        env=environment | {"HOME": str(hostile / "home")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=900,
+    )
     assert done.returncode == status, done.stdout
     return done.stdout
 
@@ -46,7 +56,13 @@ def call(bin_folder: Path, hostile: Path, program: str, *words: str, status: int
 @pytest.fixture(scope="module")
 def run(bin_folder, hostile) -> Path:
     """A run by Flower."""
-    words = ["method=flatland", "dataset=trees", *SMALL, f"results-dir={hostile / 'runs'}", "run-name=one"]
+    words = [
+        "method=flatland",
+        "dataset=trees",
+        *SMALL,
+        f"results-dir={hostile / 'runs'}",
+        "run-name=one",
+    ]
     told = call(bin_folder, hostile, "python", "-m", "curvfed", "run", *words)
     assert " files of the app, " in told
     return hostile / "runs" / "one"
@@ -57,10 +73,25 @@ def test_a_run_by_flower(run):
 
 
 def test_predict(bin_folder, hostile):
-    words = ["method=hull", "dataset=uniform", "num-supernodes=2", f"results-dir={hostile / 'runs'}", "run-name=points"]
+    words = [
+        "method=hull",
+        "dataset=uniform",
+        "num-supernodes=2",
+        f"results-dir={hostile / 'runs'}",
+        "run-name=points",
+    ]
     call(bin_folder, hostile, "python", "-m", "curvfed", "simulate", *words)
     (hostile / "new.csv").write_text("x,y\n0.1,0.2\n-0.3,0.1\n")
-    told = call(bin_folder, hostile, "python", "-m", "curvfed", "predict", str(hostile / "runs" / "points"), "new.csv")
+    told = call(
+        bin_folder,
+        hostile,
+        "python",
+        "-m",
+        "curvfed",
+        "predict",
+        str(hostile / "runs" / "points"),
+        "new.csv",
+    )
     assert "points" in told
 
 
@@ -75,14 +106,27 @@ def test_check_and_simulate(bin_folder, hostile, method):
 def test_a_shipped_preset_by_its_name(bin_folder, hostile):
     """The working folder has a file of this name, which is asked for as a file alone."""
     assert "quick" in call(bin_folder, hostile, "python", "-m", "curvfed", "presets")
-    call(bin_folder, hostile, "python", "-m", "curvfed", "simulate", "quick", *SMALL, "method=fedavg")
+    call(
+        bin_folder, hostile, "python", "-m", "curvfed", "simulate", "quick", *SMALL, "method=fedavg"
+    )
 
 
 def test_a_sweep(bin_folder, hostile):
     (hostile / "own.toml").write_text(
-        'title = "Two"\n[settings]\nmethod = ["fedavg", "local"]\ndataset = "trees"\nnum-rounds = 1\nnum-supernodes = 2\n'
+        'title = "Two"\n[settings]\nmethod = ["fedavg", "local"]\ndataset = "trees"\nnum-rounds ='
+        " 1\nnum-supernodes = 2\n"
     )
-    call(bin_folder, hostile, "python", "-m", "curvfed", "sweep", "own.toml", "--results", str(hostile / "sweeps"))
+    call(
+        bin_folder,
+        hostile,
+        "python",
+        "-m",
+        "curvfed",
+        "sweep",
+        "own.toml",
+        "--results",
+        str(hostile / "sweeps"),
+    )
     assert len(list((hostile / "sweeps").glob("*/summary.json"))) == 2
 
 
@@ -92,12 +136,18 @@ def test_the_papers_sweeps_are_there(bin_folder, hostile):
 
 
 def test_the_bundle_runs_and_not_what_is_installed(bin_folder, hostile):
-    """The checkout by `flwr run` where the installed wheel is of another version, which nothing must be imported of."""
+    """The checkout by `flwr run` where the installed wheel is of another version, which nothing
+    must be imported of."""
     (package,) = (bin_folder.parent / "lib").glob("*/site-packages/curvfed")
     for room in ("server_app", "client_app", "strategies"):
         (package / room / "__init__.py").unlink()  # a hard link into uv's cache
-        (package / room / "__init__.py").write_text("raise SystemExit('the installed version was imported')\n")
-    config = f'method="fedavg" dataset="trees" num-rounds=1 results-dir="{hostile / "runs"}" run-name="sent"'
+        (package / room / "__init__.py").write_text(
+            "raise SystemExit('the installed version was imported')\n"
+        )
+    config = (
+        f'method="fedavg" dataset="trees" num-rounds=1 results-dir="{hostile / "runs"}"'
+        ' run-name="sent"'
+    )
     code = (
         "import sys; from curvfed.deployments.isolated import run; "
         "print(run(['flwr', 'run', sys.argv[1], '--stream', '--run-config', sys.argv[2], "
@@ -105,4 +155,7 @@ def test_the_bundle_runs_and_not_what_is_installed(bin_folder, hostile):
     )
     told = call(bin_folder, hostile, "python", "-c", code, str(ROOT), config)
     assert "finished:completed" in told
-    assert json.loads((hostile / "runs" / "sent" / "summary.json").read_text())["status"] == "completed"
+    assert (
+        json.loads((hostile / "runs" / "sent" / "summary.json").read_text())["status"]
+        == "completed"
+    )

@@ -1,4 +1,5 @@
-"""Runs that are killed at random moments, again and again: all end as the run that nobody killed, to the last bit."""
+"""Runs that are killed at random moments, again and again: all end as the run that nobody killed,
+to the last bit."""
 
 import contextlib
 import json
@@ -17,8 +18,8 @@ from equal_runs import figures
 from curvfed.deployments.processes import is_alive, wait_until
 
 SIMULATED, KILLED, BY_FLOWER = 33, 30, 10
-"""Runs of each method in one process, how many of them must not have ended before they are killed, and kills of the whole
-tree of processes of a run by Flower."""
+"""Runs of each method in one process, how many of them must not have ended before they are killed,
+and kills of the whole tree of processes of a run by Flower."""
 
 FORKED = """
 import json, os, random, signal, sys, time
@@ -55,7 +56,9 @@ json.dump(told, sys.stdout)
 """
 
 
-@pytest.mark.parametrize("pairs", ["method=flatland", "method=fedavg aggregation=flower:FedAdam secure-sum=true"])
+@pytest.mark.parametrize(
+    "pairs", ["method=flatland", "method=fedavg aggregation=flower:FedAdam secure-sum=true"]
+)
 def test_simulated(pairs: str, tmp_path: Path) -> None:
     words = [*pairs.split(), "num-supernodes=3", "num-rounds=40", "embedding-dim=8"]
     environment = os.environ | {"HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}
@@ -90,11 +93,19 @@ def test_the_whole_tree_of_a_run_by_flower(tmp_path: Path) -> None:
 
     def begin(name: str) -> "subprocess.Popen[bytes]":
         begun = (run(name) / "config.toml").exists()
-        words = ["method=flatland", "dataset=trees", "num-supernodes=2", "num-rounds=150", "embedding-dim=8"]
+        words = [
+            "method=flatland",
+            "dataset=trees",
+            "num-supernodes=2",
+            "num-rounds=150",
+            "embedding-dim=8",
+        ]
         words += [f"results-dir={tmp_path / name}", "run-name=run", f"resume={str(begun).lower()}"]
         with (tmp_path / f"{name}.log").open("ab") as log:
             command = [sys.executable, "-m", "curvfed", "run", *words]
-            return subprocess.Popen(command, env=environment, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT)
+            return subprocess.Popen(
+                command, env=environment, cwd=tmp_path, stdout=log, stderr=subprocess.STDOUT
+            )
 
     assert begin("whole").wait(600) == 0, said("whole")
     times = [(run("whole") / name).stat().st_mtime for name in ("config.toml", "summary.json")]
@@ -102,16 +113,27 @@ def test_the_whole_tree_of_a_run_by_flower(tmp_path: Path) -> None:
     while killed < BY_FLOWER:
         since, process = time.time(), begin(name)
         if killed % 5:  # else anywhere, the start of Flower's programs included
-            wait_until(lambda since=since, name=name, process=process: process.poll() is not None
-                       or is_on(run(name), since), 300, 0.01)  # fmt: skip
+            wait_until(
+                lambda since=since, name=name, process=process: (
+                    process.poll() is not None or is_on(run(name), since)
+                ),
+                300,
+                0.01,
+            )
         time.sleep(draw.uniform(0, max(2.0, (times[1] - times[0]) / 2)))
         if process.poll() is None:
-            for each in (psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)):
+            for each in (
+                psutil.Process(process.pid),
+                *psutil.Process(process.pid).children(recursive=True),
+            ):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     each.kill()
             killed += 1
             rows = run(name) / "rounds.csv"
-            print(f"killed after {max(0, rows.read_text().count(chr(10)) - 1) if rows.exists() else 'no'} rounds")
+            print(
+                "killed after"
+                f" {max(0, rows.read_text().count(chr(10)) - 1) if rows.exists() else 'no'} rounds"
+            )
         else:
             assert process.returncode == 0, said(name)
             assert figures(run(name)) == expected

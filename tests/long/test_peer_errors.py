@@ -19,10 +19,12 @@ from peer_maps import CURVATURES, DTYPES, OPERATIONS, Operation, bound, directio
 
 
 class Spread(NamedTuple):
-    """Errors ‖result − exact‖/‖exact‖, Euclidean norms of all coordinates; for `inner` Σ|xᵢyᵢ| stands for ‖exact‖.
+    """Errors ‖result − exact‖/‖exact‖, Euclidean norms of all coordinates; for `inner` Σ|xᵢyᵢ|
+    stands for ‖exact‖.
 
-    `conditioned` is the largest in units of eps·(1 + condition): 1 is about what rounding arguments and result costs by
-    itself. `largest` and `median` are in units of eps, whatever the condition. `bad` are results that are not finite.
+    `conditioned` is the largest in units of eps·(1 + condition): 1 is about what rounding arguments
+    and result costs by itself. `largest` and `median` are in units of eps, whatever the condition.
+    `bad` are results that are not finite.
     """
 
     conditioned: float
@@ -39,12 +41,15 @@ def spreads(number: int, dtype: torch.dtype) -> dict[str, Spread]:
     for curvature in CURVATURES:
         at = hard_points(one, dtype, curvature)
         _, arguments = bound(one, "", curvature, dtype, at)
-        expected = exact_results(one.space, one.name, curvature, [argument.tolist() for argument in arguments])
+        expected = exact_results(
+            one.space, one.name, curvature, [argument.tolist() for argument in arguments]
+        )
         for name, errors in found.items():
             function, given = bound(one, name, curvature, dtype, at)
             got = function(*given)
             if name and (one.space, one.name) == ("lorentz", "log0"):
-                got = got[:, 1:]  # as a tangent vector at the origin of the hyperboloid it has a time of 0
+                # as a tangent vector at the origin of the hyperboloid it has a time of 0
+                got = got[:, 1:]
             rows = got.reshape(len(expected), -1).tolist()
             errors += [exact.errors(row) for row, exact in zip(rows, expected, strict=True)]
     return {name: spread(errors, torch.finfo(dtype).eps) for name, errors in found.items()}
@@ -58,7 +63,8 @@ def spread(found: list[tuple[float, float]], eps: float) -> Spread:
 
 
 def hard_points(one: Operation, dtype: torch.dtype, curvature: float) -> dict[str, torch.Tensor]:
-    """40 pairs: apart and across, near each other, near the origin, up to 0.9 of the radius where the dtype's ball ends."""
+    """40 pairs: apart and across, near each other, near the origin, up to 0.9 of the radius where
+    the dtype's ball ends."""
     generator = torch.Generator().manual_seed(1)
     x, y = [], []
     end = 2 * math.atanh(1 - 16 * torch.finfo(dtype).eps)
@@ -70,23 +76,27 @@ def hard_points(one: Operation, dtype: torch.dtype, curvature: float) -> dict[st
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("number", range(len(OPERATIONS)), ids=lambda n: f"{OPERATIONS[n].space}.{OPERATIONS[n].name}")
+@pytest.mark.parametrize(
+    "number", range(len(OPERATIONS)), ids=lambda n: f"{OPERATIONS[n].space}.{OPERATIONS[n].name}"
+)
 def test_our_errors_are_at_most_the_peers(number, dtype):
-    # Below 1, less than what rounding arguments and result costs by itself, there is nothing to be better in. Where a
-    # peer has no number at all its largest error is not known.
+    # Below 1, less than what rounding arguments and result costs by itself, there is nothing to be
+    # better in. Where a peer has no number at all its largest error is not known.
     found = spreads(number, dtype)
     ours = found.pop("")
     assert ours.bad == 0
     for theirs in found.values():
         assert ours.conditioned <= max(theirs.conditioned, 1.0)
         assert theirs.bad or ours.largest <= max(theirs.largest, 1.0)
-        # Half of the points are easy for everybody: another curvature or another convention would show.
+        # Half of the points are easy for everybody: another curvature or another convention would
+        # show.
         assert dtype == torch.float32 or (theirs.median < 1e6 and ours.median < 4)
 
 
 def test_exact_results_and_their_condition():
     (one,) = exact_results("poincare", "dist", -0.25, [[[0.0, 0.0]], [[1.0, 0.0]]])
-    # 2·artanh(1/2)/(1/2) is 2 ln 3, and its slope over a relative change of x is 4/(1 − 1/4)/3 of that.
+    # 2·artanh(1/2)/(1/2) is 2 ln 3, and its slope over a relative change of x is 4/(1 − 1/4)/3 of
+    # that.
     assert float(one.vector[0]) == pytest.approx(2 * math.log(3), rel=1e-15)
     assert one.condition == pytest.approx((8 / 3) / (2 * math.log(3)), rel=1e-12)
     assert one.errors([math.nan]) == (math.inf, one.condition)
@@ -95,7 +105,9 @@ def test_exact_results_and_their_condition():
 
 def main() -> None:
     print(
-        "| what | dtype | against | largest by its condition | largest | median | not finite |\n" + "| --- " * 7 + "|"
+        "| what | dtype | against | largest by its condition | largest | median | not finite |\n"
+        + "| --- " * 7
+        + "|"
     )
     for number, one in enumerate(OPERATIONS):
         for dtype in DTYPES:

@@ -1,4 +1,5 @@
-"""Every command of docs/tutorial-cells.md, in its order, on the reference and the three sites that it makes."""
+"""Every command of docs/tutorial-cells.md, in its order, on the reference and the three sites that
+it makes."""
 
 import csv
 import json
@@ -22,7 +23,9 @@ RUNS = ("cells", "moments", "rounds")
 
 
 def test_every_command_of_the_tutorial(tmp_path):
-    blocks = re.findall(r"```(sh|python)\n(.*?)```", (ROOT / "docs/tutorial-cells.md").read_text(), re.DOTALL)
+    blocks = re.findall(
+        r"```(sh|python)\n(.*?)```", (ROOT / "docs/tutorial-cells.md").read_text(), re.DOTALL
+    )
     assert len(blocks) == 8
     place = os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -50,7 +53,12 @@ def test_every_command_of_the_tutorial(tmp_path):
 
     points, labels, held = [], [], []
     for site in sites:
-        raw = raw_points("a site", site.obsm["X_poincare"], site.obs["bulk_labels"].to_numpy(dtype=str), ("x", "y"))
+        raw = raw_points(
+            "a site",
+            site.obsm["X_poincare"],
+            site.obs["bulk_labels"].to_numpy(dtype=str),
+            ("x", "y"),
+        )
         mine = own(raw, PointSpec("own", tmp_path, label_key="bulk_labels", test_size=0.15))
         points.append(mine.points)
         labels.append(np.array(mine.class_names)[mine.labels])
@@ -62,16 +70,24 @@ def test_every_command_of_the_tutorial(tmp_path):
     last = held & (np.arange(len(labels)) >= 300)  # the third site's, on which it did not train
     expected = (pooled.predict(tangents[last]) == labels[last]).mean()
     print(
-        f"on the third site: hull {accuracy}, discriminant {of_moments}, LDA of all cells in one place {expected:.4f}"
+        f"on the third site: hull {accuracy}, discriminant {of_moments}, LDA of all cells in one"
+        f" place {expected:.4f}"
     )
-    scores = {name: json.loads((tmp_path / "results" / name / "summary.json").read_text()) for name in RUNS}
+    scores = {
+        name: json.loads((tmp_path / "results" / name / "summary.json").read_text())
+        for name in RUNS
+    }
     pooled_scores = {name: told["personal_accuracy_mean"] for name, told in scores.items()}
     print("on all sites' test cells:", pooled_scores)
     shared = [str(tmp_path / f"{name}.shared.h5ad") for name in SITES]
     keys = {"points": {"label_key": "bulk_labels"}, "discriminant": {"kind": "lda"}}
-    found = curvfed.simulate("discriminant", data=shared, results_dir=tmp_path / "results", quiet=True, **keys)
+    found = curvfed.simulate(
+        "discriminant", data=shared, results_dir=tmp_path / "results", quiet=True, **keys
+    )
     rows = found.predict(shared[2])
-    accuracy_shared = (rows["class"].to_numpy() == sites[2].obs["bulk_labels"].to_numpy(dtype=str)).mean()
+    accuracy_shared = (
+        rows["class"].to_numpy() == sites[2].obs["bulk_labels"].to_numpy(dtype=str)
+    ).mean()
     print(f"by the shared components, LDA: {accuracy_shared:.4f} of the third site's cells")
     assert accuracy_shared > 0.5
     assert of_moments == pytest.approx(expected, abs=5e-5)

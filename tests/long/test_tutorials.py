@@ -35,10 +35,16 @@ def test_images_on_two_machines(tmp_path):
     try:
         run_blocks("tutorial-machines.md", tmp_path)
     finally:
-        subprocess.run([sys.executable, "-m", "curvfed", "cluster", "down"], env=reader(tmp_path), capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "curvfed", "cluster", "down"],
+            env=reader(tmp_path),
+            capture_output=True,
+        )
     summary = completed(tmp_path / "home" / "curvfed" / "results" / "digits")
     assert summary["personal_accuracy_mean"] > 0.8
-    assert {row["class"] for row in rows(tmp_path / "predictions.csv")} == {f"digit-{label}" for label in range(10)}
+    assert {row["class"] for row in rows(tmp_path / "predictions.csv")} == {
+        f"digit-{label}" for label in range(10)
+    }
 
 
 def test_a_papers_table(tmp_path):
@@ -50,9 +56,13 @@ def test_a_papers_table(tmp_path):
 
 @pytest.mark.parametrize(
     ("page", "file"),
-    [("points.md", "cells.csv"), ("images.md", "pictures/digit-0/0.png"), ("predict.md", "joined.csv"),
-     ("reports.md", "study/study.tex")],
-)  # fmt: skip
+    [
+        ("points.md", "cells.csv"),
+        ("images.md", "pictures/digit-0/0.png"),
+        ("predict.md", "joined.csv"),
+        ("reports.md", "study/study.tex"),
+    ],
+)
 def test_the_blocks_of_a_page_are_a_script(tmp_path, page, file):
     run_blocks(page, tmp_path)
     assert (tmp_path / file).exists()

@@ -1,9 +1,9 @@
 """A device that stands in for a GPU: it computes on the CPU, and refuses what a GPU would refuse.
 
-Its tensors are of device "meta", with which autograd needs no driver, and hold their values in a tensor of the CPU. Refused
-are an operation with a tensor of the CPU (but for scalars, copies and indices, as on a GPU) and `numpy`. Draws come from a
-generator of its own. Convolutions have their channels last, as on a GPU; the code's other branches on a device of type
-"cuda" are not taken.
+Its tensors are of device "meta", with which autograd needs no driver, and hold their values in a
+tensor of the CPU. Refused are an operation with a tensor of the CPU (but for scalars, copies and
+indices, as on a GPU) and `numpy`. Draws come from a generator of its own. Convolutions have their
+channels last, as on a GPU; the code's other branches on a device of type "cuda" are not taken.
 """
 
 import contextlib
@@ -35,7 +35,9 @@ class OnGpu(Tensor):
     @staticmethod
     def __new__(cls, held: Tensor) -> "OnGpu":
         strides = {"strides": held.stride()} if held.layout == torch.strided else {}
-        found = Tensor._make_wrapper_subclass(cls, held.size(), dtype=held.dtype, device=GPU, **strides)
+        found = Tensor._make_wrapper_subclass(
+            cls, held.size(), dtype=held.dtype, device=GPU, **strides
+        )
         found.held = held.detach()
         return found
 
@@ -79,8 +81,14 @@ def run(func, args, kwargs):
         [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)],
     )
     wrappers = [tensor for tensor in given if isinstance(tensor, OnGpu)]
-    if wrappers and name not in MIXES and any(tensor.dim() for tensor in given if not isinstance(tensor, OnGpu)):
-        raise RuntimeError(f"Expected all tensors to be on the same device: {func} of the GPU and the CPU")
+    if (
+        wrappers
+        and name not in MIXES
+        and any(tensor.dim() for tensor in given if not isinstance(tensor, OnGpu))
+    ):
+        raise RuntimeError(
+            f"Expected all tensors to be on the same device: {func} of the GPU and the CPU"
+        )
     target = kwargs.get("device")
     here = bool(wrappers) if target is None else torch.device(target).type == GPU.type
     if name == "copy_":
@@ -88,7 +96,9 @@ def run(func, args, kwargs):
     held = {id(tensor.held): tensor for tensor in wrappers}
     if target is not None:
         kwargs = kwargs | {"device": torch.device("cpu")}
-    args, kwargs = tree_map(lambda leaf: leaf.held if isinstance(leaf, OnGpu) else leaf, (args, kwargs))
+    args, kwargs = tree_map(
+        lambda leaf: leaf.held if isinstance(leaf, OnGpu) else leaf, (args, kwargs)
+    )
     if name == "_fused_adam_" and here:
         return _fused_adam(args, kwargs)
     with drawn_here() if here else contextlib.nullcontext():
@@ -99,10 +109,13 @@ def run(func, args, kwargs):
 
 
 def _fused_adam(args, kwargs) -> None:
-    """The kernel of a GPU takes tensors of any strides, the same ones for all four; that of the CPU contiguous ones."""
+    """The kernel of a GPU takes tensors of any strides, the same ones for all four; that of the CPU
+    contiguous ones."""
     for of_one in zip(*args[:4], strict=True):
         if len({tensor.stride() for tensor in of_one}) > 1:
-            raise RuntimeError("params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout")
+            raise RuntimeError(
+                "params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout"
+            )
     copies = [[tensor.contiguous() for tensor in tensors] for tensors in args[:4]]
     torch.ops.aten._fused_adam_(*copies, *args[4:], **kwargs)
     for tensors, changed in zip(args[:4], copies, strict=True):
@@ -127,13 +140,16 @@ def drawn_here() -> Iterator[None]:
 
 
 def placed(model: torch.nn.Module, device: torch.device) -> torch.nn.Module:
-    """The model on the device, as `curvfed.strategies.config.device.placed`; torch moves none to a subclass of tensors."""
+    """The model on the device, as `curvfed.strategies.config.device.placed`; torch moves none to a
+    subclass of tensors."""
     if device.type != GPU.type:
         return model.to(device)
     for module in model.to(memory_format=torch.channels_last).modules():
         for name, parameter in module._parameters.items():
             if parameter is not None:
-                module._parameters[name] = torch.nn.Parameter(OnGpu(parameter.detach()), parameter.requires_grad)
+                module._parameters[name] = torch.nn.Parameter(
+                    OnGpu(parameter.detach()), parameter.requires_grad
+                )
         for name, buffer in module._buffers.items():
             if buffer is not None:
                 module._buffers[name] = OnGpu(buffer)
@@ -145,7 +161,11 @@ def seeded(seed: int, device: torch.device) -> None:
     (draws if device.type == GPU.type else torch.default_generator).manual_seed(seed)
 
 
-_tensor_of_cpu, _autocast_of_torch, _is_autocast_enabled = torch.tensor, torch.autocast, torch.is_autocast_enabled
+_tensor_of_cpu, _autocast_of_torch, _is_autocast_enabled = (
+    torch.tensor,
+    torch.autocast,
+    torch.is_autocast_enabled,
+)
 
 
 def _known(kind: str) -> str:

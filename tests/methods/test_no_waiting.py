@@ -1,6 +1,8 @@
-"""Within a step nothing asks for a number: on a GPU each would make the processor wait for all that was begun.
+"""Within a step nothing asks for a number: on a GPU each would make the processor wait for all that
+was begun.
 
-Tried on the CPU, where the same calls are made. What is looked at once in a pass, such as its losses, is allowed.
+Tried on the CPU, where the same calls are made. What is looked at once in a pass, such as its
+losses, is allowed.
 """
 
 from collections import Counter
@@ -14,14 +16,38 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.lorentz import convolution as lorentz_ops
 
-READS = ("item", "tolist", "numpy", "cpu", "__bool__", "__float__", "__int__", "__index__", "__array__")
+READS = (
+    "item",
+    "tolist",
+    "numpy",
+    "cpu",
+    "__bool__",
+    "__float__",
+    "__int__",
+    "__index__",
+    "__array__",
+)
 WAITS = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "equal", "is_nonzero")
 
-IMAGES = {"dataset": "digits", "partition": "iid", "model": "cnn", "images.train-subset": 960, "images.test-subset": 50}
+IMAGES = {
+    "dataset": "digits",
+    "partition": "iid",
+    "model": "cnn",
+    "images.train-subset": 960,
+    "images.test-subset": 50,
+}
 GRAPHS = {"dataset": "trees"}
 LEARNERS = [
-    *((name, IMAGES) for name, method in METHODS.items() if "images" in method.tasks and method.client is None),
-    *((name, GRAPHS) for name, method in METHODS.items() if "nodes" in method.tasks and method.client is None),
+    *(
+        (name, IMAGES)
+        for name, method in METHODS.items()
+        if "images" in method.tasks and method.client is None
+    ),
+    *(
+        (name, GRAPHS)
+        for name, method in METHODS.items()
+        if "nodes" in method.tasks and method.client is None
+    ),
     ("hyperfed", IMAGES | {"hyperfed.negatives": "all"}),
     ("hyperfed", IMAGES | {"hyperfed.mixup": 1.0}),
     ("fedavg", IMAGES | {"mixed-precision": True, "clip-norm": 1.0}),
@@ -62,7 +88,8 @@ def waits(monkeypatch):
 
         client.learner.run_epochs(1)  # what is made at the first one stays
         with monkeypatch.context() as patch, Waiting(found):
-            patch.setattr(lorentz_ops, "_number", lambda scalar: scalar)  # as on a GPU; the CPU has it at hand
+            # as on a GPU; the CPU has it at hand
+            patch.setattr(lorentz_ops, "_number", lambda scalar: scalar)
             for name in READS:
                 patch.setattr(Tensor, name, counting(name, getattr(Tensor, name)))
             client.learner.run_epochs(1)
@@ -71,12 +98,16 @@ def waits(monkeypatch):
     return of
 
 
-@pytest.mark.parametrize(("method", "base"), LEARNERS, ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize(
+    ("method", "base"), LEARNERS, ids=lambda one: one if isinstance(one, str) else ""
+)
 def test_what_a_pass_asks_for_does_not_grow_with_its_steps(waits, own_home, method, base):
     if base["dataset"] == "trees":  # a pass is one step
         assert waits(a_client(base | {"method": method})[0]) == {"tolist": 1}
         return
-    few, many = (waits(a_client(base | {"method": method, "batch-size": size})[0]) for size in (32, 8))
+    few, many = (
+        waits(a_client(base | {"method": method, "batch-size": size})[0]) for size in (32, 8)
+    )
     assert few["tolist"] == 1  # it is counted at all
     assert few == many
 
@@ -85,6 +116,8 @@ def test_a_step_that_asks_is_found(waits, own_home, monkeypatch):
     client = a_client(IMAGES | {"method": "fedavg", "batch-size": 8})[0]
     whole = client.task.loss
     monkeypatch.setattr(
-        client.task, "loss", lambda model, batch: whole(model, batch) * float(batch.inputs.sum() != 1.5)
+        client.task,
+        "loss",
+        lambda model, batch: whole(model, batch) * float(batch.inputs.sum() != 1.5),
     )
     assert waits(client)["__float__"] == client.task.num_steps

@@ -1,4 +1,5 @@
-"""What a GPU does that no other device can stand in for. `make gpu` runs these; without a GPU they are skipped."""
+"""What a GPU does that no other device can stand in for. `make gpu` runs these; without a GPU they
+are skipped."""
 
 import json
 from typing import Any
@@ -33,11 +34,22 @@ pytestmark = [
 ]
 
 GPU = torch.device("cuda:0")
-NODES: dict[str, Any] = {"dataset": "trees", "dropout": 0.0, "optimizer": "sgd", "learning-rate": 0.05}
+NODES: dict[str, Any] = {
+    "dataset": "trees",
+    "dropout": 0.0,
+    "optimizer": "sgd",
+    "learning-rate": 0.05,
+}
 IMAGES: dict[str, Any] = {
-    "dataset": "digits", "partition": "iid", "model": "cnn", "images.train-subset": 960, "images.test-subset": 50,
-    "learning-rate": 0.01, "clip-norm": 1.0, "optimizer": "sgd",
-}  # fmt: skip
+    "dataset": "digits",
+    "partition": "iid",
+    "model": "cnn",
+    "images.train-subset": 960,
+    "images.test-subset": 50,
+    "learning-rate": 0.01,
+    "clip-norm": 1.0,
+    "optimizer": "sgd",
+}
 OF_TASK = {"nodes": NODES, "images": IMAGES}
 WORKS = [
     *(
@@ -51,7 +63,8 @@ WORKS = [
 
 
 class DrawsOfCpu(TorchDispatchMode):
-    """Random numbers are the CPU's, and are moved: the two generators give others for the same seed."""
+    """Random numbers are the CPU's, and are moved: the two generators give others for the same
+    seed."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
@@ -77,10 +90,14 @@ def summary(settings, clients=3):
     return json.loads((simulate(settings, clients) / "summary.json").read_text())
 
 
-@pytest.mark.parametrize(("method", "base"), WORKS, ids=lambda one: one if isinstance(one, str) else one["dataset"])
+@pytest.mark.parametrize(
+    ("method", "base"), WORKS, ids=lambda one: one if isinstance(one, str) else one["dataset"]
+)
 def test_every_kind_of_local_work_equals_the_cpus(method, base, monkeypatch):
     monkeypatch.setattr(
-        curvfed.client_app.client, "seed_dropout", lambda seed, device: torch.default_generator.manual_seed(seed)
+        curvfed.client_app.client,
+        "seed_dropout",
+        lambda seed, device: torch.default_generator.manual_seed(seed),
     )
     losses, _, sent = some_rounds(base | {"method": method, "device": "cpu"})
     with DrawsOfCpu():
@@ -109,7 +126,11 @@ def test_images_lie_on_the_device_as_bytes_and_batches_are_made_there():
     client, _ = a_client(IMAGES | {"method": "fedavg", "device": "cuda:0"})
     assert (client.task._bytes.device, client.task._bytes.dtype) == (GPU, torch.uint8)
     batch = next(iter(client.task.batches(client.model)))
-    assert (batch.inputs.device, batch.inputs.dtype, batch.labels.device) == (GPU, torch.float32, GPU)
+    assert (batch.inputs.device, batch.inputs.dtype, batch.labels.device) == (
+        GPU,
+        torch.float32,
+        GPU,
+    )
     assert next(client.model.parameters()).is_contiguous(memory_format=torch.channels_last)
 
 
@@ -136,7 +157,9 @@ def test_sums_on_the_cpu_of_models_on_a_gpu(settings, own_home):
 
 
 def test_hull_beside_a_gpu(own_home):
-    found = summary({"method": "hull", "dataset": "uniform", "hull.num-classes": 2, "device": "cuda:0"})
+    found = summary(
+        {"method": "hull", "dataset": "uniform", "hull.num-classes": 2, "device": "cuda:0"}
+    )
     assert found["metrics"]["hulls_exact"] is True
 
 
@@ -176,7 +199,9 @@ def test_device_names(own_home):
 @pytest.mark.parametrize("method", ["hyperfed", "spherefed", "fedavg"])
 def test_no_step_waits_for_the_gpu(method):
     few, many = (
-        a_client(IMAGES | {"method": method, "batch-size": size, "device": "cuda:0", "clip-norm": 0.0})[0]
+        a_client(
+            IMAGES | {"method": method, "batch-size": size, "device": "cuda:0", "clip-norm": 0.0}
+        )[0]
         for size in (32, 8)
     )
     found = []

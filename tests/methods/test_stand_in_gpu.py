@@ -1,6 +1,8 @@
-"""Every method on a device that stands in for a GPU: no tensor of the CPU among its own, no draw from the CPU's generator.
+"""Every method on a device that stands in for a GPU: no tensor of the CPU among its own, no draw
+from the CPU's generator.
 
-Where the arithmetic is the same, results are those of the CPU bit for bit. Dropout is off: it draws in another way there.
+Where the arithmetic is the same, results are those of the CPU bit for bit. Dropout is off: it draws
+in another way there.
 """
 
 import json
@@ -20,13 +22,19 @@ from curvfed.strategies.methods import METHODS
 
 NODES: dict[str, Any] = {"dataset": "trees", "dropout": 0.0}
 IMAGES: dict[str, Any] = {
-    "dataset": "digits", "partition": "iid", "model": "cnn", "images.train-subset": 300, "images.test-subset": 50,
+    "dataset": "digits",
+    "partition": "iid",
+    "model": "cnn",
+    "images.train-subset": 300,
+    "images.test-subset": 50,
     "batch-size": 16,
-}  # fmt: skip
+}
 OF_TASK = {"nodes": NODES, "images": IMAGES}
 WORKS = [
     *(
-        pytest.param(name, OF_TASK[task], marks=[] if name in ("flatland", "hyperfed") else pytest.mark.long)
+        pytest.param(
+            name, OF_TASK[task], marks=[] if name in ("flatland", "hyperfed") else pytest.mark.long
+        )
         for name, method in METHODS.items()
         for task in method.tasks
         if task in OF_TASK and name != "fedopt"  # its server is Flower's
@@ -34,21 +42,29 @@ WORKS = [
     ("hyperfed", IMAGES | {"hyperfed.negatives": "all", "hyperfed.mixup": 1.0}),
     (
         "fedavg",
-        IMAGES | {"optimizer": "adam", "optimizer-state": "fresh", "images.augment": "crop-flip", "clip-norm": 1.0},
+        IMAGES
+        | {
+            "optimizer": "adam",
+            "optimizer-state": "fresh",
+            "images.augment": "crop-flip",
+            "clip-norm": 1.0,
+        },
     ),
     ("fedbabu", IMAGES | {"optimizer": "adam", "optimizer-state": "kept"}),
     ("fedavg", NODES | {"optimizer": "sgd"}),
 ]
 
 
-@pytest.mark.parametrize(("method", "base"), WORKS, ids=lambda one: one if isinstance(one, str) else one["dataset"])
+@pytest.mark.parametrize(
+    ("method", "base"), WORKS, ids=lambda one: one if isinstance(one, str) else one["dataset"]
+)
 def test_a_client_on_a_gpu_does_what_it_does_on_the_cpu(method, base):
     settings = base | {"method": method}
     on_cpu = some_rounds(settings)
     with standing_in():
         on_gpu = some_rounds(settings)
-    # The CPU's Adam, and on some processors its convolutions, round by the entries' places in memory; Adam's division by
-    # the root of small moments makes ten times as much of it.
+    # The CPU's Adam, and on some processors its convolutions, round by the entries' places in
+    # memory; Adam's division by the root of small moments makes ten times as much of it.
     rounding = 1e-5 if base["dataset"] == "digits" else 0
     if base.get("optimizer") == "adam":
         rounding = max(1e-6, 10 * rounding)
@@ -56,7 +72,9 @@ def test_a_client_on_a_gpu_does_what_it_does_on_the_cpu(method, base):
     assert on_gpu[1] == pytest.approx(on_cpu[1], rel=1e-4 if rounding else 0, abs=0)
     assert on_gpu[2].keys() == on_cpu[2].keys()
     for name, array in on_cpu[2].items():
-        np.testing.assert_allclose(on_gpu[2][name], array, rtol=rounding, atol=rounding, err_msg=name)
+        np.testing.assert_allclose(
+            on_gpu[2][name], array, rtol=rounding, atol=rounding, err_msg=name
+        )
 
 
 def test_with_dropout_too(own_home):

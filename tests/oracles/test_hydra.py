@@ -1,4 +1,5 @@
-"""Points from distances: those of the hyperbolic plane are recovered up to isometry, others are refused or embedded."""
+"""Points from distances: those of the hyperbolic plane are recovered up to isometry, others are
+refused or embedded."""
 
 import mpmath
 import numpy as np
@@ -31,14 +32,18 @@ def test_points_are_recovered_up_to_isometry(dim, curvature):
     found = hydra(distances, dim, curvature)
     assert found.shape == (30, dim)
     assert (-curvature * (found**2).sum(axis=1) < 1).all()
-    # An error of eps·cosh(d) in the Gram matrix is one of its square root in the smallest distances.
+    # An error of eps·cosh(d) in the Gram matrix is one of its square root in the smallest
+    # distances.
     scaled = np.sqrt(-curvature) * distances
     bound = 30 * np.sqrt(np.finfo(np.float64).eps) * np.cosh(scaled.max()) / np.sqrt(-curvature)
-    assert np.abs(exact(found, curvature) - distances).max() < min(bound, 1e-5 / np.sqrt(-curvature))
+    assert np.abs(exact(found, curvature) - distances).max() < min(
+        bound, 1e-5 / np.sqrt(-curvature)
+    )
 
 
 def test_a_tree_is_embedded_with_little_distortion_where_the_plane_is_wide():
-    """A star of three paths is no set of points of the plane; the longer its edges, the closer the plane comes."""
+    """A star of three paths is no set of points of the plane; the longer its edges, the closer the
+    plane comes."""
     arms = np.array(
         [
             [abs(i - j) if a == b else i + j for b in range(3) for j in range(1, 4)]
@@ -49,7 +54,9 @@ def test_a_tree_is_embedded_with_little_distortion_where_the_plane_is_wide():
     errors = []
     for length in (0.5, 2.0, 6.0):
         off = ~np.eye(9, dtype=bool)
-        errors.append(np.abs(exact(hydra(length * arms), -1.0) / (length * arms + np.eye(9)) - 1)[off].mean())
+        errors.append(
+            np.abs(exact(hydra(length * arms), -1.0) / (length * arms + np.eye(9)) - 1)[off].mean()
+        )
     assert errors[2] < errors[0]
 
 

@@ -33,14 +33,25 @@ QUICK: dict[str, dict[str, Any]] = {
     "points": {"dataset": "uniform", "points__num": 300},
 }
 """Settings of a run of seconds, by task."""
-EVERY = [(name, task) for name, row in METHODS.items() for task in QUICK if task in row.tasks and name != "pca"]
+EVERY = [
+    (name, task)
+    for name, row in METHODS.items()
+    for task in QUICK
+    if task in row.tasks and name != "pca"
+]
 """Every method on each of these tasks that it works on; `pca` needs files of expression."""
 MEASURED = ("seconds", "seconds_training", "seconds_aggregation")
 """Columns and figures that are times, and so differ between equal runs."""
 
 
-def run(folder: Path, name: str = "run", clients: int = CLIENTS, nodes: Any = None, intercept: Any = None,
-        **settings: Any) -> "Run":  # fmt: skip
+def run(
+    folder: Path,
+    name: str = "run",
+    clients: int = CLIENTS,
+    nodes: Any = None,
+    intercept: Any = None,
+    **settings: Any,
+) -> "Run":
     """Run on `trees` in `folder`; keys are written with _ for -, and __ for the dot."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
     configuration = SMALL | {"results-dir": str(folder), "run-name": name} | keys
@@ -70,7 +81,8 @@ class Run:
 
     @property
     def figures(self) -> dict[str, Any]:
-        """Everything that must be equal between equal runs: summary, both tables, and the model's bytes."""
+        """Everything that must be equal between equal runs: summary, both tables, and the model's
+        bytes."""
         return {
             "summary": {key: value for key, value in self.summary.items() if key not in MEASURED},
             "rounds": [untimed(row) for row in self.rounds],
@@ -126,10 +138,15 @@ class Recorder:
 
 
 class Fault:
-    """Answers in the place of one client, in one phase and round, by `answer(request, handle)`; None is silence."""
+    """Answers in the place of one client, in one phase and round, by `answer(request, handle)`;
+    None is silence."""
 
     def __init__(
-        self, partition: int, answer: Callable[[Message, Handle], Message | None], phase: str = "train", round: int = 1
+        self,
+        partition: int,
+        answer: Callable[[Message, Handle], Message | None],
+        phase: str = "train",
+        round: int = 1,
     ) -> None:
         self.where = partition, phase, round
         self.answer = answer
@@ -157,13 +174,21 @@ def forged(change: Callable[[Reply], Reply]) -> Callable[[Message, Handle], Mess
 
 
 def real_nodes(folder: Path, graphs: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
-    """Configurations of real nodes, each with one of the graphs and a disk of its own in `folder`."""
+    """Configurations of real nodes, each with one of the graphs and a disk of its own in
+    `folder`.
+    """
     folder.mkdir(exist_ok=True)
     nodes: list[dict[str, Any]] = []
     for index, fields in enumerate(graphs):
         path = folder / f"{index}.pt"
         torch.save(dict(fields), path)
-        nodes.append({"partition-id": index, "data-path": str(path), "state-path": str(folder / f"state{index}")})
+        nodes.append(
+            {
+                "partition-id": index,
+                "data-path": str(path),
+                "state-path": str(folder / f"state{index}"),
+            }
+        )
     return nodes
 
 
@@ -184,26 +209,41 @@ def array_names(content: RecordDict) -> set[str]:
 
 def value_names(content: RecordDict) -> set[str]:
     """Every value in a message as "record.key"; all arrays are "arrays.*"."""
-    return {f"{key}.{'*' if key == 'arrays' else name}" for key, record in content.items() for name in record}
+    return {
+        f"{key}.{'*' if key == 'arrays' else name}"
+        for key, record in content.items()
+        for name in record
+    }
 
 
 def all_bytes(content: RecordDict) -> bytes:
     """The raw bytes of all arrays in a message, and its other values in words."""
-    arrays = b"".join(array.data for record in content.array_records.values() for array in record.values())
+    arrays = b"".join(
+        array.data for record in content.array_records.values() for array in record.values()
+    )
     others = [*content.config_records.values(), *content.metric_records.values()]
     return arrays + repr([dict(record) for record in others]).encode()
 
 
 def all_numbers(content: RecordDict) -> NDArray[np.float64]:
     """Every number in a message."""
-    arrays = [array.numpy().ravel() for record in content.array_records.values() for array in record.values()]
+    arrays = [
+        array.numpy().ravel()
+        for record in content.array_records.values()
+        for array in record.values()
+    ]
     metrics = [
-        np.asarray(value, dtype=np.float64).ravel() for r in content.metric_records.values() for value in r.values()
+        np.asarray(value, dtype=np.float64).ravel()
+        for r in content.metric_records.values()
+        for value in r.values()
     ]
     config = [
         np.asarray(value, dtype=np.float64).ravel()
         for record in content.config_records.values()
         for value in record.values()
-        if isinstance(value, float) or (isinstance(value, list) and value and isinstance(value[0], float))
+        if isinstance(value, float)
+        or (isinstance(value, list) and value and isinstance(value[0], float))
     ]
-    return np.concatenate([np.asarray(part, dtype=np.float64) for part in [*arrays, *metrics, *config, np.zeros(0)]])
+    return np.concatenate(
+        [np.asarray(part, dtype=np.float64) for part in [*arrays, *metrics, *config, np.zeros(0)]]
+    )

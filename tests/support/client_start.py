@@ -1,6 +1,8 @@
-"""How long a fresh client process takes to its first trained round: a real node starts one per message.
+"""How long a fresh client process takes to its first trained round: a real node starts one per
+message.
 
-Run with a JSON object of config, node, features and classes; prints seconds by part: torch, imports, handler.
+Run with a JSON object of config, node, features and classes; prints seconds by part: torch,
+imports, handler.
 """
 
 import time
@@ -34,8 +36,13 @@ def main(settings: dict) -> str:
     facts = Facts("nodes", settings["features"], tuple(settings["classes"]))
     run_config = defaults() | settings["config"]
     config = settled(parse(run_config), "nodes")
-    model, is_personal = build_model(model_spec(config, facts), 0), METHODS[config.method].is_personal
-    shared = {name: p.detach().numpy() for name, p in model.named_parameters() if not is_personal(name)}
+    model, is_personal = (
+        build_model(model_spec(config, facts), 0),
+        METHODS[config.method].is_personal,
+    )
+    shared = {
+        name: p.detach().numpy() for name, p in model.named_parameters() if not is_personal(name)
+    }
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
     request = Request(Header("start", "train", 1), 0, facts, encode_arrays(shared))
     message = Message(encode_request(request), 1, "train")
@@ -44,7 +51,13 @@ def main(settings: dict) -> str:
     done = time.perf_counter()
     if error := reply.content["header"]["error"]:
         sys.exit(str(error))
-    return json.dumps({"torch": torch_done - started, "imports": imported - torch_done, "handler": done - prepared})
+    return json.dumps(
+        {
+            "torch": torch_done - started,
+            "imports": imported - torch_done,
+            "handler": done - prepared,
+        }
+    )
 
 
 print(main(json.loads(sys.argv[1])))

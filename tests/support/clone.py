@@ -10,9 +10,14 @@ MADE = (".venv*", "build", "dist", ".*_cache", ".hypothesis", "__pycache__", "*.
 
 
 def clone(folder: Path) -> None:
-    """Clone the project by git; without git, or its history, or the right to read that, copy the files."""
+    """Clone the project by git; without git, or its history, or the right to read that, copy the
+    files."""
     command = ["git", "clone", "--quiet", str(ROOT), str(folder)]
-    if shutil.which("git") and (ROOT / ".git").exists() and not subprocess.run(command, capture_output=True).returncode:
+    if (
+        shutil.which("git")
+        and (ROOT / ".git").exists()
+        and not subprocess.run(command, capture_output=True).returncode
+    ):
         return
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT, folder, ignore=shutil.ignore_patterns(*MADE))

@@ -1,4 +1,5 @@
-"""Runs by the command, each in a process of its own, and what their tables say of the time that rounds take."""
+"""Runs by the command, each in a process of its own, and what their tables say of the time that
+rounds take."""
 
 import csv
 import os
@@ -16,16 +17,28 @@ from typing import Any
 def command_run(
     name: str, settings: Mapping[str, Any], clients: int, *options: str
 ) -> Iterator[tuple["subprocess.Popen[bytes]", Path]]:
-    """A run by a command of its own, with its directory, which goes at the end; what is simulated has an empty home."""
+    """A run by a command of its own, with its directory, which goes at the end; what is simulated
+    has an empty home."""
     with tempfile.TemporaryDirectory() as folder, open(f"{folder}/log", "w+b") as log:
         pairs = {**settings, "results-dir": folder, "run-name": "run", "num-supernodes": clients}
-        words = [sys.executable, "-m", "curvfed", name, *(f"{key}={value}" for key, value in pairs.items()), *options]
+        words = [
+            sys.executable,
+            "-m",
+            "curvfed",
+            name,
+            *(f"{key}={value}" for key, value in pairs.items()),
+            *options,
+        ]
         home = {"HOME": folder} if name == "simulate" else {}
-        with subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, env=os.environ | home) as process:
+        with subprocess.Popen(
+            words, stdout=log, stderr=subprocess.STDOUT, env=os.environ | home
+        ) as process:
             try:
                 yield process, Path(folder) / "run"
             except (RuntimeError, OSError) as error:
-                raise RuntimeError(f"{error}: {Path(log.name).read_text(errors='replace')[-500:]}") from None
+                raise RuntimeError(
+                    f"{error}: {Path(log.name).read_text(errors='replace')[-500:]}"
+                ) from None
             finally:
                 process.kill()
 
@@ -39,6 +52,9 @@ def rounds_of(run: Path, process: "subprocess.Popen[bytes] | None" = None) -> li
 
 
 def round_overhead(rows: Sequence[Mapping[str, str]], workers: int) -> float:
-    """Mean seconds of a round, the first left out, beyond the clients' training, which `workers` processes share."""
+    """Mean seconds of a round, the first left out, beyond the clients' training, which `workers`
+    processes share."""
     later = [row for row in rows if row["phase"] == "train"][1:]
-    return statistics.mean(float(row["seconds"]) - float(row["seconds_training"]) / workers for row in later)
+    return statistics.mean(
+        float(row["seconds"]) - float(row["seconds_training"]) / workers for row in later
+    )

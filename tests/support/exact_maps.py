@@ -1,4 +1,5 @@
-"""The maps of hyperbolic space to 80 digits, by the textbook's formulas in mpmath, and how ill-conditioned they are."""
+"""The maps of hyperbolic space to 80 digits, by the textbook's formulas in mpmath, and how
+ill-conditioned they are."""
 
 import math
 import random
@@ -23,8 +24,8 @@ class Exact:
     size : mpf
         Its norm, or of Σxᵢyᵢ the Σ|xᵢyᵢ|, which errors are shares of.
     condition : float
-        By how many times δ of `size` it moves when coordinates of the arguments move by ±δ of theirs: the most of a few
-        draws of the signs.
+        By how many times δ of `size` it moves when coordinates of the arguments move by ±δ of
+        theirs: the most of a few draws of the signs.
     """
 
     vector: Vector
@@ -36,22 +37,37 @@ class Exact:
         if not all(math.isfinite(value) for value in got):
             return math.inf, self.condition
         with mpmath.workdps(DIGITS):
-            return float(_norm(_sum(1, [mpf(value) for value in got], -1, self.vector)) / self.size), self.condition
+            return (
+                float(_norm(_sum(1, [mpf(value) for value in got], -1, self.vector)) / self.size),
+                self.condition,
+            )
 
 
-def exact_results(space: str, name: str, curvature: float, arguments: Sequence[list[list[float]]]) -> list[Exact]:
-    """An operation of `curvfed.geometry.poincare` or `curvfed.geometry.lorentz` on rows of coordinates."""
+def exact_results(
+    space: str, name: str, curvature: float, arguments: Sequence[list[list[float]]]
+) -> list[Exact]:
+    """An operation of `curvfed.geometry.poincare` or `curvfed.geometry.lorentz` on rows of
+    coordinates."""
     with mpmath.workdps(DIGITS):
         model = Ball(curvature) if space == "poincare" else Hyperboloid(curvature)
         signs, found = random.Random(0), []
         for row in zip(*arguments, strict=True):
             given = [[mpf(value) for value in vector] for vector in row]
             result = getattr(model, name)(*given)
-            size = mpmath.fsum(abs(p * q) for p, q in zip(*given)) if name == "inner" else _norm(result)
+            size = (
+                mpmath.fsum(abs(p * q) for p, q in zip(*given))
+                if name == "inner"
+                else _norm(result)
+            )
             moves = []
             for _ in range(DRAWS):
-                moved = [[value * (1 + signs.choice((-1, 1)) * WAKE_UP) for value in vector] for vector in given]
-                moves.append(_norm(_sum(1, getattr(model, name)(*moved), -1, result)) / size / WAKE_UP)
+                moved = [
+                    [value * (1 + signs.choice((-1, 1)) * WAKE_UP) for value in vector]
+                    for vector in given
+                ]
+                moves.append(
+                    _norm(_sum(1, getattr(model, name)(*moved), -1, result)) / size / WAKE_UP
+                )
             found.append(Exact(result, size, float(max(moves))))
         return found
 
@@ -70,7 +86,12 @@ class Ball:
 
     def dist(self, x: Vector, y: Vector) -> Vector:
         apart = _sum(1, y, -1, x)
-        return [self._radius * mpmath.acosh(1 + 2 * self._c * _dot(apart, apart) / (self._defect(x) * self._defect(y)))]
+        return [
+            self._radius
+            * mpmath.acosh(
+                1 + 2 * self._c * _dot(apart, apart) / (self._defect(x) * self._defect(y))
+            )
+        ]
 
     def exp0(self, v: Vector) -> Vector:
         n = _norm(v) / self._radius
@@ -99,7 +120,8 @@ class Ball:
 
 
 class Hyperboloid:
-    """The Lorentz model: time coordinates are those over the given space coordinates, but for `inner`.
+    """The Lorentz model: time coordinates are those over the given space coordinates, but for
+    `inner`.
 
     Parameters
     ----------

@@ -1,4 +1,5 @@
-"""A SuperLink's port for nodes, without a SuperLink: Flower's own check of nodes, and what may lie before it."""
+"""A SuperLink's port for nodes, without a SuperLink: Flower's own check of nodes, and what may lie
+before it."""
 
 import contextlib
 import socket
@@ -10,18 +11,23 @@ from types import SimpleNamespace
 
 import grpc
 from flwr.proto.fleet_pb2_grpc import FleetServicer, add_FleetServicer_to_server
-from flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor import NodeAuthServerInterceptor
+from flwr.server.superlink.fleet.grpc_rere.node_auth_server_interceptor import (
+    NodeAuthServerInterceptor,
+)
 
 from curvfed.deployments.cluster.folder import ServerFolder
 
 
 @contextlib.contextmanager
 def fleet_server(folder: ServerFolder, is_for_nodes: bool = True) -> Iterator[int]:
-    """Flower's check of nodes, before a service that is never reached, with TLS of the cluster; yields its port.
+    """Flower's check of nodes, before a service that is never reached, with TLS of the cluster;
+    yields its port.
 
     Without `is_for_nodes` it is a gRPC server that knows no nodes.
     """
-    unknown = SimpleNamespace(state=lambda: SimpleNamespace(get_node_id_by_public_key=lambda key: None))
+    unknown = SimpleNamespace(
+        state=lambda: SimpleNamespace(get_node_id_by_public_key=lambda key: None)
+    )
     interceptors = [NodeAuthServerInterceptor(unknown)] if is_for_nodes else []
     server = grpc.server(ThreadPoolExecutor(2), interceptors=interceptors)
     if is_for_nodes:
@@ -37,7 +43,8 @@ def fleet_server(folder: ServerFolder, is_for_nodes: bool = True) -> Iterator[in
 
 @contextlib.contextmanager
 def listening(answer: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A program on loopback that does the same with every connection, in a thread each; yields its port."""
+    """A program on loopback that does the same with every connection, in a thread each; yields its
+    port."""
 
     def serve() -> None:
         with contextlib.suppress(OSError):
@@ -90,7 +97,10 @@ def web_server(folder: ServerFolder) -> Iterator[int]:
     context.load_cert_chain(*folder.server)
 
     def answer(connection: socket.socket) -> None:
-        with contextlib.suppress(OSError), context.wrap_socket(connection, server_side=True) as secure:
+        with (
+            contextlib.suppress(OSError),
+            context.wrap_socket(connection, server_side=True) as secure,
+        ):
             plain_http(secure)
 
     with listening(answer) as port:

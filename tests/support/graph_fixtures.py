@@ -23,8 +23,8 @@ GRID_SPLITS = 10
 class Planted:
     """A graph that is known.
 
-    features (N, F) of 0 and 1, no two rows alike; edges the set of (i, j), i < j; labels (N,); main the nodes of the
-    largest component.
+    features (N, F) of 0 and 1, no two rows alike; edges the set of (i, j), i < j; labels (N,); main
+    the nodes of the largest component.
     """
 
     features: NDArray[np.float32]
@@ -34,13 +34,17 @@ class Planted:
 
 
 def planted(seed: int = 0) -> Planted:
-    """Three communities in one component of 600 nodes, another component of 30, and 10 isolated nodes, shuffled.
+    """Three communities in one component of 600 nodes, another component of 30, and 10 isolated
+    nodes, shuffled.
 
-    A class is a community; 16 of the 48 words are its own, and the last 10 features write the node's number in binary.
+    A class is a community; 16 of the 48 words are its own, and the last 10 features write the
+    node's number in binary.
     """
     rng = np.random.default_rng(seed)
     classes = np.arange(PLANTED_NODES) * PLANTED_CLASSES // PLANTED_MAIN % PLANTED_CLASSES
-    pairs = {(i, i + 1) for i in range(PLANTED_MAIN - 1)} | {(i, i + 1) for i in range(PLANTED_MAIN, PLANTED_MAIN + 29)}
+    pairs = {(i, i + 1) for i in range(PLANTED_MAIN - 1)} | {
+        (i, i + 1) for i in range(PLANTED_MAIN, PLANTED_MAIN + 29)
+    }
     while len(pairs) < 1600:
         i, j = sorted(rng.integers(PLANTED_MAIN, size=2).tolist())
         if i < j and (classes[i] == classes[j] or rng.random() < 0.1):
@@ -61,10 +65,13 @@ def planted(seed: int = 0) -> Planted:
     )
 
 
-def write_planetoid(root: Path, name: str = "Cora", seed: int = 0, folder: str = "planetoid") -> Planted:
+def write_planetoid(
+    root: Path, name: str = "Cora", seed: int = 0, folder: str = "planetoid"
+) -> Planted:
     """Write `planted(seed)` as root/folder/name/raw/ind.*.
 
-    As in the originals there are self-loops and doubled edges, and CiteSeer's test index leaves isolated nodes out.
+    As in the originals there are self-loops and doubled edges, and CiteSeer's test index leaves
+    isolated nodes out.
     """
     from scipy.sparse import csr_matrix
 
@@ -94,15 +101,19 @@ def write_planetoid(root: Path, name: str = "Cora", seed: int = 0, folder: str =
     }
     for part, content in parts.items():
         (raw / f"ind.{name.lower()}.{part}").write_bytes(pickle.dumps(content))
-    (raw / f"ind.{name.lower()}.test.index").write_text("".join(f"{index}\n" for index in test_index))
+    (raw / f"ind.{name.lower()}.test.index").write_text(
+        "".join(f"{index}\n" for index in test_index)
+    )
     return graph
 
 
-def write_minesweeper(root: Path, seed: int = 0, folder: str = "heterophilous") -> dict[str, NDArray]:
+def write_minesweeper(
+    root: Path, seed: int = 0, folder: str = "heterophilous"
+) -> dict[str, NDArray]:
     """Write a 20 x 20 grid as root/folder/minesweeper/raw/minesweeper.npz; returns its arrays.
 
-    As in the original: a node has up to eight neighbours, a fifth of the nodes are mines, features are the one-hot
-    number of mines around (hidden at half of the nodes), 10 splits of 50/25/25.
+    As in the original: a node has up to eight neighbours, a fifth of the nodes are mines, features
+    are the one-hot number of mines around (hidden at half of the nodes), 10 splits of 50/25/25.
     """
     rng = np.random.default_rng(seed)
     numbers = np.arange(GRID_SIDE**2).reshape(GRID_SIDE, GRID_SIDE)
@@ -133,10 +144,14 @@ def write_minesweeper(root: Path, seed: int = 0, folder: str = "heterophilous") 
     return arrays
 
 
-def write_heterophilous(root: Path, name: str, num_classes: int, seed: int = 0) -> dict[str, NDArray]:
-    """Write `planted(seed)` as root/heterophilous/name/raw/name.npz with features of real numbers; returns its arrays.
+def write_heterophilous(
+    root: Path, name: str, num_classes: int, seed: int = 0
+) -> dict[str, NDArray]:
+    """Write `planted(seed)` as root/heterophilous/name/raw/name.npz with features of real numbers;
+    returns its arrays.
 
-    As in the originals: an edge stands once, 10 splits of 50/25/25, `name` in small letters with underscores.
+    As in the originals: an edge stands once, 10 splits of 50/25/25, `name` in small letters with
+    underscores.
     """
     graph, rng = planted(seed), np.random.default_rng(seed + 1)
     role = np.stack([rng.permutation(np.arange(PLANTED_NODES) % 4) for _ in range(GRID_SPLITS)])
@@ -154,17 +169,22 @@ def write_heterophilous(root: Path, name: str, num_classes: int, seed: int = 0) 
     return arrays
 
 
-def write_amazon(root: Path, name: str = "Photo", seed: int = 0, folder: str = "amazon") -> tuple[Planted, dict]:
-    """Write `planted(seed)` as root/folder/name/raw/amazon_electronics_name.npz; returns it and the archive's arrays.
+def write_amazon(
+    root: Path, name: str = "Photo", seed: int = 0, folder: str = "amazon"
+) -> tuple[Planted, dict]:
+    """Write `planted(seed)` as root/folder/name/raw/amazon_electronics_name.npz; returns it and the
+    archive's arrays.
 
-    As in the originals: edges and words are the parts of CSR matrices, some edges stand in one direction alone. To be
-    coped with: counts of words where `planted` has ones, pickled names, columns out of order, a self-loop, and an edge
-    whose stored value is 0.
+    As in the originals: edges and words are the parts of CSR matrices, some edges stand in one
+    direction alone. To be coped with: counts of words where `planted` has ones, pickled names,
+    columns out of order, a self-loop, and an edge whose stored value is 0.
     """
     from scipy.sparse import csr_matrix
 
     graph, rng = planted(seed), np.random.default_rng(seed + 1)
-    edges = np.array([edge for i, j in sorted(graph.edges) for edge in ([(i, j), (j, i)] if j % 7 else [(i, j)])])
+    edges = np.array(
+        [edge for i, j in sorted(graph.edges) for edge in ([(i, j), (j, i)] if j % 7 else [(i, j)])]
+    )
     edges = rng.permutation(np.concatenate([edges, [(3, 3)]]))
     edges = edges[np.argsort(edges[:, 0], kind="stable")]  # rows in order, columns within a row not
     counts = csr_matrix(graph.features * rng.integers(1, 5, size=graph.features.shape))
@@ -187,10 +207,11 @@ def write_amazon(root: Path, name: str = "Photo", seed: int = 0, folder: str = "
 
 
 def write_ogb(root: Path, seed: int = 0, folder: str = "ogb") -> dict[str, NDArray]:
-    """Write `planted(seed)` as the zipped tables of root/folder/ogbn_arxiv; returns the tables by file name.
+    """Write `planted(seed)` as the zipped tables of root/folder/ogbn_arxiv; returns the tables by
+    file name.
 
-    As in the original: an edge stands in one direction, features are real numbers of six decimals, one split of all
-    nodes. To be coped with: a self-loop.
+    As in the original: an edge stands in one direction, features are real numbers of six decimals,
+    one split of all nodes. To be coped with: a self-loop.
     """
     import gzip
 
@@ -217,11 +238,15 @@ def write_ogb(root: Path, seed: int = 0, folder: str = "ogb") -> dict[str, NDArr
 
 
 def user_fields(num_nodes: int = 60, seed: int = 0) -> dict[str, object]:
-    """x, edge_index, y of a ring with chords, 2 classes by halves, and after it 3 isolated nodes."""
+    """x, edge_index, y of a ring with chords, 2 classes by halves, and after it 3 isolated
+    nodes.
+    """
     rng = np.random.default_rng(seed)
     ring = num_nodes - 3
     source = np.arange(ring)
-    edges = np.concatenate([np.stack([source, (source + 1) % ring]), rng.integers(ring, size=(2, ring // 2))], axis=1)
+    edges = np.concatenate(
+        [np.stack([source, (source + 1) % ring]), rng.integers(ring, size=(2, ring // 2))], axis=1
+    )
     labels = (np.arange(num_nodes) * 2 // num_nodes).astype(np.int64)
     features = rng.normal(size=(num_nodes, 8)) + labels[:, None]
     return {
@@ -232,7 +257,8 @@ def user_fields(num_nodes: int = 60, seed: int = 0) -> dict[str, object]:
 
 
 def write_user_graph(path: Path, **changes: object) -> dict[str, object]:
-    """Store `user_fields()` with `changes` as a PyTorch Geometric `Data`; a change to None leaves the field out."""
+    """Store `user_fields()` with `changes` as a PyTorch Geometric `Data`; a change to None leaves
+    the field out."""
     from torch_geometric.data import Data
 
     fields = {name: value for name, value in (user_fields() | changes).items() if value is not None}
@@ -253,7 +279,16 @@ def pairs(graph: ClientGraph) -> list[tuple[int, int]]:
 def same(first: ClientGraph, second: ClientGraph) -> bool:
     """Whether two clients' data are equal to the bit."""
     tensors = ["edge_index", "labels", "train", "val", "test"]
-    scalars = ("class_names", "metric", "forman", "forman_plain", "digest", "partition_digest", "space", "task")
+    scalars = (
+        "class_names",
+        "metric",
+        "forman",
+        "forman_plain",
+        "digest",
+        "partition_digest",
+        "space",
+        "task",
+    )
     if first.task == second.task == "graphs":
         tensors.append("graph_of_node")
     return (
@@ -266,7 +301,8 @@ def same(first: ClientGraph, second: ClientGraph) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class TUGraph:
-    """One graph of a TU set: its label, a row of attributes and a label for every node, edges (i, j), i < j, from 0."""
+    """One graph of a TU set: its label, a row of attributes and a label for every node, edges (i,
+    j), i < j, from 0."""
 
     label: int
     attributes: list[list[float]]
@@ -275,9 +311,11 @@ class TUGraph:
 
 
 def tu_graphs(num_graphs: int = 24, seed: int = 0) -> list[TUGraph]:
-    """Small random graphs with labels -1, 2, 10 in turn; the third is a single node, the fourth has no edges.
+    """Small random graphs with labels -1, 2, 10 in turn; the third is a single node, the fourth has
+    no edges.
 
-    The first attribute is the node's number in the whole set, the second is 7 everywhere; no node has the label 1.
+    The first attribute is the node's number in the whole set, the second is 7 everywhere; no node
+    has the label 1.
     """
     rng = np.random.default_rng(seed)
     graphs, start = [], 0
@@ -287,7 +325,9 @@ def tu_graphs(num_graphs: int = 24, seed: int = 0) -> list[TUGraph]:
         graphs.append(
             TUGraph(
                 label=(-1, 2, 10)[number % 3],
-                attributes=[[float(start + node), 7.0, round(rng.normal(), 3)] for node in range(size)],
+                attributes=[
+                    [float(start + node), 7.0, round(rng.normal(), 3)] for node in range(size)
+                ],
                 node_labels=rng.choice([-2, 0, 3], size=size).tolist(),
                 edges=frozenset((int(i), int(j)) for i, j in chosen),
             )
@@ -306,8 +346,8 @@ def write_tu(
 ) -> list[TUGraph]:
     """Write `graphs`, by default `tu_graphs()`, as root/folder/name/raw/name_*.txt; returns them.
 
-    As in the originals an edge stands in both directions. Beyond them: every fifth stands in one alone, one edge is
-    doubled, a self-loop, and all of them in any order.
+    As in the originals an edge stands in both directions. Beyond them: every fifth stands in one
+    alone, one edge is doubled, a self-loop, and all of them in any order.
     """
     graphs = tu_graphs() if graphs is None else graphs
     lines, start = [], 1
@@ -320,7 +360,9 @@ def write_tu(
     lines += [*lines[:1], (1, 1)]
     parts = {
         "A": np.random.default_rng(0).permutation(lines).tolist(),
-        "graph_indicator": [[number] for number, graph in enumerate(graphs, 1) for _ in graph.node_labels],
+        "graph_indicator": [
+            [number] for number, graph in enumerate(graphs, 1) for _ in graph.node_labels
+        ],
         "graph_labels": [[graph.label] for graph in graphs],
         "edge_labels": [[0]] * len(lines),
     }
@@ -331,12 +373,15 @@ def write_tu(
     raw = root / folder / name / "raw"
     raw.mkdir(parents=True)
     for part, rows in parts.items():
-        (raw / f"{name}_{part}.txt").write_text("".join(f"{', '.join(map(str, row))}\n" for row in rows))
+        (raw / f"{name}_{part}.txt").write_text(
+            "".join(f"{', '.join(map(str, row))}\n" for row in rows)
+        )
     return graphs
 
 
 def user_graphs(num_graphs: int = 12, seed: int = 0) -> list[dict[str, object]]:
-    """x, edge_index, y of every one of `tu_graphs`: x the attributes, y 0..2 in turn, edges in one direction."""
+    """x, edge_index, y of every one of `tu_graphs`: x the attributes, y 0..2 in turn, edges in one
+    direction."""
     return [
         {
             "x": torch.tensor(graph.attributes),

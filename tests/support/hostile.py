@@ -1,10 +1,18 @@
-"""A working folder in which everything has the name of something of ours, and what a process in it has imported."""
+"""A working folder in which everything has the name of something of ours, and what a process in it
+has imported."""
 
 import json
 from collections import defaultdict
 from pathlib import Path
 
-NAMES = ("tasks.py", "geometry.py", "strategies/__init__.py", "server_app.py", "deployments.py", "presets/quick.toml")
+NAMES = (
+    "tasks.py",
+    "geometry.py",
+    "strategies/__init__.py",
+    "server_app.py",
+    "deployments.py",
+    "presets/quick.toml",
+)
 
 PROBE = """
 import json, sys
@@ -16,21 +24,26 @@ json.dump(files, open(sys.argv[1], "w"))
 """
 """Runs in this process, and writes which module came from which file."""
 
-LIGHT = "import curvfed, sys; print(sorted({'torch', 'flwr', 'numpy', 'pydantic'} & set(sys.modules)))"
+LIGHT = (
+    "import curvfed, sys; print(sorted({'torch', 'flwr', 'numpy', 'pydantic'} & set(sys.modules)))"
+)
 
 
 def hostile_folder(folder: Path) -> Path:
     """Make it; whoever imports a module of it ends."""
     for name in NAMES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("raise SystemExit('a module of the working folder was imported')\n")
+        (folder / name).write_text(
+            "raise SystemExit('a module of the working folder was imported')\n"
+        )
     (folder / "curvfed_results" / "one").mkdir(parents=True)
     (folder / "curvfed_results" / "one" / "patients, 2024.json").write_text("{}")
     return folder
 
 
 def check_imports(told: Path, ours: list[Path], hostile: Path) -> None:
-    """No file of ours has two names, none of ours has another name than `curvfed.…`, none is the working folder's."""
+    """No file of ours has two names, none of ours has another name than `curvfed.…`, none is the
+    working folder's."""
     names: dict[str, list[str]] = defaultdict(list)
     for name, file in json.loads(told.read_text()).items():
         if file and any(Path(file).is_relative_to(folder) for folder in ours):

@@ -1,4 +1,5 @@
-"""Small whole runs of the one-shot protocol, files of points for real nodes, and what must come of them."""
+"""Small whole runs of the one-shot protocol, files of points for real nodes, and what must come of
+them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,8 +21,15 @@ from curvfed.tasks.points.data import load_client
 Points = tuple[np.ndarray, np.ndarray]
 Hulls = list[list[tuple[int, ...]]]
 
-QUICK = {"method": "hull", "dataset": "uniform", "points__num": 300, "hull__c": 1000.0, "hull__baselines": "none",
-         "hull__classifier": "svm", "hull__cap": 128}  # fmt: skip
+QUICK = {
+    "method": "hull",
+    "dataset": "uniform",
+    "points__num": 300,
+    "hull__c": 1000.0,
+    "hull__baselines": "none",
+    "hull__classifier": "svm",
+    "hull__cap": 128,
+}
 PHASES = ("measure", "keys", "shares", "hulls", "confirm", "unmask", "evaluate")
 """After the meeting, in order."""
 TIMES = ("seconds", "training", "aggregation")
@@ -34,14 +42,18 @@ def hull_run(folder: Path, name: str = "run", **settings: Any) -> Run:
 
 def parts_of(clients: int, **settings: Any) -> list[Points]:
     """Training points and labels of the clients of `hull_run` with these settings."""
-    keys = {key.replace("__", ".").replace("_", "-"): value for key, value in (QUICK | settings).items()}
+    keys = {
+        key.replace("__", ".").replace("_", "-"): value for key, value in (QUICK | settings).items()
+    }
     config = settled(parse(defaults() | keys), "points")
     spec = point_spec(config, config.points)
     data = [load_client(spec, partition, clients) for partition in range(clients)]
     return [(one.train_points, one.train_labels) for one in data]
 
 
-def expected(parts: Sequence[Points], epsilon: float, curvature: float = -1.0, radius: float = 0.999) -> Hulls:
+def expected(
+    parts: Sequence[Points], epsilon: float, curvature: float = -1.0, radius: float = 0.999
+) -> Hulls:
     """Hulls of quantised hulls in the order in which the server puts them."""
     quantizer = PoincareQuantizer(epsilon, radius / np.sqrt(-curvature), curvature)
     clients = []
@@ -76,13 +88,20 @@ def arrays_of(run: Run) -> dict[str, np.ndarray]:
 def figures(run: Run) -> dict[str, Any]:
     """Everything that equal runs have in common."""
     summary = {key: value for key, value in run.figures["summary"].items() if key != "metrics"}
-    metrics = {key: value for key, value in run.summary["metrics"].items() if not key.startswith("seconds_")}
+    metrics = {
+        key: value
+        for key, value in run.summary["metrics"].items()
+        if not key.startswith("seconds_")
+    }
     arrays = {name: array.tolist() for name, array in arrays_of(run).items()}
     return run.figures | {"summary": summary, "metrics": metrics, "arrays": arrays}
 
 
-def nodes_of(folder: Path, parts: Sequence[Mapping[str, Any] | str], **node_config: Any) -> list[dict[str, Any]]:
-    """Configurations of real nodes with the arrays of an .npz or the text of a .csv each, and disks of their own.
+def nodes_of(
+    folder: Path, parts: Sequence[Mapping[str, Any] | str], **node_config: Any
+) -> list[dict[str, Any]]:
+    """Configurations of real nodes with the arrays of an .npz or the text of a .csv each, and disks
+    of their own.
 
     Their policy lets two of them sum, for the tests of what is read and summed.
     """
@@ -96,20 +115,32 @@ def nodes_of(folder: Path, parts: Sequence[Mapping[str, Any] | str], **node_conf
             path.write_text(part)
         else:
             np.savez(path, **part)
-        own = {"data-path": str(path), "state-path": str(folder / f"state{index}"), "policy": str(policy)}
+        own = {
+            "data-path": str(path),
+            "state-path": str(folder / f"state{index}"),
+            "policy": str(policy),
+        }
         nodes.append({"partition-id": index} | own | node_config)
     return nodes
 
 
-def blobs(classes: Sequence[Any], per_class: int = 12, seed: int = 0, test: int = 4, radius: float = 1.0) -> dict:
-    """The arrays of an .npz: each class round a place of its own, which its name decides, apart from the others."""
+def blobs(
+    classes: Sequence[Any], per_class: int = 12, seed: int = 0, test: int = 4, radius: float = 1.0
+) -> dict:
+    """The arrays of an .npz: each class round a place of its own, which its name decides, apart
+    from the others."""
     rng, turns = np.random.default_rng(seed), [2 * np.pi * int(str(one)[-1]) / 8 for one in classes]
     centres = 0.6 * radius * np.stack([np.cos(turns), np.sin(turns)], axis=1)
     labels = np.repeat(np.arange(len(classes)), per_class + test)
     points = centres[labels] + 0.15 * radius * rng.uniform(-1, 1, (len(labels), 2))
     tested = np.tile(np.arange(per_class + test) >= per_class, len(classes))
     names = np.array(list(classes))[labels]
-    return {"x_train": points[~tested], "y_train": names[~tested], "x_test": points[tested], "y_test": names[tested]}
+    return {
+        "x_train": points[~tested],
+        "y_train": names[~tested],
+        "x_test": points[tested],
+        "y_test": names[tested],
+    }
 
 
 def training(part: Mapping[str, Any]) -> Points:
@@ -136,7 +167,9 @@ def _bound(inner: Intercept, handle: Handle) -> Handle:
 
 
 class Silent:
-    """Clients that vanish at a phase: they get its message or not, do not answer, and never again."""
+    """Clients that vanish at a phase: they get its message or not, do not answer, and never
+    again.
+    """
 
     def __init__(self, gone: Mapping[int, str], works: bool = False) -> None:
         self.gone, self.works = gone, works
@@ -144,7 +177,10 @@ class Silent:
         self._dead: set[int] = set()
 
     def __call__(self, request: Message, handle: Handle) -> Message | None:
-        node, phase = request.metadata.dst_node_id, request.content.config_records["header"]["phase"]
+        node, phase = (
+            request.metadata.dst_node_id,
+            request.content.config_records["header"]["phase"],
+        )
         if phase == "describe":
             self._partitions[node] = app_runs.partition_of(handle(request).content)
         partition = self._partitions[node]

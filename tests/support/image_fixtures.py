@@ -15,7 +15,8 @@ from curvfed.tasks.images.data import ClientImages, ImageSpec, load_client
 
 Pixels = NDArray[np.uint8]
 Truth = dict[str, tuple[Pixels, NDArray[np.int64]]]
-"""Of "train" and "test": images (n, h, w), or (n, h, w, 3) in colour, no two alike, and labels (n,)."""
+"""Of "train" and "test": images (n, h, w), or (n, h, w, 3) in colour, no two alike, and labels
+(n,)."""
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -26,7 +27,9 @@ IDX_PARTS = {
 }
 
 
-def made(num: int, shape: tuple[int, ...], num_classes: int, seed: int) -> tuple[Pixels, NDArray[np.int64]]:
+def made(
+    num: int, shape: tuple[int, ...], num_classes: int, seed: int
+) -> tuple[Pixels, NDArray[np.int64]]:
     """Noise around a level that tells the class."""
     rng = np.random.default_rng(seed)
     labels = np.arange(num) % num_classes
@@ -43,7 +46,8 @@ def write_idx(
     num_classes: int = 10,
     seed: int = 0,
 ) -> Truth:
-    """MNIST's layout. Letters are written as they are published: labels from 1, images on their side."""
+    """MNIST's layout. Letters are written as they are published: labels from 1, images on their
+    side."""
     folder = root / collection / "raw"
     folder.mkdir(parents=True)
     truth = {}
@@ -58,8 +62,11 @@ def write_idx(
     return truth
 
 
-def write_cifar(root: Path, monkeypatch: pytest.MonkeyPatch, collection: str = "CIFAR10", per_batch: int = 20) -> Truth:
-    """CIFAR's layout; torchvision is told the checksums of these files in place of the original ones'."""
+def write_cifar(
+    root: Path, monkeypatch: pytest.MonkeyPatch, collection: str = "CIFAR10", per_batch: int = 20
+) -> Truth:
+    """CIFAR's layout; torchvision is told the checksums of these files in place of the original
+    ones'."""
     import torchvision.datasets
 
     loader = getattr(torchvision.datasets, collection)
@@ -84,14 +91,23 @@ def write_cifar(root: Path, monkeypatch: pytest.MonkeyPatch, collection: str = "
             sums.append([name, write(name, {"data": rows, key: labels.tolist()})])
             batches.append((images, labels))
         monkeypatch.setattr(loader, attribute, sums)
-        truth[part] = (np.concatenate([one for one, _ in batches]), np.concatenate([one for _, one in batches]))
+        truth[part] = (
+            np.concatenate([one for one, _ in batches]),
+            np.concatenate([one for _, one in batches]),
+        )
     meta = loader.meta
-    monkeypatch.setattr(loader, "meta", meta | {"md5": write(meta["filename"], {meta["key"]: list(names)})})
+    monkeypatch.setattr(
+        loader, "meta", meta | {"md5": write(meta["filename"], {meta["key"]: list(names)})}
+    )
     return truth
 
 
 def write_classes(
-    folder: Path, counts: Mapping[str, int], shape: tuple[int, ...] = (8, 8), seed: int = 0, suffix: str = ".png"
+    folder: Path,
+    counts: Mapping[str, int],
+    shape: tuple[int, ...] = (8, 8),
+    seed: int = 0,
+    suffix: str = ".png",
 ) -> dict[str, Pixels]:
     """CLASS/*: so many images of each class, grey, or with a third number in `shape` in colour."""
     truth = {}
@@ -108,7 +124,9 @@ def write_tiny(root: Path, num_classes: int = 3, per_class: int = 4) -> Truth:
     folder = root / "tiny-imagenet-200"
     truth = {}
     for part in ("train", "test"):
-        images, labels = truth[part] = made(num_classes * per_class, (64, 64, 3), num_classes, seed=len(part))
+        images, labels = truth[part] = made(
+            num_classes * per_class, (64, 64, 3), num_classes, seed=len(part)
+        )
         rows = []
         for number, (image, label) in enumerate(zip(images, labels, strict=True)):
             wnid = f"n{label:08d}"

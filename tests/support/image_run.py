@@ -13,12 +13,26 @@ from curvfed.strategies.config.parse import parse
 
 
 def make_image_run(
-    root: Path, method: str = "hyperfed", *, clients: int = 20, rounds: int = 20,
-    classes: Sequence[str] = tuple("0123456789"), dim: int = 20, space: str = "poincare", length: float = 8.0,
-    images: int = 2000, settings: Mapping[str, Any] | None = None, weights: bool = True, fine_tuned: Sequence[int] = (),
-    calibrated: bool = False, statistics: bool = True, global_test: bool = True, shown: int = 2000,
-    notes: Mapping[int, str] | None = None, changes: Mapping[str, Any] | None = None,
-) -> Path:  # fmt: skip
+    root: Path,
+    method: str = "hyperfed",
+    *,
+    clients: int = 20,
+    rounds: int = 20,
+    classes: Sequence[str] = tuple("0123456789"),
+    dim: int = 20,
+    space: str = "poincare",
+    length: float = 8.0,
+    images: int = 2000,
+    settings: Mapping[str, Any] | None = None,
+    weights: bool = True,
+    fine_tuned: Sequence[int] = (),
+    calibrated: bool = False,
+    statistics: bool = True,
+    global_test: bool = True,
+    shown: int = 2000,
+    notes: Mapping[int, str] | None = None,
+    changes: Mapping[str, Any] | None = None,
+) -> Path:
     """A run directory.
 
     Parameters
@@ -33,7 +47,13 @@ def make_image_run(
         Entries of the summary to set otherwise.
     """
     config = parse(
-        {"run-name": "invented", "results-dir": str(root), "method": method, "dataset": "digits", **(settings or {})}
+        {
+            "run-name": "invented",
+            "results-dir": str(root),
+            "method": method,
+            "dataset": "digits",
+            **(settings or {}),
+        }
     )
     directory, rng, count = RunDirectory.open(config), np.random.default_rng(0), len(classes)
     shares = rng.dirichlet(np.full(clients, 0.5), count).T
@@ -42,18 +62,30 @@ def make_image_run(
         {
             "clients": [
                 {
-                    "partition": client, "task": "images", "space": "", "metric": "accuracy", "class_names": classes,
+                    "partition": client,
+                    "task": "images",
+                    "space": "",
+                    "metric": "accuracy",
+                    "class_names": classes,
                     "partition_digest": "ab12",
-                    "statistics": {
-                        "class_counts": row.tolist(), "num_train": int(row.sum()) * 3 // 4, "num_val": 0,
-                        "num_test": int(row.sum()) // 4, "majority_accuracy": float(row.max() / row.sum()),
-                    } if statistics else {},
+                    "statistics": (
+                        {
+                            "class_counts": row.tolist(),
+                            "num_train": int(row.sum()) * 3 // 4,
+                            "num_val": 0,
+                            "num_test": int(row.sum()) // 4,
+                            "majority_accuracy": float(row.max() / row.sum()),
+                        }
+                        if statistics
+                        else {}
+                    ),
                 }
                 for client, row in enumerate(counts)
             ],
-            "refused": {}, "facts": {"class_names": classes, "own_ends": False},
+            "refused": {},
+            "facts": {"class_names": classes, "own_ends": False},
         }
-    )  # fmt: skip
+    )
     examples = counts.sum(axis=1) * 3 // 4
     data = examples / examples.sum()
     spread = rng.normal(0, 0.02, clients)
@@ -67,56 +99,105 @@ def make_image_run(
         pull = rng.uniform(-0.2, 0.2, clients) / clients
         weight = data if note else np.maximum(data + pull - pull.mean(), 0)
         row = {
-            "round": number, "phase": "train", "seconds": 0.5, "personal_accuracy_mean": score.mean(),
-            "personal_accuracy_std": score.std(), "global_accuracy": level + rng.normal(0, 0.02) if global_test else None,
-        }  # fmt: skip
+            "round": number,
+            "phase": "train",
+            "seconds": 0.5,
+            "personal_accuracy_mean": score.mean(),
+            "personal_accuracy_std": score.std(),
+            "global_accuracy": level + rng.normal(0, 0.02) if global_test else None,
+        }
         if weights:
-            row |= {"weights": " ".join(f"{k}:{w:.4f}" for k, w in enumerate(weight)), "aggregation_note": note}
-            row |= {"weights_l1": np.abs(weight - data).sum(), "norm_ratio": 1.0 if note else rng.uniform(0.85, 1)}
+            row |= {
+                "weights": " ".join(f"{k}:{w:.4f}" for k, w in enumerate(weight)),
+                "aggregation_note": note,
+            }
+            row |= {
+                "weights_l1": np.abs(weight - data).sum(),
+                "norm_ratio": 1.0 if note else rng.uniform(0.85, 1),
+            }
         told = [
-            {"round": number, "phase": "train", "partition": client, "score": score[client],
-             "score_before": score[client] / 2, "loss": 3 * (1 - level), "num_examples": int(examples[client])}
+            {
+                "round": number,
+                "phase": "train",
+                "partition": client,
+                "score": score[client],
+                "score_before": score[client] / 2,
+                "loss": 3 * (1 - level),
+                "num_examples": int(examples[client]),
+            }
             | ({"weight": weight[client]} if weights else {})
             for client in range(clients)
-        ]  # fmt: skip
+        ]
         directory.append(row, told)
         if number in fine_tuned:
             score = scores(level + 0.03)
-            row = {"round": number, "phase": "fine-tune", "seconds": 0.7, "personal_accuracy_mean": score.mean()}
+            row = {
+                "round": number,
+                "phase": "fine-tune",
+                "seconds": 0.7,
+                "personal_accuracy_mean": score.mean(),
+            }
             one = {"round": number, "phase": "fine-tune"}
-            directory.append(row, [one | {"partition": client, "score": score[client]} for client in range(clients)])
+            directory.append(
+                row,
+                [one | {"partition": client, "score": score[client]} for client in range(clients)],
+            )
     if calibrated:
         one = {"round": rounds, "phase": "calibrate"}
         directory.append(
-            one | {"seconds": 0.3, "global_accuracy": 0.9612}, [one | {"partition": k} for k in range(clients)]
+            one | {"seconds": 0.3, "global_accuracy": 0.9612},
+            [one | {"partition": k} for k in range(clients)],
         )
     if global_test:
         _write_global_test(directory.path, rng, images, count, dim, space, length, shown)
-    directory.write_summary(_summary(method, clients, rounds, global_test, calibrated) | (changes or {}))
+    directory.write_summary(
+        _summary(method, clients, rounds, global_test, calibrated) | (changes or {})
+    )
     return directory.path
 
 
-def _summary(method: str, clients: int, rounds: int, scored: bool, calibrated: bool) -> dict[str, Any]:
+def _summary(
+    method: str, clients: int, rounds: int, scored: bool, calibrated: bool
+) -> dict[str, Any]:
     metrics = {
-        "personal_accuracy_before": 0.9251, "personal_accuracy_pooled": 0.951, "clients_left_out": 0,
-        "validation": None, "majority_accuracy": 0.4111,
-    }  # fmt: skip
+        "personal_accuracy_before": 0.9251,
+        "personal_accuracy_pooled": 0.951,
+        "clients_left_out": 0,
+        "validation": None,
+        "majority_accuracy": 0.4111,
+    }
     if scored:
         metrics["global_accuracy_last3"] = 0.9377
     if calibrated:
         metrics |= {"global_accuracy_uncalibrated": 0.9431, "global_accuracy_calibrated": 0.9612}
     return failed_summary("", parse({"method": method})) | {
-        "status": "completed", "num_clients": clients, "rounds": rounds, "personal_accuracy_mean": 0.9512,
+        "status": "completed",
+        "num_clients": clients,
+        "rounds": rounds,
+        "personal_accuracy_mean": 0.9512,
         "global_accuracy": (0.9612 if calibrated else 0.9431) if scored else None,
-        "personal_accuracy_std": 0.0213, "metrics": metrics, "bytes_up": 1500.0, "bytes_down": 2000.0, "seconds": 83.2,
-    }  # fmt: skip
+        "personal_accuracy_std": 0.0213,
+        "metrics": metrics,
+        "bytes_up": 1500.0,
+        "bytes_down": 2000.0,
+        "seconds": 83.2,
+    }
 
 
 def _write_global_test(
-    folder: Path, rng: np.random.Generator, images: int, count: int, dim: int, space: str, length: float, shown: int
+    folder: Path,
+    rng: np.random.Generator,
+    images: int,
+    count: int,
+    dim: int,
+    space: str,
+    length: float,
+    shown: int,
 ) -> None:
     labels = rng.integers(0, count, images)
-    predicted = np.where(rng.random(images) < 0.06, (labels + rng.geometric(0.5, images)) % count, labels)
+    predicted = np.where(
+        rng.random(images) < 0.06, (labels + rng.geometric(0.5, images)) % count, labels
+    )
     directions = np.linalg.qr(rng.normal(size=(max(dim, count),) * 2))[0][:count, :dim]
     if dim == 2:
         angles = 2 * np.pi * np.arange(count) / count

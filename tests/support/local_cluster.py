@@ -1,4 +1,5 @@
-"""A whole cluster on one machine, for tests, benchmarks and tables. It is driven by the commands that a user types."""
+"""A whole cluster on one machine, for tests, benchmarks and tables. It is driven by the commands
+that a user types."""
 
 import contextlib
 import json
@@ -24,7 +25,8 @@ PATIENCE = 180.0
 """Seconds that nodes have to come up."""
 
 AT_ONCE = 4
-"""Nodes that are started together: each of them first imports for seconds of a core, and then waits."""
+"""Nodes that are started together: each of them first imports for seconds of a core, and then
+waits."""
 
 
 class LocalCluster:
@@ -63,7 +65,16 @@ class LocalCluster:
     def command(self, host: str, *words: str) -> list[str]:
         """`curvfed cluster` with these words on a host."""
         prefix = self._prefixes.get(host, ())
-        return [*prefix, sys.executable, "-m", "curvfed", "cluster", "--folder", str(self.files.path), *words]
+        return [
+            *prefix,
+            sys.executable,
+            "-m",
+            "curvfed",
+            "cluster",
+            "--folder",
+            str(self.files.path),
+            *words,
+        ]
 
     def call(self, host: str, *words: str, timeout: float = 120) -> str:
         """Run a command to its end; what it said.
@@ -74,10 +85,16 @@ class LocalCluster:
             If it fails, with what it said.
         """
         done = subprocess.run(
-            self.command(host, *words), env=self.environment, capture_output=True, text=True, timeout=timeout
+            self.command(host, *words),
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
         )
         if done.returncode:
-            raise ClusterError(f"exit status {done.returncode}: {' '.join(words)}\n{done.stdout}{done.stderr}")
+            raise ClusterError(
+                f"exit status {done.returncode}: {' '.join(words)}\n{done.stdout}{done.stderr}"
+            )
         return done.stdout + done.stderr
 
     @property
@@ -100,7 +117,16 @@ class LocalCluster:
     def start_node(self, name: str, *words: str) -> None:
         """Start a SuperNode."""
         link = ("--superlink", f"{self.host}:{self.api_port}") if ONE_PORT else ()
-        self.call(name, "supernode", name, "--node-config", self.node_configs[name], "--background", *link, *words)
+        self.call(
+            name,
+            "supernode",
+            name,
+            "--node-config",
+            self.node_configs[name],
+            "--background",
+            *link,
+            *words,
+        )
 
     def start(self) -> None:
         """All of it, and wait until every node is connected."""
@@ -120,7 +146,15 @@ class LocalCluster:
             If they are not in time; with the ends of their logs.
         """
         try:
-            self.call(SERVER, "status", "--wait", str(number), "--within", str(seconds), timeout=seconds + 120)
+            self.call(
+                SERVER,
+                "status",
+                "--wait",
+                str(number),
+                "--within",
+                str(seconds),
+                timeout=seconds + 120,
+            )
         except ClusterError as error:
             logs = "\n".join(f"{name}: {self.daemon(name).tail()}" for name in self.node_configs)
             raise ClusterError(f"{error}\n{logs}") from None
@@ -145,7 +179,8 @@ class LocalCluster:
         return [process, *process.children(recursive=True)]
 
     def kill(self, host: str, signum: int = signal.SIGKILL) -> None:
-        """Send a signal to a host's process; SIGKILL to all that it started too, as if the machine lost its power."""
+        """Send a signal to a host's process; SIGKILL to all that it started too, as if the machine
+        lost its power."""
         process, *others = self.family(host)
         if signum != signal.SIGKILL:
             process.send_signal(signum)
@@ -156,7 +191,9 @@ class LocalCluster:
         psutil.wait_procs([process, *others], 10)
 
     def busy(self, host: str) -> bool:
-        """Whether a client runs on a host: a child of the process that is forked for each message."""
+        """Whether a client runs on a host: a child of the process that is forked for each
+        message.
+        """
         serving, parents = set(), []
         for process in self.family(host):
             with contextlib.suppress(psutil.Error):  # it may end while it is looked at
@@ -178,7 +215,9 @@ class LocalCluster:
     def submit(self, *pairs: str, retries: int = 0) -> "subprocess.Popen[str]":
         """Start a run and return at once; its output is in the pipe."""
         return subprocess.Popen(
-            self.command(SERVER, "run", f"results-dir={self.results}", *pairs, "--retries", str(retries)),
+            self.command(
+                SERVER, "run", f"results-dir={self.results}", *pairs, "--retries", str(retries)
+            ),
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -193,12 +232,17 @@ class LocalCluster:
 
     def summary(self, run: str) -> dict[str, Any]:
         """`summary.json` of a run."""
-        found: dict[str, Any] = json.loads((self.results / run / "summary.json").read_text(encoding="utf-8"))
+        found: dict[str, Any] = json.loads(
+            (self.results / run / "summary.json").read_text(encoding="utf-8")
+        )
         return found
 
     def rounds_done(self, run: str) -> int:
         """The last whole round of a run, by its checkpoints."""
-        stamps = [path.stem for path in (self.results / run / "checkpoint" / "server").glob("[0-9]*.safetensors")]
+        stamps = [
+            path.stem
+            for path in (self.results / run / "checkpoint" / "server").glob("[0-9]*.safetensors")
+        ]
         return max(map(int, stamps), default=0)
 
     def down(self) -> None:
@@ -225,7 +269,8 @@ def shares(number: int) -> list[str]:
 
 
 def signed(folder: Path, node_configs: Sequence[str]) -> list[str]:
-    """Node configurations with a signing key each and the roster of all, made by the commands of docs/secure-sums.md."""
+    """Node configurations with a signing key each and the roster of all, made by the commands of
+    docs/secure-sums.md."""
     (folder / "roster").mkdir(parents=True)
     for partition in range(len(node_configs)):
         key = str(folder / f"node{partition}.pem")

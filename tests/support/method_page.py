@@ -20,9 +20,13 @@ class Line(NamedTuple):
 def documented_methods() -> dict[str, Line]:
     """Every method's line."""
     found = {}
-    for line in re.findall(r"^\| `[a-z+-]+` \|.*\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE):
+    for line in re.findall(
+        r"^\| `[a-z+-]+` \|.*\|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    ):
         name, _, _, *columns, _ = (cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1])
-        found[name.strip("`")] = Line(*(frozenset(re.findall(r"`([^`]+)`", column)) for column in columns))
+        found[name.strip("`")] = Line(
+            *(frozenset(re.findall(r"`([^`]+)`", column)) for column in columns)
+        )
     return found
 
 

@@ -1,6 +1,8 @@
-"""Odd configurations and odd files, each given to the command in a process of its own, with limits of time and memory.
+"""Odd configurations and odd files, each given to the command in a process of its own, with limits
+of time and memory.
 
-`python odd_input.py` reads cases as JSON, imports the app once and forks for every case, so that hundreds take minutes.
+`python odd_input.py` reads cases as JSON, imports the app once and forks for every case, so that
+hundreds take minutes.
 """
 
 import contextlib
@@ -24,7 +26,10 @@ MOST_BYTES, MOST_SECONDS, MOST_TEXT = 2 * 10**9, 180, 20_000
 BASES = (
     "method=flatland num-supernodes=2 num-rounds=1 embedding-dim=4",
     "method=fedavg num-supernodes=2 num-rounds=1 embedding-dim=4 secure-sum=true",
-    "method=fedavg dataset=digits num-supernodes=2 num-rounds=1 images.train-subset=60 images.test-subset=20",
+    (
+        "method=fedavg dataset=digits num-supernodes=2 num-rounds=1 images.train-subset=60"
+        " images.test-subset=20"
+    ),
     "method=hull dataset=uniform num-supernodes=2 points.num=200",
     "method=discriminant dataset=uniform num-supernodes=2 points.num=200",
 )
@@ -70,7 +75,16 @@ VALUES = (
         "/proc/self/mem",
         "/dev/zero/x.csv",
     ),
-    *("MUTAG," * 100, "trees,digits", "a.toml", "flower:Krum", "1,2,3", "metis", "dirichlet", "float16"),
+    *(
+        "MUTAG," * 100,
+        "trees,digits",
+        "a.toml",
+        "flower:Krum",
+        "1,2,3",
+        "metis",
+        "dirichlet",
+        "float16",
+    ),
 )
 
 
@@ -87,7 +101,11 @@ class Case:
     @property
     def complaints(self) -> list[str]:
         """What is wrong with what came of it."""
-        written = [path for name in ("config.toml", "summary.json") for path in Path(self.folder).parent.rglob(name)]
+        written = [
+            path
+            for name in ("config.toml", "summary.json")
+            for path in Path(self.folder).parent.rglob(name)
+        ]
         known = Path(self.folder) / "known"  # what was there before
         written = [path for path in written if not path.is_relative_to(known)]
         return [
@@ -100,33 +118,50 @@ class Case:
 
 
 def configurations(folder: Path, number: int, seed: int) -> Iterator[Case]:
-    """Runs with one to three keys that have odd values: any of `VALUES`, or one at the edge of what is allowed."""
+    """Runs with one to three keys that have odd values: any of `VALUES`, or one at the edge of what
+    is allowed."""
     from curvfed.strategies.config.parse import all_fields
 
-    draw, edges = random.Random(seed), {key: _edges(field) for key, field in all_fields()} | {"num-supernodes": ["1"]}
+    draw, edges = (
+        random.Random(seed),
+        {key: _edges(field) for key, field in all_fields()} | {"num-supernodes": ["1"]},
+    )
     keys = sorted(edges)
     for each in range(number):
         home = folder / f"configuration-{each}" / "one" / "two"
         home.mkdir(parents=True)
         chosen = draw.sample(keys, draw.choice((1, 1, 2, 3)))
-        odd = [f"{key}={draw.choice(draw.choice((VALUES, edges[key] or VALUES)))}" for key in chosen]
+        odd = [
+            f"{key}={draw.choice(draw.choice((VALUES, edges[key] or VALUES)))}" for key in chosen
+        ]
         yield Case(str(home), ["simulate", *draw.choice(BASES).split(), *odd])
 
 
 def _edges(field: Any) -> list[str]:
-    """Values that a key allows: the least, for a number without a bound a very large one, all of a few."""
+    """Values that a key allows: the least, for a number without a bound a very large one, all of a
+    few."""
     from curvfed.strategies.base.keys import value_type
 
     kind = value_type(field)
     if get_origin(kind) is Literal:
         return list(map(str, get_args(kind)))
-    found = {name: getattr(item, name) for item in field.metadata for name in ("ge", "le", "lt") if hasattr(item, name)}
+    found = {
+        name: getattr(item, name)
+        for item in field.metadata
+        for name in ("ge", "le", "lt")
+        if hasattr(item, name)
+    }
     most = [] if {"le", "lt"} & found.keys() else ["2147483648"]
-    return {bool: ["true", "false"], int: [*most, str(found.get("ge", 1))], float: [*most, "1e-300"]}.get(kind, [])
+    return {
+        bool: ["true", "false"],
+        int: [*most, str(found.get("ge", 1))],
+        float: [*most, "1e-300"],
+    }.get(kind, [])
 
 
 def files(folder: Path, number: int, seed: int) -> Iterator[Case]:
-    """Commands that read a file or a folder of which something is damaged, of another kind, or no file at all."""
+    """Commands that read a file or a folder of which something is damaged, of another kind, or no
+    file at all."""
     draw = random.Random(seed)
     sound = folder / "sound"
     _write_sound(sound)
@@ -138,22 +173,36 @@ def files(folder: Path, number: int, seed: int) -> Iterator[Case]:
         known = home / "known" / kind
         known.parent.mkdir()
         (shutil.copytree if (sound / kind).is_dir() else shutil.copy)(sound / kind, known)
-        inside = sorted(path for path in known.rglob("*") if path.is_file()) if known.is_dir() else []
+        inside = (
+            sorted(path for path in known.rglob("*") if path.is_file()) if known.is_dir() else []
+        )
         _damage(draw.choice(inside) if inside and draw.random() < 0.9 else known, draw, sound)
         small = ["num-supernodes=2", "num-rounds=2", "embedding-dim=4", "min-client-size=1"]
         if kind == "run":
             command = draw.choice(
                 [
-                    ["simulate", "num-supernodes=2", "num-rounds=3", "embedding-dim=4", f"results-dir={known.parent}",
-                     "run-name=run", "resume=true"],
+                    [
+                        "simulate",
+                        "num-supernodes=2",
+                        "num-rounds=3",
+                        "embedding-dim=4",
+                        f"results-dir={known.parent}",
+                        "run-name=run",
+                        "resume=true",
+                    ],
                     ["predict", str(known), "trees", "--client", "0"],
                 ]
-            )  # fmt: skip
+            )
         elif kind.endswith(".toml"):
             command = ["simulate", str(known), *small]
         else:
             method = "hull" if kind.startswith("points") else "fedavg"
-            command = [draw.choice(["check", "simulate"]), f"dataset={known}", f"method={method}", *small]
+            command = [
+                draw.choice(["check", "simulate"]),
+                f"dataset={known}",
+                f"method={method}",
+                *small,
+            ]
         yield Case(str(home), command)
 
 
@@ -174,18 +223,35 @@ def _write_sound(folder: Path) -> None:
     rows = [f"{x},{y},{'ab'[label]}" for (x, y), label in zip(points, labels, strict=True)]
     (folder / "points.csv").write_text("x,y,label\n" + "\n".join(rows) + "\n")
     (folder / "points.tsv").write_text("\n".join(rows).replace(",", "\t") + "\n")
-    (folder / "settings.toml").write_text('method = "fedavg"\nseed = 3\n[images]\ntrain-subset = 60\n')
+    (folder / "settings.toml").write_text(
+        'method = "fedavg"\nseed = 3\n[images]\ntrain-subset = 60\n'
+    )
     write_classes(folder / "images", {"a": 6, "b": 6})
     write_tu(folder)
     (folder / "tu" / "MUTAG" / "raw").rename(folder / "collection")
     shutil.rmtree(folder / "tu")
-    simulate({"results-dir": str(folder), "run-name": "run", "num-rounds": 2, "embedding-dim": 4}, 2)
+    simulate(
+        {"results-dir": str(folder), "run-name": "run", "num-rounds": 2, "embedding-dim": 4}, 2
+    )
 
 
 def _damage(path: Path, draw: random.Random, sound: Path) -> None:
     """Change a file's bytes, or put something else in its place."""
     how = draw.choice(
-        ["cut", "cut", "flip", "flip", "flip", "empty", "longer", "other", "pipe", "loop", "gone", "folder"]
+        [
+            "cut",
+            "cut",
+            "flip",
+            "flip",
+            "flip",
+            "empty",
+            "longer",
+            "other",
+            "pipe",
+            "loop",
+            "gone",
+            "folder",
+        ]
     )
     if path.is_dir() and how in ("cut", "flip", "empty", "longer", "other"):
         how = "loop inside"
@@ -253,7 +319,12 @@ def _try(case: Case) -> None:
 
 
 if __name__ == "__main__":
-    for heavy in ("client_app.app", "deployments.simulate", "server_app.app", "server_app.report.page"):
+    for heavy in (
+        "client_app.app",
+        "deployments.simulate",
+        "server_app.app",
+        "server_app.report.page",
+    ):
         import_module(f"curvfed.{heavy}")  # once, and not in every child
     from curvfed.deployments.commands.command import main
     from curvfed.tasks import public_data

@@ -1,4 +1,5 @@
-"""One client of ten on its own: its steps, its rounds, its fine-tuning, without a server and without files."""
+"""One client of ten on its own: its steps, its rounds, its fine-tuning, without a server and
+without files."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -39,7 +40,11 @@ def a_round(settings: Settings) -> Call:
     learner.receive(server.sent_to(0))
     trained = learner.train()
     reply = {name: np.array(array) for name, array in learner.share().items()}
-    server.aggregate(reweighted({0: Update(client.task.num_examples, reply, trained.steps)}, client.config.weights))
+    server.aggregate(
+        reweighted(
+            {0: Update(client.task.num_examples, reply, trained.steps)}, client.config.weights
+        )
+    )
     learner.round = 2
 
     def once() -> None:
@@ -50,10 +55,17 @@ def a_round(settings: Settings) -> Call:
     return once
 
 
-def some_rounds(settings: Settings, num: int = 2) -> tuple[list[float], dict[str, float], dict[str, Any]]:
-    """The first rounds of client 0, whose model alone is aggregated: losses, scores, and what it sent at last."""
+def some_rounds(
+    settings: Settings, num: int = 2
+) -> tuple[list[float], dict[str, float], dict[str, Any]]:
+    """The first rounds of client 0, whose model alone is aggregated: losses, scores, and what it
+    sent at last."""
     client, facts = a_client(settings)
-    learner, server, losses = client.learner, aggregation(client.config, facts, CLIENTS), list[float]()
+    learner, server, losses = (
+        client.learner,
+        aggregation(client.config, facts, CLIENTS),
+        list[float](),
+    )
     for round_number in range(1, num + 1):
         learner.receive(server.sent_to(0))
         trained = client.fit(round_number)
@@ -79,10 +91,14 @@ def a_fine_tuning(settings: Settings) -> Call:
 def a_client(settings: Settings) -> tuple[Client, Facts]:
     """The first of ten, with its model at its start; it writes nothing to the disk."""
     config = parse(dict(settings))
-    client = Client(config, "benchmark", 0, {"partition-id": 0, "num-partitions": CLIENTS} | SIMULATED)
+    client = Client(
+        config, "benchmark", 0, {"partition-id": 0, "num-partitions": CLIENTS} | SIMULATED
+    )
     about = client.describe()
     partitions = tuple(range(CLIENTS)) if client.method.lists_clients else ()
-    facts = Facts(about.task, about.num_features, about.class_names, about.shape, partitions=partitions)
+    facts = Facts(
+        about.task, about.num_features, about.class_names, about.shape, partitions=partitions
+    )
     client.prepare(facts, 0)
     if client.fixed:
         load_arrays(fixed_head(model_spec(client.config, facts), config.seed), client.tensors)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(
-    r"^(?:Saved as `(?P<name>[\w.-]+)`:\n+)?```(?P<kind>\w+)\n(?P<text>.*?)^```", re.MULTILINE | re.DOTALL
+    r"^(?:Saved as `(?P<name>[\w.-]+)`:\n+)?```(?P<kind>\w+)\n(?P<text>.*?)^```",
+    re.MULTILINE | re.DOTALL,
 )
 SECONDS = 900
 DOWNLOADED = "~/data"
@@ -19,13 +20,20 @@ def reader(folder: Path) -> dict[str, str]:
     """The environment of someone whose home is in the folder, and who has installed curvfed."""
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     home = str(folder / "home")
-    return os.environ | {"HOME": home, "PATH": programs, "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    return os.environ | {
+        "HOME": home,
+        "PATH": programs,
+        "PYTHONWARNINGS": "ignore",
+        "OMP_NUM_THREADS": "1",
+    }
 
 
 def run_blocks(page: str, folder: Path) -> str:
-    """Run every `sh` and `python` block of a page of `docs` in a folder, with a home of its own; what they printed.
+    """Run every `sh` and `python` block of a page of `docs` in a folder, with a home of its own;
+    what they printed.
 
-    A block of TOML is the file that the next "Saved as" names. Each block must succeed. Nothing is downloaded.
+    A block of TOML is the file that the next "Saved as" names. Each block must succeed. Nothing is
+    downloaded.
     """
     blocks = BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
     printed, pending = "", ""
@@ -36,9 +44,20 @@ def run_blocks(page: str, folder: Path) -> str:
         if name:
             (folder / name).write_text(pending)
         text = "".join(line for line in text.splitlines(keepends=True) if DOWNLOADED not in line)
-        command = [sys.executable, "-c", text] if kind == "python" else ["bash", "-euo", "pipefail", "-c", text]
-        done = subprocess.run(command, cwd=folder, env=reader(folder), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              encoding="utf-8", timeout=SECONDS)  # fmt: skip
+        command = (
+            [sys.executable, "-c", text]
+            if kind == "python"
+            else ["bash", "-euo", "pipefail", "-c", text]
+        )
+        done = subprocess.run(
+            command,
+            cwd=folder,
+            env=reader(folder),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            timeout=SECONDS,
+        )
         assert done.returncode == 0, f"{text}\n{done.stdout}"
         printed += done.stdout
     return printed

@@ -1,9 +1,11 @@
-"""The maps of hyperbolic space as we and peers have them, on the same points: for their errors and for their seconds.
+"""The maps of hyperbolic space as we and peers have them, on the same points: for their errors and
+for their seconds.
 
-Peers are called the fastest way that they have, with curvatures that are exact: geoopt's `Stereographic(k)` and
-`Lorentz(k)`, whose curvatures are k and −1/k, and HypLL's functions of c = −curvature, past its manifold tensors
-(`Curvature(value)` would pass it through softplus in float32). Whether a result is projected is each library's default;
-geoopt's Lorentz `expmap` is not asked to make the vector tangent, which it is.
+Peers are called the fastest way that they have, with curvatures that are exact: geoopt's
+`Stereographic(k)` and `Lorentz(k)`, whose curvatures are k and −1/k, and HypLL's functions of c =
+−curvature, past its manifold tensors (`Curvature(value)` would pass it through softplus in
+float32). Whether a result is projected is each library's default; geoopt's Lorentz `expmap` is not
+asked to make the vector tangent, which it is.
 """
 
 import math
@@ -19,7 +21,8 @@ from torch import Tensor, nn
 from curvfed.geometry import lorentz, poincare
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of its docstrings' escapes, when Python compiles them for the first time
+    # of its docstrings' escapes, when Python compiles them for the first time
+    warnings.simplefilter("ignore")
     from hypll.manifolds.poincare_ball.math import diffgeom as hypll
 
 DIM = 20
@@ -31,9 +34,11 @@ Points = dict[str, Tensor]
 
 
 class Operation(NamedTuple):
-    """A map that we and peers have: module, name, its arguments by letters, and what a peer calls it.
+    """A map that we and peers have: module, name, its arguments by letters, and what a peer calls
+    it.
 
-    The letters are those of `points`: x, y points, u tangent at x, v tangent at the origin, w in the ball or not.
+    The letters are those of `points`: x, y points, u tangent at x, v tangent at the origin, w in
+    the ball or not.
     """
 
     space: str
@@ -44,23 +49,40 @@ class Operation(NamedTuple):
 
 OPERATIONS = [
     *(
-        Operation("poincare", name, takes, {"geoopt": "projx" if name == "project" else theirs, "HypLL": theirs})
+        Operation(
+            "poincare",
+            name,
+            takes,
+            {"geoopt": "projx" if name == "project" else theirs, "HypLL": theirs},
+        )
         for name, takes, theirs in (
-            ("dist", "xy", "dist"), ("exp0", "v", "expmap0"), ("log0", "x", "logmap0"), ("exp", "xu", "expmap"),
-            ("log", "xy", "logmap"), ("mobius_add", "xy", "mobius_add"), ("project", "w", "project"),
+            ("dist", "xy", "dist"),
+            ("exp0", "v", "expmap0"),
+            ("log0", "x", "logmap0"),
+            ("exp", "xu", "expmap"),
+            ("log", "xy", "logmap"),
+            ("mobius_add", "xy", "mobius_add"),
+            ("project", "w", "project"),
         )
     ),
     *(
         Operation("lorentz", name, takes, {"geoopt": theirs})
         for name, takes, theirs in (
-            ("dist", "xy", "dist"), ("exp0", "v", "expmap0"), ("log0", "x", "logmap0"), ("exp", "xu", "expmap"),
-            ("log", "xy", "logmap"), ("inner", "xy", "inner"), ("project", "x", "projx"),
+            ("dist", "xy", "dist"),
+            ("exp0", "v", "expmap0"),
+            ("log0", "x", "logmap0"),
+            ("exp", "xu", "expmap"),
+            ("log", "xy", "logmap"),
+            ("inner", "xy", "inner"),
+            ("project", "x", "projx"),
         )
     ),
-]  # fmt: skip
+]
 
 
-def bound(one: Operation, peer: str, curvature: float, dtype: torch.dtype, points: Points) -> tuple[Map, list[Tensor]]:
+def bound(
+    one: Operation, peer: str, curvature: float, dtype: torch.dtype, points: Points
+) -> tuple[Map, list[Tensor]]:
     """The function of a peer, or ours for "", of a curvature, and its arguments."""
     arguments = [points[letter] for letter in one.takes]
     if not peer:
@@ -68,7 +90,10 @@ def bound(one: Operation, peer: str, curvature: float, dtype: torch.dtype, point
         return function if one.name == "inner" else partial(_curved, function, curvature), arguments
     name = one.peers[peer]
     if peer == "HypLL":
-        return partial(_curved, getattr(hypll, name), torch.tensor(-curvature, dtype=dtype)), arguments
+        return (
+            partial(_curved, getattr(hypll, name), torch.tensor(-curvature, dtype=dtype)),
+            arguments,
+        )
     if one.space == "poincare":
         return getattr(geoopt.Stereographic(k=curvature).to(dtype), name), arguments
     space = geoopt.Lorentz(k=-1 / curvature).to(dtype)
@@ -76,7 +101,9 @@ def bound(one: Operation, peer: str, curvature: float, dtype: torch.dtype, point
         arguments = [torch.nn.functional.pad(points["v"], (1, 0))]
     if name == "inner":
         return partial(space.inner, None), arguments
-    return partial(space.expmap, norm_tan=False) if name == "expmap" else getattr(space, name), arguments
+    return (
+        partial(space.expmap, norm_tan=False) if name == "expmap" else getattr(space, name)
+    ), arguments
 
 
 def _curved(function: Map, curvature: Any, *arguments: Tensor) -> Tensor:
@@ -114,7 +141,8 @@ class GeooptHead(nn.Module):
     def __init__(self, prototypes: Tensor) -> None:
         super().__init__()
         self._ball, self._prototypes = geoopt.Stereographic(k=-1.0), prototypes
-        self.weight = nn.Parameter(prototypes.clone(), requires_grad=False)  # its shape is asked for
+        # its shape is asked for
+        self.weight = nn.Parameter(prototypes.clone(), requires_grad=False)
 
     def forward(self, features: Tensor) -> Any:
         return -self._ball.dist(self._ball.expmap0(features)[:, None], self._prototypes)

@@ -1,4 +1,5 @@
-"""Training in plain loops: what a run must reach bit for bit, and the limits of its speed and of a client's steps."""
+"""Training in plain loops: what a run must reach bit for bit, and the limits of its speed and of a
+client's steps."""
 
 import copy
 from collections.abc import Callable
@@ -16,7 +17,13 @@ from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.training import Proximal, make_optimizer, seed_dropout, train
 from curvfed.strategies.config.halves import aggregation
 from curvfed.strategies.config.image_data import image_spec
-from curvfed.strategies.config.model_spec import build_model, fixed_head, has_fixed_head, is_fixed, model_spec
+from curvfed.strategies.config.model_spec import (
+    build_model,
+    fixed_head,
+    has_fixed_head,
+    is_fixed,
+    model_spec,
+)
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts
@@ -26,9 +33,11 @@ from curvfed.tasks.names import tasks_of
 
 
 class PlainLoop:
-    """Clients as a list, models in memory, no message and no file; data and tasks are set up outside the clock.
+    """Clients as a list, models in memory, no message and no file; data and tasks are set up
+    outside the clock.
 
-    Only for FlatLand, and for methods of images that share all that is trained, such as fedavg and hyperfed.
+    Only for FlatLand, and for methods of images that share all that is trained, such as fedavg and
+    hyperfed.
 
     Parameters
     ----------
@@ -40,7 +49,10 @@ class PlainLoop:
         torch.set_num_threads(config.threads)
         task = tasks_of(config.dataset)[0]
         self.config = config = settled(config, task)
-        data = [load_data(config, client, {"num-partitions": num_clients}) for client in range(num_clients)]
+        data = [
+            load_data(config, client, {"num-partitions": num_clients})
+            for client in range(num_clients)
+        ]
         names = tuple(dict.fromkeys(name for one in data for name in one.class_names))
         self.facts = Facts(task, data[0].num_features, names, shape=data[0].shape)
         self.device = torch.device("cpu")
@@ -52,28 +64,43 @@ class PlainLoop:
                     self.start.state_dict()[name].copy_(torch.from_numpy(array))
         self.tasks = [make_task(one, config, names, self.device, self.start) for one in data]
         is_personal = METHODS[config.method].is_personal
-        self.keeps_optimizer = any(is_personal(name) for name, p in self.start.named_parameters() if p.requires_grad)
-        self.shared = [n for n in named_state(self.start) if not is_personal(n) and not is_fixed(config, n)]
+        self.keeps_optimizer = any(
+            is_personal(name) for name, p in self.start.named_parameters() if p.requires_grad
+        )
+        self.shared = [
+            n for n in named_state(self.start) if not is_personal(n) and not is_fixed(config, n)
+        ]
         self.curvatures = np.array([one.forman for one in data]) if task == "nodes" else None
-        self.test = load_test(image_spec(config, config.images), home() / "cache") if task == "images" else None
+        self.test = (
+            load_test(image_spec(config, config.images), home() / "cache")
+            if task == "images"
+            else None
+        )
 
     def run(self) -> list[dict[str, Any]]:
         """All rounds from the start, each scored as a run scores it; the scores of the last."""
         config = self.config
-        server, server_model = aggregation(config, self.facts, len(self.tasks)), copy.deepcopy(self.start)
+        server, server_model = (
+            aggregation(config, self.facts, len(self.tasks)),
+            copy.deepcopy(self.start),
+        )
         models = [copy.deepcopy(self.start) for _ in self.tasks]
         if self.curvatures is not None:
             starts = (self.curvatures - self.curvatures.mean()) / self.curvatures.std()
             for model, curvature in zip(models, starts, strict=True):
                 torch.nn.init.constant_(model.get_parameter("k"), float(curvature))
         optimizers = [
-            make_optimizer({name: p for name, p in model.named_parameters() if p.requires_grad}, config)
+            make_optimizer(
+                {name: p for name, p in model.named_parameters() if p.requires_grad}, config
+            )
             for model in models
         ]
         scores: list[dict[str, Any]] = []
         for number in range(1, config.num_rounds + 1):
             scores, updates = [], {}
-            for client, (model, task, optimizer) in enumerate(zip(models, self.tasks, optimizers, strict=True)):
+            for client, (model, task, optimizer) in enumerate(
+                zip(models, self.tasks, optimizers, strict=True)
+            ):
                 _load(model, server.global_model())
                 shared = [p for name, p in model.named_parameters() if name in self.shared]
                 pulled = config.proximal and config.local_epochs * task.num_steps > 1
@@ -83,7 +110,11 @@ class PlainLoop:
                 seed = np.random.SeedSequence([config.seed, client, number])
                 seed_dropout(int(seed.generate_state(1, np.uint64)[0]) >> 1, self.device)
                 train(
-                    model, task, optimizer, config.local_epochs, [Proximal(shared, config.proximal)] if pulled else []
+                    model,
+                    task,
+                    optimizer,
+                    config.local_epochs,
+                    [Proximal(shared, config.proximal)] if pulled else [],
                 )
                 scores.append(task.scores(model))
                 state = named_state(model)
@@ -91,7 +122,9 @@ class PlainLoop:
                     task.num_examples, {name: state[name].detach().numpy() for name in self.shared}
                 )
             server.aggregate(updates)
-            due = number == config.num_rounds or (config.global_every and number % config.global_every == 0)
+            due = number == config.num_rounds or (
+                config.global_every and number % config.global_every == 0
+            )
             if self.test is not None and due:
                 _load(server_model, server.global_model())
                 evaluate(server_model, self.test, self.facts.class_names, self.device)
@@ -105,7 +138,9 @@ def _load(model: torch.nn.Module, arrays: Any) -> None:
             state[name].copy_(torch.from_numpy(np.asarray(array)))
 
 
-def plain_steps(client: Client, mixed: bool, model: Callable[[Any], Any] | None = None) -> Callable[[], None]:
+def plain_steps(
+    client: Client, mixed: bool, model: Callable[[Any], Any] | None = None
+) -> Callable[[], None]:
     """The steps that anyone would write, on batches that are made already."""
     own, task = client.model, client.task
     own.train()

@@ -1,4 +1,5 @@
-"""Packages that bring something to curvfed, installed into a folder for one test, and programs that find them there."""
+"""Packages that bring something to curvfed, installed into a folder for one test, and programs that
+find them there."""
 
 import os
 import shutil
@@ -12,7 +13,8 @@ EXAMPLE = ROOT / "examples" / "plugin"
 
 
 def package(site: Path, name: str, module: str, points: Mapping[str, Mapping[str, str]]) -> None:
-    """A package of one module as an installer leaves it; `points` are its entry points by group and name."""
+    """A package of one module as an installer leaves it; `points` are its entry points by group and
+    name."""
     about = site / f"{name}-1.0.dist-info"
     about.mkdir(parents=True)
     (site / f"{name}.py").write_text(module)
@@ -29,22 +31,42 @@ def install_example(folder: Path) -> Path:
     site, source = folder / "site", folder / "source"
     shutil.copytree(EXAMPLE, source)  # a build leaves files beside the source
     uv = Path(sys.executable).with_name("uv")
-    options = ["--quiet", "--offline", "--no-build-isolation", "--no-deps", "--python", sys.executable]
-    subprocess.run([str(uv), "pip", "install", *options, "--target", str(site), str(source)], check=True)
+    options = [
+        "--quiet",
+        "--offline",
+        "--no-build-isolation",
+        "--no-deps",
+        "--python",
+        sys.executable,
+    ]
+    subprocess.run(
+        [str(uv), "pip", "install", *options, "--target", str(site), str(source)], check=True
+    )
     return site
 
 
 def environment(home: Path, *sites: Path) -> dict[str, str]:
-    """That of a process which finds curvfed and what is installed in these folders, wherever it is started."""
+    """That of a process which finds curvfed and what is installed in these folders, wherever it is
+    started."""
     paths = [str(ROOT), *map(str, sites), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return os.environ | {"HOME": str(home), "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    return os.environ | {
+        "HOME": str(home),
+        "PYTHONPATH": os.pathsep.join(paths),
+        "OMP_NUM_THREADS": "1",
+    }
 
 
-def python(program: str, home: Path, *sites: Path, words: tuple[str, ...] = (), status: int = 0) -> str:
+def python(
+    program: str, home: Path, *sites: Path, words: tuple[str, ...] = (), status: int = 0
+) -> str:
     """What a program prints that runs in `home`, a folder with nothing of curvfed's."""
     home.mkdir(exist_ok=True)
     done = subprocess.run(
-        [sys.executable, "-c", program, *words], cwd=home, env=environment(home, *sites), capture_output=True, text=True
+        [sys.executable, "-c", program, *words],
+        cwd=home,
+        env=environment(home, *sites),
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout + done.stderr

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 
-def with_policy(folder: Path, nodes: Iterable[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
+def with_policy(
+    folder: Path, nodes: Iterable[Mapping[str, Any]], text: str
+) -> list[dict[str, Any]]:
     """The nodes, all with a policy of this text."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "policy.toml"

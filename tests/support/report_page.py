@@ -19,8 +19,8 @@ HOSTILE = "<script>alert('1')</script> \"><img src=x onerror=alert(2)> & $\\frac
 class Page(HTMLParser):
     """A page taken apart; every element must be closed in its turn.
 
-    tags, attributes and the visible text, `rows` from the first cell of a table's row to its others, and the pictures'
-    texts and labels.
+    tags, attributes and the visible text, `rows` from the first cell of a table's row to its
+    others, and the pictures' texts and labels.
     """
 
     def __init__(self, page: Path | str) -> None:
@@ -74,17 +74,25 @@ class Page(HTMLParser):
     @property
     def commands(self) -> list[list[str]]:
         """The commands for another run, split as a shell does."""
-        return [shlex.split(text) for text in re.findall(r"^(?:flwr|curvfed) .*$", self._pre, re.MULTILINE)]
+        return [
+            shlex.split(text)
+            for text in re.findall(r"^(?:flwr|curvfed) .*$", self._pre, re.MULTILINE)
+        ]
 
     @property
     def _pre(self) -> str:
-        return "\n".join(html.unescape(text) for text in re.findall(r"<pre>(.*?)</pre>", self.source, re.DOTALL))
+        return "\n".join(
+            html.unescape(text) for text in re.findall(r"<pre>(.*?)</pre>", self.source, re.DOTALL)
+        )
 
 
 def drawn_texts(page: Page) -> list[list[str]]:
     """The texts in every picture, as they come."""
     pictured = re.findall(r"<svg.*?</svg>", page.source, re.DOTALL)
-    return [[html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)] for svg in pictured]
+    return [
+        [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)]
+        for svg in pictured
+    ]
 
 
 class Drawn(NamedTuple):
@@ -107,10 +115,13 @@ def drawn(what: Any, *told: Any) -> Drawn:
         for pattern in ("<svg.*?</svg>", 'aria-label="(.*?)"', "<figcaption>(.*?)</figcaption>")
     )
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
-    return Drawn(svg, html.unescape(label), html.unescape(caption), [html.unescape(text) for text in texts])
+    return Drawn(
+        svg, html.unescape(label), html.unescape(caption), [html.unescape(text) for text in texts]
+    )
 
 
 def section(run: RunFiles, title: str) -> Page:
-    """One section of a page without pictures, which take seconds; empty if the page does not have it."""
+    """One section of a page without pictures, which take seconds; empty if the page does not have
+    it."""
     found = re.search(f"<section><h2>{title}</h2>.*?</section>", page_text(run, []), re.DOTALL)
     return Page(found[0] if found else "")

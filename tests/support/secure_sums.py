@@ -1,4 +1,5 @@
-"""Whole secure sums, message by message, with clients that vanish: shared by the tests of the secure sum."""
+"""Whole secure sums, message by message, with clients that vanish: shared by the tests of the
+secure sum."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -24,7 +25,14 @@ def entropy(seed: int) -> Callable[[int], bytes]:
 
 
 def session(num: int, **changes: object) -> Session:
-    plain = {"run": "run", "phase": "sum", "round": 1, "modulus": 2**61 - 1, "length": 5, "clients": tuple(range(num))}
+    plain = {
+        "run": "run",
+        "phase": "sum",
+        "round": 1,
+        "modulus": 2**61 - 1,
+        "length": 5,
+        "clients": tuple(range(num)),
+    }
     return Session(**(plain | changes))  # type: ignore[arg-type]
 
 
@@ -40,7 +48,8 @@ def plain_sum(what: Session, values: Mapping[int, Residues], partitions: object)
 
 @dataclass
 class Run:
-    """A sum up to where it was driven. `gone` says at which step a client vanishes; what the server saw is kept."""
+    """A sum up to where it was driven. `gone` says at which step a client vanishes; what the server
+    saw is kept."""
 
     session: Session
     values: Mapping[int, Residues]
@@ -51,10 +60,14 @@ class Run:
     signed: bool = True
 
     def __post_init__(self) -> None:
-        self.signers = {p: simulation.signing_key(p) if self.signed else None for p in self.session.clients}
+        self.signers = {
+            p: simulation.signing_key(p) if self.signed else None for p in self.session.clients
+        }
         self.roster = simulation.roster(self.session.clients) if self.signed else None
         self.clients = {
-            p: SecureSumClient.begin(self.session, p, self.signers[p], entropy(1000 * self.seed + i))
+            p: SecureSumClient.begin(
+                self.session, p, self.signers[p], entropy(1000 * self.seed + i)
+            )
             for i, p in enumerate(self.session.clients)
         }
         self.server = SecureSumServer(self.session)
@@ -103,7 +116,9 @@ class Run:
     def _there(self, step: str) -> list[int]:
         if self.stored:
             for p, client in self.clients.items():
-                self.clients[p] = SecureSumClient(ClientState.from_parts(client.state.as_parts()), entropy(p))
+                self.clients[p] = SecureSumClient(
+                    ClientState.from_parts(client.state.as_parts()), entropy(p)
+                )
         late = STEPS[: STEPS.index(step) + 1]
         return [p for p in self.clients if self.gone.get(p) not in late]
 

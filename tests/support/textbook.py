@@ -1,4 +1,6 @@
-"""Textbook programs, step by step: what ours must agree with, and what it is held against in speed."""
+"""Textbook programs, step by step: what ours must agree with, and what it is held against in
+speed.
+"""
 
 from typing import Any
 
@@ -12,10 +14,13 @@ Points = Any  # NumPy arrays (..., 2), whose operators are typed as anything
 
 
 def plain_decode(symbols: list[int], prime: int, num_bins: int) -> dict[int, int]:
-    """Value by bin, as a textbook has it: the shortest recurrence, a look at every bin, Forney's formula."""
+    """Value by bin, as a textbook has it: the shortest recurrence, a look at every bin, Forney's
+    formula."""
     connection = berlekamp_massey(symbols, prime)
     degree = len(connection) - 1
-    omega = [sum(connection[j] * symbols[i - j] for j in range(i + 1)) % prime for i in range(degree)]
+    omega = [
+        sum(connection[j] * symbols[i - j] for j in range(i + 1)) % prime for i in range(degree)
+    ]
     values = {}
     for place in range(1, num_bins + 1):
         inverse = pow(place, -1, prime)
@@ -29,13 +34,17 @@ def berlekamp_massey(symbols: list[int], prime: int) -> list[int]:
     """Coefficients c, c₀ = 1, of the shortest recurrence Σⱼ cⱼ S_{i−j} = 0."""
     now, before, length, gap, last = [1], [1], 0, 1, 1
     for i, symbol in enumerate(symbols):
-        error = (symbol + sum(now[j] * symbols[i - j] for j in range(1, min(length, len(now) - 1) + 1))) % prime
+        error = (
+            symbol + sum(now[j] * symbols[i - j] for j in range(1, min(length, len(now) - 1) + 1))
+        ) % prime
         if error == 0:
             gap += 1
             continue
         shifted = [0] * gap + [error * pow(last, -1, prime) * c for c in before]
         size = max(len(now), len(shifted))
-        after = [(a - b) % prime for a, b in zip(_padded(now, size), _padded(shifted, size), strict=True)]
+        after = [
+            (a - b) % prime for a, b in zip(_padded(now, size), _padded(shifted, size), strict=True)
+        ]
         if 2 * length <= i:
             before, last, length, gap = now, error, i + 1 - length, 1
         else:
@@ -56,12 +65,14 @@ def _at(coefficients: list[int], point: int, prime: int) -> int:
 
 
 def sample(num: int, radius: float = 0.95) -> Points:
-    """Points spread evenly over a hyperbolic disc of this Euclidean radius, that of the paper's synthetic sets."""
+    """Points spread evenly over a hyperbolic disc of this Euclidean radius, that of the paper's
+    synthetic sets."""
     return uniform_points(num, radius, -1.0, np.random.default_rng(0))
 
 
 def graham_scan(points: Points, curvature: float = -1.0) -> list[int]:
-    """Pan et al., Algorithms 1 and 2, step by step: arrays where a step is on all points, else two coordinates."""
+    """Pan et al., Algorithms 1 and 2, step by step: arrays where a step is on all points, else two
+    coordinates."""
     start = int((points**2).sum(axis=1).argmax())
     normal = -_log(points[start], np.zeros(2), curvature)
     tangent = np.array([-normal[1], normal[0]])
@@ -72,7 +83,10 @@ def graham_scan(points: Points, curvature: float = -1.0) -> list[int]:
     farthest = np.append(True, np.diff(angles[order]) > 0)
     stack = [start]
     for index in others[order[farthest]].tolist():
-        while len(stack) > 1 and _ccw(points[stack[-2]], points[stack[-1]], points[index], curvature) <= 0:
+        while (
+            len(stack) > 1
+            and _ccw(points[stack[-2]], points[stack[-1]], points[index], curvature) <= 0
+        ):
             stack.pop()
         stack.append(index)
     return stack
@@ -98,7 +112,9 @@ def _cross(a: Points, b: Points) -> Points:
 
 
 def prototypes_by_descent(classes: int, dim: int, steps: int, rate: float = 0.1) -> torch.Tensor:
-    """Unit vectors (C, d) by descent on the mean over rows of the largest cosine, HyperFed, Eq. 5."""
+    """Unit vectors (C, d) by descent on the mean over rows of the largest cosine, HyperFed,
+    Eq. 5.
+    """
     points = torch.randn(classes, dim, generator=torch.Generator().manual_seed(0)).requires_grad_()
     optimizer = torch.optim.SGD([points], rate)
     own = 2 * torch.eye(classes)
@@ -117,7 +133,12 @@ def forman_by_counting(edges: Any, num_nodes: int, triangles: bool) -> dict[tupl
         neighbours[i].add(j)
         neighbours[j].add(i)
     return {
-        (i, j): 4 - len(neighbours[i]) - len(neighbours[j]) + 3 * triangles * len(neighbours[i] & neighbours[j])
+        (i, j): (
+            4
+            - len(neighbours[i])
+            - len(neighbours[j])
+            + 3 * triangles * len(neighbours[i] & neighbours[j])
+        )
         for i in range(num_nodes)
         for j in neighbours[i]
     }
@@ -126,4 +147,8 @@ def forman_by_counting(edges: Any, num_nodes: int, triangles: bool) -> dict[tupl
 def both_directions(edges: Any) -> torch.Tensor:
     """Columns (2, 2m) of both directions of each edge."""
     edges = list(edges)
-    return torch.tensor([*edges, *[(j, i) for i, j in edges]], dtype=torch.int64).reshape(-1, 2).T.contiguous()
+    return (
+        torch.tensor([*edges, *[(j, i) for i, j in edges]], dtype=torch.int64)
+        .reshape(-1, 2)
+        .T.contiguous()
+    )

@@ -7,8 +7,15 @@ import pytest
 
 
 def only(cases: Iterable[Any], kept: Callable[[Any], bool]) -> list[Any]:
-    """All cases; those that are not kept are marked `long`. What a case is alone in proving must be kept."""
+    """All cases; those that are not kept are marked `long`. What a case is alone in proving must be
+    kept."""
     return [
-        case if kept(case) else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.long)
+        (
+            case
+            if kept(case)
+            else pytest.param(
+                *(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.long
+            )
+        )
         for case in cases
     ]

@@ -1,4 +1,5 @@
-"""A learner on a network of 17 parameters and 8 examples, and the same sums in NumPy, with gradients by differences."""
+"""A learner on a network of 17 parameters and 8 examples, and the same sums in NumPy, with
+gradients by differences."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -21,7 +22,8 @@ from curvfed.tasks.task import Batch, Task
 Arrays = dict[str, NDArray[Any]]
 FEATURES, WIDTH, CLASSES, EXAMPLES = 3, 2, 3, 8
 STEP = 1e-5
-"""Of the differences, whose error is STEP² times third derivatives, and rounding / STEP: about 1e-9."""
+"""Of the differences, whose error is STEP² times third derivatives, and rounding / STEP: about
+1e-9."""
 
 
 class Net(nn.Module):
@@ -65,15 +67,25 @@ class Examples(Task):
 
     def scores(self, model: nn.Module) -> dict[str, float]:
         with torch.no_grad():
-            return {"score": float((model(self.x).argmax(dim=1) == self.train_labels).double().mean())}
+            return {
+                "score": float((model(self.x).argmax(dim=1) == self.train_labels).double().mean())
+            }
 
 
-def learner(method: str, seed: int = 0, dtype: torch.dtype = torch.float64, batch_size: int = 2, examples: int = EXAMPLES,
-            **settings: Any) -> Learner:  # fmt: skip
-    """The learner of a method on these examples, which `seed` draws, from the start that every seed has in common."""
+def learner(
+    method: str,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float64,
+    batch_size: int = 2,
+    examples: int = EXAMPLES,
+    **settings: Any,
+) -> Learner:
+    """The learner of a method on these examples, which `seed` draws, from the start that every seed
+    has in common."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
     config = settled(
-        parse({"method": method, "dataset": "digits", "weight-decay": 0.0, "momentum": 0.0} | keys), "images"
+        parse({"method": method, "dataset": "digits", "weight-decay": 0.0, "momentum": 0.0} | keys),
+        "images",
     )
     start, data = np.random.default_rng(0), np.random.default_rng(seed + 1)
     net = Net().to(dtype)
@@ -86,7 +98,9 @@ def learner(method: str, seed: int = 0, dtype: torch.dtype = torch.float64, batc
     row = METHODS[method]
     shared = tuple(name for name in tensors if not row.is_personal(name))
     optimizer = make_optimizer(parameters, config)
-    local = local_of(config, net, Examples(x, labels, batch_size), tensors, shared, parameters, optimizer)
+    local = local_of(
+        config, net, Examples(x, labels, batch_size), tensors, shared, parameters, optimizer
+    )
     return learner_class(row)(local)
 
 
@@ -100,7 +114,9 @@ def state(module: nn.Module) -> Arrays:
     return {name: np.array(to_numpy(tensor)) for name, tensor in named_state(module).items()}
 
 
-def softmax_loss(arrays: Mapping[str, NDArray[Any]], x: NDArray[Any], labels: NDArray[Any]) -> float:
+def softmax_loss(
+    arrays: Mapping[str, NDArray[Any]], x: NDArray[Any], labels: NDArray[Any]
+) -> float:
     """The mean cross-entropy of the network of these parameters."""
     logits = features(arrays, x) @ arrays["head.weight"].T + arrays["head.bias"]
     return cross_entropy(logits, labels)
@@ -115,7 +131,9 @@ def features(arrays: Mapping[str, NDArray[Any]], x: NDArray[Any]) -> NDArray[np.
 def cross_entropy(logits: NDArray[Any], labels: NDArray[Any]) -> float:
     """The mean over the rows."""
     shifted = logits - logits.max(axis=1, keepdims=True)
-    return float((np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]).mean())
+    return float(
+        (np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]).mean()
+    )
 
 
 def gradient(loss: Callable[[Arrays], float], arrays: Mapping[str, NDArray[Any]]) -> Arrays:
@@ -137,25 +155,34 @@ def gradient(loss: Callable[[Arrays], float], arrays: Mapping[str, NDArray[Any]]
 def batches(task: Examples) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """The task's batches as arrays, in float64."""
     return [
-        (to_numpy(batch.inputs).astype(np.float64), to_numpy(batch.labels)) for batch in task.batches(nn.Identity())
+        (to_numpy(batch.inputs).astype(np.float64), to_numpy(batch.labels))
+        for batch in task.batches(nn.Identity())
     ]
 
 
 def descend(
-    arrays: Mapping[str, NDArray[Any]], task: Examples, rate: float, epochs: int,
+    arrays: Mapping[str, NDArray[Any]],
+    task: Examples,
+    rate: float,
+    epochs: int,
     pull: Callable[[Arrays], Mapping[str, NDArray[Any]]] = lambda arrays: {},
-) -> Arrays:  # fmt: skip
+) -> Arrays:
     """Gradient steps on the cross-entropy and what `pull` adds to the gradient."""
     found = {name: np.array(array, np.float64) for name, array in arrays.items()}
     for _ in range(epochs):
         for x, labels in batches(task):
-            slopes = gradient(lambda moved: softmax_loss(moved, x, labels), found)  # noqa: B023
+            slopes = gradient(lambda moved: softmax_loss(moved, x, labels), found)
             added = pull(found)
-            found = {name: array - rate * (slopes[name] + added.get(name, 0.0)) for name, array in found.items()}
+            found = {
+                name: array - rate * (slopes[name] + added.get(name, 0.0))
+                for name, array in found.items()
+            }
     return found
 
 
-def assert_near(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]], tolerance: float = 1e-8) -> None:
+def assert_near(
+    one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]], tolerance: float = 1e-8
+) -> None:
     """The same names and, but for the error of the differences, the same values."""
     assert one.keys() == other.keys()
     for name, array in one.items():

@@ -1,7 +1,8 @@
 """How far this machine's clock is from the SuperLink's.
 
-A SuperNode signs each call with its time. The SuperLink looks at the time before it looks whose key it is, so calls signed
-by a new key tell how the clocks differ. This holds for Flower up to 1.39; from 1.40 on it is not known.
+A SuperNode signs each call with its time. The SuperLink looks at the time before it looks whose key
+it is, so calls signed by a new key tell how the clocks differ. This holds for Flower up to 1.39;
+from 1.40 on it is not known.
 """
 
 import bisect
@@ -15,10 +16,13 @@ from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_messa
 from curvfed.deployments.cluster.checks.superlink import Link, SilentError, check_superlink
 from curvfed.deployments.cluster.errors import ClusterError
 
-AHEAD, BEHIND = 5.0, 305.0
-"""Seconds by which a node's clock may differ, by Flower's `SYSTEM_TIME_TOLERANCE` and `TIMESTAMP_TOLERANCE`."""
+AHEAD = 5.0
+BEHIND = 305.0
+"""Seconds by which a node's clock may differ, by Flower's `SYSTEM_TIME_TOLERANCE` and
+`TIMESTAMP_TOLERANCE`."""
 
-DAY, STEP = 86_400, 300
+DAY = 86_400
+STEP = 300
 
 
 def check_clock(link: Link) -> str:
@@ -39,22 +43,32 @@ def check_clock(link: Link) -> str:
         """Whether the SuperLink takes a time so many seconds after that of this clock."""
         time = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=shift)).isoformat()
         signature = sign_message(key, time.encode())
-        answer = call((PUBLIC_KEY_HEADER, public), (TIMESTAMP_HEADER, time), (SIGNATURE_HEADER, signature))
+        answer = call(
+            (PUBLIC_KEY_HEADER, public), (TIMESTAMP_HEADER, time), (SIGNATURE_HEADER, signature)
+        )
         if answer.code != grpc.StatusCode.UNAUTHENTICATED:
-            raise SilentError(f"the SuperLink at {link.address} does not answer any more ({answer.reason})")
+            raise SilentError(
+                f"the SuperLink at {link.address} does not answer any more ({answer.reason})"
+            )
         return answer.words != "Invalid timestamp"
 
     with link.calls() as call:
         try:
-            begin = next(shift for shift in sorted(range(-DAY, DAY + 1, STEP), key=abs) if is_taken(shift))
+            begin = next(
+                shift for shift in sorted(range(-DAY, DAY + 1, STEP), key=abs) if is_taken(shift)
+            )
         except StopIteration:
-            raise ClusterError("this machine's clock is more than a day from the server's; set both by NTP") from None
-        taken = bisect.bisect(range(2 * int(AHEAD + BEHIND)), False, key=lambda half: not is_taken(begin + half / 2))
+            raise ClusterError(
+                "this machine's clock is more than a day from the server's; set both by NTP"
+            ) from None
+        taken = bisect.bisect(
+            range(2 * int(AHEAD + BEHIND)), False, key=lambda half: not is_taken(begin + half / 2)
+        )
     ahead = AHEAD - begin - (taken - 0.5) / 2
     told = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} the server's"
     if not -BEHIND <= ahead <= AHEAD:
         raise ClusterError(
-            f"this machine's clock is {told}, and the SuperLink refuses a node whose clock is more than {AHEAD:g} s ahead "
-            f"or {BEHIND:g} s behind; set both by NTP"
+            f"this machine's clock is {told}, and the SuperLink refuses a node whose clock is more"
+            f" than {AHEAD:g} s ahead or {BEHIND:g} s behind; set both by NTP"
         )
     return told

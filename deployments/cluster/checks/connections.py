@@ -1,4 +1,5 @@
-"""Checks before a SuperLink or a SuperNode starts: addresses, ports, certificates, and private keys."""
+"""Checks before a SuperLink or a SuperNode starts: addresses, ports, certificates, and private
+keys."""
 
 import datetime
 import os
@@ -20,7 +21,10 @@ def split_address(address: str) -> tuple[str, int]:
     WrongUsageError
         If it does not have that form.
     """
-    allowed = f"{address!r} is no address; allowed is HOST:PORT, without https://, PORT being 1 to {LAST_PORT}"
+    allowed = (
+        f"{address!r} is no address; allowed is HOST:PORT, without https://, PORT being 1 to"
+        f" {LAST_PORT}"
+    )
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or not 1 <= int(port) <= LAST_PORT:
@@ -57,7 +61,8 @@ def is_open(host: str, port: int) -> bool:
 
 
 def check_certificate(path: Path, is_strict: bool = False) -> str:
-    """Say how long a certificate is valid; one that ends soon is refused if `is_strict`, else a note is printed.
+    """Say how long a certificate is valid; one that ends soon is refused if `is_strict`, else a
+    note is printed.
 
     Raises
     ------
@@ -90,7 +95,9 @@ def check_files(node: NodeFolder) -> str:
     """
     for path in (node.key, node.authority):
         if not path.is_file():
-            raise ClusterError(f"there is no {path}; bring it from the server's nodes/{node.name}, by `scp -p`")
+            raise ClusterError(
+                f"there is no {path}; bring it from the server's nodes/{node.name}, by `scp -p`"
+            )
         if not os.access(path, os.R_OK):
             raise ClusterError(f"this user may not read {path}")
     return check_private(node.key)
@@ -107,5 +114,7 @@ def check_private(path: Path) -> str:
     key = path.stat()
     # As ssh does: whoever gave another user's key to a group intended that.
     if key.st_uid == os.getuid() and key.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ClusterError(f"others may read or change {path}, mode {key.st_mode & 0o777:04o}: chmod 600 {path}")
+        raise ClusterError(
+            f"others may read or change {path}, mode {key.st_mode & 0o777:04o}: chmod 600 {path}"
+        )
     return f"{path}: private"

@@ -13,7 +13,12 @@ from curvfed.deployments.cluster.certificates import check_pair
 from curvfed.deployments.cluster.checks import connections as checks
 from curvfed.deployments.cluster.checks.clock import check_clock
 from curvfed.deployments.cluster.checks.node import check_folder, gib, parts
-from curvfed.deployments.cluster.checks.superlink import SilentError, check_server, check_superlink, link_of
+from curvfed.deployments.cluster.checks.superlink import (
+    SilentError,
+    check_server,
+    check_superlink,
+    link_of,
+)
 from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import BY
@@ -49,7 +54,10 @@ def server_checks(folder: ServerFolder, results: Path | None = None) -> list[Che
     """The checks of a server; `results` has its runs."""
     # A node's key need not stay here, and that of the authority should not.
     keys = [folder.authority[1], folder.server[1], *(node.key for node in folder.nodes())]
-    runs = [(results or home() / "results") / name for name in registry.known(folder, registry.RUNS).values()]
+    runs = [
+        (results or home() / "results") / name
+        for name in registry.known(folder, registry.RUNS).values()
+    ]
     return [
         *[
             ("certificate", partial(checks.check_certificate, pair[0], True))
@@ -63,13 +71,24 @@ def server_checks(folder: ServerFolder, results: Path | None = None) -> list[Che
         ("memory", _check_memory),
         ("ledger", partial(_check_ledger, registry.ledger(folder))),
         ("superlink", partial(_check_superlink, folder)),
-        *([("nodes", partial(_check_nodes, folder))] if checks.is_open(LOOPBACK, folder.api_port) else []),
-        *[("run", partial(check_stored, run / "checkpoint" / "server")) for run in runs if run.exists()],
+        *(
+            [("nodes", partial(_check_nodes, folder))]
+            if checks.is_open(LOOPBACK, folder.api_port)
+            else []
+        ),
+        *[
+            ("run", partial(check_stored, run / "checkpoint" / "server"))
+            for run in runs
+            if run.exists()
+        ],
     ]
 
 
-def node_checks(server: Path, name: str, node_config: str, address: str | None = None) -> list[Check]:
-    """The checks of a node, by its folder or its name in the folder of the server; `address` is that of its SuperLink."""
+def node_checks(
+    server: Path, name: str, node_config: str, address: str | None = None
+) -> list[Check]:
+    """The checks of a node, by its folder or its name in the folder of the server; `address` is
+    that of its SuperLink."""
     node = ServerFolder(server).find_node(name)
     config, named = parts(node_config or ANY_PART, node.policy)
     link = link_of(node, address)
@@ -85,7 +104,10 @@ def node_checks(server: Path, name: str, node_config: str, address: str | None =
             ("ledger", partial(_check_ledger, path))
             for path in sorted(Path(config["state-path"]).glob("ledger-*.jsonl"))
         ],
-        *[("personal", partial(check_stored, path)) for path in sorted(Path(config["state-path"]).glob("*/[0-9]*"))],
+        *[
+            ("personal", partial(check_stored, path))
+            for path in sorted(Path(config["state-path"]).glob("*/[0-9]*"))
+        ],
     ]
 
 
@@ -97,12 +119,17 @@ def check_stored(folder: Path) -> str:
     ClusterError
         If one of them cannot be read.
     """
-    store, sound = Store(folder), list[int]()
+    store = Store(folder)
+    sound = list[int]()
     for stamp in store.stamps():
         try:
             store.load(stamp)
         except StoreError as error:
-            mend = f"without this file round {max(sound)} holds" if sound else "put back a copy, or begin another run"
+            mend = (
+                f"without this file round {max(sound)} holds"
+                if sound
+                else "put back a copy, or begin another run"
+            )
             raise ClusterError(f"{error}; {mend}") from None
         sound.append(stamp)
     return f"{folder}: rounds {', '.join(map(str, sound)) or 'none'}"
@@ -115,7 +142,9 @@ def _check_ledger(path: Path) -> str:
 def _check_registered(folder: ServerFolder) -> str:
     ids = registry.known(folder)
     if missing := [node.name for node in folder.nodes() if node.name not in ids]:
-        raise ClusterError(f"not registered: {', '.join(missing)}; `curvfed cluster register` lets them take part")
+        raise ClusterError(
+            f"not registered: {', '.join(missing)}; `curvfed cluster register` lets them take part"
+        )
     return f"{len(ids)} nodes"
 
 
@@ -125,7 +154,9 @@ def _check_memory() -> str:
     from curvfed.client_app.node.resources import free_memory
 
     if (free := free_memory(torch.device("cpu"))) < LEAST_MEMORY:
-        raise ClusterError(f"{gib(free)} are free, needed are {gib(LEAST_MEMORY)}; end other programs")
+        raise ClusterError(
+            f"{gib(free)} are free, needed are {gib(LEAST_MEMORY)}; end other programs"
+        )
     return f"{gib(free)} free"
 
 
@@ -137,23 +168,29 @@ def _check_superlink(folder: ServerFolder) -> str:
             raise
         checks.check_port(LOOPBACK, folder.fleet_port, "the SuperLink")
         _check_killed(Daemon(folder.running, "superlink"))
-        raise ClusterError("the SuperLink does not run; `curvfed cluster superlink` starts it") from None
+        raise ClusterError(
+            "the SuperLink does not run; `curvfed cluster superlink` starts it"
+        ) from None
 
 
 def _check_killed(daemon: Daemon) -> str:
     if daemon.was_killed:
         raise ClusterError(
-            f"{daemon.name} was killed, or its machine went down; start it again, its log is {daemon.log}"
+            f"{daemon.name} was killed, or its machine went down; start it again, its log is"
+            f" {daemon.log}"
         )
     return str(daemon) if daemon.process() else "not in the background here"
 
 
 def _check_nodes(folder: ServerFolder) -> str:
     nodes = registry.present(folder)
-    if away := [f"{node['name'] or node['node-id']} since {node['offline-at'] or 'ever'}" for node in nodes
-                if node["status"] != "online"]:  # fmt: skip
+    if away := [
+        f"{node['name'] or node['node-id']} since {node['offline-at'] or 'ever'}"
+        for node in nodes
+        if node["status"] != "online"
+    ]:
         raise ClusterError(
-            f"not connected: {', '.join(away)}; its log and `curvfed cluster doctor` there say why. One that was killed "
-            "and started again is taken a minute after its last sign of life"
+            f"not connected: {', '.join(away)}; its log and `curvfed cluster doctor` there say why."
+            " One that was killed and started again is taken a minute after its last sign of life"
         )
     return f"{len(nodes)} connected"

@@ -1,4 +1,5 @@
-"""Check a node's configuration, and the files and devices that it names, before the SuperNode starts.
+"""Check a node's configuration, and the files and devices that it names, before the SuperNode
+starts.
 
 The findings are printed on the node's own terminal and go nowhere else.
 """
@@ -21,16 +22,19 @@ from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.parse import parse
 
 LEAST_FREE = 512 * 2**20
-"""Free bytes that the disk of a node's personal state needs: for two rounds of the largest network and its optimiser."""
+"""Free bytes that the disk of a node's personal state needs: for two rounds of the largest network
+and its optimiser."""
 
 OF_RUNS = ("points.curvature", "points.embedding-key", "points.label-key", "images.size")
-"""Keys of a run's configuration that change how data are read: with them a run may read data that the defaults do not."""
+"""Keys of a run's configuration that change how data are read: with them a run may read data that
+the defaults do not."""
 
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 
 
 def check_node(node_config: str, policy: Path | None = None) -> str:
-    """Check a configuration, and return it as Flower is to be given it: with absolute paths, and a `state-path`.
+    """Check a configuration, and return it as Flower is to be given it: with absolute paths, and a
+    `state-path`.
 
     Without a `policy` in it the node gets this one, if the file exists.
 
@@ -54,7 +58,9 @@ def check_node(node_config: str, policy: Path | None = None) -> str:
     return toml_pairs(node)
 
 
-def parts(node_config: str, policy: Path | None = None) -> tuple[dict[str, Any], dict[str, Callable[[], str]]]:
+def parts(
+    node_config: str, policy: Path | None = None
+) -> tuple[dict[str, Any], dict[str, Callable[[], str]]]:
     """A configuration as `check_node` returns it, and the checks of what it names.
 
     Raises
@@ -86,18 +92,22 @@ def parts(node_config: str, policy: Path | None = None) -> tuple[dict[str, Any],
 
 
 def _read(text: str) -> dict[str, Any]:
-    """The configuration as Flower reads it; words that Flower would silently leave out are refused."""
+    """The configuration as Flower reads it; words that Flower would silently leave out are
+    refused.
+    """
     from click import ClickException
     from flwr.common.config import parse_config_args
 
     allowed = (
-        'allowed are KEY=VALUE pairs, no space by the "=", text in double quotes: partition-id=0 data-path="/data"'
+        'allowed are KEY=VALUE pairs, no space by the "=", text in double quotes: partition-id=0'
+        ' data-path="/data"'
     )
     try:
         node: dict[str, Any] = parse_config_args([text])
     except OSError as error:
         raise WrongUsageError(
-            f"--node-config ends in .toml and so is read as the path of a file: {error.strerror}; {allowed}"
+            f"--node-config ends in .toml and so is read as the path of a file: {error.strerror};"
+            f" {allowed}"
         ) from None
     except (ClickException, ValueError):
         raise WrongUsageError(f"--node-config {text}: Flower cannot read it; {allowed}") from None
@@ -105,7 +115,9 @@ def _read(text: str) -> dict[str, Any]:
         for word in _WORD.findall(text):
             key, _, value = word.partition("=")
             if not value or key not in node:
-                raise WrongUsageError(f"--node-config {text}: Flower would leave {word!r} out; {allowed}")
+                raise WrongUsageError(
+                    f"--node-config {text}: Flower would leave {word!r} out; {allowed}"
+                )
     return node
 
 
@@ -122,7 +134,10 @@ def _policy(node: Mapping[str, Any], policy: Policy) -> str:
 def _data(node: Mapping[str, Any], policy: Policy) -> str:
     """The data that the node holds."""
     if "data-path" not in node:
-        return f"share {node['partition-id'] + 1} of {node['num-partitions']} of the public data set that a run names"
+        return (
+            f"share {node['partition-id'] + 1} of {node['num-partitions']} of the public data set"
+            " that a run names"
+        )
     path = Path(node["data-path"])
     if not path.exists():
         raise ClusterError(f"data-path: there is no {path} on this machine")
@@ -139,7 +154,9 @@ def _data(node: Mapping[str, Any], policy: Policy) -> str:
             raise ClusterError(f"data-path: {error}") from None
         return f"readable, but not by the defaults of a run: {error}"
     except (OSError, ImportError, MemoryError) as error:
-        raise ClusterError(f"data-path: {path} cannot be read: {type(error).__name__}: {error}") from None
+        raise ClusterError(
+            f"data-path: {path} cannot be read: {type(error).__name__}: {error}"
+        ) from None
 
 
 def _device(node: Mapping[str, Any]) -> str:
@@ -153,7 +170,8 @@ def _device(node: Mapping[str, Any]) -> str:
 
 
 def check_folder(folder: Path, key: str) -> str:
-    """The folder, which `key` names, of what is kept on this machine, and how much of its disk is free."""
+    """The folder, which `key` names, of what is kept on this machine, and how much of its disk is
+    free."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -161,13 +179,13 @@ def check_folder(folder: Path, key: str) -> str:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise ClusterError(
-            f"{key}: nothing can be kept in {folder}: {error.strerror}; allowed is a folder, there or to be made, that "
-            "this user may write to"
+            f"{key}: nothing can be kept in {folder}: {error.strerror}; allowed is a folder, there"
+            " or to be made, that this user may write to"
         ) from None
     if free < LEAST_FREE:
         raise ClusterError(
-            f"{key}: {gib(free)} are free where {folder} is, needed are {gib(LEAST_FREE)}; allowed is a folder on "
-            "another disk"
+            f"{key}: {gib(free)} are free where {folder} is, needed are {gib(LEAST_FREE)}; allowed"
+            " is a folder on another disk"
         )
     return f"{folder}, {gib(free)} free"
 
@@ -178,12 +196,13 @@ def _keys(node: Mapping[str, Any]) -> str:
 
     from curvfed.client_app.node.roster import read_roster, read_signing_key
 
-    key, roster = read_signing_key(node), read_roster(node) or {}
+    key = read_signing_key(node)
+    roster = read_roster(node) or {}
     own = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""
     if roster.get(partition := partition_id(node)) != own:
         raise ClusterError(
-            f"roster: {partition}.pem in {node['roster']} is not the public part of {node['signing-key']}; allowed is "
-            "the one that the others have"
+            f"roster: {partition}.pem in {node['roster']} is not the public part of"
+            f" {node['signing-key']}; allowed is the one that the others have"
         )
     return f"{len(roster)} nodes in the roster"
 

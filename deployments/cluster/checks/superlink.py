@@ -1,7 +1,7 @@
 """Who answers at the address of a SuperLink, asked in the way that a SuperNode asks.
 
-A SuperNode asks by gRPC, from Flower 1.40 on by HTTPS, and `flwr` by HTTPS. All take the proxy that variables name: a plain
-socket would take another way.
+A SuperNode asks by gRPC, from Flower 1.40 on by HTTPS, and `flwr` by HTTPS. All take the proxy that
+variables name: a plain socket would take another way.
 """
 
 import contextlib
@@ -29,7 +29,11 @@ from curvfed.deployments.processes import LOOPBACK, NO_PROXIES, flower_environme
 ANSWER_TIME = 10.0
 """Seconds that a SuperLink has to answer."""
 
-PROXIES = ("https_proxy", "HTTPS_PROXY", "all_proxy") if ONE_PORT else ("grpc_proxy", "https_proxy", "http_proxy")
+PROXIES = (
+    ("https_proxy", "HTTPS_PROXY", "all_proxy")
+    if ONE_PORT
+    else ("grpc_proxy", "https_proxy", "http_proxy")
+)
 """Variables that name a proxy, in the order in which a SuperNode reads them."""
 
 SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
@@ -48,19 +52,27 @@ FAULTS = (
     (
         "CERTIFICATE_VERIFY_FAILED|Hostname Verification",
         ForeignError,
-        "the SuperLink at {0.address} is not the one that {0.authority} vouches for; bring ca.crt from the server "
-        "again, or use a name that its certificate has (`renew` there makes another one, with `--host` for other names)",
+        (
+            "the SuperLink at {0.address} is not the one that {0.authority} vouches for; bring"
+            " ca.crt from the server again, or use a name that its certificate has (`renew` there"
+            " makes another one, with `--host` for other names)"
+        ),
     ),
     (
         "WRONG_VERSION_NUMBER|ALPN",
         ClusterError,
-        "the program that answers at {0.address} does not speak gRPC with TLS; allowed is the SuperLink's port for "
-        f"nodes, by default {FLEET_PORT}",
+        (
+            "the program that answers at {0.address} does not speak gRPC with TLS; allowed is"
+            f" the SuperLink's port for nodes, by default {FLEET_PORT}"
+        ),
     ),
     (
         "",
         SilentError,
-        "no SuperLink answers at {0.address}; start it, or correct the address, or let firewalls pass it",
+        (
+            "no SuperLink answers at {0.address}; start it, or correct the address, or let"
+            " firewalls pass it"
+        ),
     ),
 )
 """What it means if the words of gRPC or of OpenSSL have such a part; the first that fits."""
@@ -113,12 +125,19 @@ class Link:
         target = self._check()
         credentials = grpc.ssl_channel_credentials(self.authority.read_bytes())
         options = [("grpc.enable_http_proxy", int(by_proxy))]
-        with _proxies_of(self.environment), grpc.secure_channel(target, credentials, options) as channel:
+        with (
+            _proxies_of(self.environment),
+            grpc.secure_channel(target, credentials, options) as channel,
+        ):
             method = channel.unary_unary("/flwr.proto.Fleet/GetRun")
 
             def call(*metadata: tuple[str, str | bytes]) -> Answer:
                 error = method.future(b"", metadata=metadata, timeout=ANSWER_TIME).exception()
-                return Answer(error.code(), error.details()) if error else Answer(grpc.StatusCode.OK, "")
+                return (
+                    Answer(error.code(), error.details())
+                    if error
+                    else Answer(grpc.StatusCode.OK, "")
+                )
 
             yield call
 
@@ -137,7 +156,9 @@ class Link:
         answer = self._ask()
         if answer.code not in SILENT:
             return answer
-        kind, text = next((kind, text) for part, kind, text in FAULTS if re.search(part, answer.words))
+        kind, text = next(
+            (kind, text) for part, kind, text in FAULTS if re.search(part, answer.words)
+        )
         reason = f"{text.format(self)} ({answer.reason})"
         variable = next((name for name in PROXIES if self.environment.get(name)), None)
         direct = self._ask(by_proxy=False) if variable else answer
@@ -147,13 +168,14 @@ class Link:
         # Without the name and the password that the variable may have.
         proxy = urlsplit(self.environment[variable]).netloc.rpartition("@")[2]
         mend = (
-            f"{variable} names the proxy {proxy}: unset it, or add {split_address(self.address)[0]} to no_proxy where the "
-            "node starts ('*' has no effect)"
+            f"{variable} names the proxy {proxy}: unset it, or add {split_address(self.address)[0]}"
+            " to no_proxy where the node starts ('*' has no effect)"
         )
         if direct.code in SILENT:
             raise kind(f"{reason}. Without a proxy: {direct.reason}; {mend}")
         raise ClusterError(
-            f"no SuperLink answers at {self.address} by the proxy ({answer.reason}), and without it one does; {mend}"
+            f"no SuperLink answers at {self.address} by the proxy ({answer.reason}), and without it"
+            f" one does; {mend}"
         )
 
     def _ask(self, by_proxy: bool = True) -> Answer:
@@ -193,7 +215,8 @@ class Link:
 
 
 def link_of(node: NodeFolder, address: str | None = None) -> Link:
-    """The way of a node's SuperNode: of the one that runs in the background, else of one that would start here."""
+    """The way of a node's SuperNode: of the one that runs in the background, else of one that would
+    start here."""
     process = Daemon(node.running, node.name).process()
     if process is None:
         return Link(address or node.superlink, node.authority)
@@ -212,8 +235,9 @@ def check_superlink(link: Link) -> str:
     answer = link.reach()
     if answer.code != grpc.StatusCode.UNAUTHENTICATED:
         raise ClusterError(
-            f"what answers at {link.address} does not serve nodes ({answer.code.name}: {answer.words}); allowed is the "
-            f"SuperLink's port for nodes, by default {FLEET_PORT} (`init --fleet-port`)"
+            f"what answers at {link.address} does not serve nodes ({answer.code.name}:"
+            f" {answer.words}); allowed is the SuperLink's port for nodes, by default {FLEET_PORT}"
+            " (`init --fleet-port`)"
         )
     return f"{link.address} answers"
 
@@ -231,15 +255,17 @@ def check_server(folder: ServerFolder) -> str:
         link.reach()
     except ForeignError:
         raise ClusterError(
-            f"the SuperLink at {link.address} is another cluster's: {link.authority} does not vouch for it. Stop it by its "
-            "own `down`, or make a cluster with another --folder and --api-port"
+            f"the SuperLink at {link.address} is another cluster's: {link.authority} does not vouch"
+            " for it. Stop it by its own `down`, or make a cluster with another --folder and"
+            " --api-port"
         ) from None
     return f"{link.address} answers"
 
 
 @contextlib.contextmanager
 def _proxies_of(environment: Mapping[str, str]) -> Iterator[None]:
-    """Let this process have the proxy variables of an environment; gRPC reads them when it opens a channel."""
+    """Let this process have the proxy variables of an environment; gRPC reads them when it opens a
+    channel."""
     names = {*PROXIES, *NO_PROXIES}
     before = {name: os.environ.pop(name) for name in names & os.environ.keys()}
     os.environ.update({name: environment[name] for name in names & environment.keys()})

@@ -30,8 +30,8 @@ KINDS: dict[str, tuple[Callable[[Mapping[str, Any], Sequence[Run], str], "Figure
 """The function that draws a kind, and the parts of a spec that only this kind has."""
 
 COMMON = {"kind", "title", "words", "where", "names", "paper"}
-"""Parts of a spec of any kind: the kind, title, words for below the figure, which runs, words in place of values, and the
-paper's table whose numbers are shown beside ours ("name, Table n")."""
+"""Parts of a spec of any kind: the kind, title, words for below the figure, which runs, words in
+place of values, and the paper's table whose numbers are shown beside ours ("name, Table n")."""
 
 NOWHERE = Path(os.devnull, "run")
 """The folder of a run that was not made."""
@@ -52,12 +52,16 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
     Raises
     ------
     UsageError
-        For an unknown kind or part, or a spec that cannot be followed; `NothingToDraw` if no completed run has the data.
+        For an unknown kind or part, or a spec that cannot be followed; `NothingToDraw` if no
+        completed run has the data.
     """
     draw_kind, chosen = _read(spec, runs, source)
     completed = [run for run in chosen if run.is_completed]
     if not completed:
-        raise NothingToDraw(f"{source}: no run that the figure {spec.get('title', spec['kind'])!r} shows has completed")
+        raise NothingToDraw(
+            f"{source}: no run that the figure {spec.get('title', spec['kind'])!r} shows has"
+            " completed"
+        )
     with style.applied():
         return draw_kind(spec, completed, source)
 
@@ -75,15 +79,22 @@ def check(spec: Mapping[str, Any], plan: Plan) -> None:
         draw_kind(spec, [run for run in chosen if not run.planned.refused], str(plan.path))
 
 
-def _read(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> tuple[Callable[..., "Figure"], list[Run]]:
+def _read(
+    spec: Mapping[str, Any], runs: Sequence[Run], source: str
+) -> tuple[Callable[..., "Figure"], list[Run]]:
     """The function that draws the spec, and the runs that it shows."""
     kind = spec.get("kind")
     if kind not in KINDS:
-        raise UsageError(f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(KINDS)}")
+        raise UsageError(
+            f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(KINDS)}"
+        )
     draw_kind, parts = KINDS[kind]
     if unknown := sorted(set(spec) - COMMON - parts):
         allowed = ", ".join(sorted(COMMON | parts))
-        raise UsageError(f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are {allowed}")
+        raise UsageError(
+            f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are"
+            f" {allowed}"
+        )
     if isinstance(base := spec.get("base", 0.0), bool) or not isinstance(base, int | float):
         raise UsageError(f"{source}: base = {base!r} in a figure; allowed is a number")
     settings_of(spec, "names", source)

@@ -1,4 +1,5 @@
-"""Figures of the clients: what each reaches, how the classes are dealt to them, and their curvatures."""
+"""Figures of the clients: what each reaches, how the classes are dealt to them, and their
+curvatures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -10,7 +11,14 @@ import pandas as pd
 
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report.figures.means import draw_groups
-from curvfed.deployments.report.figures.panels import Keys, NothingToDraw, Panel, bar_mark, draw_panels, line_keys
+from curvfed.deployments.report.figures.panels import (
+    Keys,
+    NothingToDraw,
+    Panel,
+    bar_mark,
+    draw_panels,
+    line_keys,
+)
 from curvfed.deployments.report.selection import Run, grouped, keys_of
 from curvfed.deployments.report.values import split, told_of_data
 from curvfed.deployments.report.words import Names, quantity
@@ -19,24 +27,27 @@ from curvfed.server_app.report import charts, labels, style
 from curvfed.strategies.wire.messages import FINE_TUNE
 
 CLIENTS = {"bars", "panels", "at", "column", "base"}
-"""`bars`, `panels`: keys that tell them apart, the method if there are no `bars`. `at`: "last", what each client measured
-last, by default, or "best", in the round of best validation. `column`: of `clients.csv`, "score" by default, by the data
-set's own metric, or "score_before", before local training. `base`: where the axis begins, in percent, 0 by default. Clients
-of different seeds have different data: one seed is drawn, the first that most bars have."""
+"""`bars`, `panels`: keys that tell them apart, the method if there are no `bars`. `at`: "last",
+what each client measured last, by default, or "best", in the round of best validation. `column`: of
+`clients.csv`, "score" by default, by the data set's own metric, or "score_before", before local
+training. `base`: where the axis begins, in percent, 0 by default. Clients of different seeds have
+different data: one seed is drawn, the first that most bars have."""
 
 AT = {"last": "", "best": ", best validation"}
 COLUMNS = {"score": "", "score_before": ", before training"}
 
 CLASSES = {"panels"}
-"""`panels`: keys that tell them apart, the data set and alpha if left out. Of several seeds the first is drawn."""
+"""`panels`: keys that tell them apart, the data set and alpha if left out. Of several seeds the
+first is drawn."""
 
 MOST_CLASSES = 13
 """Classes that have room for their names."""
 
 CURVATURES = {"of", "against", "panels"}
-"""`of`: "space", the clients' sectional curvatures, by default, or "graph", the mean Forman–Ricci curvature of each
-client's graph. `against`: "client", of one seed, by default; "count", a histogram over the clients of all seeds;
-or, of spaces, "graph". `panels`: keys that tell them apart, the data set if left out."""
+"""`of`: "space", the clients' sectional curvatures, by default, or "graph", the mean Forman–Ricci
+curvature of each client's graph. `against`: "client", of one seed, by default; "count", a histogram
+over the clients of all seeds; or, of spaces, "graph". `panels`: keys that tell them apart, the data
+set if left out."""
 
 LABELS = {"space": charts.CURVATURE, "graph": charts.FORMAN}
 AGAINST = ("client", "count", "graph")
@@ -45,10 +56,13 @@ AGAINST = ("client", "count", "graph")
 def draw_clients(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     """Draw a group of bars for each client."""
     panels = keys_of(spec, "panels", source)
-    at, column = _choice(spec, "at", AT, source), _choice(spec, "column", COLUMNS, source)
+    at = _choice(spec, "at", AT, source)
+    column = _choice(spec, "column", COLUMNS, source)
     lines = line_keys(spec, "bars", panels, source)
     grouped(runs, [*panels, *lines], source)
-    values = pd.DataFrame([row for run in runs for row in _rows(run, [*panels, *lines], at, column)])
+    values = pd.DataFrame(
+        [row for run in runs for row in _rows(run, [*panels, *lines], at, column)]
+    )
     if values.empty:
         raise NothingToDraw(f"{source}: clients.csv of no completed run has {column}")
     shown = []
@@ -56,40 +70,59 @@ def draw_clients(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> A
         seeds = every[[*lines, "seed"]].drop_duplicates()["seed"].value_counts()
         seed = seeds.sort_index().idxmax()
         part = every[every["seed"] == seed].sort_values("client", kind="stable")
-        x, y = f"client (seed {seed})", part["label"].iloc[0]
+        x = f"client (seed {seed})"
+        y = part["label"].iloc[0]
         shown.append(Panel(place, x, y, ["client"], dict(split(part, lines))))
-    columns, height = 1 if len(shown) < 4 else 2, 2.6 if len(shown) > 1 else 3.4
-    return draw_panels(spec, shown, partial(draw_groups, spec), bar_mark, columns=columns, height=height)
+    columns = 1 if len(shown) < 4 else 2
+    height = 2.6 if len(shown) > 1 else 3.4
+    return draw_panels(
+        spec, shown, partial(draw_groups, spec), bar_mark, columns=columns, height=height
+    )
 
 
 def _choice(spec: Mapping[str, Any], part: str, allowed: Mapping[str, str], source: str) -> str:
     """Read a part of a spec that is one of a few words, the first of them by default."""
     found = str(spec.get(part, next(iter(allowed))))
     if found not in allowed:
-        kind, words = spec["kind"], ", ".join(allowed)
-        raise UsageError(f"{source}: {part} = {found!r} in a figure of kind {kind}; allowed are {words}")
+        kind = spec["kind"]
+        words = ", ".join(allowed)
+        raise UsageError(
+            f"{source}: {part} = {found!r} in a figure of kind {kind}; allowed are {words}"
+        )
     return found
 
 
 def _rows(run: Run, keys: Sequence[str], at: str, column: str) -> list[dict[str, Any]]:
     """What each client of a run measured last, or last up to the round of best validation."""
     files = RunFiles.read(run.folder)
-    rounds, values = files.by_client(column, *((FINE_TUNE,) if at == "last" and files.fine_tuned else IN_ROUNDS))
+    rounds, values = files.by_client(
+        column, *((FINE_TUNE,) if at == "last" and files.fine_tuned else IN_ROUNDS)
+    )
     if at == "best":
         best = (files.summary.get("best_validation") or {}).get("round")
         values = values[: 0 if best is None else int(np.searchsorted(rounds, best, side="right"))]
     kind = quantity("personal_accuracy_mean" if files.metric == "accuracy" else files.metric)
     label = replace(kind, words=kind.words + COLUMNS[column] + AT[at]).label
-    reached = zip(files.partitions, kind.scale * charts.known(values)[-1], strict=True) if len(values) else ()
+    reached = (
+        zip(files.partitions, kind.scale * charts.known(values)[-1], strict=True)
+        if len(values)
+        else ()
+    )
     told = dict(run.place(keys)) | {"seed": run.seed, "label": label, "paper": np.nan}
-    return [told | {"client": client, "value": float(value)} for client, value in reached if np.isfinite(value)]
+    return [
+        told | {"client": client, "value": float(value)}
+        for client, value in reached
+        if np.isfinite(value)
+    ]
 
 
 def draw_classes(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
-    """Draw a cell per client and class, the darker the larger the share of the class that the client has."""
+    """Draw a cell per client and class, the darker the larger the share of the class that the
+    client has."""
     from matplotlib.colors import PowerNorm
 
-    names, keys = Names(spec.get("names", {})), keys_of(spec, "panels", source, ["dataset", "alpha"])
+    names = Names(spec.get("names", {}))
+    keys = keys_of(spec, "panels", source, ["dataset", "alpha"])
     rows = [row for run in runs for row in _class_rows(run, keys)]
     told = told_of_data(rows, keys, ["seed", "client", "class"], ["examples"], source)
     if told.empty:
@@ -99,14 +132,20 @@ def draw_classes(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> A
     figure, every = style.panels(len(shown), height=height)
     for (place, part), axes in zip(shown, every, strict=True):
         seed, one = _first_seed(part)
-        table = one.pivot(index="class", columns="client", values="examples").loc[one["class"].unique()]
+        table = one.pivot(index="class", columns="client", values="examples").loc[
+            one["class"].unique()
+        ]
         shares = 100 * table.div(table.sum(axis=1).clip(lower=1), axis=0)
         norm = PowerNorm(0.5, 0, 100)
-        image = axes.imshow(shares.where(shares > 0), norm=norm, cmap="Blues", aspect="auto", interpolation="none")
+        image = axes.imshow(
+            shares.where(shares > 0), norm=norm, cmap="Blues", aspect="auto", interpolation="none"
+        )
         axes.grid(False)
         axes.spines[:].set_visible(True)
         labels.categories(axes, list(map(str, table.columns)))
-        labels.steps(axes.set_yticks, [labels.fitted(text, 1.0) for text in table.index], MOST_CLASSES)
+        labels.steps(
+            axes.set_yticks, [labels.fitted(text, 1.0) for text in table.index], MOST_CLASSES
+        )
         labels.name(axes, f"client (seed {seed})", "class", names.place(place))
     bar = figure.colorbar(image, ax=every, aspect=35, pad=0.02, ticks=[0, 1, 5, 10, 25, 50, 100])
     bar.set_label(labels.fitted("share of the class's examples (%)", height - 1.0, style.LARGE))
@@ -126,27 +165,34 @@ def _class_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
 
 def draw_curvatures(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     """Draw what the spec says, a pair of axes for each panel."""
-    of, against = str(spec.get("of", "space")), str(spec.get("against", "client"))
+    of = str(spec.get("of", "space"))
+    against = str(spec.get("against", "client"))
     if of not in LABELS or against not in AGAINST or of == against:
         raise UsageError(
-            f"{source}: of = {of!r}, against = {against!r} in a figure of kind curvatures; allowed are of = space "
-            "or graph, and against = client, count, or for space graph"
+            f"{source}: of = {of!r}, against = {against!r} in a figure of kind curvatures; allowed"
+            " are of = space or graph, and against = client, count, or for space graph"
         )
-    names, panels = Names(spec.get("names", {})), keys_of(spec, "panels", source, ["dataset"])
+    names = Names(spec.get("names", {}))
+    panels = keys_of(spec, "panels", source, ["dataset"])
     if of == "space":
-        grouped(runs, panels, source)  # spaces depend on the whole configuration, graphs on the data alone
+        # spaces depend on the whole configuration, graphs on the data alone
+        grouped(runs, panels, source)
     columns = ["first", "last"] * (of == "space") + ["graph"] * ("graph" in (of, against))
     rows = [row for run in runs for row in _curvature_rows(run, panels)]
     told = told_of_data(rows, panels, ["seed", "client"], columns, source)
     if told.empty:
         raise NothingToDraw(f"{source}: no completed run tells curvatures of its clients' {of}s")
-    shown, keys = list(split(told, panels)), []
+    shown = list(split(told, panels))
+    keys = []
     figure, every = style.panels(len(shown))
     for (place, part), axes in zip(shown, every, strict=True):
         seed, one = _first_seed(part)
-        x, y, seeds = f"client (seed {seed})", LABELS[of], part["seed"].nunique()
+        x = f"client (seed {seed})"
+        y = LABELS[of]
+        seeds = part["seed"].nunique()
         if against == "count":
-            x, y = LABELS[of], "clients" if seeds == 1 else f"clients of {seeds} seeds"
+            x = LABELS[of]
+            y = "clients" if seeds == 1 else f"clients of {seeds} seeds"
             keys = _draw_histogram(axes, part)
         elif against == "graph":
             x = charts.FORMAN
@@ -168,24 +214,34 @@ def draw_curvatures(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -
 
 
 def _curvature_rows(run: Run, keys: Sequence[str]) -> list[dict[str, Any]]:
-    """The curvatures that each client tells: of its graph, and of its space after the first and the last round."""
+    """The curvatures that each client tells: of its graph, and of its space after the first and the
+    last round."""
     graphs, spaces = curvatures(RunFiles.read(run.folder))
     told = dict(run.place(keys)) | {"seed": run.seed}
-    rows = [told | {"client": client, "graph": graphs.get(client)} for client in sorted({*graphs, *spaces})]
+    rows = [
+        told | {"client": client, "graph": graphs.get(client)}
+        for client in sorted({*graphs, *spaces})
+    ]
     ends = {client: {"first": course[0], "last": course[-1]} for client, course in spaces.items()}
     return [row | ends.get(row["client"], {}) for row in rows]
 
 
 def _draw_histogram(axes: Any, told: pd.DataFrame) -> Keys:
     """Draw a histogram over the clients of all seeds."""
-    is_space, filled = "last" in told, {"color": style.Look.of(0).tint, "edgecolor": style.PALETTE[0]}
+    is_space = "last" in told
+    filled = {
+        "color": style.Look.of(0).tint,
+        "edgecolor": style.PALETTE[0],
+    }
     counted = told["last" if is_space else "graph"]
     edges = np.histogram_bin_edges(told[["first", "last"]] if is_space else counted, "auto")
     axes.yaxis.get_major_locator().set_params(integer=True)
     if not is_space:
         axes.hist(counted, edges, **filled)
         return []
-    before = axes.hist(told["first"], edges, histtype="step", color=style.SOFT, linewidth=1.8, linestyle="--")[2]
+    before = axes.hist(
+        told["first"], edges, histtype="step", color=style.SOFT, linewidth=1.8, linestyle="--"
+    )[2]
     after = axes.hist(counted, edges, **filled)[2]
     return [(before[0], "after the first round"), (after[0], "after the last round")]
 

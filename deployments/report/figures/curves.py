@@ -24,9 +24,9 @@ from curvfed.server_app.report import charts, style
 from curvfed.strategies.wire.messages import TRAIN
 
 PARTS = {"y", "lines", "panels", "smooth", "phase"}
-"""`y`: a column of `rounds.csv`, or several; a panel for each, or for each inner list. `lines`, `panels`: keys that tell
-them apart, the method if there are no `lines`. `smooth`: the number of rounds over which a moving average is drawn.
-`phase`: "train" by default."""
+"""`y`: a column of `rounds.csv`, or several; a panel for each, or for each inner list. `lines`,
+`panels`: keys that tell them apart, the method if there are no `lines`. `smooth`: the number of
+rounds over which a moving average is drawn. `phase`: "train" by default."""
 
 MARKS = 7
 """Marks along a line."""
@@ -36,29 +36,45 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     """Draw means over the seeds, and bands of one standard deviation."""
     from matplotlib.patches import Patch
 
-    panels, smooth = keys_of(spec, "panels", source), spec.get("smooth", 1)
+    panels = keys_of(spec, "panels", source)
+    smooth = spec.get("smooth", 1)
     if not isinstance(smooth, int) or smooth < 1:
-        raise UsageError(f"{source}: smooth = {smooth!r} in a figure of kind curves; allowed is a whole number >= 1")
+        raise UsageError(
+            f"{source}: smooth = {smooth!r} in a figure of kind curves; allowed is a whole number"
+            " >= 1"
+        )
     lines = line_keys(spec, "lines", panels, source)
     wanted = columns_of(spec, "y", lambda column: column_of_rounds(column, source), source)
-    figures, phase = list(dict.fromkeys(figure for one in wanted for figure in one)), str(spec.get("phase", TRAIN))
+    figures = list(dict.fromkeys(figure for one in wanted for figure in one))
+    phase = str(spec.get("phase", TRAIN))
     grouped(runs, [*panels, *lines], source)
     values = _values(runs, [*panels, *lines], figures, phase)
     shown = [
-        panel._replace(lines={line: course for line, values in panel.lines.items()
-                              if not (course := _course(values, smooth)).empty})
+        panel._replace(
+            lines={
+                line: course
+                for line, values in panel.lines.items()
+                if not (course := _course(values, smooth)).empty
+            }
+        )
         for panel in panels_of(spec, values, wanted, panels, lines, "round", ["round"])
-    ]  # fmt: skip
+    ]
     shown = [panel for panel in shown if panel.lines]
     if not shown:
-        raise NothingToDraw(f"{source}: rounds.csv of no completed run has {', '.join(figures)} in phase {phase}")
+        raise NothingToDraw(
+            f"{source}: rounds.csv of no completed run has {', '.join(figures)} in phase {phase}"
+        )
     counts = {int(course["seeds"].iloc[0]) for panel in shown for course in panel.lines.values()}
     band = seeds_key(counts, Patch(color=style.SOFT, alpha=0.25, linewidth=0))
     return draw_panels(spec, shown, _draw_panel, line_mark, band)
 
 
-def _values(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str], phase: str) -> pd.DataFrame:
-    """A row for each run, figure and round, with the `keys`, `figure`, `seed`, `round` and `value`."""
+def _values(
+    runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str], phase: str
+) -> pd.DataFrame:
+    """A row for each run, figure and round, with the `keys`, `figure`, `seed`, `round` and
+    `value`.
+    """
     rows = []
     for run in runs:
         files = RunFiles.read(run.folder)
@@ -69,21 +85,33 @@ def _values(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str], ph
                 told | {"round": number, "value": quantity(figure).scale * value}
                 for number, value in zip(rounds, values, strict=True)
             ]
-    return pd.DataFrame(rows, columns=list(dict.fromkeys([*keys, FIGURE, "seed", "round", "value"])))
+    return pd.DataFrame(
+        rows, columns=list(dict.fromkeys([*keys, FIGURE, "seed", "round", "value"]))
+    )
 
 
 def _course(values: pd.DataFrame, smooth: int) -> pd.DataFrame:
-    """Mean and spread over the seeds by round, in the rounds that all seeds have, and the number of seeds."""
+    """Mean and spread over the seeds by round, in the rounds that all seeds have, and the number of
+    seeds."""
     by_seed = values.pivot(index="round", columns="seed", values="value").dropna()
     smoothed = by_seed.rolling(min(smooth, max(len(by_seed), 1))).mean().dropna()
-    return pd.DataFrame({"mean": smoothed.mean(axis=1), "spread": smoothed.std(axis=1), "seeds": by_seed.shape[1]})
+    return pd.DataFrame(
+        {"mean": smoothed.mean(axis=1), "spread": smoothed.std(axis=1), "seeds": by_seed.shape[1]}
+    )
 
 
 def _draw_panel(axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
     for number, (line, course) in enumerate(panel.lines.items()):
         step = max(len(course) // MARKS, 1)
-        marks = {"marker": look[line].marker, "markevery": (int(number / len(panel.lines) * step), step)}
-        colour, mean, spread = look[line].colour, course["mean"], course["spread"]
+        marks = {
+            "marker": look[line].marker,
+            "markevery": (int(number / len(panel.lines) * step), step),
+        }
+        colour = look[line].colour
+        mean = course["mean"]
+        spread = course["spread"]
         axes.plot(course.index, mean, color=colour, linestyle=look[line].dashes, **marks)
-        axes.fill_between(course.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(
+            course.index, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0
+        )
     charts.over_rounds(axes, "")

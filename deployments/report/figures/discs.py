@@ -16,9 +16,10 @@ from curvfed.server_app.report.disc import Disc, everything, perpendicular, view
 from curvfed.tasks.points.uniform import two_classes
 
 PARTS = {"panels", "points", "hulls", "geodesics", "truth"}
-"""`panels`: keys that tell them apart, hull.epsilon if left out. Of several seeds the first is drawn. What is drawn:
-`points`, true by default; `hulls`, true by default; `geodesics`, the classifier's, false by default; `truth`, the
-hyperplane that labels the data set uniform, false by default."""
+"""`panels`: keys that tell them apart, hull.epsilon if left out. Of several seeds the first is
+drawn. What is drawn: `points`, true by default; `hulls`, true by default; `geodesics`, the
+classifier's, false by default; `truth`, the hyperplane that labels the data set uniform, false by
+default."""
 
 SMOOTH = 0.004
 """Size of a point of print in a disc of radius 1, about."""
@@ -32,7 +33,8 @@ Array = NDArray[np.float64]
 
 
 class Shown(NamedTuple):
-    """A panel: its place, its data set, the hulls of its first seed, and the true hyperplane (2, 2) or an array (0, 2)."""
+    """A panel: its place, its data set, the hulls of its first seed, and the true hyperplane (2, 2)
+    or an array (0, 2)."""
 
     place: Place
     dataset: str
@@ -44,8 +46,12 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     """Draw a disc for each panel, scaled to radius 1; closer where all lies near its centre."""
     wanted = {part for part in PARTS - {"panels"} if spec.get(part, part in ("points", "hulls"))}
     if not wanted:
-        raise UsageError(f"{source}: a figure of kind discs needs one of geodesics, hulls, points, truth to be true")
-    names, shown = Names(spec.get("names", {})), _shown(spec, runs, wanted, source)
+        raise UsageError(
+            f"{source}: a figure of kind discs needs one of geodesics, hulls, points, truth to be"
+            " true"
+        )
+    names = Names(spec.get("names", {}))
+    shown = _shown(spec, runs, wanted, source)
     columns = style.columns_for(len(shown))
     width = style.WIDTH if columns > 1 else 0.75 * style.WIDTH
     figure, every = style.panels(len(shown), height=width / columns + 0.35, width=width)
@@ -59,11 +65,18 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
             disc.points(marked=True)
         if "hulls" in wanted:
             disc.hulls()
-            title += f"\n{np.mean([len(hull.corners) for hull in one.file.hulls]):.1f} vertices a hull"
+            title += (
+                f"\n{np.mean([len(hull.corners) for hull in one.file.hulls]):.1f} vertices a hull"
+            )
         if "geodesics" in wanted:
             disc.geodesics()
         if len(one.truth):
-            charts.stroke(axes, [perpendicular(one.truth[0], one.truth[1], SMOOTH)], edgecolor="black", linewidth=1.8)
+            charts.stroke(
+                axes,
+                [perpendicular(one.truth[0], one.truth[1], SMOOTH)],
+                edgecolor="black",
+                linewidth=1.8,
+            )
             edge = {"markeredgecolor": "white", "markeredgewidth": 1.0}
             axes.plot(*one.truth[0], "o", color=RED, markersize=8, zorder=5, **edge)
         axes.set_title(title.strip())
@@ -71,12 +84,20 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     return figure
 
 
-def _shown(spec: Mapping[str, Any], runs: Sequence[Run], wanted: set[str], source: str) -> list[Shown]:
+def _shown(
+    spec: Mapping[str, Any], runs: Sequence[Run], wanted: set[str], source: str
+) -> list[Shown]:
     """For each panel the run of the first seed that has hulls."""
     found: dict[Place, Shown] = {}
-    for place, group in grouped(runs, keys_of(spec, "panels", source, ["hull.epsilon"]), source).items():
+    for place, group in grouped(
+        runs, keys_of(spec, "panels", source, ["hull.epsilon"]), source
+    ).items():
         for run in sorted(group, key=lambda one: one.seed):
-            if place not in found and (file := HullFile.read(run.folder / "hulls.npz")) is not None and file.hulls:
+            if (
+                place not in found
+                and (file := HullFile.read(run.folder / "hulls.npz")) is not None
+                and file.hulls
+            ):
                 truth = _truth(run, source) if "truth" in wanted else np.zeros((0, 2))
                 found[place] = Shown(place, run.value("dataset"), file, truth)
     if not found:
@@ -85,15 +106,22 @@ def _shown(spec: Mapping[str, Any], runs: Sequence[Run], wanted: set[str], sourc
 
 
 def _truth(run: Run, source: str) -> Array:
-    """Reference point and normal (2, 2) of what labels the data set `uniform`, made again from the configuration."""
+    """Reference point and normal (2, 2) of what labels the data set `uniform`, made again from the
+    configuration."""
     if run.value("dataset") not in ("uniform", "auto"):
-        raise UsageError(f"{source}: truth is known of the data set uniform alone, not of {run.value('dataset')}")
+        raise UsageError(
+            f"{source}: truth is known of the data set uniform alone, not of {run.value('dataset')}"
+        )
     curvature = float(run.value("points.curvature"))
     scale = float(np.sqrt(-curvature))
     _, _, plane = two_classes(
-        int(run.value("points.num")), run.value("points.sample-radius") / scale, run.value("points.reference"),
-        run.value("points.margin"), curvature, int(run.value("seed")),
-    )  # fmt: skip
+        int(run.value("points.num")),
+        run.value("points.sample-radius") / scale,
+        run.value("points.reference"),
+        run.value("points.margin"),
+        curvature,
+        int(run.value("seed")),
+    )
     return np.array([scale * np.array(plane.reference), plane.normal])
 
 
@@ -102,12 +130,21 @@ def _keys(disc: Disc, files: Sequence[HullFile], wanted: set[str]) -> Keys:
     if all(file.class_names == disc.file.class_names for file in files):
         line = "-" if "hulls" in wanted else "none"
         for number, name in enumerate(disc.file.class_names):
-            look = {"color": disc.colours[number], "marker": style.MARKERS[number % len(style.MARKERS)]}
-            keys.append(charts.key(f"class {name}" if name.isdigit() else name, linestyle=line, **look))
+            look = {
+                "color": disc.colours[number],
+                "marker": style.MARKERS[number % len(style.MARKERS)],
+            }
+            keys.append(
+                charts.key(f"class {name}" if name.isdigit() else name, linestyle=line, **look)
+            )
     if "hulls" in wanted:
         keys.append(charts.key("hulls as sent", color=style.SOFT, linewidth=BOLD))
     if "hulls" in wanted and any(file.true_hulls for file in files):
-        keys.append(charts.key("before quantisation", color=style.SOFT, linewidth=1.0, linestyle=(0, (3, 2))))
+        keys.append(
+            charts.key(
+                "before quantisation", color=style.SOFT, linewidth=1.0, linestyle=(0, (3, 2))
+            )
+        )
     if "geodesics" in wanted:
         keys.append(charts.key("decision", color=style.SOFT, marker="D", markersize=5))
     if "truth" in wanted:

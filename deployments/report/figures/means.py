@@ -1,4 +1,5 @@
-"""Means over seeds against keys of the run config, as lines or as groups of bars, with the papers' numbers."""
+"""Means over seeds against keys of the run config, as lines or as groups of bars, with the papers'
+numbers."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -28,14 +29,16 @@ from curvfed.deployments.report.words import Names, Place
 from curvfed.server_app.report import charts, labels, style
 
 LINES = {"x", "figures", "lines", "panels", "log"}
-"""`x`: a key, or several. `figures`: columns of `results.sqlite`, or `rounds.` and a column of `rounds.csv` for its last
-value; a panel for each, or for each inner list. `lines`, `panels`: keys that tell them apart, the method if there are no
-`lines`. `log`: whether the x axis is logarithmic."""
+"""`x`: a key, or several. `figures`: columns of `results.sqlite`, or `rounds.` and a column of
+`rounds.csv` for its last value; a panel for each, or for each inner list. `lines`, `panels`: keys
+that tell them apart, the method if there are no `lines`. `log`: whether the x axis is logarithmic.
+"""
 
 BARS = {"x", "figures", "bars", "panels", "base"}
-"""`x`: a key, or several, whose values have a group of bars each. `figures`: columns of `results.sqlite`, a panel for
-each, or for each inner list. `bars`, `panels`: keys that tell them apart, the method if there are no `bars`. `base`:
-where the axis begins, in the printed unit, 0 by default."""
+"""`x`: a key, or several, whose values have a group of bars each. `figures`: columns of
+`results.sqlite`, a panel for each, or for each inner list. `bars`, `panels`: keys that tell them
+apart, the method if there are no `bars`. `base`: where the axis begins, in the printed unit, 0 by
+default."""
 
 LOG_KEYS = ("learning-rate", "epsilon")
 FAR = 30.0
@@ -49,27 +52,45 @@ Position = tuple[Any, ...]
 
 
 def draw_lines(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
-    """Draw means over the seeds with their spreads, joined where x is a number, and the paper's numbers hollow."""
+    """Draw means over the seeds with their spreads, joined where x is a number, and the paper's
+    numbers hollow."""
     shown = _panels(spec, runs, source, "lines")
     return draw_panels(spec, shown, partial(_draw_lines, spec), line_mark, _keys(spec, shown))
 
 
 def draw_bars(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
-    """Draw means over the seeds, with their spreads, a dot for each seed, and the paper's numbers hollow."""
+    """Draw means over the seeds, with their spreads, a dot for each seed, and the paper's numbers
+    hollow."""
     shown = _panels(spec, runs, source, "bars")
     return draw_panels(spec, shown, partial(draw_groups, spec), bar_mark, _keys(spec, shown))
 
 
-def draw_groups(spec: Mapping[str, Any], axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
+def draw_groups(
+    spec: Mapping[str, Any], axes: Any, panel: Panel, look: Mapping[Place, style.Look]
+) -> None:
     """Draw a group of bars for each position on the x axis, in the order of the panel's lines."""
-    width, at = WIDE / len(panel.lines), _name_positions(axes, panel, spec)
-    white = {"markersize": 3.2, "markerfacecolor": "white", "markeredgecolor": "black", "markeredgewidth": 0.8}
-    hollow = {"markersize": 8, "markerfacecolor": "none", "markeredgecolor": style.SOFT, "markeredgewidth": 1.5}
+    width = WIDE / len(panel.lines)
+    at = _name_positions(axes, panel, spec)
+    white = {
+        "markersize": 3.2,
+        "markerfacecolor": "white",
+        "markeredgecolor": "black",
+        "markeredgewidth": 0.8,
+    }
+    hollow = {
+        "markersize": 8,
+        "markerfacecolor": "none",
+        "markeredgecolor": style.SOFT,
+        "markeredgewidth": 1.5,
+    }
     for number, (line, values) in enumerate(panel.lines.items()):
         groups = _by_x(values, panel.keys, at, width * (number + 0.5) - WIDE / 2)
-        stats, printed = groups["value"].agg(["mean", "std"]), groups["paper"].first().dropna()
+        stats = groups["value"].agg(["mean", "std"])
+        printed = groups["paper"].first().dropna()
         error = {"capsize": min(3.0, 30 * width / len(stats)), "elinewidth": 1.2, "ecolor": "black"}
-        charts.bar(axes, stats.index, stats["mean"], width, look[line], yerr=stats["std"], error_kw=error)
+        charts.bar(
+            axes, stats.index, stats["mean"], width, look[line], yerr=stats["std"], error_kw=error
+        )
         for middle, part in groups["value"]:
             if len(part) > 1:
                 axes.plot(middle + width * 0.25 * np.linspace(-1, 1, len(part)), part, "o", **white)
@@ -79,22 +100,39 @@ def draw_groups(spec: Mapping[str, Any], axes: Any, panel: Panel, look: Mapping[
         axes.set_ylim(bottom=base)
 
 
-def _draw_lines(spec: Mapping[str, Any], axes: Any, panel: Panel, look: Mapping[Place, style.Look]) -> None:
+def _draw_lines(
+    spec: Mapping[str, Any], axes: Any, panel: Panel, look: Mapping[Place, style.Look]
+) -> None:
     joined = _are_numbers(_positions(panel))
     at = _number_positions(axes, panel, spec) if joined else _name_positions(axes, panel, spec)
     for number, (line, values) in enumerate(panel.lines.items()):
         aside = 0.0 if joined else 0.12 * (number - (len(panel.lines) - 1) / 2)
-        groups, one = _by_x(values, panel.keys, at, aside), look[line]
-        stats, printed = groups["value"].agg(["mean", "std"]), groups["paper"].first().dropna()
-        thin = {"capsize": 3, "elinewidth": 1.1, "capthick": 1.1, "linestyle": one.dashes if joined else "none"}
-        axes.errorbar(stats.index, stats["mean"], stats["std"], color=one.colour, marker=one.marker, **thin)
-        hollow = {"markerfacecolor": "white", "markeredgecolor": one.colour, "markeredgewidth": 1.4, "zorder": 1.9}
+        groups = _by_x(values, panel.keys, at, aside)
+        one = look[line]
+        stats = groups["value"].agg(["mean", "std"])
+        printed = groups["paper"].first().dropna()
+        thin = {
+            "capsize": 3,
+            "elinewidth": 1.1,
+            "capthick": 1.1,
+            "linestyle": one.dashes if joined else "none",
+        }
+        axes.errorbar(
+            stats.index, stats["mean"], stats["std"], color=one.colour, marker=one.marker, **thin
+        )
+        hollow = {
+            "markerfacecolor": "white",
+            "markeredgecolor": one.colour,
+            "markeredgewidth": 1.4,
+            "zorder": 1.9,
+        }
         axes.plot(printed.index, printed, one.marker, linestyle="none", markersize=9, **hollow)
 
 
 def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str) -> list[Panel]:
     """The panels of a spec whose part `part` tells lines apart."""
-    x, panels = keys_of(spec, "x", source), keys_of(spec, "panels", source)
+    x = keys_of(spec, "x", source)
+    panels = keys_of(spec, "panels", source)
     if not x:
         raise UsageError(f"{source}: a figure of kind {spec['kind']} needs x")
 
@@ -103,7 +141,8 @@ def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str
             return column_of_rounds(column.removeprefix(OF_ROUNDS), source)
         return known_figure(column, runs, source)
 
-    wanted, lines = columns_of(spec, "figures", known, source), line_keys(spec, part, [*x, *panels], source)
+    wanted = columns_of(spec, "figures", known, source)
+    lines = line_keys(spec, part, [*x, *panels], source)
     keys = [*panels, *lines, *x]
     grouped(runs, keys, source)
     figures = list(dict.fromkeys(figure for one in wanted for figure in one))
@@ -120,7 +159,8 @@ def _by_x(values: pd.DataFrame, keys: list[str], at: Mapping[Position, float], a
 
 
 def _positions(panel: Panel) -> list[Position]:
-    """The positions of all points of a panel: numbers in ascending order, other values in that of the sweep."""
+    """The positions of all points of a panel: numbers in ascending order, other values in that of
+    the sweep."""
     every = pd.concat(list(panel.lines.values()))[panel.keys].drop_duplicates()
     found = list(every.itertuples(index=False, name=None))
     return sorted(found) if _are_numbers(found) else found
@@ -128,7 +168,10 @@ def _positions(panel: Panel) -> list[Position]:
 
 def _are_numbers(positions: Sequence[Position]) -> bool:
     """Whether these are values of one key that is a number."""
-    return all(len(one) == 1 and isinstance(one[0], int | float) and not isinstance(one[0], bool) for one in positions)
+    return all(
+        len(one) == 1 and isinstance(one[0], int | float) and not isinstance(one[0], bool)
+        for one in positions
+    )
 
 
 def _words(positions: Sequence[Position], spec: Mapping[str, Any]) -> list[str]:
@@ -144,7 +187,9 @@ def _name_positions(axes: Any, panel: Panel, spec: Mapping[str, Any]) -> dict[Po
 
 
 def _number_positions(axes: Any, panel: Panel, spec: Mapping[str, Any]) -> dict[Position, float]:
-    """Put positions that are numbers where they belong on the x axis, and return their coordinates."""
+    """Put positions that are numbers where they belong on the x axis, and return their
+    coordinates.
+    """
     positions = _positions(panel)
     values = [float(position[0]) for position in positions]
     is_far = panel.keys[0].endswith(LOG_KEYS) or values[-1] >= FAR * values[0]

@@ -1,4 +1,5 @@
-"""The panels of a figure: their lines, the looks of these, the names of the axes, and the legend above all panels."""
+"""The panels of a figure: their lines, the looks of these, the names of the axes, and the legend
+above all panels."""
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,13 +17,34 @@ from curvfed.server_app.report.charts import key
 from curvfed.server_app.report.style import SOFT, Look
 from curvfed.strategies.methods import METHODS
 
-# In rows of as many methods as there are colours, so that methods that papers compare differ in colour.
+# In rows of as many methods as there are colours, so that methods that papers compare differ in
+# colour.
 _FIRST = (
-    "flatland", "fedavg", "hyperfed", "spherefed", "local", "hull", "fedprox",
-    "hyperfed-averaged", "fednova", "flatland-constant", "flatland-shared", "hyperfed-fixed", "local-lorentz", "fedper",
-    "fedopt", "ccvr", "fedhgcn", "hyperfed-geodesic", "fed-pub", "hyperfed-shared", "gcfl",
-    "fedbabu", "fedrep", "flatland-euclidean",
-)  # fmt: skip
+    "flatland",
+    "fedavg",
+    "hyperfed",
+    "spherefed",
+    "local",
+    "hull",
+    "fedprox",
+    "hyperfed-averaged",
+    "fednova",
+    "flatland-constant",
+    "flatland-shared",
+    "hyperfed-fixed",
+    "local-lorentz",
+    "fedper",
+    "fedopt",
+    "ccvr",
+    "fedhgcn",
+    "hyperfed-geodesic",
+    "fed-pub",
+    "hyperfed-shared",
+    "gcfl",
+    "fedbabu",
+    "fedrep",
+    "flatland-euclidean",
+)
 ORDER = (*_FIRST, *(name for name in METHODS if name not in _FIRST))
 """A method's place in it sets its look, the same in all figures."""
 
@@ -57,11 +79,14 @@ class Panel(NamedTuple):
 
 
 def line_keys(spec: Mapping[str, Any], part: str, others: Sequence[str], source: str) -> list[str]:
-    """The keys that tell lines apart, by default the method, without those that tell something else apart."""
+    """The keys that tell lines apart, by default the method, without those that tell something else
+    apart."""
     return [key for key in keys_of(spec, part, source, ["method"]) if key not in others]
 
 
-def columns_of(spec: Mapping[str, Any], part: str, known: Callable[[str], str], source: str) -> list[tuple[str, ...]]:
+def columns_of(
+    spec: Mapping[str, Any], part: str, known: Callable[[str], str], source: str
+) -> list[tuple[str, ...]]:
     """The figures that a spec names: those of a panel for each, or for each inner list.
 
     Raises
@@ -88,22 +113,39 @@ def column_of_rounds(column: str, source: str) -> str:
 
 
 def panels_of(
-    spec: Mapping[str, Any], values: pd.DataFrame, wanted: Sequence[tuple[str, ...]], panels: Sequence[str],
-    lines: Sequence[str], x: str, keys: list[str],
-) -> list[Panel]:  # fmt: skip
-    """Make panels of values: for each tuple of figures, one for each combination of the keys `panels`."""
+    spec: Mapping[str, Any],
+    values: pd.DataFrame,
+    wanted: Sequence[tuple[str, ...]],
+    panels: Sequence[str],
+    lines: Sequence[str],
+    x: str,
+    keys: list[str],
+) -> list[Panel]:
+    """Make panels of values: for each tuple of figures, one for each combination of the keys
+    `panels`."""
     names = Names(spec.get("names", {}))
     return [
-        Panel(place, x, names.axis(figures), keys, dict(split(part, [*lines, FIGURE] if len(figures) > 1 else lines)))
+        Panel(
+            place,
+            x,
+            names.axis(figures),
+            keys,
+            dict(split(part, [*lines, FIGURE] if len(figures) > 1 else lines)),
+        )
         for figures in wanted
         for place, part in split(values[values[FIGURE].isin(figures)], panels)
     ]
 
 
 def draw_panels(
-    spec: Mapping[str, Any], panels: Sequence[Panel], draw: Callable[[Any, Panel, dict[Place, Look]], None],
-    mark: Callable[[Look], Any], more: Keys = [], columns: int = 0, height: float = 0.0,  # noqa: B006
-) -> Any:  # fmt: skip
+    spec: Mapping[str, Any],
+    panels: Sequence[Panel],
+    draw: Callable[[Any, Panel, dict[Place, Look]], None],
+    mark: Callable[[Look], Any],
+    more: Sequence[tuple[Any, str]] = (),
+    columns: int = 0,
+    height: float = 0.0,
+) -> Any:
     """Draw each panel by `draw(axes, panel, looks)`, name its axes, and put a legend above.
 
     Parameters
@@ -121,18 +163,21 @@ def draw_panels(
     for panel, axes in zip(panels, every, strict=True):
         draw(axes, panel, look)
         labels.name(axes, panel.x, panel.y, names.place(panel.place))
-    labels.legend(figure, legend_keys(look, names, mark) + more)
+    labels.legend(figure, [*legend_keys(look, names, mark), *more])
     return figure
 
 
 def _row_per_figure(panels: Sequence[Panel]) -> int:
-    """The number of columns where several figures have several panels, so that each figure has a row; else 0."""
-    figures, places = {panel.y for panel in panels}, {panel.place for panel in panels}
+    """The number of columns where several figures have several panels, so that each figure has a
+    row; else 0."""
+    figures = {panel.y for panel in panels}
+    places = {panel.place for panel in panels}
     return style.columns_for(len(places)) if len(figures) > 1 and 1 < len(places) <= 4 else 0
 
 
 def looks(lines: Iterable[Place]) -> dict[Place, Look]:
-    """Choose a look for each line: by its method, or where the method tells nothing apart by its number."""
+    """Choose a look for each line: by its method, or where the method tells nothing apart by its
+    number."""
     lines = list(dict.fromkeys(lines))
     methods = [dict(line).get("method") for line in lines]
     if None in methods or (len(set(methods)) == 1 and len(lines) > 1):
@@ -158,7 +203,8 @@ def bar_mark(look: Look) -> Any:
 
 
 def legend_keys(look: Mapping[Place, Look], names: Names, mark: Callable[[Look], Any]) -> Keys:
-    """Name each line; settings that all lines share are left out where figures tell the lines apart."""
+    """Name each line; settings that all lines share are left out where figures tell the lines
+    apart."""
     settings = {tuple(setting for setting in line if setting[0] != FIGURE) for line in look}
     shared = settings.pop() if len(settings) == 1 and len(look) > 1 else ()
     told = {line: tuple(setting for setting in line if setting not in shared) for line in look}
@@ -170,12 +216,24 @@ def seeds_key(counts: set[int], mark: Any = None) -> Keys:
     if max(counts, default=0) < 2:
         return [key("one seed", linestyle="none")] if counts else []
     number = f"{max(counts)}" if len(counts) == 1 else f"{min(counts)} to {max(counts)}"
-    bar = {"color": SOFT, "marker": "|", "markersize": 13, "markeredgewidth": 1.4, "linestyle": "none"}
+    bar = {
+        "color": SOFT,
+        "marker": "|",
+        "markersize": 13,
+        "markeredgewidth": 1.4,
+        "linestyle": "none",
+    }
     entry = key(f"± standard deviation over {number} seeds", **bar)
     return [(mark or entry[0], entry[1])]
 
 
 def paper_key(spec: Mapping[str, Any]) -> Keys:
     """Explain hollow marks."""
-    hollow = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": SOFT, "markersize": 8, "linestyle": "none"}
+    hollow = {
+        "marker": "o",
+        "markerfacecolor": "white",
+        "markeredgecolor": SOFT,
+        "markersize": 8,
+        "linestyle": "none",
+    }
     return [key(f"the paper's number, {str(spec['paper']).partition(',')[2].strip()}", **hollow)]

@@ -1,4 +1,5 @@
-"""FedExP (Jhunjhunwala, Wang and Joshi: "FedExP: Speeding up Federated Averaging via Extrapolation", ICLR 2023)."""
+"""FedExP (Jhunjhunwala, Wang and Joshi: "FedExP: Speeding up Federated Averaging via
+Extrapolation", ICLR 2023)."""
 
 from typing import Any
 
@@ -19,20 +20,23 @@ PREVIOUS = "fedexp/previous/"
 class Keys(Table):
     """Keys of FedExP: the table `fedexp` of the run configuration."""
 
-    epsilon: Rate = Field(default=1e-3, gt=0, description="what is added to the squared norm of the mean update")
+    epsilon: Rate = Field(
+        default=1e-3, gt=0, description="what is added to the squared norm of the mean update"
+    )
 
 
 class FedExp(Average):
-    """The average, with a step of the server's that goes as far beyond it as the clients' updates disagree.
+    """The average, with a step of the server's that goes as far beyond it as the clients' updates
+    disagree.
 
     Of the updates Δ_k = w − w_k of M clients with weights p_k, which are 1/M in the paper:
 
         w ← w − η_g Δ̄,  Δ̄ = Σ p_k Δ_k,  η_g = max(1, Σ p_k ‖Δ_k‖² / (2 (‖Δ̄‖² + ε)))
 
-    The last iterates swing around the optimum, so the paper scores the mean of the last two. Here that is the
-    global model: what the server scores on test data of its own, and what predictions of images are made by. Clients
-    start from the last iterate, and their own scores are of that. Running statistics of batch normalisation are no
-    direction to go in: they are averaged.
+    The last iterates swing around the optimum, so the paper scores the mean of the last two. Here
+    that is the global model: what the server scores on test data of its own, and what predictions
+    of images are made by. Clients start from the last iterate, and their own scores are of that.
+    Running statistics of batch normalisation are no direction to go in: they are averaged.
 
     Parameters
     ----------
@@ -56,7 +60,9 @@ class FedExp(Average):
             for update in replies.values()
             if update.examples
         )
-        self._extrapolation = max(1.0, squares / (2 * (_square(start, averaged, trained) + self._epsilon)))
+        self._extrapolation = max(
+            1.0, squares / (2 * (_square(start, averaged, trained) + self._epsilon))
+        )
         for name in trained:
             step = start[name].astype(np.float64) - averaged[name]
             averaged[name] = (start[name] - self._extrapolation * step).astype(start[name].dtype)
@@ -64,7 +70,10 @@ class FedExp(Average):
 
     def global_model(self) -> Arrays:
         """The mean of the last two iterates."""
-        mean = {name: ((array + self._previous[name]) / 2).astype(array.dtype) for name, array in self._arrays.items()}
+        mean = {
+            name: ((array + self._previous[name]) / 2).astype(array.dtype)
+            for name, array in self._arrays.items()
+        }
         return mean | {name: array for name, array in self._arrays.items() if is_buffer(name)}
 
     def state(self) -> Arrays:
@@ -73,7 +82,9 @@ class FedExp(Average):
 
     def load(self, state: Arrays) -> None:
         """Go on from both."""
-        super().load({name: array for name, array in state.items() if not name.startswith(PREVIOUS)})
+        super().load(
+            {name: array for name, array in state.items() if not name.startswith(PREVIOUS)}
+        )
         self._previous = {name: state[PREVIOUS + name] for name in self._arrays}
 
     def round_figures(self) -> dict[str, Any]:
@@ -87,12 +98,15 @@ def _square(start: Arrays, end: Arrays, names: list[str]) -> float:
 
 
 def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> FedExp:
-    """The server half, made of the shared parameters, this package's keys and those of every run."""
+    """The server half, made of the shared parameters, this package's keys and those of every
+    run.
+    """
     return FedExp(arrays, keys.epsilon)
 
 
 FEDEXP = Method(
-    "fedavg whose server goes on beyond the average where the clients' updates disagree (Jhunjhunwala et al., 2023)",
+    "fedavg whose server goes on beyond the average where the clients' updates disagree"
+    " (Jhunjhunwala et al., 2023)",
     space="flat",
     aggregation="fedexp",
     tasks=(*GRAPHS, *IMAGES),

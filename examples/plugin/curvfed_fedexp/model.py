@@ -13,12 +13,15 @@ def sage(num_features: int, num_classes: int) -> nn.Module:
 
 
 def gat(num_features: int, num_classes: int) -> nn.Module:
-    """GAT (Velickovic et al., 2018) with one hidden layer of 64: `model=curvfed_fedexp.model:gat`."""
+    """GAT (Velickovic et al., 2018) with one hidden layer of 64:
+    `model=curvfed_fedexp.model:gat`.
+    """
     return GAT(num_features, 64, num_layers=2, out_channels=num_classes, heads=8, dropout=0.5)
 
 
 class Curved(CurvedNet):
-    """Two Lorentz convolutions in a space whose curvature is learned: `model=curvfed_fedexp.model:Curved`."""
+    """Two Lorentz convolutions in a space whose curvature is learned:
+    `model=curvfed_fedexp.model:Curved`."""
 
     def __init__(self, num_features: int, num_classes: int) -> None:
         super().__init__()

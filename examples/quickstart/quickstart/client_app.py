@@ -1,4 +1,5 @@
-"""The ClientApp. It knows nothing of the server's strategy, but for which parameters it keeps to itself."""
+"""The ClientApp. It knows nothing of the server's strategy, but for which parameters it keeps to
+itself."""
 
 from fnmatch import fnmatchcase
 
@@ -14,7 +15,9 @@ app = ClientApp()
 
 def is_personal(name: str, context: Context) -> bool:
     """Whether the parameter of this name stays here."""
-    return any(fnmatchcase(name, pattern) for pattern in str(context.run_config["personal"]).split())
+    return any(
+        fnmatchcase(name, pattern) for pattern in str(context.run_config["personal"]).split()
+    )
 
 
 def model_of(message: Message, context: Context) -> Net:
@@ -28,7 +31,9 @@ def model_of(message: Message, context: Context) -> Net:
 
 def data_of(context: Context) -> tuple:
     """This client's part of the digits."""
-    return load_data(int(context.node_config["partition-id"]), int(context.node_config["num-partitions"]))
+    return load_data(
+        int(context.node_config["partition-id"]), int(context.node_config["num-partitions"])
+    )
 
 
 @app.train()
@@ -36,7 +41,13 @@ def fit(message: Message, context: Context) -> Message:
     """Train, send what is shared, keep what is personal."""
     model = model_of(message, context)
     x, y, _, _ = data_of(context)
-    loss = train(model, x, y, int(context.run_config["local-epochs"]), float(context.run_config["learning-rate"]))
+    loss = train(
+        model,
+        x,
+        y,
+        int(context.run_config["local-epochs"]),
+        float(context.run_config["learning-rate"]),
+    )
     state = model.state_dict()
     kept = {name: tensor for name, tensor in state.items() if is_personal(name, context)}
     if kept:
@@ -50,5 +61,7 @@ def fit(message: Message, context: Context) -> Message:
 def score(message: Message, context: Context) -> Message:
     """Score this client's model on its own test images."""
     _, _, x, y = data_of(context)
-    metrics = MetricRecord({"num-examples": len(y), "accuracy": accuracy(model_of(message, context), x, y)})
+    metrics = MetricRecord(
+        {"num-examples": len(y), "accuracy": accuracy(model_of(message, context), x, y)}
+    )
     return Message(RecordDict({"metrics": metrics}), reply_to=message)

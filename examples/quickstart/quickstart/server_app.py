@@ -26,8 +26,14 @@ def main(grid: Grid, context: Context) -> None:
         initial_arrays=ArrayRecord(initial_model().state_dict()),
         num_rounds=int(config["num-rounds"]),
     )
-    accuracies = [metrics["accuracy"] for _, metrics in sorted(result.evaluate_metrics_clientapp.items())]
+    accuracies = [
+        metrics["accuracy"] for _, metrics in sorted(result.evaluate_metrics_clientapp.items())
+    ]
     print(f"accuracy after round {len(accuracies)}: {accuracies[-1]:.3f}")
     if config["results"]:
-        told = {"strategy": type(strategy).__name__, "accuracy": accuracies, "shared": list(result.arrays)}
+        told = {
+            "strategy": type(strategy).__name__,
+            "accuracy": accuracies,
+            "shared": list(result.arrays),
+        }
         Path(str(config["results"])).write_text(json.dumps(told), encoding="utf-8")

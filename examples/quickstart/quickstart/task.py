@@ -1,4 +1,5 @@
-"""The task: handwritten digits of scikit-learn, most of a client's from a few classes, and a small network."""
+"""The task: handwritten digits of scikit-learn, most of a client's from a few classes, and a small
+network."""
 
 import numpy as np
 import torch
@@ -26,12 +27,15 @@ def initial_model() -> Net:
 
 
 def load_data(partition: int, num_partitions: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Images and labels to train on, and to test on: half of the images in a mixed order, half sorted by class."""
+    """Images and labels to train on, and to test on: half of the images in a mixed order, half
+    sorted by class."""
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(labels))
     mixed, rest = np.array_split(order, 2)
     by_class = rest[np.argsort(labels[rest], kind="stable")]
-    own = np.concatenate([np.array_split(part, num_partitions)[partition] for part in (mixed, by_class)])
+    own = np.concatenate(
+        [np.array_split(part, num_partitions)[partition] for part in (mixed, by_class)]
+    )
     own = np.random.default_rng(partition).permutation(own)
     x, y = torch.tensor(images[own] / 16, dtype=torch.float32), torch.tensor(labels[own])
     cut = len(own) * 3 // 4

@@ -8,15 +8,18 @@ from torch.optim.adam import adam
 
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+BETA1 = 0.9
+BETA2 = 0.999
+EPSILON = 1e-8
 _PARTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 class Adam(NamedOptimizer):
-    """Kingma & Ba (2015), and AdamW (Loshchilov & Hutter, 2019), by torch's own functional form and its fused kernel.
+    """Kingma & Ba (2015), and AdamW (Loshchilov & Hutter, 2019), by torch's own functional form and
+    its fused kernel.
 
-    `torch.optim.Adam` gives the same bits, but its constructor imports torch's compiler, which takes seconds in every
-    process that a real node starts for a message.
+    `torch.optim.Adam` gives the same bits, but its constructor imports torch's compiler, which
+    takes seconds in every process that a real node starts for a message.
 
     Parameters
     ----------
@@ -26,7 +29,8 @@ class Adam(NamedOptimizer):
     undecayed : collection of str
         Names of parameters without weight decay.
     decoupled : bool
-        Whether weights are decayed beside the step, as in AdamW, and not by an L2 penalty in the gradient.
+        Whether weights are decayed beside the step, as in AdamW, and not by an L2 penalty in the
+        gradient.
     """
 
     def __init__(
@@ -41,7 +45,9 @@ class Adam(NamedOptimizer):
         self._decoupled = decoupled
         decayed = [name for name in parameters if weight_decay and name not in undecayed]
         rest = [name for name in parameters if name not in decayed]
-        self._groups = [(names, decay) for names, decay in ((decayed, weight_decay), (rest, 0.0)) if names]
+        self._groups = [
+            (names, decay) for names, decay in ((decayed, weight_decay), (rest, 0.0)) if names
+        ]
 
     def reset(self) -> None:
         """Set all moments and step counts to zero."""
@@ -58,8 +64,12 @@ class Adam(NamedOptimizer):
     def step(self) -> None:
         """One step along the gradients; parameters without one are not changed."""
         for names, decay in self._groups:
-            moved = [self._as_stored(name) for name in names if self._parameters[name].grad is not None]
-            parameters, gradients, means, squares, steps = map(list, zip(*moved, strict=True)) if moved else [[]] * 5
+            moved = [
+                self._as_stored(name) for name in names if self._parameters[name].grad is not None
+            ]
+            parameters, gradients, means, squares, steps = (
+                map(list, zip(*moved, strict=True)) if moved else [[]] * 5
+            )
             adam(
                 parameters,
                 gradients,
@@ -81,16 +91,24 @@ class Adam(NamedOptimizer):
     def _as_stored(self, name: str) -> tuple[Tensor, ...]:
         """Parameter, gradient, moments and step count; of a matrix stored (in, out) transposed.
 
-        The CPU's fused kernel is right for contiguous tensors alone. Convolutions have their channels last on a GPU alone,
-        whose kernel takes any strides, the same for all four.
+        The CPU's fused kernel is right for contiguous tensors alone. Convolutions have their
+        channels last on a GPU alone, whose kernel takes any strides, the same for all four.
         """
-        parameter, state = self._parameters[name], self._state[name]
+        parameter = self._parameters[name]
+        state = self._state[name]
         assert parameter.grad is not None
-        found: tuple[Tensor, ...] = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
+        found: tuple[Tensor, ...] = (
+            parameter,
+            parameter.grad,
+            state["exp_avg"],
+            state["exp_avg_sq"],
+        )
         if parameter.dim() == 2 and not parameter.is_contiguous():
             found = tuple(tensor.t().contiguous() for tensor in found)
         return (*found, state["step"])
 
     def state(self) -> dict[str, Tensor]:
         """Moments and step counts as "part/name"; the tensors in use, not copies."""
-        return {f"{part}/{name}": state[part] for name, state in self._state.items() for part in _PARTS}
+        return {
+            f"{part}/{name}": state[part] for name, state in self._state.items() for part in _PARTS
+        }

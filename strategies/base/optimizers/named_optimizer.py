@@ -1,4 +1,5 @@
-"""The base of the optimisers: parameters by name, and a state that is a plain dictionary of tensors."""
+"""The base of the optimisers: parameters by name, and a state that is a plain dictionary of
+tensors."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -18,7 +19,9 @@ def copy_into(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> N
     """
     for key, target in targets.items():
         if tensors[key].shape != target.shape:
-            raise ValueError(f"{key} has shape {list(tensors[key].shape)}, expected {list(target.shape)}")
+            raise ValueError(
+                f"{key} has shape {list(tensors[key].shape)}, expected {list(target.shape)}"
+            )
         target.copy_(tensors[key])
 
 
@@ -33,7 +36,8 @@ class NamedOptimizer(ABC):
     """
 
     def __init__(self, parameters: Mapping[str, nn.Parameter], learning_rate: float) -> None:
-        self._parameters, self.learning_rate = dict(parameters), learning_rate
+        self._parameters = dict(parameters)
+        self.learning_rate = learning_rate
         self.reset()
 
     @abstractmethod
@@ -46,7 +50,8 @@ class NamedOptimizer(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """Every tensor that the next step depends on, as "part/name"; the tensors in use, not copies."""
+        """Every tensor that the next step depends on, as "part/name"; the tensors in use, not
+        copies."""
 
     def zero_grad(self) -> None:
         """Drop the gradients."""

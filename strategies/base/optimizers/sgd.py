@@ -12,9 +12,11 @@ from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 
 
 class SGD(NamedOptimizer):
-    """SGD with heavy-ball momentum, by torch's functional form; `Adam` says why `torch.optim` is not used.
+    """SGD with heavy-ball momentum, by torch's functional form; `Adam` says why `torch.optim` is
+    not used.
 
-    The parameters of a network lie in flat space, where the exponential map is addition, so this is also Riemannian SGD.
+    The parameters of a network lie in flat space, where the exponential map is addition, so this is
+    also Riemannian SGD.
 
     Parameters
     ----------
@@ -24,16 +26,23 @@ class SGD(NamedOptimizer):
     """
 
     def __init__(
-        self, parameters: Mapping[str, nn.Parameter], learning_rate: float, momentum: float, weight_decay: float
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        learning_rate: float,
+        momentum: float,
+        weight_decay: float,
     ) -> None:
-        self._momentum, self._weight_decay = momentum, weight_decay
+        self._momentum = momentum
+        self._weight_decay = weight_decay
         super().__init__(parameters, learning_rate)
 
     def reset(self) -> None:
         """Set the momentum to zero, which gives torch's first step: momentum · 0 + gradient."""
         self._buffers: dict[str, Tensor] = {}
         if self._momentum:
-            self._buffers = {name: torch.zeros_like(parameter) for name, parameter in self._parameters.items()}
+            self._buffers = {
+                name: torch.zeros_like(parameter) for name, parameter in self._parameters.items()
+            }
 
     @torch.no_grad()
     def step(self) -> None:
@@ -58,10 +67,11 @@ class SGD(NamedOptimizer):
 
 
 def gradient_weight(steps: ArrayLike, momentum: float) -> NDArray[np.float64]:
-    """‖a‖₁ of SGD with momentum ρ from rest, the total weight of τ steps' gradients: [τ − ρ(1 − ρ^τ)/(1 − ρ)]/(1 − ρ).
+    """‖a‖₁ of SGD with momentum ρ from rest, the total weight of τ steps' gradients: [τ − ρ(1 −
+    ρ^τ)/(1 − ρ)]/(1 − ρ).
 
-    The gradient of step i enters every later step with a power of ρ, so its weight is aᵢ = (1 − ρ^(τ−i+1))/(1 − ρ)
-    (Wang et al., Section 3.1). This is the sum of the aᵢ.
+    The gradient of step i enters every later step with a power of ρ, so its weight is aᵢ = (1 −
+    ρ^(τ−i+1))/(1 − ρ) (Wang et al., Section 3.1). This is the sum of the aᵢ.
 
     Parameters
     ----------
@@ -75,5 +85,6 @@ def gradient_weight(steps: ArrayLike, momentum: float) -> NDArray[np.float64]:
     array, float64
         With the shape of `steps`. Relative error ≤ 8·eps/(1 − ρ)².
     """
-    counts, rest = np.asarray(steps, np.float64), 1 - momentum
+    counts = np.asarray(steps, np.float64)
+    rest = 1 - momentum
     return (counts - momentum * (1 - momentum**counts) / rest) / rest

@@ -1,7 +1,7 @@
 """Check the parts of a graph that was read from a file, and convert each to its dtype.
 
-Every check takes `where` the part was read, and raises a `DataError` that names this, what is wrong there and what is
-allowed.
+Every check takes `where` the part was read, and raises a `DataError` that names this, what is wrong
+there and what is allowed.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,10 @@ def features(where: Path | str, x: object) -> Tensor:
     """Node features, (nodes, F), float32, finite; dense, or CSR without zeros where x is sparse."""
     if not isinstance(x, Tensor) or x.ndim != 2 or 0 in x.shape or x.is_complex():
         hint = WITHOUT if x is None else ""
-        raise DataError(f"{where}: x must be a tensor of numbers (nodes, features), neither 0; it is {what(x)}{hint}")
+        raise DataError(
+            f"{where}: x must be a tensor of numbers (nodes, features), neither 0; it is"
+            f" {what(x)}{hint}"
+        )
     if x.layout == torch.strided:
         checked = x.detach().to(torch.float32).contiguous()
         bad = int((~checked.isfinite()).any(dim=1).sum())
@@ -50,7 +53,8 @@ def features(where: Path | str, x: object) -> Tensor:
         checked = csr(bounds(torch.bincount(rows, minlength=len(x))), columns, values, x.shape[1])
     if bad:
         raise DataError(
-            f"{where}: x has NaN or infinite values in {bad} of {len(x)} rows; only finite float32 is allowed"
+            f"{where}: x has NaN or infinite values in {bad} of {len(x)} rows; only finite float32"
+            " is allowed"
         )
     return checked
 
@@ -58,16 +62,18 @@ def features(where: Path | str, x: object) -> Tensor:
 def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
     """An edge index, (2, edges), int64, of nodes of the graph."""
     if isinstance(edge_index, Tensor) and not edge_index.numel():
-        return torch.zeros(2, 0, dtype=torch.int64)  # without entries torch's default is a float tensor
+        # without entries torch's default is a float tensor
+        return torch.zeros(2, 0, dtype=torch.int64)
     if not is_integer(edge_index) or edge_index.ndim != 2 or len(edge_index) != 2:
         raise DataError(
-            f"{where}: edge_index must be an integer tensor (2, edges); it is {what(edge_index)}; .t() turns one of "
-            "(edges, 2)"
+            f"{where}: edge_index must be an integer tensor (2, edges); it is {what(edge_index)};"
+            " .t() turns one of (edges, 2)"
         )
     outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())
     if outside:
         raise DataError(
-            f"{where}: {outside} edges of edge_index leave the graph; node numbers 0..{num_nodes - 1} are allowed"
+            f"{where}: {outside} edges of edge_index leave the graph; node numbers"
+            f" 0..{num_nodes - 1} are allowed"
         )
     return edge_index.to(torch.int64)
 
@@ -75,20 +81,21 @@ def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
 def labels(where: Path | str, y: object, count: int) -> Tensor:
     """Labels of nodes or graphs, (count,), int64, `UNKNOWN` where they are unknown.
 
-    In the file they are a row or a column of whole numbers, or a row of one-hot codes for each; one may be a number.
+    In the file they are a row or a column of whole numbers, or a row of one-hot codes for each; one
+    may be a number.
     """
     classes = whole_numbers(y[0] if isinstance(y, list) and len(y) == 1 else y)
     if is_integer(classes) and classes.ndim == 2 and classes.shape[1] > 1 and _is_one_hot(classes):
         classes = classes.argmax(dim=1)
     if not is_integer(classes) or classes.numel() != count or classes.ndim > 2:
         raise DataError(
-            f"{where}: y must be an integer tensor ({count},), or one of whole numbers, each a class, as regression is not "
-            f"supported; it is {what(y)}"
+            f"{where}: y must be an integer tensor ({count},), or one of whole numbers, each a"
+            f" class, as regression is not supported; it is {what(y)}"
         )
     if bool((classes < UNKNOWN).any()):
         raise DataError(
-            f"{where}: y has labels below {UNKNOWN}; allowed are classes, numbered from 0, and {UNKNOWN}, {IGNORED} or NaN "
-            "for unknown ones"
+            f"{where}: y has labels below {UNKNOWN}; allowed are classes, numbered from 0, and"
+            f" {UNKNOWN}, {IGNORED} or NaN for unknown ones"
         )
     return classes.reshape(-1)
 
@@ -97,25 +104,32 @@ def _is_one_hot(codes: Tensor) -> bool:
     return bool(((codes == 0) | (codes == 1)).all() and (codes.sum(dim=1) == 1).all())
 
 
-def edge_weights(where: Path | str, fields: Mapping[str, object], num_edges: int) -> tuple[str, Tensor | None]:
-    """The field that weighs the edges, `edge_weight`, or `edge_attr` where it has one column, and the weights, (edges,).
+def edge_weights(
+    where: Path | str, fields: Mapping[str, object], num_edges: int
+) -> tuple[str, Tensor | None]:
+    """The field that weighs the edges, `edge_weight`, or `edge_attr` where it has one column, and
+    the weights, (edges,).
 
     None without, or where all are 0, which would leave no edge.
     """
-    name, weights = "edge_weight", fields.get("edge_weight")
+    name = "edge_weight"
+    weights = fields.get("edge_weight")
     if weights is None:
-        name, weights = "edge_attr", fields.get("edge_attr")
+        name = "edge_attr"
+        weights = fields.get("edge_attr")
         if getattr(weights, "shape", None) not in ((num_edges,), (num_edges, 1)):
             return "", None
     if not isinstance(weights, Tensor) or weights.numel() != num_edges or weights.is_complex():
-        raise DataError(f"{where}: {name} must be a tensor of numbers ({num_edges},); it is {what(weights)}")
+        raise DataError(
+            f"{where}: {name} must be a tensor of numbers ({num_edges},); it is {what(weights)}"
+        )
     flat = weights.detach().reshape(-1).to(torch.float32)
     if not bool(flat.any()):
         return "", None
     if bad := int((~flat.isfinite() | (flat < 0)).sum()):
         raise DataError(
-            f"{where}: {name}, the weights of the edges, is negative, NaN or infinite for {bad} of {num_edges} edges; "
-            f"allowed are finite weights of at least 0, or no {name}"
+            f"{where}: {name}, the weights of the edges, is negative, NaN or infinite for {bad} of"
+            f" {num_edges} edges; allowed are finite weights of at least 0, or no {name}"
         )
     return name, flat
 
@@ -123,15 +137,20 @@ def edge_weights(where: Path | str, fields: Mapping[str, object], num_edges: int
 def numbered(where: Path | str, labels: Tensor, names: object) -> tuple[Tensor, tuple[str, ...]]:
     """Labels as indices into the names of their classes, and these.
 
-    Without `names` the classes are the labels that occur, ascending, each called by its number: so equal names of two
-    clients are equal labels, whichever labels the one or the other lacks. With `names` there is one for each label from 0.
+    Without `names` the classes are the labels that occur, ascending, each called by its number: so
+    equal names of two clients are equal labels, whichever labels the one or the other lacks. With
+    `names` there is one for each label from 0.
     """
     values, places = torch.unique(labels[labels >= 0], return_inverse=True)
     if names is None:
         if not len(values):
-            raise DataError(f"{where}: every y is unknown; to train, some must be classes, numbered from 0")
+            raise DataError(
+                f"{where}: every y is unknown; to train, some must be classes, numbered from 0"
+            )
         if len(values) > MAX_CLASSES:
-            raise DataError(f"{where}: y has {len(values)} different classes; at most {MAX_CLASSES} are allowed")
+            raise DataError(
+                f"{where}: y has {len(values)} different classes; at most {MAX_CLASSES} are allowed"
+            )
         return labels.masked_scatter(labels >= 0, places), tuple(map(str, values.tolist()))
     num_classes = int(labels.max()) + 1
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
@@ -139,14 +158,15 @@ def numbered(where: Path | str, labels: Tensor, names: object) -> tuple[Tensor, 
     names = tuple(map(normalised, names))
     if len(set(names)) < len(names) or not max(num_classes, 1) <= len(names) <= MAX_CLASSES:
         raise DataError(
-            f"{where}: class_names must be different from each other, one for each label 0..{num_classes - 1}; "
-            f"there are {len(set(names))} different names"
+            f"{where}: class_names must be different from each other, one for each label"
+            f" 0..{num_classes - 1}; there are {len(set(names))} different names"
         )
     return labels, names
 
 
 def whole_numbers(y: object) -> object:
-    """Whole numbers, and True or False, as integers, `UNKNOWN` where they are NaN or `IGNORED`; all else as it is."""
+    """Whole numbers, and True or False, as integers, `UNKNOWN` where they are NaN or `IGNORED`; all
+    else as it is."""
     numbers = torch.tensor(y) if isinstance(y, bool | int | float) else y
     if not isinstance(numbers, Tensor) or numbers.layout != torch.strided or numbers.is_complex():
         return y

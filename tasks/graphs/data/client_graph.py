@@ -10,12 +10,14 @@ from curvfed.tasks.examples import Examples, sha256
 from curvfed.tasks.graphs.sparse import bounds, csr
 
 SPARSE_DENSITY = 0.2
-"""Features with at most this share of non-zero entries are kept sparse: a GCN step is then 1.4 to 4 times faster."""
+"""Features with at most this share of non-zero entries are kept sparse: a GCN step is then 1.4 to 4
+times faster."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ClientGraph(Examples):
-    """The data of one client: one graph whose nodes are the examples, or many graphs, each an example.
+    """The data of one client: one graph whose nodes are the examples, or many graphs, each an
+    example.
 
     Attributes
     ----------
@@ -24,17 +26,22 @@ class ClientGraph(Examples):
     edge_index : Tensor, (2, E), int64
         Both directions of every edge, no self-loop, no duplicate, sorted lexicographically.
     forman, forman_plain : float
-        Mean Forman-Ricci curvature over the edges, with triangles and without; 0 where there are no edges.
+        Mean Forman-Ricci curvature over the edges, with triangles and without; 0 where there are no
+        edges.
     graph_of_node : Tensor, (N,), int64, or None
-        Which graph a node belongs to, ascending from 0; None where the nodes themselves are classified.
+        Which graph a node belongs to, ascending from 0; None where the nodes themselves are
+        classified.
     edge_weights : Tensor, (E,), float32, or None
-        At least 0, the same in both directions; None counts as 1. For graphs whose nodes are classified.
+        At least 0, the same in both directions; None counts as 1. For graphs whose nodes are
+        classified.
     numbers : Tensor, (N,), int64, or None
         The numbers of the nodes in the graph that this is a part of.
     clusters : Tensor, (N,), int64, or None
-        Which METIS part a node belongs to, from 0, where training takes some of these at a time; None for all at once.
+        Which METIS part a node belongs to, from 0, where training takes some of these at a time;
+        None for all at once.
     history : str
-        What was done to the whole graph, in words for the log: what was drawn, and how it was dealt to the clients.
+        What was done to the whole graph, in words for the log: what was drawn, and how it was dealt
+        to the clients.
     """
 
     features: Tensor
@@ -77,14 +84,18 @@ class ClientGraph(Examples):
         """The fields that `tensors` was made from."""
         if "dense" in named:
             return named | {"features": named.pop("dense")}
-        crow, col, values, num_features = (named.pop(name) for name in ("crow", "col", "values", "num_features"))
+        crow, col, values, num_features = (
+            named.pop(name) for name in ("crow", "col", "values", "num_features")
+        )
         return named | {"features": csr(crow, col, values, int(num_features))}
 
     def computed_digest(self) -> str:
-        """SHA-256 of the tensors and the class names; where nodes come from, and how they are batched, does not count."""
+        """SHA-256 of the tensors and the class names; where nodes come from, and how they are
+        batched, does not count."""
         named = self.tensors()
         return sha256(
-            json.dumps(self.class_names), {name: named[name] for name in named.keys() - {"numbers", "clusters"}}
+            json.dumps(self.class_names),
+            {name: named[name] for name in named.keys() - {"numbers", "clusters"}},
         )
 
 
@@ -100,7 +111,8 @@ def client_graph(
     space: str = "",
     edge_weights: Tensor | None = None,
 ) -> ClientGraph:
-    """A client's data from clean tensors: features made sparse where that pays, curvature and digest computed.
+    """A client's data from clean tensors: features made sparse where that pays, curvature and
+    digest computed.
 
     Parameters
     ----------
@@ -117,7 +129,9 @@ def client_graph(
     if num_edges := edge_index.shape[1]:
         forman = float(forman_ricci(edge_index, len(features)).double().mean())
         # The mean of 4 − dᵢ − dⱼ: a node with d edges is in 2d of the sums.
-        forman_plain = (4 * num_edges - 2 * int(edge_index[0].bincount().square().sum())) / num_edges
+        forman_plain = (
+            4 * num_edges - 2 * int(edge_index[0].bincount().square().sum())
+        ) / num_edges
     train, val, test = (mask.clone() for mask in masks)
     made = ClientGraph(
         features=_in_its_layout(features),
@@ -148,4 +162,9 @@ def _in_its_layout(features: Tensor) -> Tensor:
 
 def _to_csr(dense: Tensor) -> Tensor:
     rows, columns = dense.nonzero(as_tuple=True)
-    return csr(bounds(torch.bincount(rows, minlength=len(dense))), columns, dense[rows, columns], dense.shape[1])
+    return csr(
+        bounds(torch.bincount(rows, minlength=len(dense))),
+        columns,
+        dense[rows, columns],
+        dense.shape[1],
+    )

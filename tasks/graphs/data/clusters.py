@@ -13,7 +13,8 @@ CLUSTERS_PER_BATCH = 8
 
 
 def clustered(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
-    """The graph with its clusters, where it has more nodes than a batch: METIS parts, `CLUSTERS_PER_BATCH` to a batch.
+    """The graph with its clusters, where it has more nodes than a batch: METIS parts,
+    `CLUSTERS_PER_BATCH` to a batch.
 
     The same for the same graph, seed and batch size.
     """

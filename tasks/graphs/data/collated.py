@@ -1,4 +1,5 @@
-"""Graphs side by side, with slices, as PyTorch Geometric's `InMemoryDataset` stores them, and its `Batch`."""
+"""Graphs side by side, with slices, as PyTorch Geometric's `InMemoryDataset` stores them, and its
+`Batch`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,8 +26,8 @@ def separated(fields: Mapping[str, Any], slices: Mapping[str, Any]) -> list[dict
     Parameters
     ----------
     fields : mapping
-        The fields of all graphs: tensors that are joined along the nodes, edges or graphs, or a list with an entry per
-        graph. Edges have the numbers of their own graph's nodes.
+        The fields of all graphs: tensors that are joined along the nodes, edges or graphs, or a
+        list with an entry per graph. Edges have the numbers of their own graph's nodes.
     slices : mapping of str to Tensor, (graphs + 1,)
         Where each graph's part of a field begins, and where the last one ends.
 
@@ -45,18 +46,27 @@ def _parts(name: str, whole: Any, slices: Any) -> Sequence[object]:
     """Each graph's part of a field; a list has an entry per graph."""
     if isinstance(whole, list):
         return whole
-    parts: Sequence[object] = torch.split(whole, slices.diff().tolist(), dim=1 if name == "edge_index" else 0)
+    parts: Sequence[object] = torch.split(
+        whole, slices.diff().tolist(), dim=1 if name == "edge_index" else 0
+    )
     return parts
 
 
 def is_batch_of_graphs(fields: Mapping[str, Any]) -> bool:
-    """Whether the fields of a `Batch` have a class for each graph; else it is one graph, whose nodes have classes."""
-    starts, classes = fields.get("ptr"), fields.get("y")
-    return isinstance(starts, Tensor) and isinstance(classes, Tensor) and len(classes) == len(starts) - 1
+    """Whether the fields of a `Batch` have a class for each graph; else it is one graph, whose
+    nodes have classes."""
+    starts = fields.get("ptr")
+    classes = fields.get("y")
+    return (
+        isinstance(starts, Tensor)
+        and isinstance(classes, Tensor)
+        and len(classes) == len(starts) - 1
+    )
 
 
 def batched(fields: Mapping[str, Any], slices: Mapping[str, Any]) -> list[dict[str, object]]:
-    """The graphs of a `Batch`, as `separated` gives them; its edges are numbered through all graphs."""
+    """The graphs of a `Batch`, as `separated` gives them; its edges are numbered through all
+    graphs."""
     starts = fields["ptr"]
     graphs = separated({**fields, "num_nodes": starts.diff().tolist()}, slices)
     for graph, start in zip(graphs, starts.tolist(), strict=False):

@@ -1,4 +1,5 @@
-"""The raw files of a data set of graphs, by its name or by a path: where they lie, and what reads them."""
+"""The raw files of a data set of graphs, by its name or by a path: where they lie, and what reads
+them."""
 
 from functools import partial
 from pathlib import Path
@@ -13,16 +14,17 @@ from curvfed.tasks.public_data import Located, brought, find_path
 
 
 def locate(dataset: str, data_dir: Path) -> Located[RawGraph | RawGraphs]:
-    """Find the raw files of a data set: a name, a `.pt` file, or a folder in the layout of the TU collection.
+    """Find the raw files of a data set: a name, a `.pt` file, or a folder in the layout of the TU
+    collection.
 
-    Absent files of a named data set are downloaded. A relative path is looked up in the working folder, then in
-    `data_dir`.
+    Absent files of a named data set are downloaded. A relative path is looked up in the working
+    folder, then in `data_dir`.
 
     Raises
     ------
     DataError
-        An unknown name, an absent file, or files that are absent and cannot be downloaded; names the folders looked in
-        and the command to download them.
+        An unknown name, an absent file, or files that are absent and cannot be downloaded; names
+        the folders looked in and the command to download them.
     """
     source = SOURCES.get(dataset.lower())
     if source is not None:

@@ -1,4 +1,5 @@
-"""Clients of graph classification: a set of graphs is split and dealt out, and each client's features are made."""
+"""Clients of graph classification: a set of graphs is split and dealt out, and each client's
+features are made."""
 
 import hashlib
 import json
@@ -26,9 +27,10 @@ def load_graph_client(
 ) -> ClientGraph:
     """The data of client `partition_id` of `num_partitions`, of one or several sets of graphs.
 
-    Of D data sets client p holds graphs of data set p modulo D (Xie et al., 2021: one data set, one client). A data set
-    is split, once over all its graphs, and dealt out at random to the clients that hold it. The first call prepares
-    these and keeps them below `cache_dir`; later ones read one file. `spec.partition` has no effect.
+    Of D data sets client p holds graphs of data set p modulo D (Xie et al., 2021: one data set, one
+    client). A data set is split, once over all its graphs, and dealt out at random to the clients
+    that hold it. The first call prepares these and keeps them below `cache_dir`; later ones read
+    one file. `spec.partition` has no effect.
 
     Parameters
     ----------
@@ -40,16 +42,18 @@ def load_graph_client(
     Raises
     ------
     DataError
-        Absent or unfit data, more clients than graphs, or a number of clients that is no multiple of the data sets'.
+        Absent or unfit data, more clients than graphs, or a number of clients that is no multiple
+        of the data sets'.
     """
     if num_partitions % len(names):
         raise DataError(
-            f"{num_partitions} clients cannot be shared out evenly to {len(names)} data sets ({', '.join(names)}); their "
-            f"number must be a multiple of {len(names)}"
+            f"{num_partitions} clients cannot be shared out evenly to {len(names)} data sets"
+            f" ({', '.join(names)}); their number must be a multiple of {len(names)}"
         )
     share, place = divmod(partition_id, len(names))
     located = locate(names[place], spec.data_dir)
-    # A client has no other client's data set: all agree on how graphs are dealt out, not on which graphs these are.
+    # A client has no other client's data set: all agree on how graphs are dealt out, not on which
+    # graphs these are.
     settings: dict[str, Any] = {
         "datasets": ",".join(Path(name).name for name in names),
         "seed": spec.seed,
@@ -63,17 +67,23 @@ def load_graph_client(
         raw = located.read()
         assert isinstance(raw, RawGraphs)
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-        return deal(raw, spec, num_partitions // len(names), digest, names[place] if len(names) > 1 else "")
+        return deal(
+            raw, spec, num_partitions // len(names), digest, names[place] if len(names) > 1 else ""
+        )
 
-    return prepared.load(ClientGraph, cache_dir / prepared.cache_key(settings, located.files), share, prepare)
+    return prepared.load(
+        ClientGraph, cache_dir / prepared.cache_key(settings, located.files), share, prepare
+    )
 
 
 def deal(
     raw: RawGraphs, spec: GraphSpec, num_clients: int, partition_digest: str = "", space: str = ""
 ) -> Iterator[ClientGraph]:
-    """The clients of one data set: split over all its graphs, then dealt out at random, shares differing by one at most.
+    """The clients of one data set: split over all its graphs, then dealt out at random, shares
+    differing by one at most.
 
-    Clients of several data sets agree on a `partition_digest`; by default it is the digest of who holds which graph.
+    Clients of several data sets agree on a `partition_digest`; by default it is the digest of who
+    holds which graph.
 
     Raises
     ------
@@ -83,8 +93,8 @@ def deal(
     num_graphs = len(raw.labels)
     if num_clients > num_graphs:
         raise DataError(
-            f"{num_clients} clients are more than the {num_graphs} graphs of {space or spec.dataset}; every client "
-            f"needs one"
+            f"{num_clients} clients are more than the {num_graphs} graphs of"
+            f" {space or spec.dataset}; every client needs one"
         )
     masks = spec.split(raw.labels)
     parts = random_parts(np.empty((2, 0), dtype=np.int64), num_graphs, num_clients, spec.seed)
@@ -92,7 +102,8 @@ def deal(
     for client in range(num_clients):
         share = np.flatnonzero(parts == client)
         yield replace(
-            _client(raw, share, masks[:, share], spec.normalize, partition_digest, space), history=history_of(raw)
+            _client(raw, share, masks[:, share], spec.normalize, partition_digest, space),
+            history=history_of(raw),
         )
 
 
@@ -105,7 +116,11 @@ def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
 def history_of(raw: RawGraphs) -> str:
     """What of the files is not used, and how many graphs have no class, in words."""
     unknown = int((raw.labels < 0).sum())
-    told = [f"{unknown} of {len(raw.labels)} graphs are of unknown class, in no loss and no score"] if unknown else []
+    told = (
+        [f"{unknown} of {len(raw.labels)} graphs are of unknown class, in no loss and no score"]
+        if unknown
+        else []
+    )
     return "; ".join([*raw.notes, *told])
 
 
@@ -133,8 +148,10 @@ def _client(
 
 
 def _features(raw: RawGraphs, nodes: Tensor, known: Tensor, norm: str) -> Tensor:
-    """The feature rows of `nodes`, (n, A + num_codes), CSR where there are codes; the `known` rows scale measurements."""
-    attributes, codes = raw.attributes[nodes], raw.codes[nodes]
+    """The feature rows of `nodes`, (n, A + num_codes), CSR where there are codes; the `known` rows
+    scale measurements."""
+    attributes = raw.attributes[nodes]
+    codes = raw.codes[nodes]
     if raw.measured:
         attributes = standardize(attributes, known)
     # The norm of a row is the norm of its non-zero entries.
@@ -148,7 +165,8 @@ def _features(raw: RawGraphs, nodes: Tensor, known: Tensor, norm: str) -> Tensor
 
 
 def standardize(attributes: Tensor, known: Tensor) -> Tensor:
-    """Columns of mean 0 and standard deviation 1 over the `known` rows; a column that is constant there becomes 0.
+    """Columns of mean 0 and standard deviation 1 over the `known` rows; a column that is constant
+    there becomes 0.
 
     Parameters
     ----------

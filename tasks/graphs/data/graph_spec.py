@@ -15,7 +15,8 @@ from curvfed.tasks.graphs.sparse import csr
 NORMS = {"l2": 2, "l1": 1, "none": None}
 
 VALIDATION_SHARE = 0.2
-"""The share of the training nodes that validate in a graph with masks for training and testing alone."""
+"""The share of the training nodes that validate in a graph with masks for training and testing
+alone."""
 
 
 @dataclass(frozen=True)
@@ -25,21 +26,24 @@ class GraphSpec:
     Attributes
     ----------
     dataset : str
-        "trees", a name in `curvfed.tasks.graphs.data.sources.SOURCES` in any case, one or several sets of graphs as in
-        `curvfed.tasks.graphs.data.tu.graph_dataset_names`, or the path of a `.pt` file.
+        "trees", a name in `curvfed.tasks.graphs.data.sources.SOURCES` in any case, one or several
+        sets of graphs as in `curvfed.tasks.graphs.data.tu.graph_dataset_names`, or the path of a
+        `.pt` file.
     data_dir : Path
         The folder of the public data sets, in PyTorch Geometric's layout.
     partition : str
         "metis" or "random".
     seed : int
-        Of partition and split, or of the generator; at least 0. Where a data set brings S splits of its own, split
-        `seed` modulo S is used.
+        Of partition and split, or of the generator; at least 0. Where a data set brings S splits of
+        its own, split `seed` modulo S is used.
     train_size, test_size : float
-        Shares of the nodes, or graphs, at least 0 and together at most 1; validation takes the rest.
+        Shares of the nodes, or graphs, at least 0 and together at most 1; validation takes the
+        rest.
     normalize : str
         The norm that every row of features gets, "l2" or "l1", or "none". Rows of zeros stay zero.
     batch_size : int
-        Nodes per training step; a client with more gets the clusters that batches are made of. 0 for all at once.
+        Nodes per training step; a client with more gets the clusters that batches are made of. 0
+        for all at once.
     """
 
     dataset: str
@@ -57,27 +61,33 @@ class GraphSpec:
         check_shares(self.train_size, self.test_size)
 
     def split(self, labels: Tensor, *stream: int) -> Tensor:
-        """Random masks (3, n) of the training, validation and test examples, those of unknown class in none.
+        """Random masks (3, n) of the training, validation and test examples, those of unknown class
+        in none.
 
         `labels` are (n,), -1 where unknown; `stream` distinguishes draws of one seed.
         """
-        # A stream of its own, so that the split is independent of the random partition of the same seed.
+        # A stream of its own, so that the split is independent of the random partition of the same
+        # seed.
         rng = np.random.default_rng([self.seed, 1, *stream])
         known = labels >= 0
         masks = torch.zeros(3, len(labels), dtype=torch.bool)
-        masks[:, known] = torch.from_numpy(random_split(int(known.sum()), self.train_size, self.test_size, rng))
+        masks[:, known] = torch.from_numpy(
+            random_split(int(known.sum()), self.train_size, self.test_size, rng)
+        )
         return masks
 
     def completed(self, split: OwnSplit, labels: Tensor) -> Tensor:
         """Masks (3, n) of a file's split; the parts that it lacks are drawn.
 
-        Validation alone is drawn from the training examples, `VALIDATION_SHARE` of them. Other parts are drawn from the
-        examples of known class that are in no part, by the shares of the settings.
+        Validation alone is drawn from the training examples, `VALIDATION_SHARE` of them. Other
+        parts are drawn from the examples of known class that are in no part, by the shares of the
+        settings.
         """
         masks = split.masks[:, :, self.seed % split.masks.shape[2]].clone()
         if not split.absent:
             return masks
-        first, last = split.absent[0], split.absent[-1]
+        first = split.absent[0]
+        last = split.absent[-1]
         sizes = (self.train_size, 1 - self.train_size - self.test_size, self.test_size)
         share = sizes[first] / max(sizes[first] + sizes[last], 1e-9)
         pool = (labels >= 0) & ~masks.any(dim=0)
@@ -108,7 +118,9 @@ def normalize_rows(features: Tensor, norm: str) -> Tensor:
         values = features.values().double()  # in which no square overflows or vanishes
         sizes = torch.segment_reduce(values.abs() ** order, "sum", lengths=lengths) ** (1 / order)
         scaled = (values / sizes.repeat_interleave(lengths)).nan_to_num()
-        return csr(features.crow_indices(), features.col_indices(), scaled.float(), features.shape[1])
+        return csr(
+            features.crow_indices(), features.col_indices(), scaled.float(), features.shape[1]
+        )
     # Scaled by the largest entry first, so that no square overflows or vanishes.
     scale = features.abs().amax(dim=1, keepdim=True)
     scaled = features / torch.where(scale > 0, scale, 1)

@@ -1,4 +1,5 @@
-"""The split of the nodes in a file: masks, or lists of node numbers, as PyTorch Geometric and OGB spell them."""
+"""The split of the nodes in a file: masks, or lists of node numbers, as PyTorch Geometric and OGB
+spell them."""
 
 import contextlib
 import re
@@ -24,7 +25,8 @@ _SPELLINGS = (
     rf"idx_{_PART}",
     rf"splits?(?:_idx|_dict)?\['(?:idx_)?{_PART}(?:_masks?|_idx|_index|_indices)?'\]",
 )
-"""Names of a part; the group that matches is its place in `PARTS`. An earlier one comes first where a file has several."""
+"""Names of a part; the group that matches is its place in `PARTS`. An earlier one comes first where
+a file has several."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +47,9 @@ class OwnSplit:
     def told(self, seed: int) -> str:
         """The fields, and which of several splits a run of this seed uses, in words."""
         count = self.masks.shape[2]
-        which = f"split {seed % count} of 0..{count - 1}, by the seed, " if count > 1 else "the split "
+        which = (
+            f"split {seed % count} of 0..{count - 1}, by the seed, " if count > 1 else "the split "
+        )
         return f"{which}of {', '.join(filter(None, self.names))}"
 
     @property
@@ -62,8 +66,9 @@ def own_split(where: Path | str, fields: Mapping[str, object], num_nodes: int) -
     where : Path or str
         The file, for the error texts.
     fields : mapping
-        A part is a mask `train_mask`, `val_mask`, `test_mask`, or a list of node numbers such as `train_idx`, `valid_idx`,
-        `idx_test`, or either of them in a dict `split` or `split_idx` by the name of the part. Masks come first.
+        A part is a mask `train_mask`, `val_mask`, `test_mask`, or a list of node numbers such as
+        `train_idx`, `valid_idx`, `idx_test`, or either of them in a dict `split` or `split_idx` by
+        the name of the part. Masks come first.
     num_nodes : int
 
     Raises
@@ -81,10 +86,14 @@ def own_split(where: Path | str, fields: Mapping[str, object], num_nodes: int) -
         masks = torch.stack(torch.broadcast_tensors(*columns))  # type: ignore[no-untyped-call]
     except RuntimeError:
         splits = [mask.shape[1] for mask in columns]
-        raise DataError(f"{where}: {told} must hold equally many splits, or a single one; they hold {splits}") from None
+        raise DataError(
+            f"{where}: {told} must hold equally many splits, or a single one; they hold {splits}"
+        ) from None
     shared = int((masks.sum(dim=0) > 1).any(dim=1).sum())
     if shared:
-        raise DataError(f"{where}: {shared} nodes are in more than one of {told}; they must be disjoint")
+        raise DataError(
+            f"{where}: {shared} nodes are in more than one of {told}; they must be disjoint"
+        )
     return OwnSplit(masks, names)
 
 
@@ -105,17 +114,20 @@ def _parts(fields: Mapping[str, object]) -> list[tuple[str, object]]:
 
 def _mask(where: Path | str, name: str, value: object, num_nodes: int) -> Tensor:
     """One part as a mask (N, S) of its splits."""
-    with contextlib.suppress(TypeError, ValueError, RuntimeError):  # what is no tensor is refused below
+    # what is no tensor is refused below
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
         value = torch.as_tensor(value).to_dense()
     if isinstance(value, Tensor) and value.ndim in (1, 2):
-        is_binary = value.dtype == torch.bool or ("mask" in name and bool(((value == 0) | (value == 1)).all()))
+        is_binary = value.dtype == torch.bool or (
+            "mask" in name and bool(((value == 0) | (value == 1)).all())
+        )
         if is_binary and len(value) == num_nodes and value.numel():
             return value.reshape(num_nodes, -1) != 0
         if (is_integer(value) or not value.numel()) and value.numel() == len(value):
             return _members(where, name, value.reshape(-1).to(torch.int64), num_nodes)
     raise DataError(
-        f"{where}: {name} must be a mask of True and False, or 1 and 0, ({num_nodes},) or ({num_nodes}, splits), or a list "
-        f"of node numbers; it is {what(value)}"
+        f"{where}: {name} must be a mask of True and False, or 1 and 0, ({num_nodes},) or"
+        f" ({num_nodes}, splits), or a list of node numbers; it is {what(value)}"
     )
 
 
@@ -125,8 +137,9 @@ def _members(where: Path | str, name: str, numbers: Tensor, num_nodes: int) -> T
     doubled = len(numbers) - len(torch.unique(numbers))
     if outside or doubled:
         raise DataError(
-            f"{where}: {name}, a list of {len(numbers)} node numbers, has {outside} outside 0..{num_nodes - 1} and "
-            f"{doubled} twice; allowed is a mask ({num_nodes},), or each number once"
+            f"{where}: {name}, a list of {len(numbers)} node numbers, has {outside} outside"
+            f" 0..{num_nodes - 1} and {doubled} twice; allowed is a mask ({num_nodes},), or each"
+            " number once"
         )
     mask = torch.zeros(num_nodes, 1, dtype=torch.bool)
     mask[numbers] = True

@@ -18,12 +18,14 @@ def clean_edges(edge_index: Integers, num_nodes: int) -> Integers:
     """Every edge once in both directions, without self-loops, sorted lexicographically: (2, E)."""
     source, target = edge_index[:, edge_index[0] != edge_index[1]]
     keys = np.sort(np.concatenate([source * num_nodes + target, target * num_nodes + source]))
-    keys = keys[np.diff(keys, prepend=-1) > 0]  # np.unique is a hundred times slower on tens of millions
+    # np.unique is a hundred times slower on tens of millions
+    keys = keys[np.diff(keys, prepend=-1) > 0]
     return np.stack(np.divmod(keys, num_nodes))
 
 
 def mean_weights(edge_index: Integers, weights: Floats, wanted: Integers, num_nodes: int) -> Floats:
-    """The weights of the `wanted` edges, (E,) float32: of an edge given several times, in either direction, the mean.
+    """The weights of the `wanted` edges, (E,) float32: of an edge given several times, in either
+    direction, the mean.
 
     Parameters
     ----------
@@ -38,23 +40,27 @@ def mean_weights(edge_index: Integers, weights: Floats, wanted: Integers, num_no
 
 
 def components(edge_index: Integers, num_nodes: int) -> Integers:
-    """The connected component of every node, (num_nodes,), numbered from 0 in the order of their smallest nodes."""
+    """The connected component of every node, (num_nodes,), numbered from 0 in the order of their
+    smallest nodes."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
     adjacency = coo_array(
-        (np.ones(edge_index.shape[1], dtype=np.int8), tuple(edge_index)), shape=(num_nodes, num_nodes)
+        (np.ones(edge_index.shape[1], dtype=np.int8), tuple(edge_index)),
+        shape=(num_nodes, num_nodes),
     )
     return np.asarray(connected_components(adjacency, directed=False)[1])
 
 
 def largest(component: Integers) -> Integers:
-    """The nodes, ascending, of the largest component; of equally large ones, the one with the smallest node."""
+    """The nodes, ascending, of the largest component; of equally large ones, the one with the
+    smallest node."""
     return np.flatnonzero(component == component[np.argmax(np.bincount(component)[component])])
 
 
 def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
-    """The edges between `nodes` (ascending), with these renumbered from 0; the edges keep their order."""
+    """The edges between `nodes` (ascending), with these renumbered from 0; the edges keep their
+    order."""
     if len(nodes) == num_nodes:
         return edge_index  # large graphs are not copied
     position = np.full(num_nodes, -1)
@@ -67,13 +73,14 @@ def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
 def metis_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Integers:
     """Parts of about equal size between which few edges run; no part is empty.
 
-    A connected graph is cut by METIS. Of another one, every component is cut into as many pieces as it would fill parts,
-    rounded up, and the pieces are dealt, the largest first, each to the part that has the fewest nodes by then.
+    A connected graph is cut by METIS. Of another one, every component is cut into as many pieces as
+    it would fill parts, rounded up, and the pieces are dealt, the largest first, each to the part
+    that has the fewest nodes by then.
 
     Parameters
     ----------
-    edge_index : (2, E), clean (see `clean_edges`): the order of the edges decides which partition METIS finds.
-    num_parts : int, in 1..num_nodes
+    edge_index : (2, E), clean (see `clean_edges`): the order of the edges decides which partition
+    METIS finds. num_parts : int, in 1..num_nodes
 
     Returns
     -------
@@ -88,7 +95,8 @@ def metis_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int)
         cut = _cut(induced(edge_index, nodes, num_nodes), len(nodes), int(shares[component]), seed)
         piece[nodes] = np.where(cut, piece.max() + cut, component)
     sizes = np.bincount(piece)
-    parts, filled = np.empty_like(sizes), [(0, part) for part in range(num_parts)]
+    parts = np.empty_like(sizes)
+    filled = [(0, part) for part in range(num_parts)]
     for number in np.argsort(-sizes, kind="stable"):
         size, parts[number] = filled[0]
         heapq.heapreplace(filled, (size + int(sizes[number]), int(parts[number])))
@@ -102,7 +110,9 @@ def _cut(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Int
     if num_parts == 1:
         return np.zeros(num_nodes, dtype=np.int64)
     starts = np.concatenate([[0], np.cumsum(np.bincount(edge_index[0], minlength=num_nodes))])
-    graph = pymetis.CSRAdjacency(adj_starts=starts.astype(np.int32), adjacent=edge_index[1].astype(np.int32))
+    graph = pymetis.CSRAdjacency(
+        adj_starts=starts.astype(np.int32), adjacent=edge_index[1].astype(np.int32)
+    )
     # METIS passes its 31-bit seed to srand, for which 0 and 1 are the same seed.
     options = pymetis.Options(seed=1 + seed % (2**31 - 1))
     found = pymetis.part_graph(num_parts, adjacency=graph, recursive=False, options=options)
@@ -116,13 +126,17 @@ def random_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int
     return parts
 
 
-PARTITIONS: dict[str, Callable[[Integers, int, int, int], Integers]] = {"metis": metis_parts, "random": random_parts}
+PARTITIONS: dict[str, Callable[[Integers, int, int, int], Integers]] = {
+    "metis": metis_parts,
+    "random": random_parts,
+}
 
 
 def fill_empty(parts: Integers, num_parts: int) -> Integers:
     """Give each empty part the last node of the part that is then the largest.
 
-    METIS leaves parts empty when there are nearly as many parts as nodes. Needs len(parts) >= num_parts.
+    METIS leaves parts empty when there are nearly as many parts as nodes. Needs len(parts) >=
+    num_parts.
     """
     parts = parts.copy()
     for empty in np.flatnonzero(np.bincount(parts, minlength=num_parts) == 0):
@@ -134,11 +148,17 @@ def fill_empty(parts: Integers, num_parts: int) -> Integers:
 def check_shares(train_size: float, test_size: float) -> None:
     """Raise DataError for shares of training and test examples that are more than all."""
     if train_size + test_size > 1 + 1e-9:
-        raise DataError(f"train-size and test-size are {train_size} and {test_size}; together at most 1 is allowed")
+        raise DataError(
+            f"train-size and test-size are {train_size} and {test_size}; together at most 1 is"
+            " allowed"
+        )
 
 
-def random_split(num_nodes: int, train_size: float, test_size: float, rng: np.random.Generator) -> Booleans:
-    """Train, validation and test masks, (3, num_nodes), disjoint and covering all nodes; validation takes the rest."""
+def random_split(
+    num_nodes: int, train_size: float, test_size: float, rng: np.random.Generator
+) -> Booleans:
+    """Train, validation and test masks, (3, num_nodes), disjoint and covering all nodes; validation
+    takes the rest."""
     num_train = round(train_size * num_nodes)
     num_test = min(round(test_size * num_nodes), num_nodes - num_train)
     role = np.ones(num_nodes, dtype=np.int64)

@@ -16,7 +16,8 @@ MAX_NODES = 10**8
 """A larger number of nodes would not fit into memory, and is a mistake."""
 
 MAX_DEGREE = 64
-"""The largest degree that the features of users' graphs tell: all clients and predictions have the same columns."""
+"""The largest degree that the features of users' graphs tell: all clients and predictions have the
+same columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +57,8 @@ class RawGraph:
 class RawGraphs:
     """Many graphs, each an example, side by side as one graph.
 
-    The features are two blocks of columns. The second, of zeros and ones, is stored as the columns of its ones: the
-    one-hot degrees of COLLAB would be 372,474 rows of 492 numbers.
+    The features are two blocks of columns. The second, of zeros and ones, is stored as the columns
+    of its ones: the one-hot degrees of COLLAB would be 372,474 rows of 492 numbers.
 
     Attributes
     ----------
@@ -144,31 +145,36 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     where : Path or str
         The file, for the error texts.
     graphs : sequence of dict
-        `x` (nodes, F), in all of them or in none; `edge_index` (2, edges); `y`, the number of a class, -1, -100 or NaN if
-        it is unknown, as a number or a tensor of one; without `x`, optionally `num_nodes`, by default the largest number in
-        `edge_index` plus one; optionally `class_names`, the same in all.
+        `x` (nodes, F), in all of them or in none; `edge_index` (2, edges); `y`, the number of a
+        class, -1, -100 or NaN if it is unknown, as a number or a tensor of one; without `x`,
+        optionally `num_nodes`, by default the largest number in `edge_index` plus one; optionally
+        `class_names`, the same in all.
 
     Returns
     -------
     RawGraphs
-        With the columns of x as attributes, not measured; without x, with the one-hot degrees (see `degree_codes`).
+        With the columns of x as attributes, not measured; without x, with the one-hot degrees (see
+        `degree_codes`).
 
     Raises
     ------
     DataError
-        Naming `where`, the number of the graph, counted from 0, what is wrong there, and what is allowed.
+        Naming `where`, the number of the graph, counted from 0, what is wrong there, and what is
+        allowed.
     """
     if not graphs:
         raise DataError(f"{where}: the list is empty; it must hold a graph at least")
     without = sum(graph.get("x") is None for graph in graphs)
     if 0 < without < len(graphs):
         raise DataError(
-            f"{where}: x is absent in {without} of {len(graphs)} graphs; give it in all of them, or in none for one-hot "
-            f"degrees"
+            f"{where}: x is absent in {without} of {len(graphs)} graphs; give it in all of them, or"
+            " in none for one-hot degrees"
         )
     places = [f"{where}, graph {number}" for number in range(len(graphs))]
     attributes, edges = zip(*map(_nodes_and_edges, places, graphs), strict=True)
-    given = [parts.labels(place, graph.get("y"), 1) for place, graph in zip(places, graphs, strict=True)]
+    given = [
+        parts.labels(place, graph.get("y"), 1) for place, graph in zip(places, graphs, strict=True)
+    ]
     if len({str(graph.get("class_names")) for graph in graphs}) > 1:
         raise DataError(f"{where}: graphs differ in their class_names; all must have the same")
     labels, class_names = parts.numbered(where, torch.cat(given), graphs[0].get("class_names"))
@@ -180,7 +186,8 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     starts = sizes.cumsum(0) - sizes
     joined = torch.cat([own + start for own, start in zip(edges, starts, strict=True)], dim=1)
     edge_index = torch.from_numpy(clean_edges(joined.numpy(), num_nodes))
-    codes, num_codes = torch.zeros(num_nodes, 0, dtype=torch.int64), 0
+    codes = torch.zeros(num_nodes, 0, dtype=torch.int64)
+    num_codes = 0
     if without:
         codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE)
     return RawGraphs(
@@ -196,10 +203,11 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
 
 
 def degree_codes(edge_index: Tensor, num_nodes: int, most: int | None = None) -> tuple[Tensor, int]:
-    """One-hot degrees, for nodes without features (Xie et al., 2021), as `codes` and `num_codes` of `RawGraphs`.
+    """One-hot degrees, for nodes without features (Xie et al., 2021), as `codes` and `num_codes` of
+    `RawGraphs`.
 
-    There is a column for every degree from 0 to `most`, by default the largest; larger degrees count as `most`. The
-    `edge_index` must be clean.
+    There is a column for every degree from 0 to `most`, by default the largest; larger degrees
+    count as `most`. The `edge_index` must be clean.
     """
     degree = torch.bincount(edge_index[0], minlength=num_nodes)
     if most is None:
@@ -209,17 +217,24 @@ def degree_codes(edge_index: Tensor, num_nodes: int, most: int | None = None) ->
 
 def _nodes_and_edges(where: str, graph: dict[str, object]) -> tuple[Tensor, Tensor]:
     """The features, (nodes, 0) where there is no x, and the edges of one of many graphs."""
-    x, edge_index = graph.get("x"), graph.get("edge_index")
+    x = graph.get("x")
+    edge_index = graph.get("edge_index")
     if x is not None:
         features = parts.features(where, x).to_dense()
         return features, parts.edges(where, edge_index, len(features))
     num_nodes = parts.whole_numbers(graph.get("num_nodes"))
     if num_nodes is None:
-        num_nodes = edge_index.max() + 1 if parts.is_integer(edge_index) and edge_index.numel() else torch.tensor(0)
+        num_nodes = (
+            edge_index.max() + 1
+            if parts.is_integer(edge_index) and edge_index.numel()
+            else torch.tensor(0)
+        )
     if not parts.is_integer(num_nodes) or num_nodes.numel() != 1:
         raise DataError(f"{where}: num_nodes must be a whole number; it is {parts.what(num_nodes)}")
     num_nodes = int(num_nodes)
     edges = parts.edges(where, edge_index, max(num_nodes, 1))
     if not 1 <= num_nodes <= MAX_NODES:
-        raise DataError(f"{where}: has no nodes, or too many; give x, or num_nodes, in 1..{MAX_NODES}")
+        raise DataError(
+            f"{where}: has no nodes, or too many; give x, or num_nodes, in 1..{MAX_NODES}"
+        )
     return torch.empty(num_nodes, 0), edges

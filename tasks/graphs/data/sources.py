@@ -1,4 +1,5 @@
-"""The public data sets of graphs whose nodes are classified, by name: their files, readers and metrics."""
+"""The public data sets of graphs whose nodes are classified, by name: their files, readers and
+metrics."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,8 @@ class Source(PublicData):
     Attributes
     ----------
     read : str
-        The function of `curvfed.tasks.graphs.data.readers` that reads it: (source, raw folder) -> RawGraph.
+        The function of `curvfed.tasks.graphs.data.readers` that reads it: (source, raw folder) ->
+        RawGraph.
     metric : str
         "accuracy" or "roc_auc".
     """
@@ -28,7 +30,8 @@ class Source(PublicData):
 
 
 def in_collection(origin: str, name: str, root: str, folder: str, *files: str) -> dict[str, Any]:
-    """The fields of `PublicData` for a data set that the class `origin` downloads into `root/folder/raw`."""
+    """The fields of `PublicData` for a data set that the class `origin` downloads into
+    `root/folder/raw`."""
     module, _, collection = origin.rpartition(".")
     return {
         "title": name,
@@ -42,7 +45,9 @@ def in_collection(origin: str, name: str, root: str, folder: str, *files: str) -
 
 def _planetoid(name: str) -> Source:
     files = [f"ind.{name.lower()}.{part}" for part in PLANETOID_PARTS]
-    return Source(**in_collection(f"{PYG}.Planetoid", name, "planetoid", name, *files), read="read_planetoid")
+    return Source(
+        **in_collection(f"{PYG}.Planetoid", name, "planetoid", name, *files), read="read_planetoid"
+    )
 
 
 def _amazon(name: str) -> Source:
@@ -52,14 +57,17 @@ def _amazon(name: str) -> Source:
 
 def _heterophilous(name: str, metric: str) -> Source:
     folder = name.lower().replace("-", "_")
-    files = in_collection(f"{PYG}.HeterophilousGraphDataset", name, "heterophilous", folder, f"{folder}.npz")
+    files = in_collection(
+        f"{PYG}.HeterophilousGraphDataset", name, "heterophilous", folder, f"{folder}.npz"
+    )
     return Source(**files, read="read_heterophilous", metric=metric)
 
 
 def _ogb(name: str, split: str) -> Source:
     tables = [f"{table}.csv.gz" for table in OGB_TABLES]
     splits = [f"../split/{split}/{part}.csv.gz" for part in OGB_SPLITS]
-    # Not the class for PyTorch Geometric, which loads its own output by a torch.load that newer versions refuse.
+    # Not the class for PyTorch Geometric, which loads its own output by a torch.load that newer
+    # versions refuse.
     origin = "ogb.nodeproppred.NodePropPredDataset"
     files = in_collection(origin, name, "ogb", name.replace("-", "_"), *tables, *splits)
     return Source(**files, package="ogb", read="read_ogb")

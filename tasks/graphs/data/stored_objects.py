@@ -1,8 +1,8 @@
 """The objects in a `.pt` file, read without running code from it.
 
-torch's unpickler for weights makes tensors and containers. Objects of all other classes become stand-ins that hold their
-state alone, so that a graph is read whatever lies beside it, and PyTorch Geometric, whose import takes seconds, is not
-needed.
+torch's unpickler for weights makes tensors and containers. Objects of all other classes become
+stand-ins that hold their state alone, so that a graph is read whatever lies beside it, and PyTorch
+Geometric, whose import takes seconds, is not needed.
 """
 
 import re
@@ -35,11 +35,14 @@ _LOCK = threading.Lock()
 """Reading changes torch's list of allowed classes, which the whole process has."""
 
 _NOT_ALLOWED = re.compile(r"GLOBAL ([^\s\0]+) was not an allowed global")
-_CONTAINER = re.compile(r"Can only (append|extend|SETITEMS?)\b.* got <class '" + re.escape(__name__) + r"\.(\S+)'>")
+_CONTAINER = re.compile(
+    r"Can only (append|extend|SETITEMS?)\b.* got <class '" + re.escape(__name__) + r"\.(\S+)'>"
+)
 
 
 class StandIn:
-    """An object whose class is not imported: the entries of its state are attributes; the class has the original's name."""
+    """An object whose class is not imported: the entries of its state are attributes; the class has
+    the original's name."""
 
     def __new__(cls, *arguments: object) -> Any:
         """Ignore what the original would be made from."""
@@ -55,7 +58,9 @@ def _stand_in(name: str) -> type[StandIn]:
 
 
 class _Dtype(StandIn):
-    """A dtype of NumPy: NumPy's own takes flags from its state, which a file could set to do harm."""
+    """A dtype of NumPy: NumPy's own takes flags from its state, which a file could set to do
+    harm.
+    """
 
     order = "="
 
@@ -115,7 +120,8 @@ _USUAL = (
     "torch_geometric.data.data.DataTensorAttr",
     "torch_geometric.data.storage.GlobalStorage",
 )
-"""Classes of which a file of graphs has objects; others are met in reading, which then begins again."""
+"""Classes of which a file of graphs has objects; others are met in reading, which then begins
+again."""
 
 _READABLE: dict[str, Any] = {
     **{name: _stand_in(name) for name in _USUAL},
@@ -155,40 +161,47 @@ def read_objects(path: Path, expected: str) -> object:
         try:
             with _LOCK:
                 return _load(path, _READABLE | stand_ins)
-        except Exception as error:  # the file is a program for the unpickler, which may raise anything
+        # the file is a program for the unpickler, which may raise anything
+        except Exception as error:
             unknown = _unknown_class(str(error), stand_ins)
             if not unknown or len(stand_ins) == MOST_CLASSES:
-                words = str(error).rpartition("WeightsUnpickler error:")[2].strip().partition("\n")[0]
+                words = (
+                    str(error).rpartition("WeightsUnpickler error:")[2].strip().partition("\n")[0]
+                )
                 classes = ", ".join(list(stand_ins)[:MOST_NAMED])
                 cause = f"{words}; it has objects of {classes}" if stand_ins else words
                 raise DataError(
-                    f"{path} cannot be read ({type(error).__name__}: {cause}); expected {expected}, stored by torch.save; "
-                    f"{STORE_AGAIN}",
+                    f"{path} cannot be read ({type(error).__name__}: {cause}); expected {expected},"
+                    f" stored by torch.save; {STORE_AGAIN}",
                     cause,
                 ) from error
             stand_ins |= unknown
 
 
 def _load(path: Path, classes: Mapping[str, Any]) -> object:
-    """Read a file with these classes and no others, such as those that PyTorch Geometric allows torch to read."""
+    """Read a file with these classes and no others, such as those that PyTorch Geometric allows
+    torch to read."""
     others = torch.serialization.get_safe_globals()
     torch.serialization.clear_safe_globals()
     torch.serialization.add_safe_globals([(kind, name) for name, kind in classes.items()])
     whole_sparse = torch.sparse.check_sparse_tensor_invariants()  # type: ignore[no-untyped-call]
     try:
         with whole_sparse, warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # sparse layouts in beta, other protocols of pickle
+            # sparse layouts in beta, other protocols of pickle
+            warnings.simplefilter("ignore", UserWarning)
             return torch.load(path, map_location="cpu", weights_only=True)
     finally:
         torch.serialization.clear_safe_globals()
         torch.serialization.add_safe_globals(others)
-        # An attempt that fails leaves its sparse tensors there, and torch would refuse the next file for them.
+        # An attempt that fails leaves its sparse tensors there, and torch would refuse the next
+        # file for them.
         state = getattr(torch.serialization, "_serialization_tls", None)
         getattr(state, "sparse_tensors_to_validate", []).clear()
 
 
 def _unknown_class(words: str, stand_ins: Mapping[str, Any]) -> dict[str, Any]:
-    """A stand-in for the class that the unpickler met and does not know, or cannot fill; none if it is another error."""
+    """A stand-in for the class that the unpickler met and does not know, or cannot fill; none if it
+    is another error."""
     if match := _CONTAINER.search(words):
         return {match[2]: OrderedDict if match[1].startswith("SET") else list}
     if match := _NOT_ALLOWED.search(words):
@@ -198,7 +211,8 @@ def _unknown_class(words: str, stand_ins: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: object) -> object:
-    """Arrays of numbers as tensors on the CPU, other arrays as lists, scalars as Python's; all else as it is."""
+    """Arrays of numbers as tensors on the CPU, other arrays as lists, scalars as Python's; all else
+    as it is."""
     if isinstance(value, StoredArray):
         value = value.value
     if hasattr(value, "tocsr") and not isinstance(value, StandIn):  # a sparse matrix of SciPy

@@ -1,4 +1,5 @@
-"""The names of the sets of graphs: which there are, how a run names several of them, and where their files lie."""
+"""The names of the sets of graphs: which there are, how a run names several of them, and where
+their files lie."""
 
 import os
 
@@ -20,13 +21,27 @@ GROUPS["BIO-CHEM-SN"] = (*GROUPS["CHEM"], *GROUPS["BIO"], *GROUPS["SN"])
 """The groups of Xie et al. (2021)."""
 
 _OTHERS = """
-BZR_MD COX2_MD DHFR_MD ER_MD FRANKENSTEIN MCF-7 MCF-7H MOLT-4 MOLT-4H Mutagenicity NCI109 NCI-H23 NCI-H23H OVCAR-8
-OVCAR-8H P388 P388H PC-3 PC-3H PTC_FM PTC_FR PTC_MM SF-295 SF-295H SN12C SN12CH SW-620 SW-620H UACC257 UACC257H Yeast
-YeastH KKI OHSU Peking_1 PROTEINS_full COIL-DEL COIL-RAG Cuneiform Fingerprint FIRSTMM_DB Letter-high Letter-low
-Letter-med MSRC_9 MSRC_21 MSRC_21C DBLP_v1 deezer_ego_nets github_stargazers REDDIT-BINARY REDDIT-MULTI-5K
-REDDIT-MULTI-12K reddit_threads twitch_egos TWITTER-Real-Graph-Partial COLORS-3 SYNTHETIC SYNTHETICnew Synthie TRIANGLES
+BZR_MD COX2_MD DHFR_MD ER_MD FRANKENSTEIN MCF-7 MCF-7H MOLT-4 MOLT-4H Mutagenicity NCI109 NCI-H23
+NCI-H23H OVCAR-8 OVCAR-8H P388 P388H PC-3 PC-3H PTC_FM PTC_FR PTC_MM SF-295 SF-295H SN12C SN12CH
+SW-620 SW-620H UACC257 UACC257H Yeast YeastH KKI OHSU Peking_1 PROTEINS_full COIL-DEL COIL-RAG
+Cuneiform Fingerprint FIRSTMM_DB Letter-high Letter-low Letter-med MSRC_9 MSRC_21 MSRC_21C DBLP_v1
+deezer_ego_nets github_stargazers REDDIT-BINARY REDDIT-MULTI-5K REDDIT-MULTI-12K reddit_threads
+twitch_egos TWITTER-Real-Graph-Partial COLORS-3 SYNTHETIC SYNTHETICnew Synthie TRIANGLES
 """
-_TOX21_ASSAYS = ("AhR", "AR", "AR-LBD", "ARE", "aromatase", "ATAD5", "ER", "ER-LBD", "HSE", "MMP", "p53", "PPAR-gamma")
+_TOX21_ASSAYS = (
+    "AhR",
+    "AR",
+    "AR-LBD",
+    "ARE",
+    "aromatase",
+    "ATAD5",
+    "ER",
+    "ER-LBD",
+    "HSE",
+    "MMP",
+    "p53",
+    "PPAR-gamma",
+)
 _TOX21_PARTS = ("training", "testing", "evaluation")
 
 NAMES = (
@@ -34,7 +49,8 @@ NAMES = (
     *_OTHERS.split(),
     *(f"Tox21_{assay}_{part}" for assay in _TOX21_ASSAYS for part in _TOX21_PARTS),
 )
-"""The data sets of the TU collection for classification; those for regression and of graphs in time are left out."""
+"""The data sets of the TU collection for classification; those for regression and of graphs in time
+are left out."""
 
 LISTED = (
     f"the sets of the groups above, {', '.join(_OTHERS.split())}, and Tox21_ASSAY_PART with ASSAY "
@@ -51,8 +67,8 @@ def graph_dataset_names(text: str) -> tuple[str, ...] | None:
     Parameters
     ----------
     text : str
-        A data set, a group of `GROUPS`, or a list of both, separated by commas, in any case; or the path (with a
-        separator in it) of a folder in the layout of the collection.
+        A data set, a group of `GROUPS`, or a list of both, separated by commas, in any case; or the
+        path (with a separator in it) of a folder in the layout of the collection.
 
     Returns
     -------
@@ -62,7 +78,8 @@ def graph_dataset_names(text: str) -> tuple[str, ...] | None:
     Raises
     ------
     DataError
-        If a list names a data set twice, or anything but sets of graphs; names it, and the nearest data set.
+        If a list names a data set twice, or anything but sets of graphs; names it, and the nearest
+        data set.
     """
     if text.lower().endswith(".pt"):
         return None
@@ -78,7 +95,9 @@ def graph_dataset_names(text: str) -> tuple[str, ...] | None:
     names = [name for item in known for name in GROUPS.get(item, (item,))]
     doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if doubled:
-        raise DataError(f'dataset is "{text}": it names {", ".join(doubled)} twice; each may be named once')
+        raise DataError(
+            f'dataset is "{text}": it names {", ".join(doubled)} twice; each may be named once'
+        )
     return tuple(names)
 
 
@@ -89,7 +108,9 @@ def is_path(text: str) -> bool:
 
 def tu_files(name: str) -> PublicData:
     """The raw files of a data set of the collection, which PyTorch Geometric fetches."""
-    return PublicData(**in_collection(ORIGIN, name, "tu", name, *(f"{name}_{part}.txt" for part in REQUIRED)))
+    return PublicData(
+        **in_collection(ORIGIN, name, "tu", name, *(f"{name}_{part}.txt" for part in REQUIRED))
+    )
 
 
 def _unknown_item(item: str, known: list[str]) -> str:
@@ -97,5 +118,11 @@ def _unknown_item(item: str, known: list[str]) -> str:
     if not item:
         return "an item of the list is empty; single commas separate the names"
     if item.lower() in ("trees", *SOURCES):
-        return f'"{item}" is for the classification of nodes, {", ".join(known)} for that of graphs; a run has one task'
-    return f'no set of graphs is called "{item}"{did_you_mean(item, _SPELLED.values(), "`curvfed datasets`")}'
+        return (
+            f'"{item}" is for the classification of nodes, {", ".join(known)} for that of graphs; a'
+            " run has one task"
+        )
+    return (
+        "no set of graphs is called"
+        f' "{item}"{did_you_mean(item, _SPELLED.values(), "`curvfed datasets`")}'
+    )

@@ -21,11 +21,13 @@ NOT_READ = ("edge_labels", "edge_attributes", "graph_attributes", "node_coordina
 """Further files of the collection, which no model here takes."""
 
 MAX_CODES = 100_000
-"""More columns of one-hot node labels than any set of the collection has: a wider range is a mistake."""
+"""More columns of one-hot node labels than any set of the collection has: a wider range is a
+mistake."""
 
 
 def raw_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """The files that `read_tu` reads: those that every data set has, and those of the optional ones that are there.
+    """The files that `read_tu` reads: those that every data set has, and those of the optional ones
+    that are there.
 
     Raises
     ------
@@ -35,7 +37,9 @@ def raw_files(folder: Path, name: str) -> tuple[Path, ...]:
     needed = [f"{name}_{part}.txt" for part in REQUIRED]
     absent = [file for file in needed if not (folder / file).is_file()]
     if absent:
-        raise DataError(f"{folder} lacks {', '.join(absent)}; needed are {', '.join(needed)}", f"{name}_")
+        raise DataError(
+            f"{folder} lacks {', '.join(absent)}; needed are {', '.join(needed)}", f"{name}_"
+        )
     files = [folder / f"{name}_{part}.txt" for part in (*REQUIRED, *OPTIONAL)]
     return tuple(file for file in files if file.is_file())
 
@@ -52,33 +56,44 @@ def find_files(path: Path) -> tuple[Path, str]:
         names = sorted(file.name.removesuffix("_A.txt") for file in folder.glob("*_A.txt"))
         if len(names) > 1:
             several = ", ".join(names)
-            raise DataError(f"{folder} holds the data sets {several}; it must hold the files of one", several)
+            raise DataError(
+                f"{folder} holds the data sets {several}; it must hold the files of one", several
+            )
         if names:
             return folder, names[0]
     parts = ", ".join(f"NAME_{part}.txt" for part in REQUIRED)
-    raise DataError(f"neither {path} nor {path / 'raw'} holds a data set in the layout of the TU collection: {parts}")
+    raise DataError(
+        f"neither {path} nor {path / 'raw'} holds a data set in the layout of the TU collection:"
+        f" {parts}"
+    )
 
 
 def read_tu(folder: Path, name: str, own: bool = False) -> RawGraphs:
-    """Read a data set, `name`_A.txt and the other files in `folder`; edge labels and edge attributes are ignored.
+    """Read a data set, `name`_A.txt and the other files in `folder`; edge labels and edge
+    attributes are ignored.
 
-    The features are the node attributes, then the one-hot node labels, with a column for every number from the smallest
-    label to the largest. In a client's `own` data the columns begin at 0, so that equal columns of two clients mean equal
-    labels. Without attributes and labels the features are the one-hot degrees (see `degree_codes`).
-    Classes are the distinct graph labels, ascending, and named by them.
+    The features are the node attributes, then the one-hot node labels, with a column for every
+    number from the smallest label to the largest. In a client's `own` data the columns begin at 0,
+    so that equal columns of two clients mean equal labels. Without attributes and labels the
+    features are the one-hot degrees (see `degree_codes`). Classes are the distinct graph labels,
+    ascending, and named by them.
 
     Raises
     ------
     DataError
-        A file is absent or holds what the layout does not allow; names the file, what is wrong and what is allowed.
+        A file is absent or holds what the layout does not allow; names the file, what is wrong and
+        what is allowed.
     """
     paths = {part: folder / f"{name}_{part}.txt" for part in (*REQUIRED, *OPTIONAL)}
     with naming(f"{name}_" if own else ""):
         graph_of_node = _graph_of_node(paths["graph_indicator"])
-        num_nodes, num_graphs = len(graph_of_node), int(graph_of_node[-1]) + 1
+        num_nodes = len(graph_of_node)
+        num_graphs = int(graph_of_node[-1]) + 1
         edge_index = torch.from_numpy(_edges(paths["A"], graph_of_node))
         labels, class_names = _classes(paths["graph_labels"], num_graphs)
-        attributes, codes, num_codes = torch.empty(num_nodes, 0), torch.empty(num_nodes, 0, dtype=torch.int64), 0
+        attributes = torch.empty(num_nodes, 0)
+        codes = torch.empty(num_nodes, 0, dtype=torch.int64)
+        num_codes = 0
         if paths["node_attributes"].is_file():
             attributes = _attributes(paths["node_attributes"], num_nodes)
         if paths["node_labels"].is_file():
@@ -99,12 +114,15 @@ def read_tu(folder: Path, name: str, own: bool = False) -> RawGraphs:
     )
 
 
-def _table(path: Path, dtype: type, rows: int | None = None, columns: int | None = None) -> NDArray[Any]:
+def _table(
+    path: Path, dtype: type, rows: int | None = None, columns: int | None = None
+) -> NDArray[Any]:
     """The numbers of a file, (rows, columns)."""
     kind = "whole numbers" if np.issubdtype(dtype, np.integer) else "numbers"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", DeprecationWarning)  # older NumPy's reply to a fraction among integers
+            # older NumPy's reply to a fraction among integers
+            warnings.simplefilter("error", DeprecationWarning)
             warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
             table: NDArray[Any] = np.loadtxt(
                 path, dtype=dtype, delimiter=",", comments=None, ndmin=2, encoding="utf-8-sig"
@@ -112,11 +130,13 @@ def _table(path: Path, dtype: type, rows: int | None = None, columns: int | None
     except OSError as error:
         raise DataError(f"{path} cannot be read ({type(error).__name__})") from error
     except (ValueError, OverflowError, DeprecationWarning) as error:
-        # NumPy's own text holds a value of the data; its rows count from 0 in one kind of text, from 1 in the other.
+        # NumPy's own text holds a value of the data; its rows count from 0 in one kind of text,
+        # from 1 in the other.
         found = re.search(r"at row (\d+)(, column)?", str(error))
         where = f" at row {int(found[1]) + bool(found[2])}" if found else ""
         raise DataError(
-            f"{path}: unreadable{where}; every row must hold equally many {kind}, separated by commas"
+            f"{path}: unreadable{where}; every row must hold equally many {kind}, separated by"
+            " commas"
         ) from None
     if columns is not None and not table.size:
         table = table.reshape(0, columns)
@@ -130,14 +150,16 @@ def _table(path: Path, dtype: type, rows: int | None = None, columns: int | None
 def _graph_of_node(path: Path) -> Integers:
     graphs: Integers = _table(path, np.int64, columns=1)[:, 0]
     if not len(graphs):
-        raise DataError(f"{path}: has no rows; there must be one for every node, and a node at least")
+        raise DataError(
+            f"{path}: has no rows; there must be one for every node, and a node at least"
+        )
     steps = np.diff(graphs, prepend=0)
     wrong = np.flatnonzero((steps < 0) | (steps > 1))
     if graphs[0] != 1 or len(wrong):
         row = wrong[0] + 1 if graphs[0] == 1 else 1
         raise DataError(
-            f"{path}: row {row} breaks the order; nodes must stand graph by graph, graphs be counted from 1, and none be "
-            f"without a node"
+            f"{path}: row {row} breaks the order; nodes must stand graph by graph, graphs be"
+            " counted from 1, and none be without a node"
         )
     return graphs - 1
 
@@ -148,23 +170,27 @@ def _edges(path: Path, graph_of_node: Integers) -> Integers:
     outside = ((edges < 0) | (edges >= num_nodes)).any(axis=0)
     if outside.any():
         raise DataError(
-            f"{path}: {outside.sum()} edges leave the graphs, the first in row {outside.argmax() + 1}; node numbers "
-            f"1..{num_nodes} are allowed"
+            f"{path}: {outside.sum()} edges leave the graphs, the first in row"
+            f" {outside.argmax() + 1}; node numbers 1..{num_nodes} are allowed"
         )
     source, target = graph_of_node[edges]
     crossing = source != target
     if crossing.any():
         raise DataError(
-            f"{path}: {crossing.sum()} edges join nodes of different graphs, the first in row {crossing.argmax() + 1}; "
-            f"an edge must stay in its graph"
+            f"{path}: {crossing.sum()} edges join nodes of different graphs, the first in row"
+            f" {crossing.argmax() + 1}; an edge must stay in its graph"
         )
     return clean_edges(edges, num_nodes)
 
 
 def _classes(path: Path, num_graphs: int) -> tuple[Tensor, tuple[str, ...]]:
-    values, labels = np.unique(_table(path, np.int64, rows=num_graphs, columns=1)[:, 0], return_inverse=True)
+    values, labels = np.unique(
+        _table(path, np.int64, rows=num_graphs, columns=1)[:, 0], return_inverse=True
+    )
     if len(values) > MAX_CLASSES:
-        raise DataError(f"{path}: has {len(values)} different labels; up to {MAX_CLASSES} classes are allowed")
+        raise DataError(
+            f"{path}: has {len(values)} different labels; up to {MAX_CLASSES} classes are allowed"
+        )
     return torch.from_numpy(labels), tuple(map(str, values.tolist()))
 
 
@@ -173,7 +199,8 @@ def _attributes(path: Path, num_nodes: int) -> Tensor:
     bad = int((~np.isfinite(table)).any(axis=1).sum())
     if bad:
         raise DataError(
-            f"{path}: has NaN or infinite values in {bad} of {num_nodes} rows; only finite float32 is allowed"
+            f"{path}: has NaN or infinite values in {bad} of {num_nodes} rows; only finite float32"
+            " is allowed"
         )
     return torch.from_numpy(table)
 
@@ -182,7 +209,12 @@ def _label_codes(path: Path, num_nodes: int, from_zero: bool) -> tuple[Tensor, i
     """One-hot codes of every column of labels, the columns side by side."""
     table = _table(path, np.int64, rows=num_nodes)
     low = np.minimum(table.min(axis=0), 0) if from_zero else table.min(axis=0)
-    widths = [int(high) - int(least) + 1 for high, least in zip(table.max(axis=0), low, strict=True)]
+    widths = [
+        int(high) - int(least) + 1 for high, least in zip(table.max(axis=0), low, strict=True)
+    ]
     if sum(widths) > MAX_CODES:
-        raise DataError(f"{path}: labels range too far; up to {MAX_CODES} numbers from smallest to largest are allowed")
+        raise DataError(
+            f"{path}: labels range too far; up to {MAX_CODES} numbers from smallest to largest are"
+            " allowed"
+        )
     return torch.from_numpy(table - low + (np.cumsum(widths) - widths)), sum(widths)

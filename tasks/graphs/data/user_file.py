@@ -1,4 +1,5 @@
-"""A user's own `.pt` file: a graph, or a list of graphs, of PyTorch Geometric, stored by `torch.save`."""
+"""A user's own `.pt` file: a graph, or a list of graphs, of PyTorch Geometric, stored by
+`torch.save`."""
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,24 +26,28 @@ _OF_ALL = ("x", "edge_index", "y", "class_names", "num_nodes", "batch", "ptr")
 
 
 def read_user_file(path: Path, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
-    """Read a `.pt` file, of either kind, without running code from it, and without importing PyTorch Geometric.
+    """Read a `.pt` file, of either kind, without running code from it, and without importing
+    PyTorch Geometric.
 
-    Allowed for the classification of nodes is a `Data` object or a dict with `x` (N, F), `edge_index` (2, E), `y` (N,),
-    and optionally `train_mask`, `val_mask`, `test_mask` (N,) or (N, splits), of which `val_mask` may be absent,
-    `edge_weight` (E,) or `edge_attr` (E, 1), and `class_names`, a list of strings; for that of graphs a list or tuple of
-    such objects, as `curvfed.tasks.graphs.data.raw.raw_graphs` takes them. Either may also be stored as
+    Allowed for the classification of nodes is a `Data` object or a dict with `x` (N, F),
+    `edge_index` (2, E), `y` (N,), and optionally `train_mask`, `val_mask`, `test_mask` (N,) or (N,
+    splits), of which `val_mask` may be absent, `edge_weight` (E,) or `edge_attr` (E, 1), and
+    `class_names`, a list of strings; for that of graphs a list or tuple of such objects, as
+    `curvfed.tasks.graphs.data.raw.raw_graphs` takes them. Either may also be stored as
     `torch_geometric.data.InMemoryDataset` stores it. `stand_in` is that of `check_graphs`.
 
     Raises
     ------
     DataError
-        The file is absent, cannot be read, or holds other kinds of objects; or `raw_graph` or `raw_graphs` refuses the
-        content.
+        The file is absent, cannot be read, or holds other kinds of objects; or `raw_graph` or
+        `raw_graphs` refuses the content.
     """
     return check_graphs(path, read_objects(path, f"{_ONE}, or {_MANY}"), stand_in)
 
 
-def check_graphs(where: Path | str, stored: object, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
+def check_graphs(
+    where: Path | str, stored: object, stand_in: Sequence[str] = ()
+) -> RawGraph | RawGraphs:
     """Check the content of such a file, or the same objects in memory.
 
     Parameters
@@ -74,7 +79,8 @@ def _one(where: Path | str, fields: dict[str, object], stand_in: Sequence[str]) 
     """A graph whose nodes have classes."""
     x, y, names = (fields.get(name) for name in ("x", "y", "class_names"))
     if stand_in and _is_unknown(y) and isinstance(x, Tensor):
-        y, names = torch.full((len(x),), UNKNOWN), list(stand_in)
+        y = torch.full((len(x),), UNKNOWN)
+        names = list(stand_in)
     graph = raw_graph(where, x, fields.get("edge_index"), y, fields, names)
     weighted_by, weights = edge_weights(where, fields, graph.edge_index.shape[1])
     used = {weighted_by}
@@ -93,7 +99,11 @@ def _many(where: Path | str, graphs: list[dict[str, object]], stand_in: Sequence
 
 def _not_used(fields: Mapping[str, object], used: Iterable[str]) -> tuple[str, ...]:
     """A note about the fields that are ignored, if there are some."""
-    ignored = [name for name, value in fields.items() if value is not None and name not in {*_OF_ALL, *used}]
+    ignored = [
+        name
+        for name, value in fields.items()
+        if value is not None and name not in {*_OF_ALL, *used}
+    ]
     names = ", ".join(name for name in ignored if not name.startswith("_"))
     return (f"not used: {names}",) if names else ()
 
@@ -114,7 +124,9 @@ def _separated(where: Path | str, stored: Any) -> object:
         return separated(_fields(str(where), data), slices)
     except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:
         words = f"{type(error).__name__}: {error}"
-        raise DataError(f"{where}: its slices do not fit its graphs ({words}); store it again", words) from None
+        raise DataError(
+            f"{where}: its slices do not fit its graphs ({words}); store it again", words
+        ) from None
 
 
 def _refuse_several_kinds(where: str, kind: object) -> None:
@@ -122,20 +134,22 @@ def _refuse_several_kinds(where: str, kind: object) -> None:
     name = kind.__name__ if isinstance(kind, type) else type(kind).__name__
     if name.rpartition(".")[2] == "HeteroData":
         raise DataError(
-            f"{where} holds a HeteroData, with several kinds of nodes or edges; allowed are one kind of nodes and one of "
-            f"edges, such as data.to_homogeneous() makes of it: {_ONE}"
+            f"{where} holds a HeteroData, with several kinds of nodes or edges; allowed are one"
+            f" kind of nodes and one of edges, such as data.to_homogeneous() makes of it: {_ONE}"
         )
 
 
 def _is_model(mapping: Mapping[str, object]) -> bool:
-    """Whether these are a model's parameters by name, a checkpoint that has them, or the attributes of a module."""
+    """Whether these are a model's parameters by name, a checkpoint that has them, or the attributes
+    of a module."""
     inner = [value for value in mapping.values() if isinstance(value, dict)]
     names = {str(name).rpartition(".")[2] for entries in (mapping, *inner) for name in entries}
     return bool(names & {"weight", "bias", "_parameters"})
 
 
 def _fields(where: str, stored: object) -> dict[str, object]:
-    """The fields of a graph: of a dict, of a `Data` or an object derived from it, or of one of PyTorch Geometric 1."""
+    """The fields of a graph: of a dict, of a `Data` or an object derived from it, or of one of
+    PyTorch Geometric 1."""
     _refuse_several_kinds(where, stored)
     attributes = getattr(stored, "__dict__", {})
     store: Any = attributes.get("_store")
@@ -146,7 +160,8 @@ def _fields(where: str, stored: object) -> dict[str, object]:
         kind = type(stored).__name__
         if _is_model(mapping):
             raise DataError(
-                f"{where} looks like a model's state_dict or a model, no graph; expected {_ONE}, or {_MANY}"
+                f"{where} looks like a model's state_dict or a model, no graph; expected {_ONE}, or"
+                f" {_MANY}"
             )
         raise DataError(f"{where} holds a {kind}; expected {_ONE}, or {_MANY}; {STORE_AGAIN}", kind)
     fields = {str(name).strip("_"): plain(value) for name, value in mapping.items()}
@@ -158,7 +173,9 @@ def _fields(where: str, stored: object) -> dict[str, object]:
     for name in ("x", "edge_index", "y"):
         if isinstance(value := fields.get(name), StandIn):
             kind = type(value).__name__
-            raise DataError(f"{where}: {name} is a {kind}; allowed is a tensor or an array; {STORE_AGAIN}", kind)
+            raise DataError(
+                f"{where}: {name} is a {kind}; allowed is a tensor or an array; {STORE_AGAIN}", kind
+            )
     return fields
 
 

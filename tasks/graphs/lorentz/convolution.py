@@ -1,4 +1,5 @@
-"""The convolution of a Lorentz GCN, from a layer's product to the next one's input, with a backward pass of its own."""
+"""The convolution of a Lorentz GCN, from a layer's product to the next one's input, with a backward
+pass of its own."""
 
 from typing import Any
 
@@ -20,11 +21,12 @@ def convolve(
     adjacency: Constant,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Lorentz linear layer, neighbour centroid, gate, ReLU and dropout, in space coordinates (FlatLand, Eq. 4 and E.2).
+    """Lorentz linear layer, neighbour centroid, gate, ReLU and dropout, in space coordinates
+    (FlatLand, Eq. 4 and E.2).
 
-    s = product + time mᵀ + b is lifted onto the hyperboloid; low is the centroid of the neighbours; ReLU is applied to
-    g·low + (1 - g)(s - low), the space parts of low-pass and high-pass mixed. (The rows of the high-pass itself are
-    mostly not time-like and have no centroid.)
+    s = product + time mᵀ + b is lifted onto the hyperboloid; low is the centroid of the neighbours;
+    ReLU is applied to g·low + (1 - g)(s - low), the space parts of low-pass and high-pass mixed.
+    (The rows of the high-pass itself are mostly not time-like and have no centroid.)
 
     Parameters
     ----------
@@ -41,7 +43,8 @@ def convolve(
     adjacency : Constant, (N, N)
         Symmetric, not negative, no row of zeros: then every neighbourhood's sum is time-like.
     dropout : float
-        The probability with which a coordinate of the result becomes 0; the others are divided by 1 - dropout.
+        The probability with which a coordinate of the result becomes 0; the others are divided by 1
+        - dropout.
 
     Returns
     -------
@@ -51,12 +54,15 @@ def convolve(
     """
     refuse_autocast(product)
     share = gate if gate is not None else torch.ones((), dtype=product.dtype, device=product.device)
-    space, norm = _Convolution.apply(product, square, bias, column, radius, share, adjacency.matrix, dropout)
+    space, norm = _Convolution.apply(
+        product, square, bias, column, radius, share, adjacency.matrix, dropout
+    )
     return space, norm
 
 
 class _Convolution(torch.autograd.Function):
-    """Points are rows (space, time) of one matrix, so that one sparse product sums both over the neighbours."""
+    """Points are rows (space, time) of one matrix, so that one sparse product sums both over the
+    neighbours."""
 
     @staticmethod
     def forward(
@@ -70,15 +76,19 @@ class _Convolution(torch.autograd.Function):
         adjacency: Tensor,
         dropout: float,
     ) -> tuple[Tensor, Tensor]:
-        k, g = _number(radius), _number(gate)
+        k = _number(radius)
+        g = _number(gate)
         time = (square + k).sqrt_()
         points = product.new_empty(len(product), product.shape[1] + 1)
-        space, lifted = points[:, :-1], points[:, -1:]
+        space = points[:, :-1]
+        lifted = points[:, -1:]
         torch.addcmul(product + bias, time, column, out=space)
         torch.sqrt(row_dot(space, space).add_(k), out=lifted)
         neighbours = multiply(adjacency, points)
-        sums, sum_times = neighbours[:, :-1], neighbours[:, -1:]
-        # -<S, S> of the sum S; where rounding leaves nothing of it, at radius 8 in float32, it is held at eps·S₀².
+        sums = neighbours[:, :-1]
+        sum_times = neighbours[:, -1:]
+        # -<S, S> of the sum S; where rounding leaves nothing of it, at radius 8 in float32, it is
+        # held at eps·S₀².
         norm = sum_times.square()
         least = norm * torch.finfo(space.dtype).eps
         norm = torch.maximum(norm.sub_(row_dot(sums, sums)), least)
@@ -88,7 +98,9 @@ class _Convolution(torch.autograd.Function):
         if dropout:
             passed.mul_(kept(mixed, dropout))
         hidden = mixed.mul_(passed)
-        ctx.adjacency, ctx.k, ctx.g = adjacency, k, g
+        ctx.adjacency = adjacency
+        ctx.k = k
+        ctx.g = g
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(time, column, points, neighbours, norm, scale, passed, hidden)
         return hidden, row_dot(hidden, hidden)
@@ -97,8 +109,12 @@ class _Convolution(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         first_order()
         time, column, points, neighbours, norm, scale, passed, hidden = ctx.saved_tensors
-        space, lifted, sums, sum_times = points[:, :-1], points[:, -1:], neighbours[:, :-1], neighbours[:, -1:]
-        k, g = ctx.k, ctx.g
+        space = points[:, :-1]
+        lifted = points[:, -1:]
+        sums = neighbours[:, :-1]
+        sum_times = neighbours[:, -1:]
+        k = ctx.k
+        g = ctx.g
         to_hidden, to_norm = gradients
         if to_norm is not None:
             grown = (2 * to_norm) * hidden
@@ -114,7 +130,8 @@ class _Convolution(torch.autograd.Function):
         torch.addcmul(gradient * (scale * to_low), through_norm, sums, out=to_sums[:, :-1])
         torch.mul(through_norm, sum_times, out=to_sums[:, -1:])
         to_points = multiply(ctx.adjacency, to_sums)
-        to_space, from_lifted = to_points[:, :-1], to_points[:, -1:].div(lifted)
+        to_space = to_points[:, :-1]
+        from_lifted = to_points[:, -1:].div(lifted)
         to_space.add_(gradient * (1 - g)).addcmul_(from_lifted, space, value=-1)
         to_square = (to_space @ column).unsqueeze(-1).div_(2 * time)
         along_sum = along.sum()
@@ -127,5 +144,6 @@ class _Convolution(torch.autograd.Function):
 
 
 def _number(scalar: Tensor) -> Any:
-    """A 0-d tensor as a Python number on the CPU, where that is free; left alone on a GPU, which it would hold up."""
+    """A 0-d tensor as a Python number on the CPU, where that is free; left alone on a GPU, which it
+    would hold up."""
     return scalar.item() if scalar.device.type == "cpu" else scalar

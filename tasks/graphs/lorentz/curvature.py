@@ -1,4 +1,5 @@
-"""A network in a space of trained curvature -1/K: from the scalar k, and where wanted a small network, to K."""
+"""A network in a space of trained curvature -1/K: from the scalar k, and where wanted a small
+network, to K."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from torch import Tensor, nn
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.model_spec import ModelSpec, start
 
-NUM_STATISTICS, ESTIMATOR_WIDTH = 4, 8
+NUM_STATISTICS = 4
+ESTIMATOR_WIDTH = 8
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class CurvatureMap:
     radius : callable
         k -> K, increasing, 1 at k = 0.
     deviation : float
-        The k of a graph whose mean Ricci curvature is one standard deviation above the clients' mean.
+        The k of a graph whose mean Ricci curvature is one standard deviation above the clients'
+        mean.
     """
 
     radius: Callable[[Tensor], Tensor]
@@ -37,21 +40,25 @@ def _sigmoid_radius(k: Tensor) -> Tensor:
 def _exp_radius(k: Tensor) -> Tensor:
     """Log K in (-3, 3), so the curvature is in (-20, -1/20).
 
-    A step of Adam has one length whatever the gradient, so the factor 10 is also the speed: log K moves by up to 30 times
-    the learning rate.
+    A step of Adam has one length whatever the gradient, so the factor 10 is also the speed: log K
+    moves by up to 30 times the learning rate.
     """
     return torch.exp(3 * torch.tanh(10 * k))
 
 
 # Functions of the module, not lambdas: a network is stored with its map.
-CURVATURE_MAPS = {"sigmoid": CurvatureMap(_sigmoid_radius, 1.0), "exp": CurvatureMap(_exp_radius, 1 / 30)}
+CURVATURE_MAPS = {
+    "sigmoid": CurvatureMap(_sigmoid_radius, 1.0),
+    "exp": CurvatureMap(_exp_radius, 1 / 30),
+}
 
 
 class CurvatureEstimator(nn.Module):
-    """What a client's graph adds to its k: a small network on statistics of the graph (FlatLand, Table 9, "MLP").
+    """What a client's graph adds to its k: a small network on statistics of the graph (FlatLand,
+    Table 9, "MLP").
 
-    It adds 0 at the start, so every client begins at -1. All of it is personal, the statistics too: of shared weights
-    the first gradient would tell them.
+    It adds 0 at the start, so every client begins at -1. All of it is personal, the statistics too:
+    of shared weights the first gradient would tell them.
     """
 
     def __init__(self) -> None:
@@ -69,9 +76,11 @@ class CurvatureEstimator(nn.Module):
 def graph_statistics(graph: ClientGraph) -> Tensor:
     """What the estimator sees of a client's graph, each of size 1 or so: (NUM_STATISTICS,).
 
-    Mean Forman-Ricci curvature with triangles and without, both by asinh, mean degree and number of nodes, both by log.
+    Mean Forman-Ricci curvature with triangles and without, both by asinh, mean degree and number of
+    nodes, both by log.
     """
-    num_nodes, num_edges = len(graph.features), graph.edge_index.shape[1]
+    num_nodes = len(graph.features)
+    num_edges = graph.edge_index.shape[1]
     told = (
         math.asinh(graph.forman),
         math.asinh(graph.forman_plain),
@@ -82,9 +91,11 @@ def graph_statistics(graph: ClientGraph) -> Tensor:
 
 
 class CurvedNet(nn.Module):
-    """A network whose space has a curvature of its own, -1/K, set by the scalar parameter `k`; k = 0 gives -1.
+    """A network whose space has a curvature of its own, -1/K, set by the scalar parameter `k`; k =
+    0 gives -1.
 
-    Under `flatland` each client keeps its own `k`, which starts from the Ricci curvature of its graph.
+    Under `flatland` each client keeps its own `k`, which starts from the Ricci curvature of its
+    graph.
 
     Parameters
     ----------
@@ -104,7 +115,8 @@ class CurvedNet(nn.Module):
         self._map = CURVATURE_MAPS[curvature_map]
 
     def _add_estimator(self, spec: ModelSpec) -> None:
-        """To be called last, so that the seeded start of the other parameters does not depend on it."""
+        """To be called last, so that the seeded start of the other parameters does not depend on
+        it."""
         self.k.requires_grad_(spec.learns_curvature)
         self.estimator = CurvatureEstimator() if spec.estimates_curvature else None
 

@@ -1,10 +1,12 @@
 """The operations of Lorentz networks on each node by itself, each with a backward pass of its own.
 
-Composed of single tensor operations a Lorentz step takes more than twice as long as a flat one: on a client's few hundred
-nodes it is the number of operations that counts. The formulas are those of `curvfed.geometry.lorentz`, which the tests hold
-these to; K is the squared radius, the curvature is -1/K.
+Composed of single tensor operations a Lorentz step takes more than twice as long as a flat one: on
+a client's few hundred nodes it is the number of operations that counts. The formulas are those of
+`curvfed.geometry.lorentz`, which the tests hold these to; K is the squared radius, the curvature is
+-1/K.
 
-They have first derivatives alone, and refuse automatic mixed precision, torch.func and a graph of their gradients.
+They have first derivatives alone, and refuse automatic mixed precision, torch.func and a graph of
+their gradients.
 """
 
 import math
@@ -17,7 +19,8 @@ from curvfed.geometry.safe_math import floor, max_radius
 
 
 def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
-    """sinh(x)/x with x = norm/√K: what exp0 multiplies the rows of the features by (FlatLand, Eq. 1, put right).
+    """sinh(x)/x with x = norm/√K: what exp0 multiplies the rows of the features by (FlatLand, Eq.
+    1, put right).
 
     Parameters
     ----------
@@ -36,7 +39,8 @@ def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
 
 
 def lift(product: Tensor, norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-    """exp0 of rows of features, without making them dense: their product with M, times one factor per row.
+    """exp0 of rows of features, without making them dense: their product with M, times one factor
+    per row.
 
     Parameters
     ----------
@@ -58,7 +62,9 @@ def lift(product: Tensor, norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor
     return factor * product, (factor * norms).square()
 
 
-def lorentz_linear(space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, radius: Tensor) -> Tensor:
+def lorentz_linear(
+    space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, radius: Tensor
+) -> Tensor:
     """M space + time mᵀ + b, the space coordinates of a Lorentz linear layer (FlatLand, Eq. 4).
 
     Parameters
@@ -82,7 +88,8 @@ def lorentz_linear(space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, 
 
 
 def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor) -> Tensor:
-    """2K + 2<x, c> + b: minus the squared Lorentz distance of every node to every class's point, plus b.
+    """2K + 2<x, c> + b: minus the squared Lorentz distance of every node to every class's point,
+    plus b.
 
     Parameters
     ----------
@@ -104,10 +111,12 @@ def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor
 
 
 def refuse_autocast(x: Tensor) -> None:
-    """Raise RuntimeError under automatic mixed precision, whose bfloat16 products would not fit the float32 rest."""
+    """Raise RuntimeError under automatic mixed precision, whose bfloat16 products would not fit the
+    float32 rest."""
     if torch.is_autocast_enabled(x.device.type):
         raise RuntimeError(
-            "torch.autocast: the Lorentz networks' operations do not run under it; disable it around them"
+            "torch.autocast: the Lorentz networks' operations do not run under it; disable it"
+            " around them"
         )
 
 
@@ -117,7 +126,8 @@ def first_order() -> None:
     Raises
     ------
     RuntimeError
-        If the gradients are to have a graph of their own: what the forward pass saved would count as constant.
+        If the gradients are to have a graph of their own: what the forward pass saved would count
+        as constant.
     """
     if torch.is_grad_enabled():
         raise RuntimeError(
@@ -154,12 +164,14 @@ class _Exp0Factor(torch.autograd.Function):
 def _factor(norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
     """x = norm/√K and sinh(x)/x."""
     x = (norms * radius.rsqrt()).clamp_(min=floor(norms.dtype))
-    # As in `curvfed.geometry.lorentz.exp0` a point stops at the largest radius whose square is a number.
+    # As in `curvfed.geometry.lorentz.exp0` a point stops at the largest radius whose square is a
+    # number.
     return x, x.clamp(max=max_radius(norms.dtype)).sinh_().div_(x)
 
 
 def _factor_change(x: Tensor, factor: Tensor) -> Tensor:
-    """x·d/dx sinh(x)/x = cosh x - sinh(x)/x, and x·dx/dK = -x²/2K; where the point has stopped only 1/x moves."""
+    """x·d/dx sinh(x)/x = cosh x - sinh(x)/x, and x·dx/dK = -x²/2K; where the point has stopped only
+    1/x moves."""
     slope = torch.where(x < max_radius(x.dtype), x.clamp(max=max_radius(x.dtype)).cosh(), 0.0)
     return slope.sub_(factor)
 
@@ -175,7 +187,9 @@ def _series(x: Tensor) -> Tensor:
 
 class _LorentzLinear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, radius: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, space: Tensor, weight: Tensor, bias: Tensor, column: Tensor, radius: Tensor
+    ) -> Tensor:
         time = (row_dot(space, space) + radius).sqrt_()
         ctx.save_for_backward(space, weight, column, time)
         return torch.addmm(bias, space, weight.t()).addcmul_(time, column)
@@ -187,7 +201,13 @@ class _LorentzLinear(torch.autograd.Function):
         (gradient,) = gradients
         along = (gradient @ column).unsqueeze(-1).div_(time)  # d/dtime, over time
         to_space = torch.addcmul(gradient @ weight, along, space)
-        return to_space, gradient.t() @ space, gradient.sum(0), (time.t() @ gradient).squeeze(0), along.sum() / 2
+        return (
+            to_space,
+            gradient.t() @ space,
+            gradient.sum(0),
+            (time.t() @ gradient).squeeze(0),
+            along.sum() / 2,
+        )
 
 
 class _DistanceLogits(torch.autograd.Function):

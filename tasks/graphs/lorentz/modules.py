@@ -1,8 +1,10 @@
-"""Lorentz layers as ordinary modules, for networks of one's own; `curvfed.nn` is where they are imported from.
+"""Lorentz layers as ordinary modules, for networks of one's own; `curvfed.nn` is where they are
+imported from.
 
-A node is a point of the hyperboloid <x, x> = -K of curvature -1/K, carried by its space coordinates, (N, d): its time is
-√(K + |space|²). Parameters called `time`, `gate` and `k` are FlatLand's personal ones (`flatland` keeps `*.time`, `*.gate`
-and `k` at each client); all others are shared.
+A node is a point of the hyperboloid <x, x> = -K of curvature -1/K, carried by its space
+coordinates, (N, d): its time is √(K + |space|²). Parameters called `time`, `gate` and `k` are
+FlatLand's personal ones (`flatland` keeps `*.time`, `*.gate` and `k` at each client); all others
+are shared.
 """
 
 import torch
@@ -15,17 +17,19 @@ from curvfed.tasks.graphs.model_spec import TimedLinear, start
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 GATE_START = 3.0
-"""A gate starts at sigmoid(3) = 0.95: nearly all low-pass, as suits homophilic graphs, yet its gradient is not 0."""
+"""A gate starts at sigmoid(3) = 0.95: nearly all low-pass, as suits homophilic graphs, yet its
+gradient is not 0."""
 
 _adjacencies = WeakTensorKeyDictionary()
-"""The matrices of the graphs in use, by their `edge_index`: making one takes longer than a layer's step."""
+"""The matrices of the graphs in use, by their `edge_index`: making one takes longer than a layer's
+step."""
 
 
 class LorentzLinear(TimedLinear):
     """Lorentz linear layer in space coordinates (FlatLand, Eq. 4): space' = M space + m time + b.
 
-    M (`weight`) and b (`bias`) are shared, m (`time`) is personal and starts at 0. The time of the result follows from its
-    space.
+    M (`weight`) and b (`bias`) are shared, m (`time`) is personal and starts at 0. The time of the
+    result follows from its space.
 
     Parameters
     ----------
@@ -46,10 +50,11 @@ class LorentzLinear(TimedLinear):
 
 
 class LorentzConv(nn.Module):
-    """Lorentz linear layer, centroid of the neighbours, ReLU and dropout (FlatLand, Eq. 4 and E.2), as one step.
+    """Lorentz linear layer, centroid of the neighbours, ReLU and dropout (FlatLand, Eq. 4 and E.2),
+    as one step.
 
-    s = M space + m time + b is lifted onto the hyperboloid; low is the centroid of a node and its neighbours, weighted as a
-    GCN weighs them; the result is the ReLU of g·low + (1 - g)(s - low).
+    s = M space + m time + b is lifted onto the hyperboloid; low is the centroid of a node and its
+    neighbours, weighted as a GCN weighs them; the result is the ReLU of g·low + (1 - g)(s - low).
 
     Parameters
     ----------
@@ -96,8 +101,11 @@ class LorentzConv(nn.Module):
         adjacency = _adjacency(edge_index, len(space), space.dtype)
         return self.convolved(space @ self.weight.t(), row_dot(space, space), adjacency, radius)[0]
 
-    def convolved(self, product: Tensor, square: Tensor, adjacency: Constant, radius: Tensor) -> tuple[Tensor, Tensor]:
-        """The same from what may be known: space Mᵀ (N, num_out), the squared norms of the rows (N, 1), and the matrix.
+    def convolved(
+        self, product: Tensor, square: Tensor, adjacency: Constant, radius: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The same from what may be known: space Mᵀ (N, num_out), the squared norms of the rows (N,
+        1), and the matrix.
 
         Returns
         -------
@@ -111,10 +119,11 @@ class LorentzConv(nn.Module):
 
 
 class LorentzReadout(nn.Linear):
-    """Logits from distances to one point per class, 2K + 2<x, c> + b: minus the squared Lorentz distance, plus b.
+    """Logits from distances to one point per class, 2K + 2<x, c> + b: minus the squared Lorentz
+    distance, plus b.
 
-    The weights are the space coordinates of the points c, which are lifted onto each client's own hyperboloid. All of it is
-    shared.
+    The weights are the space coordinates of the points c, which are lifted onto each client's own
+    hyperboloid. All of it is shared.
 
     Parameters
     ----------
@@ -137,11 +146,15 @@ class LorentzReadout(nn.Linear):
 
 @torch.inference_mode(False)  # scoring may be the first to ask, and training uses the result
 def _adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Constant:
-    """The normalised adjacency of a graph, kept while its `edge_index` lives and is not written to."""
-    # A tensor of inference mode counts no writes, so its matrix is made anew: an object is equal to no other.
+    """The normalised adjacency of a graph, kept while its `edge_index` lives and is not
+    written to.
+    """
+    # A tensor of inference mode counts no writes, so its matrix is made anew: an object is equal to
+    # no other.
     about = (object() if edge_index.is_inference() else edge_index._version, num_nodes, dtype)
     if edge_index not in _adjacencies or _adjacencies[edge_index][0] != about:
-        rows, columns = edge_index[:, edge_index[0] != edge_index[1]].long()  # the pairs' numbers exceed 32 bits
+        # the pairs' numbers exceed 32 bits
+        rows, columns = edge_index[:, edge_index[0] != edge_index[1]].long()
         pairs = torch.unique(torch.cat([rows * num_nodes + columns, columns * num_nodes + rows]))
         both = torch.stack([pairs // num_nodes, pairs % num_nodes])
         _adjacencies[edge_index] = about, normalized_adjacency(both, num_nodes, dtype)

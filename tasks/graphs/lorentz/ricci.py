@@ -13,7 +13,9 @@ from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.stored_files import UNSEALED, check_whole, sealed, write_atomically
 
 IDLENESS = 0.5
-"""Of the lazy random walk that Ollivier's curvature compares: half of the mass stays where it is."""
+"""Of the lazy random walk that Ollivier's curvature compares: half of the mass stays where it
+is.
+"""
 
 GRAPHS_AT_A_TIME = 100
 """Of a set of graphs: the work at an edge grows with the nodes that are looked at together."""
@@ -21,7 +23,9 @@ GRAPHS_AT_A_TIME = 100
 log = logging.getLogger("curvfed")
 
 
-def mean_ricci(graph: ClientGraph, kind: str, triangles: bool, cache_dir: Path | None = None) -> float:
+def mean_ricci(
+    graph: ClientGraph, kind: str, triangles: bool, cache_dir: Path | None = None
+) -> float:
     """Mean over the edges; 0 where there are none.
 
     Parameters
@@ -31,8 +35,8 @@ def mean_ricci(graph: ClientGraph, kind: str, triangles: bool, cache_dir: Path |
     triangles : bool
         Whether Forman's counts triangles.
     cache_dir : Path, optional
-        Where Ollivier's is kept, by the digest of the data: it takes seconds, and a real node starts a process per
-        message.
+        Where Ollivier's is kept, by the digest of the data: it takes seconds, and a real node
+        starts a process per message.
     """
     if kind != "ollivier":
         return graph.forman if triangles else graph.forman_plain

@@ -23,7 +23,9 @@ class GCN(nn.Module):
 
     def encode(self, inputs: GraphInputs) -> Tensor:
         """The output of the second convolution, (N, width)."""
-        hidden = F.relu(self.convolve(self.first, inputs.features @ self.first.weight.t(), inputs.adjacency))
+        hidden = F.relu(
+            self.convolve(self.first, inputs.features @ self.first.weight.t(), inputs.adjacency)
+        )
         hidden = dropout(hidden, self.dropout, self.training)
         return self.convolve(self.second, hidden @ self.second.weight.t(), inputs.adjacency)
 

@@ -1,4 +1,5 @@
-"""Training of a neighbour generator together with a classifier, and graphs mended by it (FedSage+, Zhang et al., 2021)."""
+"""Training of a neighbour generator together with a classifier, and graphs mended by it (FedSage+,
+Zhang et al., 2021)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,27 +21,41 @@ from curvfed.tasks.graphs.models.neighbour_generator import (
 )
 from curvfed.tasks.task import Batch
 
-REPRESENTATIONS, MISSING = "representations", "missing"
-"""Arrays of a package beside the parameters of fGen: inputs of fGen, and the number of missing neighbours of each."""
+REPRESENTATIONS = "representations"
+MISSING = "missing"
+"""Arrays of a package beside the parameters of fGen: inputs of fGen, and the number of missing
+neighbours of each."""
 
 
 def blank_package(spec: GeneratorSpec, sample: int, dtype: DTypeLike) -> dict[str, NDArray[Any]]:
     """Zeros in place of what a client shows the others: its fGen, and that many of its inputs."""
-    found = {name: np.zeros(tuple(p.shape), dtype) for name, p in FeatureGenerator(spec).named_parameters()}
-    return found | {REPRESENTATIONS: np.zeros((sample, spec.width), dtype), MISSING: np.zeros(sample, dtype)}
+    found = {
+        name: np.zeros(tuple(p.shape), dtype)
+        for name, p in FeatureGenerator(spec).named_parameters()
+    }
+    return found | {
+        REPRESENTATIONS: np.zeros((sample, spec.width), dtype),
+        MISSING: np.zeros(sample, dtype),
+    }
 
 
 def generator_part(package: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     """The arrays of a package that are parameters of fGen."""
-    return {name: array for name, array in package.items() if name not in (REPRESENTATIONS, MISSING)}
+    return {
+        name: array for name, array in package.items() if name not in (REPRESENTATIONS, MISSING)
+    }
 
 
 class JointModel(nn.Module):
     """A generator and a classifier that are trained together on an impaired graph."""
 
-    def __init__(self, generator: NeighbourGenerator, classifier: nn.Module, impaired: Impaired) -> None:
+    def __init__(
+        self, generator: NeighbourGenerator, classifier: nn.Module, impaired: Impaired
+    ) -> None:
         super().__init__()
-        self.generator, self.classifier, self.impaired = generator, classifier, impaired
+        self.generator = generator
+        self.classifier = classifier
+        self.impaired = impaired
 
     def loss(self, batch: Batch) -> Tensor:
         """L^d + L^f + L^c; the batch has rows and labels of the whole graph."""
@@ -49,17 +64,25 @@ class JointModel(nn.Module):
         counts = self.generator.counts(representations)
         generated = self.generator.features(representations + torch.randn_like(representations))
         count_loss = F.smooth_l1_loss(counts, impaired.missing.to(counts.dtype))
-        distances = feature_loss(generated, impaired.missing, impaired.hidden, impaired.linked) / len(counts)
+        distances = feature_loss(
+            generated, impaired.missing, impaired.hidden, impaired.linked
+        ) / len(counts)
         logits = self.classifier(mended(impaired.inputs, counts, generated))
-        return count_loss + distances + F.cross_entropy(logits[impaired.position[batch.rows]], batch.labels)
+        return (
+            count_loss
+            + distances
+            + F.cross_entropy(logits[impaired.position[batch.rows]], batch.labels)
+        )
 
 
 class MendedModel(nn.Module):
-    """A network that sees every graph with its generated neighbours, and classifies the graph's own nodes."""
+    """A network that sees every graph with its generated neighbours, and classifies the graph's own
+    nodes."""
 
     def __init__(self, model: nn.Module, mend: Callable[[GraphInputs], GraphInputs]) -> None:
         super().__init__()
-        self.model, self._mend = model, mend
+        self.model = model
+        self._mend = mend
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """Logits (N, C) of the graph's own nodes."""
@@ -68,7 +91,8 @@ class MendedModel(nn.Module):
 
 
 def mend(generator: NeighbourGenerator, inputs: GraphInputs, seed: int) -> GraphInputs:
-    """The graph with the neighbours that a generator in evaluation mode makes from seeded noise, without gradients."""
+    """The graph with the neighbours that a generator in evaluation mode makes from seeded noise,
+    without gradients."""
     generator.eval()
     draws = torch.Generator().manual_seed(seed)
     # The first call may come from scoring in inference mode, and the result is used in training.
@@ -79,8 +103,11 @@ def mend(generator: NeighbourGenerator, inputs: GraphInputs, seed: int) -> Graph
         return mended(inputs, generator.counts(representations), generated)
 
 
-def hide_nodes(inputs: GraphInputs, trained_on: Tensor | None, share: float, seed: Sequence[int]) -> Tensor:
-    """Numbers of the nodes to hide, ascending: a random share of all nodes, none of which is trained on."""
+def hide_nodes(
+    inputs: GraphInputs, trained_on: Tensor | None, share: float, seed: Sequence[int]
+) -> Tensor:
+    """Numbers of the nodes to hide, ascending: a random share of all nodes, none of which is
+    trained on."""
     free = torch.ones(inputs.num_nodes, dtype=torch.bool)
     if trained_on is not None:
         free[trained_on.cpu()] = False
@@ -91,8 +118,11 @@ def hide_nodes(inputs: GraphInputs, trained_on: Tensor | None, share: float, see
 
 
 @torch.no_grad()
-def sample_lacking(generator: NeighbourGenerator, impaired: Impaired, most: int) -> tuple[Tensor, Tensor]:
-    """Representations (n, width) and numbers of hidden neighbours (n,) of at most so many nodes that lack some."""
+def sample_lacking(
+    generator: NeighbourGenerator, impaired: Impaired, most: int
+) -> tuple[Tensor, Tensor]:
+    """Representations (n, width) and numbers of hidden neighbours (n,) of at most so many nodes
+    that lack some."""
     generator.eval()
     representations = generator.encode(impaired.inputs)
     lacking = impaired.missing.nonzero().squeeze(1)
@@ -103,7 +133,10 @@ def sample_lacking(generator: NeighbourGenerator, impaired: Impaired, most: int)
 def feature_gradients(
     generator: FeatureGenerator, representations: Tensor, missing: Tensor, candidates: Tensor
 ) -> dict[str, Tensor]:
-    """Gradients, by parameter name, of the distances of generated neighbours to the nearest candidates."""
+    """Gradients, by parameter name, of the distances of generated neighbours to the nearest
+    candidates."""
     parameters = dict(generator.named_parameters())
-    loss = feature_loss(generator(representations + torch.randn_like(representations)), missing, candidates)
+    loss = feature_loss(
+        generator(representations + torch.randn_like(representations)), missing, candidates
+    )
     return dict(zip(parameters, torch.autograd.grad(loss, list(parameters.values())), strict=True))

@@ -1,8 +1,9 @@
 """Encoders of whole graphs: GIN, a GCN, and a Lorentz network that keeps GIN's counts.
 
-Each is input -> three layers of message passing -> sum over a graph's nodes -> hidden layer -> logits, dropout before the
-logits alone: within the layers it would change a point's time between training and evaluation. The methods decide by the
-names of the parameters which of them stay with a client: `input.*` and `head.*` where feature spaces or classes differ.
+Each is input -> three layers of message passing -> sum over a graph's nodes -> hidden layer ->
+logits, dropout before the logits alone: within the layers it would change a point's time between
+training and evaluation. The methods decide by the names of the parameters which of them stay with a
+client: `input.*` and `head.*` where feature spaces or classes differ.
 """
 
 from collections import OrderedDict
@@ -22,7 +23,8 @@ from curvfed.tasks.graphs.model_spec import ModelSpec, start_all
 DEPTH = 3
 
 MAX_RADIUS = 8.0
-"""Longest feature row, in units of √K, that enters Lorentz space: lengths grow like sinh there, sums must be finite."""
+"""Longest feature row, in units of √K, that enters Lorentz space: lengths grow like sinh there,
+sums must be finite."""
 
 
 class FlatGraphNet(nn.Module):
@@ -78,22 +80,29 @@ class GCNLayer(nn.Module):
 
 def _head(spec: ModelSpec) -> nn.Sequential:
     """From the sums (G, width) to logits (G, C)."""
-    hidden, out = nn.Linear(spec.width, spec.width), nn.Linear(spec.width, spec.num_classes)
+    hidden = nn.Linear(spec.width, spec.width)
+    out = nn.Linear(spec.width, spec.num_classes)
     start_all(hidden, out)
-    return nn.Sequential(OrderedDict(hidden=hidden, relu=nn.ReLU(), dropout=nn.Dropout(spec.dropout), out=out))
+    return nn.Sequential(
+        OrderedDict(hidden=hidden, relu=nn.ReLU(), dropout=nn.Dropout(spec.dropout), out=out)
+    )
 
 
 class LorentzGIN(CurvedNet):
-    """GIN on the hyperboloid of curvature -1/K: points in place of vectors, carried by their space coordinates.
+    """GIN on the hyperboloid of curvature -1/K: points in place of vectors, carried by their space
+    coordinates.
 
-    Centroids, as in the network for nodes, lose how many points were summed, and with it the counts of a graph. Here sums
-    stay sums: their space part is kept and the time recomputed, so that the point's radius grows with the count.
+    Centroids, as in the network for nodes, lose how many points were summed, and with it the counts
+    of a graph. Here sums stay sums: their space part is kept and the time recomputed, so that the
+    point's radius grows with the count.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec.curvature_map)
         self.input = LorentzLinear(spec.num_features, spec.width)
-        self.layers = nn.ModuleList(LorentzGINLayer(spec.width, spec.self_weight) for _ in range(DEPTH))
+        self.layers = nn.ModuleList(
+            LorentzGINLayer(spec.width, spec.self_weight) for _ in range(DEPTH)
+        )
         self.head = _LorentzHead(spec)
         self._add_estimator(spec)
 
@@ -112,7 +121,8 @@ class LorentzGIN(CurvedNet):
 
 
 class LorentzGINLayer(nn.Module):
-    """GIN's layer on the hyperboloid: (1 + gate) s_v + Σ s_u in space coordinates, then two Lorentz linear layers."""
+    """GIN's layer on the hyperboloid: (1 + gate) s_v + Σ s_u in space coordinates, then two Lorentz
+    linear layers."""
 
     def __init__(self, width: int, gate: bool) -> None:
         super().__init__()

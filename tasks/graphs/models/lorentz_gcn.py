@@ -1,7 +1,8 @@
-"""FlatLand's networks for nodes, each with two convolutions: Lorentz, and flat ones with its gate and its coordinate.
+"""FlatLand's networks for nodes, each with two convolutions: Lorentz, and flat ones with its gate
+and its coordinate.
 
-Each layer is linear -> neighbourhood -> ReLU, with dropout between layers and a linear or distance head. The methods decide
-by the names of the parameters which of them stay with a client.
+Each layer is linear -> neighbourhood -> ReLU, with dropout between layers and a linear or distance
+head. The methods decide by the names of the parameters which of them stay with a client.
 """
 
 import torch
@@ -21,8 +22,8 @@ from curvfed.tasks.graphs.sparse import Constant
 class LorentzGCN(CurvedNet):
     """FlatLand's network: Lorentz layers and a head of Lorentz distances to one point per class.
 
-    The curvature is -1/K (`curvfed.tasks.graphs.lorentz.curvature`). Logits are
-    2K + 2<x, c> + b, minus the squared Lorentz distance to the class's point c, which is lifted from its space
+    The curvature is -1/K (`curvfed.tasks.graphs.lorentz.curvature`). Logits are 2K + 2<x, c> + b,
+    minus the squared Lorentz distance to the class's point c, which is lifted from its space
     coordinates so that it lies on every client's own hyperboloid.
     """
 
@@ -39,13 +40,16 @@ class LorentzGCN(CurvedNet):
         radius = self.radius
         product, square = lift(inputs.features @ self.first.weight.t(), inputs.norms, radius)
         space, square = self.first.convolved(product, square, inputs.adjacency, radius)
-        space, _ = self.second.convolved(space @ self.second.weight.t(), square, inputs.adjacency, radius)
+        space, _ = self.second.convolved(
+            space @ self.second.weight.t(), square, inputs.adjacency, radius
+        )
         logits: Tensor = self.head(space, radius)
         return logits
 
 
 class GatedGCN(GCN):
-    """The flat network with FlatLand's high-pass gate in both convolutions, and nothing else of it (its Table 8).
+    """The flat network with FlatLand's high-pass gate in both convolutions, and nothing else of it
+    (its Table 8).
 
     Without the gate it is `GCN`, and with it `SplitGCN` without the unit that is set apart.
     """
@@ -53,12 +57,16 @@ class GatedGCN(GCN):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
         for layer in (self.first, self.second):
-            layer.register_parameter("gate", nn.Parameter(torch.tensor(GATE_START)) if spec.gate else None)
+            layer.register_parameter(
+                "gate", nn.Parameter(torch.tensor(GATE_START)) if spec.gate else None
+            )
 
     def convolve(self, layer: nn.Linear, product: Tensor, adjacency: Constant) -> Tensor:
         """(N, width) in and out."""
         low = adjacency @ product
-        return (_mix(layer.gate, low, product) if isinstance(layer.gate, Tensor) else low) + layer.bias
+        return (
+            _mix(layer.gate, low, product) if isinstance(layer.gate, Tensor) else low
+        ) + layer.bias
 
 
 class SplitLayer(nn.Module):
@@ -81,7 +89,8 @@ class SplitLayer(nn.Module):
         return torch.cat([self.to_time.t(), self.weight.t()], dim=1)
 
     def forward(self, product: Tensor, time: Tensor | None, adjacency: Constant) -> Tensor:
-        """Output (N, 1 + width), time unit first, from the product of the input's space part with `matrix`."""
+        """Output (N, 1 + width), time unit first, from the product of the input's space part with
+        `matrix`."""
         if self.time is not None and time is not None:
             product = torch.addcmul(product, time, self.time)
         low = adjacency @ product
@@ -90,10 +99,11 @@ class SplitLayer(nn.Module):
 
 
 class SplitGCN(nn.Module):
-    """FlatLand's decoupling without its geometry (its Table 4, "FlatLand (E)"; the paper leaves the form open).
+    """FlatLand's decoupling without its geometry (its Table 4, "FlatLand (E)"; the paper leaves the
+    form open).
 
-    One more unit per layer takes the place of the time coordinate; its incoming row and outgoing column are personal. It
-    is an ordinary unit: no hyperboloid relates it to the others.
+    One more unit per layer takes the place of the time coordinate; its incoming row and outgoing
+    column are personal. It is an ordinary unit: no hyperboloid relates it to the others.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -108,11 +118,14 @@ class SplitGCN(nn.Module):
         """Logits (N, C)."""
         hidden = F.relu(self.first(inputs.features @ self.first.matrix(), None, inputs.adjacency))
         hidden = dropout(hidden, self.dropout, self.training)
-        hidden = F.relu(self.second(hidden[:, 1:] @ self.second.matrix(), hidden[:, :1], inputs.adjacency))
+        hidden = F.relu(
+            self.second(hidden[:, 1:] @ self.second.matrix(), hidden[:, :1], inputs.adjacency)
+        )
         logits: Tensor = self.head(hidden[:, 1:]) + hidden[:, :1] * self.head.time
         return logits
 
 
 def _mix(gate: Tensor, low: Tensor, own: Tensor) -> Tensor:
-    """gate · low-pass + (1 - gate) · high-pass, the high-pass being a row less the mean of its neighbourhood."""
+    """gate · low-pass + (1 - gate) · high-pass, the high-pass being a row less the mean of its
+    neighbourhood."""
     return torch.lerp(own - low, low, torch.sigmoid(gate))

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 class MaskedLinear(nn.Module):
     """A linear map x -> x (W ∘ μ)ᵀ + b with a mask μ of W's shape (Baek et al., ICML 2023).
 
-    Training uses and trains all of μ. In evaluation entries below the threshold count as 0, as in the authors' code; the
-    paper leaves this open. The parameters are `weight` (W), `bias` and `mask` (μ), the first two named as without a mask.
-    The attribute `weight` is W ∘ μ, so that code that multiplies by `layer.weight` works unchanged.
+    Training uses and trains all of μ. In evaluation entries below the threshold count as 0, as in
+    the authors' code; the paper leaves this open. The parameters are `weight` (W), `bias` and
+    `mask` (μ), the first two named as without a mask. The attribute `weight` is W ∘ μ, so that code
+    that multiplies by `layer.weight` works unchanged.
 
     Parameters
     ----------
@@ -25,7 +26,8 @@ class MaskedLinear(nn.Module):
     def __init__(self, linear: nn.Linear, threshold: float) -> None:
         super().__init__()
         self.threshold = threshold
-        # `register_parameter` refuses the name of a property, and W must be named as without a mask.
+        # `register_parameter` refuses the name of a property, and W must be named as without a
+        # mask.
         self._parameters["weight"] = cast(nn.Parameter, linear.weight)
         self.bias = linear.bias
         self.mask = nn.Parameter(torch.ones_like(linear.weight))
@@ -34,7 +36,9 @@ class MaskedLinear(nn.Module):
     def weight(self) -> Tensor:
         """The masked weight W ∘ μ, (out, in)."""
         weight = cast(nn.Parameter, self._parameters["weight"])
-        return weight * (self.mask if self.training else self.mask.where(self.mask.abs() >= self.threshold, 0))
+        return weight * (
+            self.mask if self.training else self.mask.where(self.mask.abs() >= self.threshold, 0)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., in) -> (..., out)."""

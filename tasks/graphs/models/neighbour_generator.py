@@ -1,4 +1,5 @@
-"""Missing neighbours of nodes: how many, of what features, and the graph with them (FedSage+, Zhang et al., 2021)."""
+"""Missing neighbours of nodes: how many, of what features, and the graph with them (FedSage+, Zhang
+et al., 2021)."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -35,9 +36,9 @@ class GeneratorSpec:
 class FeatureGenerator(nn.Sequential):
     """fGen: from a node's representation and noise to the features of P neighbours.
 
-    Maps representations with noise added, (n, width), to (n, P, F). One hidden layer of the representations' width, and a
-    tanh at the end; the authors' code has two, of 256 and 2048 units, of which the second alone would make messages some
-    60 MB large for the words of Cora.
+    Maps representations with noise added, (n, width), to (n, P, F). One hidden layer of the
+    representations' width, and a tanh at the end; the authors' code has two, of 256 and 2048 units,
+    of which the second alone would make messages some 60 MB large for the words of Cora.
     """
 
     def __init__(self, spec: GeneratorSpec) -> None:
@@ -45,14 +46,22 @@ class FeatureGenerator(nn.Sequential):
         out = nn.Linear(spec.width, spec.neighbours * spec.num_features)
         start_all(hidden, out)
         rows = nn.Unflatten(1, (spec.neighbours, spec.num_features))
-        layers = {"relu": nn.ReLU(), "dropout": nn.Dropout(spec.dropout), "out": out, "tanh": nn.Tanh(), "rows": rows}
+        layers = {
+            "relu": nn.ReLU(),
+            "dropout": nn.Dropout(spec.dropout),
+            "out": out,
+            "tanh": nn.Tanh(),
+            "rows": rows,
+        }
         super().__init__(OrderedDict(hidden=hidden, **layers))
 
 
 class NeighbourGenerator(nn.Module):
-    """NeighGen: an encoder, dGen, which predicts how many neighbours a node lacks, and fGen, which predicts their features.
+    """NeighGen: an encoder, dGen, which predicts how many neighbours a node lacks, and fGen, which
+    predicts their features.
 
-    The encoder is a two-layer GCN, as is the network whose graph it completes; in the paper both are GraphSAGE.
+    The encoder is a two-layer GCN, as is the network whose graph it completes; in the paper both
+    are GraphSAGE.
     """
 
     def __init__(self, spec: GeneratorSpec) -> None:
@@ -67,14 +76,18 @@ class NeighbourGenerator(nn.Module):
 
     def encode(self, inputs: GraphInputs) -> Tensor:
         """The nodes' representations z, (N, width)."""
-        hidden = F.relu(inputs.adjacency @ (inputs.features @ self.first.weight.t()) + self.first.bias)
+        hidden = F.relu(
+            inputs.adjacency @ (inputs.features @ self.first.weight.t()) + self.first.bias
+        )
         hidden = dropout(hidden, self.dropout, self.training)
         return F.relu(inputs.adjacency @ (hidden @ self.second.weight.t()) + self.second.bias)
 
     def counts(self, representations: Tensor) -> Tensor:
-        """dGen, a linear regression: numbers of missing neighbours, (N, width) -> (N,), neither whole nor at least 0.
+        """dGen, a linear regression: numbers of missing neighbours, (N, width) -> (N,), neither
+        whole nor at least 0.
 
-        The authors' code cuts them off at 0, where the gradient vanishes; `mended` takes a negative number as none.
+        The authors' code cuts them off at 0, where the gradient vanishes; `mended` takes a negative
+        number as none.
         """
         found: Tensor = self.count(representations).squeeze(1)
         return found
@@ -120,17 +133,22 @@ def impaired(inputs: GraphInputs, hidden: Tensor) -> Impaired:
     stays[hidden] = False
     position = torch.where(stays, stays.cumsum(0) - 1, (~stays).cumsum(0) - 1)
     row, column = inputs.edge_index
-    inner, across = stays[row] & stays[column], stays[row] & ~stays[column]
+    inner = stays[row] & stays[column]
+    across = stays[row] & ~stays[column]
     linked = torch.zeros(int(stays.sum()), len(hidden), dtype=torch.bool, device=features.device)
     linked[position[row[across]], position[column[across]]] = True
     left = GraphInputs(Constant.of(features[stays]), position[inputs.edge_index[:, inner]])
     return Impaired(left, position, linked.sum(dim=1), features[hidden], linked)
 
 
-def feature_loss(generated: Tensor, missing: Tensor, candidates: Tensor, linked: Tensor | None = None) -> Tensor:
-    """Σ_v Σ_{p < n_v} min_u ‖x̃_vp − x_u‖²: squared distances of generated neighbours to the nearest of the candidates.
+def feature_loss(
+    generated: Tensor, missing: Tensor, candidates: Tensor, linked: Tensor | None = None
+) -> Tensor:
+    """Σ_v Σ_{p < n_v} min_u ‖x̃_vp − x_u‖²: squared distances of generated neighbours to the
+    nearest of the candidates.
 
-    The paper's L^f without its factor 1/n, with the true n_v, which is known where neighbours were hidden.
+    The paper's L^f without its factor 1/n, with the true n_v, which is known where neighbours were
+    hidden.
 
     Parameters
     ----------
@@ -171,17 +189,22 @@ def mended(inputs: GraphInputs, counts: Tensor, generated: Tensor) -> GraphInput
     counts : Tensor, (N,)
         The number of neighbours that a node is given, which is rounded; at most P.
     generated : Tensor, (N, P, F)
-        The features of P neighbours of each node, of which the first `counts` are used. They keep their gradient.
+        The features of P neighbours of each node, of which the first `counts` are used. They keep
+        their gradient.
 
     Returns
     -------
     GraphInputs
     """
-    given = torch.arange(generated.shape[1], device=generated.device) < counts.detach().round()[:, None]
+    given = (
+        torch.arange(generated.shape[1], device=generated.device) < counts.detach().round()[:, None]
+    )
     owners = given.nonzero()[:, 0]
     total = inputs.num_nodes + len(owners)
     fresh = torch.arange(inputs.num_nodes, total, device=owners.device)
-    edges = torch.cat([inputs.edge_index, torch.stack([owners, fresh]), torch.stack([fresh, owners])], dim=1)
+    edges = torch.cat(
+        [inputs.edge_index, torch.stack([owners, fresh]), torch.stack([fresh, owners])], dim=1
+    )
     order = torch.argsort(edges[0] * total + edges[1])
     features = torch.cat([inputs.dense, generated[given]])
     return GraphInputs(Varying(features, features.t()), edges[:, order])

@@ -25,13 +25,15 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         "lorentz": ("graph_models", "LorentzGIN"),
     },
 }
-"""By task and name: the file beside this one, which is imported for its models alone, the class, and its layer's class."""
+"""By task and name: the file beside this one, which is imported for its models alone, the class,
+and its layer's class."""
 
 
 def build(spec: ModelSpec, seed: int) -> nn.Module:
     """The model with its seeded initialisation; equal on every machine for equal arguments."""
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also seed the GPUs, and is slower
+        # torch.manual_seed would also seed the GPUs, and is slower
+        torch.default_generator.manual_seed(seed)
         model = _ours(spec) if spec.kind in MODELS[spec.task] else _from_package(spec)
     if spec.mask_threshold is not None:
         from curvfed.tasks.graphs.models.functional_embedding import add_embedding
@@ -51,7 +53,8 @@ def _ours(spec: ModelSpec) -> nn.Module:
 def _from_package(spec: ModelSpec) -> nn.Module:
     """The model of another package, which takes x, edge_index and, for whole graphs, batch.
 
-    A hook before its `forward` makes these from `GraphInputs`, so that its parameters keep their names.
+    A hook before its `forward` makes these from `GraphInputs`, so that its parameters keep their
+    names.
     """
     model: nn.Module = plugins.model(spec.kind, spec.num_features, spec.num_classes)
     model.register_forward_pre_hook(_arguments, with_kwargs=True)

@@ -1,4 +1,5 @@
-"""The commands of a cluster: its files, what they hand to Flower, processes in the background, checks before a start."""
+"""The commands of a cluster: its files, what they hand to Flower, processes in the background,
+checks before a start."""
 
 import contextlib
 import datetime
@@ -56,16 +57,21 @@ def mode(path: Path) -> int:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("cluster") / "one"
-    return ServerFolder.make(path, ["fl.example.org", "192.0.2.7"], ["north", "south"], 9092, 8000, 365)
+    return ServerFolder.make(
+        path, ["fl.example.org", "192.0.2.7"], ["north", "south"], 9092, 8000, 365
+    )
 
 
-# --- Files ------------------------------------------------------------------------------------------------------------
+# --- Files
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_private_keys_are_private(folder):
     private = [folder.authority[1], folder.server[1], *(node.key for node in folder.nodes())]
     assert [mode(path) for path in private] == [0o600] * 4
-    assert [mode(path) for path in (folder.path, *(node.path for node in folder.nodes()))] == [0o700] * 3
+    assert [mode(path) for path in (folder.path, *(node.path for node in folder.nodes()))] == [
+        0o700
+    ] * 3
     public = [path for path in folder.path.rglob("*") if path.is_file() and path not in private]
     assert not [path for path in public if b"PRIVATE" in path.read_bytes()]
 
@@ -73,8 +79,13 @@ def test_private_keys_are_private(folder):
 def test_a_node_folder_has_all_that_the_node_needs_and_no_more(folder):
     north = NodeFolder(folder.path / "nodes" / "north")
     assert {path.name for path in north.path.iterdir()} == {
-        "node.key", "node.key.pub", "ca.crt", "node.toml", "policy.toml", "flwr"
-    }  # fmt: skip
+        "node.key",
+        "node.key.pub",
+        "ca.crt",
+        "node.toml",
+        "policy.toml",
+        "flwr",
+    }
     assert north.authority.read_bytes() == folder.authority[0].read_bytes()
     assert north.superlink == "fl.example.org:9092"
     assert policy_of({"policy": str(north.policy)}) == Policy()
@@ -85,7 +96,11 @@ def test_every_line_of_the_policy_file_is_one_that_a_policy_may_have(tmp_path):
     lines = [re.sub(r"^# (?=[a-z-]+ = )", "", line) for line in POLICY.splitlines()]
     (tmp_path / "policy.toml").write_text("\n".join(lines))
     found = policy_of({"policy": str(tmp_path / "policy.toml")})
-    said = {key for table in found.model_dump(exclude_unset=True, by_alias=True).values() for key in table}
+    said = {
+        key
+        for table in found.model_dump(exclude_unset=True, by_alias=True).values()
+        for key in table
+    }
     assert said == {key for table in found.model_dump(by_alias=True).values() for key in table}
     assert found.leaves.model_copy(update={"share_statistics": None}) == Policy().leaves
     assert found.sums.model_copy(update={"neighbours": None}) == Policy().sums
@@ -123,7 +138,8 @@ def test_flower_takes_the_keys(folder):
         assert try_load_public_key(node.public_key) == public
 
 
-# --- Certificates -----------------------------------------------------------------------------------------------------
+# --- Certificates
+# -----------------------------------------------------------------------------------------------------
 
 
 class Server:
@@ -150,11 +166,15 @@ class Server:
 
 
 def handshake(server: Server, authority: Path, name: str) -> None:
-    """As another implementation sees it: OpenSSL checks the chain, with the strict rules of RFC 5280."""
+    """As another implementation sees it: OpenSSL checks the chain, with the strict rules of RFC
+    5280."""
     context = ssl.create_default_context(cafile=str(authority))
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     host, port = connections.split_address(server.address)
-    with socket.create_connection((host, port), LONG) as plain, context.wrap_socket(plain, server_hostname=name):
+    with (
+        socket.create_connection((host, port), LONG) as plain,
+        context.wrap_socket(plain, server_hostname=name),
+    ):
         pass
 
 
@@ -176,7 +196,9 @@ def test_and_for_no_others(folder, server, name):
         handshake(server, folder.authority[0], name)
 
 
-@pytest.mark.parametrize("address", ["localhost", ":9092", "host:port", "host:", "host:0", "host:65536", "host:²"])
+@pytest.mark.parametrize(
+    "address", ["localhost", ":9092", "host:port", "host:", "host:0", "host:65536", "host:²"]
+)
 def test_addresses_that_are_none(address):
     with pytest.raises(ClusterError, match="is no address; allowed is HOST:PORT"):
         connections.split_address(address)
@@ -215,13 +237,19 @@ def told(*words: str | Path) -> int:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--host", "fl.example.org:9092"], "'fl.example.org:9092' is neither a host name nor an address"),
+        (
+            ["--host", "fl.example.org:9092"],
+            "'fl.example.org:9092' is neither a host name nor an address",
+        ),
         (["--node", "a", "--node", "a"], "two have one name"),
         (["--days", "0"], "days is 0; allowed is 1 to 3650"),
         (["--days", "99999999"], "days is 99999999; allowed is 1 to 3650"),
         (["--fleet-port", "99999"], "99999 is not in the range 1<=x<=65535"),
         (["--api-port", "0"], "0 is not in the range 1<=x<=65535"),
-        (["--fleet-port", "8000"], "fleet-port and api-port are both 8000; allowed are two different ones"),
+        (
+            ["--fleet-port", "8000"],
+            "fleet-port and api-port are both 8000; allowed are two different ones",
+        ),
     ],
 )
 def test_a_wrong_word_leaves_nothing_that_stands_in_the_way(words, message, tmp_path, capsys):
@@ -235,7 +263,10 @@ def test_a_certificate_is_not_renewed_for_longer_than_its_authority_has(tmp_path
     folder = ServerFolder.make(tmp_path / "c", [], [], 9092, 8000, 10)
     before = {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
     assert told("--folder", folder.path, "renew", "--days", "99999999") == 2
-    assert "days is 99999999; allowed is 1 to 3649, the days that the authority has" in capsys.readouterr().err
+    assert (
+        "days is 99999999; allowed is 1 to 3649, the days that the authority has"
+        in capsys.readouterr().err
+    )
     assert {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()} == before
 
 
@@ -245,7 +276,8 @@ class Killed(BaseException):
 
 @contextlib.contextmanager
 def killed_at(step: int):
-    """Files are written and renamed up to a step, at which the process ends; yields how many there were."""
+    """Files are written and renamed up to a step, at which the process ends; yields how many there
+    were."""
     steps = iter(range(10**6))
     count = [0]
 
@@ -276,8 +308,14 @@ def test_a_process_that_is_killed_leaves_nothing_that_stands_in_the_way(tmp_path
             ServerFolder.open(path)
         made = ServerFolder.make(path, ["fl.example.org"], ["south"], 9093, 8000, 10)
         assert {each.name for each in path.iterdir()} == {
-            "ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", "cluster.toml"
-        }  # fmt: skip
+            "ca.crt",
+            "ca.key",
+            "server.crt",
+            "server.key",
+            "nodes",
+            "flwr",
+            "cluster.toml",
+        }
         assert ServerFolder.open(path).fleet_port == made.fleet_port == 9093
         assert [node.name for node in made.nodes()] == ["south"]
         assert made.node("south").superlink == "fl.example.org:9093"
@@ -305,7 +343,9 @@ def test_a_node_that_was_half_made_is_made_again(tmp_path):
 
 def test_what_is_there_without_settings_is_not_overwritten(tmp_path):
     (tmp_path / "ca.key").write_text("mine")
-    with pytest.raises(ClusterError, match=r"holds a cluster already, ca\.key, and is not overwritten"):
+    with pytest.raises(
+        ClusterError, match=r"holds a cluster already, ca\.key, and is not overwritten"
+    ):
         ServerFolder.make(tmp_path, [], [], 9092, 8000, 1)
     assert (tmp_path / "ca.key").read_text() == "mine"
 
@@ -321,7 +361,8 @@ def test_down_of_what_is_not_there_says_so(tmp_path, capsys):
     assert capsys.readouterr().err.count("there is no") == 2
 
 
-# --- Before a SuperNode starts ------------------------------------------------------------------------------------------
+# --- Before a SuperNode starts
+# ------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -344,9 +385,21 @@ def flower_supernode(folder: ServerFolder, script: str) -> None:
     program.chmod(0o755)
 
 
-def start(folder: ServerFolder, *words: str, config: str = "partition-id=0 num-partitions=2") -> int:
+def start(
+    folder: ServerFolder, *words: str, config: str = "partition-id=0 num-partitions=2"
+) -> int:
     return told(
-        *("--folder", folder.path, "supernode", "north", "--node-config", config, "--cold", "--background"), *words
+        *(
+            "--folder",
+            folder.path,
+            "supernode",
+            "north",
+            "--node-config",
+            config,
+            "--cold",
+            "--background",
+        ),
+        *words,
     )
 
 
@@ -370,7 +423,12 @@ def test_a_wrong_configuration_is_wrong_usage_and_what_may_come_yet_is_not(site,
     """The services try again after 1, and not after 2."""
     flower_supernode(site, "exit 3")
     share = "partition-id=0 num-partitions=1"
-    for wrong in ("", "partition-id=-1 num-partitions=2", "partition-id = 0", f'{share} device="gpu"'):
+    for wrong in (
+        "",
+        "partition-id=-1 num-partitions=2",
+        "partition-id = 0",
+        f'{share} device="gpu"',
+    ):
         assert start(site, config=wrong) == 2
     assert start(site, "--superlink", "localhost") == 2
     assert start(site, "--superlink", "localhost:99999") == 2
@@ -399,7 +457,9 @@ def test_a_port_of_a_node_that_is_taken(site, capsys):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         assert start(site, "--port", str(port)) == 1
-    assert f"the SuperNode (its own API) cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+    assert (
+        f"the SuperNode (its own API) cannot listen on 127.0.0.1:{port}" in capsys.readouterr().err
+    )
 
 
 def test_a_node_that_is_not_there_names_those_that_are(site, capsys):
@@ -409,14 +469,16 @@ def test_a_node_that_is_not_there_names_those_that_are(site, capsys):
     assert "there: north, south" in said
 
 
-# --- What Flower is told ----------------------------------------------------------------------------------------------
+# --- What Flower is told
+# ----------------------------------------------------------------------------------------------
 
 
 def test_flower_reads_the_superlink_command(folder):
     command = commands.superlink(folder, "0.0.0.0")
     assert command.words[0] == "flower-superlink"
     read = _parse_args_run_superlink().parse_args(command.words[1:])
-    assert (read.host, read.port) == ("127.0.0.1", 8000)  # whoever reaches it runs code on every node
+    # whoever reaches it runs code on every node
+    assert (read.host, read.port) == ("127.0.0.1", 8000)
     assert read.fleet_api_address == "0.0.0.0:9092"
     assert read.enable_supernode_auth
     assert not read.insecure
@@ -439,19 +501,33 @@ def test_flower_reads_the_supernode_command(folder):
 def test_what_is_printed_is_what_runs(folder):
     """A shell that is given the printed line runs the same words with the same variables."""
     command = Command(
-        [sys.executable, "-c", "import os, sys; print(sys.argv[1:], os.environ['A'])", "x y", "'q'"], {"A": "b c"}
+        [
+            sys.executable,
+            "-c",
+            "import os, sys; print(sys.argv[1:], os.environ['A'])",
+            "x y",
+            "'q'",
+        ],
+        {"A": "b c"},
     )
     done = subprocess.run(["sh", "-c", str(command)], capture_output=True, text=True)
     assert done.stdout == "['x y', \"'q'\"] b c\n"
-    assert shlex.split(str(commands.superlink(folder, "0.0.0.0")))[-1] == "--disable-runtime-dependency-installation"
+    assert (
+        shlex.split(str(commands.superlink(folder, "0.0.0.0")))[-1]
+        == "--disable-runtime-dependency-installation"
+    )
 
 
 def test_flower_tells_nobody_of_what_is_done_here(folder):
-    for command in (commands.superlink(folder, "::"), commands.supernode(folder.node("north"), "x:1", "a=1", 1)):
+    for command in (
+        commands.superlink(folder, "::"),
+        commands.supernode(folder.node("north"), "x:1", "a=1", 1),
+    ):
         assert command.environment["FLWR_TELEMETRY_ENABLED"] == "0"
 
 
-# --- Processes in the background --------------------------------------------------------------------------------------
+# --- Processes in the background
+# --------------------------------------------------------------------------------------
 
 FAMILY = """
 import subprocess, sys
@@ -463,7 +539,9 @@ child.wait()
 
 def test_a_daemon_is_started_found_and_stopped_with_its_children(tmp_path):
     daemon = Daemon(tmp_path / "running", "one")
-    assert daemon.start(Command([sys.executable, "-u", "-c", FAMILY]), lambda said: "both are up" in said, LONG)
+    assert daemon.start(
+        Command([sys.executable, "-u", "-c", FAMILY]), lambda said: "both are up" in said, LONG
+    )
     process = daemon.process()
     family = [process, *process.children(recursive=True)]
     assert len(family) == 2
@@ -472,7 +550,9 @@ def test_a_daemon_is_started_found_and_stopped_with_its_children(tmp_path):
     with pytest.raises(ClusterError, match="one is running already"):
         daemon.start(Command(["true"]), lambda said: True, 1)
     assert stop_all([tmp_path / "running"]) == ["one"]
-    assert not [each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    assert not [
+        each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE
+    ]
     assert stop_all([tmp_path / "running"]) == []
 
 
@@ -502,7 +582,9 @@ def test_the_log_of_a_daemon_is_rotated_and_the_newest_lines_are_kept(tmp_path):
 def test_a_log_that_cannot_be_written_ends_nothing(tmp_path):
     """As a program whose disk is full sees it: every write to /dev/full fails."""
     done = subprocess.run(
-        [sys.executable, "-P", rotated_log.__file__, "/dev/full"], input=b"a\n\xff\n" * 1000, capture_output=True
+        [sys.executable, "-P", rotated_log.__file__, "/dev/full"],
+        input=b"a\n\xff\n" * 1000,
+        capture_output=True,
     )
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -513,7 +595,9 @@ def test_a_daemon_that_ends_as_patience_does_has_not_been_started(tmp_path, monk
 
     monkeypatch.setattr(time, "sleep", sleep)
     with pytest.raises(ClusterError, match="one ended, exit status 3"):
-        Daemon(tmp_path, "one").start(Command(["sh", "-c", "sleep 0.5; exit 3"]), lambda said: False, 0.2)
+        Daemon(tmp_path, "one").start(
+            Command(["sh", "-c", "sleep 0.5; exit 3"]), lambda said: False, 0.2
+        )
 
 
 def test_a_daemon_that_is_not_up_in_time_runs_on(tmp_path):
@@ -525,7 +609,9 @@ def test_a_daemon_that_is_not_up_in_time_runs_on(tmp_path):
 def test_a_later_process_of_the_same_number_is_left_alone(tmp_path):
     daemon = Daemon(tmp_path, "one")
     process = psutil.Process()
-    (tmp_path / "one.pid").write_text(json.dumps({"pid": process.pid, "created": process.create_time() - 100}))
+    (tmp_path / "one.pid").write_text(
+        json.dumps({"pid": process.pid, "created": process.create_time() - 100})
+    )
     assert daemon.process() is None
     assert not daemon.stop()
 
@@ -534,12 +620,14 @@ def test_a_port_that_is_taken_is_named():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         with pytest.raises(
-            ClusterError, match=f"the SuperLink cannot listen on 127.0.0.1:{port}: Address already in use"
+            ClusterError,
+            match=f"the SuperLink cannot listen on 127.0.0.1:{port}: Address already in use",
         ):
             connections.check_port("127.0.0.1", port, "the SuperLink")
 
 
-# --- Runs and registrations, with a `flwr` of a few lines ---------------------------------------------------------------
+# --- Runs and registrations, with a `flwr` of a few lines
+# ---------------------------------------------------------------
 
 FAKE = """#!/bin/sh
 echo "$*" >> "$FAKE/asked"
@@ -589,11 +677,15 @@ def answer(fake: Path, *statuses: str, summary: dict | None = None) -> None:
 
 
 def submitted(folder, fake, retries=0, **settings) -> int:
-    return submit.run(folder, {"results-dir": str(fake / "results"), "run-name": "one"} | settings, retries)
+    return submit.run(
+        folder, {"results-dir": str(fake / "results"), "run-name": "one"} | settings, retries
+    )
 
 
 def node(identity: int, status: str) -> str:
-    return json.dumps({"node-id": str(identity), "status": status, "online-at": "then", "offline-at": "then"})
+    return json.dumps(
+        {"node-id": str(identity), "status": status, "online-at": "then", "offline-at": "then"}
+    )
 
 
 def asked(fake: Path, word: str) -> list[str]:
@@ -601,14 +693,21 @@ def asked(fake: Path, word: str) -> list[str]:
 
 
 def test_a_run_that_completes(folder, fake, capsys):
-    answer(fake, "running", "finished:completed", summary={"status": "completed", "metrics": {"roc_auc": 0.75}})
+    answer(
+        fake,
+        "running",
+        "finished:completed",
+        summary={"status": "completed", "metrics": {"roc_auc": 0.75}},
+    )
     assert submitted(folder, fake) == 0
     assert "0.7500" in capsys.readouterr().out
     assert registry.known(folder, registry.RUNS)["7"] == str(fake / "results" / "one")
 
 
 def test_a_run_that_fails_says_why(folder, fake, capsys):
-    answer(fake, "finished:completed", summary={"status": "failed", "error": "too few good replies"})
+    answer(
+        fake, "finished:completed", summary={"status": "failed", "error": "too few good replies"}
+    )
     assert submitted(folder, fake) == 1
     said = capsys.readouterr().out
     assert "too few good replies" in said
@@ -617,7 +716,9 @@ def test_a_run_that_fails_says_why(folder, fake, capsys):
 
 def test_an_earlier_summary_says_nothing_about_this_run(folder, fake, capsys):
     (fake / "results" / "one").mkdir(parents=True)
-    (fake / "results" / "one" / "summary.json").write_text(json.dumps({"status": "failed", "error": "of before"}))
+    (fake / "results" / "one" / "summary.json").write_text(
+        json.dumps({"status": "failed", "error": "of before"})
+    )
     answer(fake, "finished:failed")
     assert submitted(folder, fake, resume=True) == 1
     said = capsys.readouterr().out
@@ -626,10 +727,19 @@ def test_an_earlier_summary_says_nothing_about_this_run(folder, fake, capsys):
 
 
 def test_retries_go_on_from_the_checkpoint(folder, fake, monkeypatch):
-    answer(fake, "finished:failed", "finished:failed", "finished:completed", summary={"status": "completed"})
+    answer(
+        fake,
+        "finished:failed",
+        "finished:failed",
+        "finished:completed",
+        summary={"status": "completed"},
+    )
     places = fake / "results" / "one"
-    monkeypatch.setattr(registry, "note", lambda *told: (places.mkdir(parents=True, exist_ok=True),
-                                                         (places / "config.toml").touch()))  # fmt: skip
+    monkeypatch.setattr(
+        registry,
+        "note",
+        lambda *told: (places.mkdir(parents=True, exist_ok=True), (places / "config.toml").touch()),
+    )
     assert submitted(folder, fake, retries=3) == 0
     assert ["resume=true" in line for line in asked(fake, "run")] == [False, True, True]
 
@@ -638,12 +748,16 @@ def test_retries_do_not_take_up_the_run_of_another_command(folder, fake):
     (fake / "results" / "one").mkdir(parents=True)
     (fake / "results" / "one" / "config.toml").touch()
     answer(fake, "finished:failed", "finished:completed")
-    with pytest.raises(ConfigError, match=r'run-name = "one": .*one exists; allowed is a new name, or resume=true'):
+    with pytest.raises(
+        ConfigError, match=r'run-name = "one": .*one exists; allowed is a new name, or resume=true'
+    ):
         submitted(folder, fake, retries=3)
     assert not (fake / "asked").exists()
 
 
-def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(folder, fake, monkeypatch):
+def test_retries_end_where_the_server_began_a_run_that_cannot_be_gone_on_with(
+    folder, fake, monkeypatch
+):
     def began(*told):
         (fake / "results" / "one").mkdir(parents=True)
         (fake / "results" / "one" / "rounds.csv").touch()
@@ -682,7 +796,9 @@ def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(folder, fake
 def test_a_registered_node_that_is_away_is_waited_for(folder, fake, monkeypatch, capsys):
     monkeypatch.setattr(submit, "NODES_WAIT", 0.5)
     registry.register(folder, ["north"])
-    (fake / "nodes").write_text(f"{node(41, 'offline')}, {node(42, 'unregistered')}, {node(43, 'online')}")
+    (fake / "nodes").write_text(
+        f"{node(41, 'offline')}, {node(42, 'unregistered')}, {node(43, 'online')}"
+    )
     answer(fake, "finished:completed", summary={"status": "completed"})
     assert submitted(folder, fake) == 0
     assert "1 of 2 nodes are connected; going on without north" in capsys.readouterr().out
@@ -709,7 +825,12 @@ def test_a_server_app_that_was_killed_is_noticed_and_one_that_ended_is_not(
 ):
     written = iter([True])
     monkeypatch.setattr(submit, "is_written", lambda directory: next(written, False))
-    answer(fake, *["running"] * 5, "finished:completed", summary={"status": "completed"} if has_summary else None)
+    answer(
+        fake,
+        *["running"] * 5,
+        "finished:completed",
+        summary={"status": "completed"} if has_summary else None,
+    )
     assert submitted(folder, fake) == (0 if has_summary else 1)
     assert ("its ServerApp was killed" in capsys.readouterr().out) is not has_summary
     assert (len((fake / "statuses").read_text().split()) > 2) is not has_summary
@@ -726,7 +847,12 @@ def test_who_did_what_is_on_record(folder, fake, capsys, monkeypatch):
     assert told("ledger", folder.path) == 0
     said = capsys.readouterr().out
     found = re.findall(r"Z  (\w+) +(\w+) +by ada", said)
-    assert found == [("registered", "north"), ("revoked", "north"), ("run", "one"), ("resumed", "one")]
+    assert found == [
+        ("registered", "north"),
+        ("revoked", "north"),
+        ("run", "one"),
+        ("resumed", "one"),
+    ]
 
 
 def test_a_node_that_was_killed_is_started_until_it_is_taken(site, monkeypatch, capsys):
@@ -736,7 +862,10 @@ def test_a_node_that_was_killed_is_started_until_it_is_taken(site, monkeypatch, 
     (running / "north.pid").write_text(json.dumps({"pid": 2**22 + 1, "created": 0.0}))
     once = site.path / "once"
     refused = "echo '[code: 2004] Failed to activate SuperNode.'; exit 1"
-    flower_supernode(site, f"[ -e {once} ] || {{ touch {once}; {refused}; }}; echo 'SuperNode ID: 7'; exec sleep 300")
+    flower_supernode(
+        site,
+        f"[ -e {once} ] || {{ touch {once}; {refused}; }}; echo 'SuperNode ID: 7'; exec sleep 300",
+    )
     assert start(site) == 0
     assert "its last SuperNode was killed" in capsys.readouterr().out
 
@@ -766,7 +895,9 @@ def test_a_signal_while_a_run_is_handed_over_stops_it(folder, fake):
 
 def test_the_status_has_the_warnings_of_a_run(tmp_path):
     assert status._told(tmp_path) == ""
-    (tmp_path / "summary.json").write_text(json.dumps({"warnings": ["1 of 9 clients look odd", "one class"]}))
+    (tmp_path / "summary.json").write_text(
+        json.dumps({"warnings": ["1 of 9 clients look odd", "one class"]})
+    )
     assert status._told(tmp_path) == "1 of 9 clients look odd; one class"
     for damaged in ("{", "[]", "{}", '{"warnings": null}'):
         (tmp_path / "summary.json").write_text(damaged)
@@ -824,15 +955,24 @@ def test_a_number_of_retries_that_is_none(number, folder, fake, capsys):
     assert "Invalid value for '--retries'" in capsys.readouterr().err
 
 
-def test_the_superlink_of_another_cluster_is_said_to_be_that(folder, fake, tmp_path, monkeypatch, capsys):
-    (fake / "flwr").write_text("#!/bin/sh\necho Connection to the SuperLink is unavailable; exit 1\n")
+def test_the_superlink_of_another_cluster_is_said_to_be_that(
+    folder, fake, tmp_path, monkeypatch, capsys
+):
+    (fake / "flwr").write_text(
+        "#!/bin/sh\necho Connection to the SuperLink is unavailable; exit 1\n"
+    )
     other = ServerFolder.make(tmp_path / "other", [], [], 9092, 8000, 1)
     assert status.show(ServerFolder(folder.path, 9092, free_ports(1)[0])) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert said.count("does not answer") == said.count("flwr supernode list") == 1
     server = Server(*folder.server)
     try:
-        assert status.show(ServerFolder(other.path, 9092, connections.split_address(server.address)[1])) == 1
+        assert (
+            status.show(
+                ServerFolder(other.path, 9092, connections.split_address(server.address)[1])
+            )
+            == 1
+        )
     finally:
         server.close()
     said = " ".join(capsys.readouterr().out.split())
@@ -862,7 +1002,10 @@ def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
     assert registry.known(folder) == {"north": "41"}
     with pytest.raises(ClusterError, match="north is registered already, as 41"):
         registry.register(folder, ["north"])
-    used = r"Public key already in use\n  by: .*flwr supernode register.*\nA revoked key is never taken again"
+    used = (
+        r"Public key already in use\n  by: .*flwr supernode register.*\nA revoked key is never"
+        r" taken again"
+    )
     with pytest.raises(ClusterError, match=used):
         registry.register(folder, ["south"])
     with pytest.raises(ClusterError, match=r"there is no public key .*west"):
@@ -876,16 +1019,22 @@ def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
 
 @pytest.mark.parametrize(
     ("pairs", "message"),
-    [(["methd=flatland"], "did you mean 'method'"), (["method=flatlnd"], 'did you mean "flatland"'),
-     (["resume=true"], "resume = true needs run-name")],
-)  # fmt: skip
-def test_a_wrong_configuration_is_refused_before_anything_is_sent(folder, fake, capsys, pairs, message):
+    [
+        (["methd=flatland"], "did you mean 'method'"),
+        (["method=flatlnd"], 'did you mean "flatland"'),
+        (["resume=true"], "resume = true needs run-name"),
+    ],
+)
+def test_a_wrong_configuration_is_refused_before_anything_is_sent(
+    folder, fake, capsys, pairs, message
+):
     assert main(["cluster", "--folder", str(folder.path), "run", *pairs]) == 2
     assert message in capsys.readouterr().err
     assert not (fake / "asked").exists()
 
 
-# --- One server per run directory -------------------------------------------------------------------------------------
+# --- One server per run directory
+# -------------------------------------------------------------------------------------
 
 HOLDER = """
 import sys, time
@@ -901,7 +1050,10 @@ time.sleep(300)
 def test_a_run_directory_has_one_writer(tmp_path):
     assert not is_written(tmp_path)
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, cwd=Path(__file__).parents[3], text=True
+        [sys.executable, "-c", HOLDER, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        cwd=Path(__file__).parents[3],
+        text=True,
     )
     assert holder.stdout.readline() == "held\n"
     assert is_written(tmp_path)

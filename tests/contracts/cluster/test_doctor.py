@@ -1,4 +1,5 @@
-"""`curvfed cluster doctor` against clusters of which one thing each is broken: it is named, with the way to mend it."""
+"""`curvfed cluster doctor` against clusters of which one thing each is broken: it is named, with
+the way to mend it."""
 
 import datetime
 import errno
@@ -29,16 +30,23 @@ from curvfed.strategies.wire.store import Store
 
 
 class Site:
-    """A server that is not started, with a registered node beside it, one run, and the run's personal file."""
+    """A server that is not started, with a registered node beside it, one run, and the run's
+    personal file."""
 
     def __init__(self, path: Path) -> None:
         self.folder = ServerFolder.make(path / "c", [], ["north"], *free_ports(2), 100)
-        self.node, self.results, self.state = self.folder.node("north"), path / "results", path / "state"
+        self.node, self.results, self.state = (
+            self.folder.node("north"),
+            path / "results",
+            path / "state",
+        )
         registry.note(self.folder, {"north": "41"})
         registry.note(self.folder, {"7": "one"}, registry.RUNS)
         with sqlite3.connect(self.folder.database) as connection:
             connection.execute("CREATE TABLE node (node_id INTEGER, name TEXT)")
-            connection.executemany("INSERT INTO node VALUES (?, 'north')", [(number,) for number in range(1000)])
+            connection.executemany(
+                "INSERT INTO node VALUES (?, 'north')", [(number,) for number in range(1000)]
+            )
         connection.close()
         database.back_up(self.folder)
         for store in (self.checkpoints, self.personal):
@@ -57,7 +65,10 @@ class Site:
         """Exit status and lines of what is wrong, at the server and at the node."""
         cluster = ["cluster", "--folder", str(self.folder.path), "doctor"]
         config = f'partition-id=0 num-partitions=1 state-path="{self.state}"'
-        codes = [main([*cluster, "--results", str(self.results)]), main([*cluster, "north", "--node-config", config])]
+        codes = [
+            main([*cluster, "--results", str(self.results)]),
+            main([*cluster, "north", "--node-config", config]),
+        ]
         lines = capsys.readouterr().out.splitlines()
         return max(codes), "\n".join(line for line in lines if line.startswith("WRONG"))
 
@@ -70,7 +81,9 @@ def site(tmp_path):
 def expired(site: Site) -> None:
     for path in site.folder.server:
         path.unlink()
-    certificates.make_server(*site.folder.server, site.folder.authority, certificates.server_names([]), 0)
+    certificates.make_server(
+        *site.folder.server, site.folder.authority, certificates.server_names([]), 0
+    )
 
 
 def ends_soon(site: Site) -> None:
@@ -124,7 +137,9 @@ def damaged_ledger(site: Site) -> None:
 
 def killed(site: Site) -> None:
     site.folder.running.mkdir(exist_ok=True)
-    (site.folder.running / "superlink.pid").write_text(json.dumps({"pid": 2**22 + 1, "created": 0.0}))
+    (site.folder.running / "superlink.pid").write_text(
+        json.dumps({"pid": 2**22 + 1, "created": 0.0})
+    )
 
 
 BROKEN: list[tuple[Callable[[Site], None], str, str]] = [
@@ -133,32 +148,62 @@ BROKEN: list[tuple[Callable[[Site], None], str, str]] = [
     (
         of_another_authority,
         "certificate",
-        r"server\.key and ca\.crt do not belong together \(InvalidSignature\); `curvfed cluster renew`",
+        (
+            r"server\.key and ca\.crt do not belong together \(InvalidSignature\); `curvfed cluster"
+            r" renew`"
+        ),
     ),
-    (readable_key, "key", r"others may read or change .*node\.key, mode 0644: chmod 600 .*node\.key"),
+    (
+        readable_key,
+        "key",
+        r"others may read or change .*node\.key, mode 0644: chmod 600 .*node\.key",
+    ),
     (without_key, "files", r"there is no .*node\.key; bring it from the server's nodes/north"),
-    (torn_authority, "certificate", r"north/ca\.crt cannot be read .* a node's ca\.crt is that of the server"),
+    (
+        torn_authority,
+        "certificate",
+        r"north/ca\.crt cannot be read .* a node's ca\.crt is that of the server",
+    ),
     (not_registered, "registered", r"not registered: north; `curvfed cluster register`"),
-    (truncated_database, "database", r"superlink\.db is damaged .*; `curvfed cluster doctor --restore`"),
-    (torn_checkpoint, "run", r"state of round 2 .* is unreadable: it is damaged.*; without this file round 1 holds"),
+    (
+        truncated_database,
+        "database",
+        r"superlink\.db is damaged .*; `curvfed cluster doctor --restore`",
+    ),
+    (
+        torn_checkpoint,
+        "run",
+        r"state of round 2 .* is unreadable: it is damaged.*; without this file round 1 holds",
+    ),
     (
         torn_personal_file,
         "personal",
         r"state of round 2 .* is unreadable: it is damaged.*; without this file round 1 holds",
     ),
-    (damaged_ledger, "ledger", r"ledger is damaged: .*ledger-00000\.jsonl, line 1; restore the file from a backup"),
+    (
+        damaged_ledger,
+        "ledger",
+        r"ledger is damaged: .*ledger-00000\.jsonl, line 1; restore the file from a backup",
+    ),
     (killed, "superlink", r"superlink was killed, or its machine went down; start it again"),
 ]
-NOT_RUNNING = ("the SuperLink does not run; `curvfed cluster superlink` starts it", *["no SuperLink answers at"] * 2)
+NOT_RUNNING = (
+    "the SuperLink does not run; `curvfed cluster superlink` starts it",
+    *["no SuperLink answers at"] * 2,
+)
 
 
 def test_of_a_sound_cluster_that_is_down_only_this_is_said(site, capsys):
     code, wrong = site.told(capsys)
     assert code == 1
-    assert [words in line for words, line in zip(NOT_RUNNING, wrong.splitlines(), strict=True)] == [True] * 3
+    assert [words in line for words, line in zip(NOT_RUNNING, wrong.splitlines(), strict=True)] == [
+        True
+    ] * 3
 
 
-@pytest.mark.parametrize(("harm", "name", "words"), BROKEN, ids=[harm.__name__ for harm, _, _ in BROKEN])
+@pytest.mark.parametrize(
+    ("harm", "name", "words"), BROKEN, ids=[harm.__name__ for harm, _, _ in BROKEN]
+)
 def test_what_is_broken_is_named_with_its_mend(site, capsys, harm, name, words):
 
     harm(site)
@@ -212,7 +257,10 @@ def test_a_damaged_database_is_restored_from_its_backup(site, capsys):
     assert connection.execute("SELECT COUNT(*), MAX(node_id) FROM node").fetchall() == [(1000, 999)]
     connection.close()
     assert site.folder.database.with_suffix(".damaged.db").exists()
-    with socket.create_server(("127.0.0.1", site.folder.api_port)), pytest.raises(ClusterError, match="stop it first"):
+    with (
+        socket.create_server(("127.0.0.1", site.folder.api_port)),
+        pytest.raises(ClusterError, match="stop it first"),
+    ):
         database.restore(site.folder)
 
 
@@ -240,7 +288,8 @@ def test_a_daemon_that_was_stopped_was_not_killed(site):
     assert not daemon.was_killed
 
 
-# --- The clock, against a server of the same order of checks as Flower's -------------------------------------------------
+# --- The clock, against a server of the same order of checks as Flower's
+# -------------------------------------------------
 
 
 class Clock(datetime.datetime):
@@ -262,11 +311,16 @@ def fleet(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("off", "told"),
-    [(0, ""), (3, "(3|2).[0-9] s ahead of"), (-200, "(200|199).[0-9] s behind"),
-     (8, "clock is (8|7).[0-9] s ahead of .*NTP"),
-     (-400, "clock is (400|399).[0-9] s behind .*NTP"), (7200, "clock is (7200|7199).[0-9] s ahead"),
-     (10**6, "more than a day from the server's")],
-)  # fmt: skip
+    [
+        (0, ""),
+        (3, "(3|2).[0-9] s ahead of"),
+        (-200, "(200|199).[0-9] s behind"),
+        (8, "clock is (8|7).[0-9] s ahead of .*NTP"),
+        (-400, "clock is (400|399).[0-9] s behind .*NTP"),
+        (7200, "clock is (7200|7199).[0-9] s ahead"),
+        (10**6, "more than a day from the server's"),
+    ],
+)
 def test_a_clock_that_is_off_is_named_with_how_much(fleet, monkeypatch, off, told):
     monkeypatch.setattr(Clock, "off", float(off))
     fields = {"datetime": Clock, "UTC": datetime.UTC, "timedelta": datetime.timedelta}

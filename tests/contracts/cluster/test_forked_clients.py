@@ -1,4 +1,5 @@
-"""A process per message from a parent that has everything imported: what it must be like, and what becomes of it."""
+"""A process per message from a parent that has everything imported: what it must be like, and what
+becomes of it."""
 
 import json
 import os
@@ -51,23 +52,31 @@ class Forking:
     program: Path
 
     def call(self, *arguments: str, **settings) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run([self.program, *arguments], capture_output=True, text=True, timeout=PATIENCE, **settings)
+        return subprocess.run(
+            [self.program, *arguments], capture_output=True, text=True, timeout=PATIENCE, **settings
+        )
 
 
 def stand_in(folder: Path) -> dict[str, str]:
-    """An environment in which Flower's distribution has another program, found before the installed one."""
+    """An environment in which Flower's distribution has another program, found before the installed
+    one."""
     information = folder / "flwr-0.dist-info"
     information.mkdir(parents=True)
     (information / "METADATA").write_text("Metadata-Version: 2.1\nName: flwr\nVersion: 0\n")
     (information / "entry_points.txt").write_text(f"[console_scripts]\n{PROGRAM} = stand_in:main\n")
     (folder / "stand_in.py").write_text(STAND_IN)
     # Settings of threads that these tests run under would hide what the imports do by themselves.
-    others = {name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")}
-    return others | {"PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
+    others = {
+        name: value for name, value in os.environ.items() if not name.endswith("_NUM_THREADS")
+    }
+    return others | {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    }
 
 
 def nothing_heavy(folder: Path) -> dict[str, str]:
-    """The same, and all that is to be imported is there and empty, but for what the parent itself uses."""
+    """The same, and all that is to be imported is there and empty, but for what the parent itself
+    uses."""
     environment = stand_in(folder)
     for module in set(HEAVY) - {"psutil"}:
         package = folder
@@ -81,7 +90,13 @@ def nothing_heavy(folder: Path) -> dict[str, str]:
 @contextmanager
 def started(environment: dict[str, str], stderr: TextIO | None = None) -> Iterator[Forking]:
     """A parent with a sleep for a SuperNode, ready to fork."""
-    words = [sys.executable, "-P", curvfed.deployments.cluster.forked_clients.__file__, "sleep", "3600"]
+    words = [
+        sys.executable,
+        "-P",
+        curvfed.deployments.cluster.forked_clients.__file__,
+        "sleep",
+        "3600",
+    ]
     supernode = subprocess.Popen(words, env=environment, stderr=stderr)
     process = psutil.Process(supernode.pid)
 
@@ -97,7 +112,8 @@ def started(environment: dict[str, str], stderr: TextIO | None = None) -> Iterat
         supernode.kill()
         supernode.wait()
     psutil.wait_procs([forking.parent], 30)
-    shutil.rmtree(forking.program.parent, ignore_errors=True)  # what a parent leaves that was killed
+    # what a parent leaves that was killed
+    shutil.rmtree(forking.program.parent, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -128,18 +144,28 @@ def test_the_app_is_not_imported_beforehand(forking, tmp_path):
     """It comes with the run, and this folder's must not stand in its way."""
     found = seen(forking, tmp_path)
     assert found["of the app"] == []
-    assert Path(found["path"][0]).name.startswith("stand-in"), "neither the working folder nor that of the program"
+    assert Path(found["path"][0]).name.startswith("stand-in"), (
+        "neither the working folder nor that of the program"
+    )
 
 
 def test_arguments_arrive_as_they_are(forking, tmp_path):
     arguments = ["--token", "a b", "", 'it\'s "quoted"', "$HOME", "*", "ü\n2"]
-    assert seen(forking, tmp_path, *arguments)["arguments"] == [PROGRAM, str(tmp_path / "told"), *arguments]
+    assert seen(forking, tmp_path, *arguments)["arguments"] == [
+        PROGRAM,
+        str(tmp_path / "told"),
+        *arguments,
+    ]
 
 
 def test_many_at_once(forking, tmp_path):
-    calls = [subprocess.Popen([forking.program, str(tmp_path / str(number))]) for number in range(12)]
+    calls = [
+        subprocess.Popen([forking.program, str(tmp_path / str(number))]) for number in range(12)
+    ]
     assert [call.wait(PATIENCE) for call in calls] == [0] * 12
-    assert wait_until(lambda: all((tmp_path / str(number)).exists() for number in range(12)), PATIENCE)
+    assert wait_until(
+        lambda: all((tmp_path / str(number)).exists() for number in range(12)), PATIENCE
+    )
     assert wait_until(lambda: not forking.parent.children(), PATIENCE), "no zombies"
 
 
@@ -149,7 +175,10 @@ def test_nobody_else_can_call_the_parent(forking):
 
 def test_what_a_program_raises_is_printed_where_the_supernode_prints(tmp_path):
     path = tmp_path / "printed"
-    with path.open("w") as printed, started(nothing_heavy(tmp_path / "stand-in"), stderr=printed) as forking:
+    with (
+        path.open("w") as printed,
+        started(nothing_heavy(tmp_path / "stand-in"), stderr=printed) as forking,
+    ):
         assert forking.call("--fail").returncode == 0
         assert wait_until(lambda: "ZeroDivisionError: as asked" in path.read_text(), PATIENCE)
         assert wait_until(lambda: not forking.parent.children(), PATIENCE), "the fork has ended"

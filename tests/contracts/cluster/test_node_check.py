@@ -1,4 +1,5 @@
-"""What a node is told before its SuperNode starts: what was found, or what will not do and what is allowed."""
+"""What a node is told before its SuperNode starts: what was found, or what will not do and what is
+allowed."""
 
 import os
 import re
@@ -9,7 +10,12 @@ import numpy as np
 import pytest
 import torch
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from flwr.common.config import parse_config_args
 from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
@@ -75,13 +81,21 @@ def test_nothing_of_the_data_is_told(capsys):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("far.npz", "5 of 5 points lie on or outside the boundary .* Is points.curvature that of the embedding?"),
+        (
+            "far.npz",
+            (
+                "5 of 5 points lie on or outside the boundary .* Is points.curvature that of the"
+                " embedding?"
+            ),
+        ),
         ("cells.csv", r'none is named "label" \(points.label-key\)'),
     ],
 )
 def test_data_that_wait_for_the_settings_of_a_run_are_not_refused(name, reason, capsys):
     checked(f'partition-id=0 data-path="{name}"')
-    assert re.search(f"data     readable, but not by the defaults of a run: .*{reason}", capsys.readouterr().out)
+    assert re.search(
+        f"data     readable, but not by the defaults of a run: .*{reason}", capsys.readouterr().out
+    )
 
 
 def test_images_of_many_sizes_wait_for_the_settings_of_a_run(node, capsys):
@@ -89,13 +103,22 @@ def test_images_of_many_sizes_wait_for_the_settings_of_a_run(node, capsys):
     shutil.move(node / "scans" / "other" / "cat", node / "scans" / "eel")
     (node / "scans" / "other").rmdir()
     checked('partition-id=0 data-path="scans"')
-    assert "images must be of one size, or be brought to one, such as by images.size=32" in capsys.readouterr().out
+    assert (
+        "images must be of one size, or be brought to one, such as by images.size=32"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_share_of_a_public_data_set(tmp_path, capsys):
     found = checked("partition-id=1 num-partitions=3")
-    assert found == {"partition-id": 1, "num-partitions": 3, "state-path": str(tmp_path / "home/curvfed/personal")}
-    assert "data     share 2 of 3 of the public data set that a run names\n" in capsys.readouterr().out
+    assert found == {
+        "partition-id": 1,
+        "num-partitions": 3,
+        "state-path": str(tmp_path / "home/curvfed/personal"),
+    }
+    assert (
+        "data     share 2 of 3 of the public data set that a run names\n" in capsys.readouterr().out
+    )
 
 
 def test_paths_become_absolute(node, tmp_path):
@@ -104,12 +127,17 @@ def test_paths_become_absolute(node, tmp_path):
     assert found["data-path"] == str(node / "graph.pt")
     assert found["state-path"] == str(tmp_path / "home" / "kept here")
     os.chdir("/")
-    assert checked(check_node(f'partition-id=0 data-path="{node}/graph.pt"'))["data-path"] == str(node / "graph.pt")
+    assert checked(check_node(f'partition-id=0 data-path="{node}/graph.pt"'))["data-path"] == str(
+        node / "graph.pt"
+    )
 
 
 def test_every_value_arrives_as_it_was(node):
     shutil.copy(node / "graph.pt", node / "it's ä=b\\c.pt")
-    text = 'partition-id=0 data-path="it\'s ä=b\\\\c.pt" share-statistics=false hull-max-share=0.3 other.key="x y"'
+    text = (
+        'partition-id=0 data-path="it\'s ä=b\\\\c.pt" share-statistics=false hull-max-share=0.3'
+        ' other.key="x y"'
+    )
     found = checked(text)
     assert found == parse_config_args([text]) | {
         "data-path": str(node / "it's ä=b\\c.pt"),
@@ -140,7 +168,9 @@ READ_WRONG = {
     "partition-id=0 partition-id=1 num-partitions=2": "Flower cannot read it",
     "partition-id=0 num-partitions=[2]": "Flower cannot read it",
     "partition-id=0 num-partitions=True": "Flower cannot read it",
-    "partition-id=0 data-path=/x.toml": "ends in .toml and so is read as the path of a file: No such file or directory",
+    "partition-id=0 data-path=/x.toml": (
+        "ends in .toml and so is read as the path of a file: No such file or directory"
+    ),
 }
 
 
@@ -149,40 +179,75 @@ def test_text_that_flower_reads_otherwise_than_it_was_meant(text):
     told = refused(text)
     assert READ_WRONG[text] in told
     assert told.endswith(
-        'allowed are KEY=VALUE pairs, no space by the "=", text in double quotes: partition-id=0 data-path="/data"'
+        'allowed are KEY=VALUE pairs, no space by the "=", text in double quotes: partition-id=0'
+        ' data-path="/data"'
     )
 
 
 WRONG = {
-    "": "there is no partition-id in this node's --node-config; needed is a whole number, 0 or more",
+    "": (
+        "there is no partition-id in this node's --node-config; needed is a whole number, 0 or more"
+    ),
     "num-partitions=3": "there is no partition-id in this node's --node-config",
     "partition-id=-1 num-partitions=3": "partition-id is -1 in this node's --node-config",
     "partition-id=1.0 num-partitions=3": "partition-id is 1.0 in this node's --node-config",
     'partition-id="1" num-partitions=3': "partition-id is '1' in this node's --node-config",
     "partition-id=true num-partitions=3": "partition-id is True in this node's --node-config",
-    "partition-id=3 num-partitions=3": "num-partitions is 3 in this node's --node-config; allowed is a whole number above",
+    "partition-id=3 num-partitions=3": (
+        "num-partitions is 3 in this node's --node-config; allowed is a whole number above"
+    ),
     "partition-id=0 num-partitions=true": "num-partitions is True in this node's --node-config",
-    "partition-id=0": "this node's --node-config has neither data-path (its own data) nor num-partitions",
-    'partition-id=0 data-pth="graph.pt"': 'unknown key "data-pth" in this node\'s --node-config; did you mean "data-path"?',
+    "partition-id=0": (
+        "this node's --node-config has neither data-path (its own data) nor num-partitions"
+    ),
+    'partition-id=0 data-pth="graph.pt"': (
+        'unknown key "data-pth" in this node\'s --node-config; did you mean "data-path"?'
+    ),
     "partition-id=0 num-partitions=1 share-statistic=false": 'did you mean "share-statistics"?',
-    'partition-id=0 num-partitions=1 secure-sum="true"': "secure-sum is 'true' in this node's --node-config; allowed are",
-    "partition-id=0 num-partitions=1 share-statistics=0": "share-statistics is 0 in this node's --node-config",
+    'partition-id=0 num-partitions=1 secure-sum="true"': (
+        "secure-sum is 'true' in this node's --node-config; allowed are"
+    ),
+    "partition-id=0 num-partitions=1 share-statistics=0": (
+        "share-statistics is 0 in this node's --node-config"
+    ),
     "partition-id=0 num-partitions=1 hull-max-share=30": "allowed is a share in [0, 1]",
-    "partition-id=0 data-path=7": "data-path is 7 in this node's --node-config; allowed is text in double quotes",
-    'partition-id=0 data-path=""': "data-path is '' in this node's --node-config; allowed is text in double quotes",
-    "partition-id=0 num-partitions=1 device=0": "device is 0 in this node's --node-config; allowed is text in double",
-    'partition-id=0 num-partitions=1 device="gpu"': 'device = "gpu": allowed is auto, cpu, cuda or cuda:N',
+    "partition-id=0 data-path=7": (
+        "data-path is 7 in this node's --node-config; allowed is text in double quotes"
+    ),
+    'partition-id=0 data-path=""': (
+        "data-path is '' in this node's --node-config; allowed is text in double quotes"
+    ),
+    "partition-id=0 num-partitions=1 device=0": (
+        "device is 0 in this node's --node-config; allowed is text in double"
+    ),
+    'partition-id=0 num-partitions=1 device="gpu"': (
+        'device = "gpu": allowed is auto, cpu, cuda or cuda:N'
+    ),
     'partition-id=0 num-partitions=1 device="cuda:99"': 'device = "cuda:99": this machine has ',
     'partition-id=0 data-path="nowhere.pt"': "nowhere.pt on this machine",
     'partition-id=0 data-path="notes.txt"': "notes.txt cannot be read",
     'partition-id=0 data-path="tu"': "holds a data set in the layout of the TU collection",
-    'partition-id=0 num-partitions=1 state-path="notes.txt"': "notes.txt: File exists; allowed is a folder",
-    'partition-id=0 num-partitions=1 state-path="notes.txt/x"': "notes.txt/x: Not a directory; allowed is a folder",
-    'partition-id=0 num-partitions=1 state-path="/proc/x"': "state-path: nothing can be kept in /proc/x",
-    'partition-id=0 num-partitions=1 signing-key="x.pem"': "this node has only signing-key of signing-key and roster",
-    'partition-id=0 num-partitions=1 roster="keys"': "this node has only roster of signing-key and roster",
-    'partition-id=0 num-partitions=1 roster="keys" signing-key="x.pem"': "signing-key in this node's --node-config: there",
-    'partition-id=0 num-partitions=1 roster="tu" signing-key="notes.txt"': "signing-key in this node's --node-config is no",
+    'partition-id=0 num-partitions=1 state-path="notes.txt"': (
+        "notes.txt: File exists; allowed is a folder"
+    ),
+    'partition-id=0 num-partitions=1 state-path="notes.txt/x"': (
+        "notes.txt/x: Not a directory; allowed is a folder"
+    ),
+    'partition-id=0 num-partitions=1 state-path="/proc/x"': (
+        "state-path: nothing can be kept in /proc/x"
+    ),
+    'partition-id=0 num-partitions=1 signing-key="x.pem"': (
+        "this node has only signing-key of signing-key and roster"
+    ),
+    'partition-id=0 num-partitions=1 roster="keys"': (
+        "this node has only roster of signing-key and roster"
+    ),
+    'partition-id=0 num-partitions=1 roster="keys" signing-key="x.pem"': (
+        "signing-key in this node's --node-config: there"
+    ),
+    'partition-id=0 num-partitions=1 roster="tu" signing-key="notes.txt"': (
+        "signing-key in this node's --node-config is no"
+    ),
 }
 
 
@@ -194,7 +259,10 @@ def test_what_will_not_do(text):
 def test_data_that_may_not_be_read(node, monkeypatch):
     """As root everything may be, so the system's answer is made up."""
     monkeypatch.setattr(os, "access", lambda path, mode: path != node / "graph.pt")
-    assert refused('partition-id=0 data-path="graph.pt"') == f"data-path: this user may not read {node / 'graph.pt'}"
+    assert (
+        refused('partition-id=0 data-path="graph.pt"')
+        == f"data-path: this user may not read {node / 'graph.pt'}"
+    )
 
 
 def test_data_for_which_there_is_no_memory(monkeypatch):
@@ -226,20 +294,32 @@ def test_a_full_disk(node, monkeypatch, capsys):
 def test_the_device_and_its_memory_are_told(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(
-        curvfed.client_app.node.resources, "free_memory", lambda device: {"cuda": 3, "cpu": 1}[device.type] * 2**30
+        curvfed.client_app.node.resources,
+        "free_memory",
+        lambda device: {"cuda": 3, "cpu": 1}[device.type] * 2**30,
     )
     assert checked('partition-id=0 num-partitions=1 device="cuda:1"')["device"] == "cuda:1"
     checked('partition-id=0 num-partitions=1 device="cpu"')
     checked("partition-id=0 num-partitions=1")
-    told = [line.split(None, 1)[1] for line in capsys.readouterr().out.splitlines() if line.startswith("  device")]
-    assert told == ["cuda:1, 3.0 GiB of memory free", "cpu, 1.0 GiB of memory free", "as the run says"]
+    told = [
+        line.split(None, 1)[1]
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith("  device")
+    ]
+    assert told == [
+        "cuda:1, 3.0 GiB of memory free",
+        "cpu, 1.0 GiB of memory free",
+        "as the run says",
+    ]
 
 
 def key_pair(private: Path, public: Path) -> None:
     key = Ed25519PrivateKey.generate()
     private.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
     public.parent.mkdir(exist_ok=True)
-    public.write_bytes(key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    public.write_bytes(
+        key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    )
 
 
 def test_keys_of_secure_sums(node, capsys):
@@ -253,10 +333,13 @@ def test_keys_of_secure_sums(node, capsys):
     told = refused('partition-id=2 num-partitions=3 signing-key="1.key" roster="roster"')
     assert f"roster: 2.pem in {node / 'roster'} is not the public part of {node / '1.key'}" in told
     (node / "roster" / "1.pem").unlink()
-    assert "1.pem in" in refused('partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"')
-    (node / "roster" / "0.pem").write_text("no key")
-    assert "0.pem in the roster of this node's --node-config is not a public Ed25519 key" in refused(
+    assert "1.pem in" in refused(
         'partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"'
+    )
+    (node / "roster" / "0.pem").write_text("no key")
+    assert (
+        "0.pem in the roster of this node's --node-config is not a public Ed25519 key"
+        in refused('partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"')
     )
 
 
@@ -268,15 +351,24 @@ def test_the_policy_of_the_nodes_folder_is_passed_on_and_shown(node, capsys):
     found = parse_config_args([check_node('partition-id=0 data-path="graph.pt"', policy)])
     assert found["policy"] == str(policy)
     assert f"policy   {policy}: the defaults\n" in capsys.readouterr().out
-    policy.write_text(f'[data]\npath = "{node / "cells.csv"}"\nlabel-key = "kind"\n[sums]\ncontributors = 5\n')
+    policy.write_text(
+        f'[data]\npath = "{node / "cells.csv"}"\nlabel-key = "kind"\n[sums]\ncontributors = 5\n'
+    )
     assert "data-path" not in checked(f'partition-id=0 policy="{policy}"')
     out = capsys.readouterr().out
-    assert f"{policy}: [data] path = {node / 'cells.csv'}; [data] label-key = kind; [sums] contributors = 5\n" in out
+    assert (
+        f"{policy}: [data] path = {node / 'cells.csv'}; [data] label-key = kind; [sums]"
+        " contributors = 5\n" in out
+    )
     assert "cells.csv: 1 points in the disc, 1 classes\n" in out
     told = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
     assert "and path in [data] of its policy.toml differ" in told
     policy.write_text("[sums]\n\ncontributors = 1\n")
     told = refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')
-    assert told == f"policy: {policy}, line 3: [sums] contributors = 1; allowed is a whole number, 2 or more"
+    assert (
+        told
+        == f"policy: {policy}, line 3: [sums] contributors = 1; allowed is a whole number, 2 or"
+        " more"
+    )
     policy.unlink()
     assert "No such file" in refused(f'partition-id=0 data-path="graph.pt" policy="{policy}"')

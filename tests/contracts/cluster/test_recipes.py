@@ -1,4 +1,5 @@
-"""The recipes for services, containers and batch systems, as far as a machine without their engines can try them."""
+"""The recipes for services, containers and batch systems, as far as a machine without their engines
+can try them."""
 
 import json
 import re
@@ -25,7 +26,8 @@ GUIDE = ROOT / "docs" / "deployment.md"
 NODES = {"north", "south", "west"}
 
 needs_systemd = pytest.mark.skipif(
-    not shutil.which("systemd-analyze"), reason="this machine has no systemd, which brings systemd-analyze"
+    not shutil.which("systemd-analyze"),
+    reason="this machine has no systemd, which brings systemd-analyze",
 )
 
 
@@ -41,7 +43,8 @@ def understood(words: list[str]) -> dict[str, object]:
         pytest.fail(f"not understood: {shlex.join(words)}: {error}")
 
 
-# --- systemd ------------------------------------------------------------------------------------------------------------
+# --- systemd
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -61,7 +64,9 @@ def units(tmp_path: Path) -> list[Path]:
 
 @needs_systemd
 def test_systemd_finds_nothing_wrong_with_the_units(units):
-    done = subprocess.run(["systemd-analyze", "verify", *map(str, units)], capture_output=True, text=True)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *map(str, units)], capture_output=True, text=True
+    )
     about = [line for line in (done.stdout + done.stderr).splitlines() if "curvfed" in line]
     assert (done.returncode, about) == (0, [])
 
@@ -83,7 +88,9 @@ def test_the_services_start_what_there_is():
         variables = dict(re.findall(r"(CURVFED_\w+)=(\S+)", text))
         variables["CURVFED_NODE_CONFIG"] = "partition-id=0"
         (start,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
-        understood([variables[word[2:-1]] if word.startswith("${") else word for word in start.split()])
+        understood(
+            [variables[word[2:-1]] if word.startswith("${") else word for word in start.split()]
+        )
 
 
 def test_a_node_that_was_killed_is_started_until_it_is_taken_back():
@@ -94,7 +101,8 @@ def test_a_node_that_was_killed_is_started_until_it_is_taken_back():
     assert int(settings["RestartSec"]) >= 15
 
 
-# --- containers ---------------------------------------------------------------------------------------------------------
+# --- containers
+# ---------------------------------------------------------------------------------------------------------
 
 
 def services(*names: str) -> dict[str, dict]:
@@ -108,7 +116,9 @@ def services(*names: str) -> dict[str, dict]:
 
 
 def entry_point() -> list[str]:
-    (found,) = re.findall(r"^ENTRYPOINT (\[.*\])$", (CONTAINERS / "Dockerfile").read_text(), re.MULTILINE)
+    (found,) = re.findall(
+        r"^ENTRYPOINT (\[.*\])$", (CONTAINERS / "Dockerfile").read_text(), re.MULTILINE
+    )
     return json.loads(found)
 
 
@@ -124,14 +134,19 @@ def test_the_containers_start_what_there_is(files):
             configs.append(parse_config_args([options["node_config"]]))
             check_names(configs[-1])
     assert sorted(config["partition-id"] for config in configs) == [0, 1, 2]
-    assert [config.get("device") for config in configs] == ["cuda:0" if len(files) > 1 else None] * 3
+    assert [config.get("device") for config in configs] == [
+        "cuda:0" if len(files) > 1 else None
+    ] * 3
 
 
 def test_the_containers_show_one_port_and_write_nothing_but_their_own():
     found = services("compose.yaml")
     assert {name: service.get("ports", []) for name, service in found.items()} == {
-        "superlink": ["9092:9092"], "north": [], "south": [], "west": []
-    }  # fmt: skip
+        "superlink": ["9092:9092"],
+        "north": [],
+        "south": [],
+        "west": [],
+    }
     for name, service in found.items():
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
@@ -146,11 +161,19 @@ def test_the_containers_show_one_port_and_write_nothing_but_their_own():
 def test_the_image_holds_the_app_and_no_more():
     lines = (CONTAINERS / "Dockerfile.dockerignore").read_text().splitlines()
     rules = [line for line in lines if line and not line.startswith("#")]
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
+        "targets"
+    ]["wheel"]
     assert rules[0] == "*"
     kept = {rule.removeprefix("!") for rule in rules if rule.startswith("!")}
     assert all((ROOT / name).exists() for name in kept)
-    assert kept == {*wheel["only-include"], *wheel["force-include"], "README.md", "LICENSE", "requirements.txt"}
+    assert kept == {
+        *wheel["only-include"],
+        *wheel["force-include"],
+        "README.md",
+        "LICENSE",
+        "requirements.txt",
+    }
     text = (CONTAINERS / "Dockerfile").read_text()
     for copied in re.findall(r"^COPY (?!--)(.*) \./$", text, re.MULTILINE):
         assert set(copied.split()) <= kept
@@ -158,7 +181,8 @@ def test_the_image_holds_the_app_and_no_more():
     assert "://" not in text
 
 
-# --- The guide ----------------------------------------------------------------------------------------------------------
+# --- The guide
+# ----------------------------------------------------------------------------------------------------------
 
 
 def commands() -> list[list[str]]:

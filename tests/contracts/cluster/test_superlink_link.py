@@ -1,4 +1,5 @@
-"""Who answers at a SuperLink's address: the checks ask by gRPC, by the proxy variables and the address of the node."""
+"""Who answers at a SuperLink's address: the checks ask by gRPC, by the proxy variables and the
+address of the node."""
 
 import os
 import sys
@@ -22,7 +23,9 @@ CONFIG = "partition-id=0 num-partitions=1"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return ServerFolder.make(tmp_path_factory.mktemp("link") / "c", [], ["north"], *free_ports(2), 10)
+    return ServerFolder.make(
+        tmp_path_factory.mktemp("link") / "c", [], ["north"], *free_ports(2), 10
+    )
 
 
 @pytest.fixture(scope="module")
@@ -55,11 +58,18 @@ def test_a_superlink_that_answers(folder, port):
 
 
 @pytest.mark.parametrize("variable", superlink.PROXIES)
-def test_a_proxy_that_is_in_the_way_is_named_with_its_variable_and_without_its_password(folder, port, variable):
+def test_a_proxy_that_is_in_the_way_is_named_with_its_variable_and_without_its_password(
+    folder, port, variable
+):
     with listening(plain_http) as way:
         error = wrong(folder, port, **{variable: f"http://me:secret@127.0.0.1:{way}"})
     assert type(error) is ClusterError  # it is no use to wait for the SuperLink
-    for part in (f"127.0.0.1:{port}", f"{variable} names the proxy 127.0.0.1:{way}", "403", "127.0.0.1 to no_proxy"):
+    for part in (
+        f"127.0.0.1:{port}",
+        f"{variable} names the proxy 127.0.0.1:{way}",
+        "403",
+        "127.0.0.1 to no_proxy",
+    ):
         assert part in str(error)
     assert "secret" not in str(error)
 
@@ -93,7 +103,10 @@ def test_what_else_answers_is_named(folder, port, monkeypatch):
         assert "does not serve nodes (UNIMPLEMENTED" in str(wrong(folder, runs))
     with listening(plain_http) as web:
         error = wrong(folder, web)
-    assert "does not speak gRPC with TLS; allowed is the SuperLink's port for nodes, by default 9092" in str(error)
+    assert (
+        "does not speak gRPC with TLS; allowed is the SuperLink's port for nodes, by default 9092"
+        in str(error)
+    )
     assert not isinstance(error, SilentError)
     assert "no SuperLink answers at no.invalid:9092" in str(wrong(folder, 9092, "no.invalid"))
     monkeypatch.setattr(superlink, "ANSWER_TIME", 0.2)
@@ -124,13 +137,17 @@ def test_an_address_is_that_which_flower_asks(folder, port, monkeypatch):
     """Flower takes an IPv6 address without brackets; gRPC alone would not."""
     asked = []
     channel = superlink.grpc.secure_channel
-    monkeypatch.setattr(superlink.grpc, "secure_channel", lambda *given: asked.append(given[0]) or channel(*given))
+    monkeypatch.setattr(
+        superlink.grpc, "secure_channel", lambda *given: asked.append(given[0]) or channel(*given)
+    )
     for host in ("::1", "[::1]"):
         wrong(folder, free_ports(1)[0], host)
     assert all(target.startswith("[::1]:") for target in asked)
 
 
-@pytest.mark.parametrize("address", ["https://fl.example.org:9092", "http://127.0.0.1:9092", "a b:1", "user@host:1"])
+@pytest.mark.parametrize(
+    "address", ["https://fl.example.org:9092", "http://127.0.0.1:9092", "a b:1", "user@host:1"]
+)
 def test_an_address_with_a_scheme_is_wrong_usage(folder, address, capsys):
     words = ["cluster", "--folder", str(folder.path), "supernode", "north", "--node-config", CONFIG]
     assert main([*words, "--superlink", address]) == 2
@@ -153,20 +170,39 @@ def test_by_https_where_flower_asks_so(folder, tmp_path):
             superlink.check_superlink(by_https(plain))
         with pytest.raises(ClusterError, match=f"https_proxy names the proxy 127.0.0.1:{plain}"):
             superlink.check_superlink(by_https(web, https_proxy=f"http://127.0.0.1:{plain}"))
-        for scheme in ("ftp", "socks5"):  # that httpx does not speak, or not without a further package
-            with pytest.raises(ClusterError, match=r"https_proxy names the proxy 127\.0\.0\.1:9") as error:
-                superlink.check_superlink(by_https(web, https_proxy=f"{scheme}://me:secret@127.0.0.1:9"))
+        # that httpx does not speak, or not without a further package
+        for scheme in ("ftp", "socks5"):
+            with pytest.raises(
+                ClusterError, match=r"https_proxy names the proxy 127\.0\.0\.1:9"
+            ) as error:
+                superlink.check_superlink(
+                    by_https(web, https_proxy=f"{scheme}://me:secret@127.0.0.1:9")
+                )
             assert "secret" not in str(error.value)
     with pytest.raises(SilentError):
         superlink.check_superlink(by_https(free_ports(1)[0]))
 
 
-# --- The commands -------------------------------------------------------------------------------------------------------
+# --- The commands
+# -------------------------------------------------------------------------------------------------------
 
 
-def examined(folder: ServerFolder, capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, str]:
+def examined(
+    folder: ServerFolder, capsys: pytest.CaptureFixture[str], *words: str
+) -> dict[str, str]:
     """What `doctor` of the node says of each thing."""
-    main(["cluster", "--folder", str(folder.path), "doctor", "north", "--node-config", CONFIG, *words])
+    main(
+        [
+            "cluster",
+            "--folder",
+            str(folder.path),
+            "doctor",
+            "north",
+            "--node-config",
+            CONFIG,
+            *words,
+        ]
+    )
     lines = capsys.readouterr().out.splitlines()
     return {line.split()[1]: line for line in lines if line.startswith(("ok", "WRONG"))}
 
@@ -180,27 +216,36 @@ def test_doctor_says_what_the_node_will_meet(folder, port, monkeypatch, capsys):
     assert "the server's" in said["clock"]
     # Loopback and localhost are exempt from proxies; another name of this machine is not.
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
-    assert examined(folder, capsys, "--superlink", f"127.0.0.1:{port}")["superlink"].startswith("ok")
+    assert examined(folder, capsys, "--superlink", f"127.0.0.1:{port}")["superlink"].startswith(
+        "ok"
+    )
     said = examined(folder, capsys, "--superlink", f"127.0.0.2:{port}")
     assert "https_proxy names the proxy 127.0.0.1:9" in said["superlink"]
     assert said["clock"].startswith("WRONG")
 
 
 def test_doctor_asks_as_the_node_that_runs(folder, port, capsys):
-    """It has the address and the variables with which the node was started, whatever this shell has."""
+    """It has the address and the variables with which the node was started, whatever this shell
+    has."""
     node = folder.node("north")
     words = [sys.executable, "-c", "print('up', flush=True); import time; time.sleep(600)"]
     daemon = Daemon(node.running, "north")
-    command = Command([*words, "--superlink", f"127.0.0.1:{port}"], {"https_proxy": "http://127.0.0.1:9"})
+    command = Command(
+        [*words, "--superlink", f"127.0.0.1:{port}"], {"https_proxy": "http://127.0.0.1:9"}
+    )
     assert daemon.start(command, lambda said: "up" in said, 120)
     try:
         assert superlink.link_of(node).environment["https_proxy"] == "http://127.0.0.1:9"
-        assert examined(folder, capsys)["superlink"] == f"ok     superlink    127.0.0.1:{port} answers"
+        assert (
+            examined(folder, capsys)["superlink"] == f"ok     superlink    127.0.0.1:{port} answers"
+        )
     finally:
         daemon.stop()
 
 
-def test_a_node_does_not_start_where_a_proxy_is_in_the_way(folder, port, tmp_path, monkeypatch, capsys):
+def test_a_node_does_not_start_where_a_proxy_is_in_the_way(
+    folder, port, tmp_path, monkeypatch, capsys
+):
     from curvfed.deployments.cluster import start
 
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -214,13 +259,15 @@ def test_a_node_does_not_start_where_a_proxy_is_in_the_way(folder, port, tmp_pat
 
 @pytest.mark.parametrize("name", ["no_proxy", "NO_PROXY", "no_grpc_proxy"])
 def test_flower_asks_its_own_machine_without_a_proxy(name, monkeypatch):
-    """gRPC reads `no_grpc_proxy`, and if there is none `no_proxy`; an empty name in them would exempt every host."""
+    """gRPC reads `no_grpc_proxy`, and if there is none `no_proxy`; an empty name in them would
+    exempt every host."""
     monkeypatch.setenv(name, "fl.example.org")
     for each in ("no_proxy", "no_grpc_proxy"):
         assert flower_environment({})[each] == "fl.example.org,127.0.0.1,localhost"
 
 
-# --- Waiting for nodes --------------------------------------------------------------------------------------------------
+# --- Waiting for nodes
+# --------------------------------------------------------------------------------------------------
 
 
 class Time:
@@ -236,7 +283,9 @@ class Time:
         self.now += seconds
 
 
-def test_who_waits_without_a_superlink_is_told_so_every_ten_seconds_and_not_for_ever(folder, monkeypatch, capsys):
+def test_who_waits_without_a_superlink_is_told_so_every_ten_seconds_and_not_for_ever(
+    folder, monkeypatch, capsys
+):
     monkeypatch.setattr(status, "time", Time())
     words = ["cluster", "--folder", str(folder.path), "status", "--wait", "2"]
     assert main(words) == 1
@@ -253,7 +302,12 @@ def test_who_waits_for_nodes_goes_on_when_they_are_there(folder, monkeypatch, ca
     monkeypatch.setattr(status, "time", Time())
     monkeypatch.setattr(status, "check_server", lambda folder: "")
     nodes = iter(
-        [[], [{"status": "online"}], [{"status": "online"}, {"status": "offline"}], [{"status": "online"}] * 2]
+        [
+            [],
+            [{"status": "online"}],
+            [{"status": "online"}, {"status": "offline"}],
+            [{"status": "online"}] * 2,
+        ]
     )
     monkeypatch.setattr(status.registry, "present", lambda folder: next(nodes))
     status.wait(folder, 2, 60)

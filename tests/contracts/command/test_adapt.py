@@ -36,7 +36,10 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     assert f"{scores['score']:.4f}" in again._repr_html_()
     with pytest.raises(PredictError, match=r"a model for every one of the clients 3$"):
         again.predict("trees")
-    assert main(["adapt", str(whole.path), "trees", "--client", "3", "--out", str(tmp_path / "typed")]) == 0
+    assert (
+        main(["adapt", str(whole.path), "trees", "--client", "3", "--out", str(tmp_path / "typed")])
+        == 0
+    )
     out = capsys.readouterr()
     assert out.out.strip() == f"curvfed predict {tmp_path / 'typed'} trees --client 3"
     rows = [line.split("│")[1:4] for line in out.err.splitlines() if "test score" in line]
@@ -44,11 +47,20 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
         ["test score", f"{100 * scores['score before']:.2f}%", f"{100 * scores['score']:.2f}%"]
     ]
     with monkeypatch.context() as patch:
-        patch.setattr(Client, "__init__", None)  # refused before anything is read, let alone trained
+        # refused before anything is read, let alone trained
+        patch.setattr(Client, "__init__", None)
         with pytest.raises(PredictError, match="joined has a run already; name a new folder"):
             adapt(TrainedRun.read(whole.path), "trees", tmp_path / "joined", 3)
     for client in ("0", "4"):
-        words = ["adapt", str(whole.path), "trees", "--client", client, "--out", str(tmp_path / "other")]
+        words = [
+            "adapt",
+            str(whole.path),
+            "trees",
+            "--client",
+            client,
+            "--out",
+            str(tmp_path / "other"),
+        ]
         assert main(words) == 1
         assert "allowed is a number that no client of the run has" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
@@ -63,9 +75,22 @@ def test_a_file_of_its_own_has_its_name_in_the_summary(own_home, tmp_path, capsy
     assert joined.summary["dataset"] == str(tmp_path / "site.pt")
     # Another one can join the same folder; the numbers of all clients are taken.
     assert (
-        main(["adapt", str(joined.path), str(tmp_path / "site.pt"), "--client", "0", "--out", str(tmp_path / "x")]) == 1
+        main(
+            [
+                "adapt",
+                str(joined.path),
+                str(tmp_path / "site.pt"),
+                "--client",
+                "0",
+                "--out",
+                str(tmp_path / "x"),
+            ]
+        )
+        == 1
     )
-    assert "a number that no client of the run has (0, 1, 2)" in " ".join(capsys.readouterr().err.split())
+    assert "a number that no client of the run has (0, 1, 2)" in " ".join(
+        capsys.readouterr().err.split()
+    )
 
 
 def test_nothing_to_adapt(own_home, tmp_path, capsys):
@@ -74,10 +99,14 @@ def test_nothing_to_adapt(own_home, tmp_path, capsys):
     assert "there is nothing to adapt" in capsys.readouterr().err
 
 
-def test_a_file_of_which_every_part_was_there_is_refused_however_it_is_spelt(own_home, tmp_path, monkeypatch):
+def test_a_file_of_which_every_part_was_there_is_refused_however_it_is_spelt(
+    own_home, tmp_path, monkeypatch
+):
     write_user_graph(tmp_path / "graph.pt")
     monkeypatch.chdir(tmp_path)
     whole = TrainedRun.read(run(tmp_path, clients=2, dataset="graph.pt", **SETTINGS).path)
     for data in ("graph.pt", "./graph.pt", str(tmp_path / "graph.pt")):
-        with pytest.raises(PredictError, match=r"every part of .*graph\.pt took part in this run; give the file"):
+        with pytest.raises(
+            PredictError, match=r"every part of .*graph\.pt took part in this run; give the file"
+        ):
             adapt(whole, data, tmp_path / "joined")

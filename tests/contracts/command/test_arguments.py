@@ -1,4 +1,5 @@
-"""What the commands read: pairs, preset files; what `check` says about them; how they show a run's figures."""
+"""What the commands read: pairs, preset files; what `check` says about them; how they show a run's
+figures."""
 
 import os
 import re
@@ -32,7 +33,8 @@ PRESETS = sorted((ROOT / "presets").rglob("*.toml"))
 DEFAULTS = defaults()
 
 
-# --- Preset files -----------------------------------------------------------------------------------------------------
+# --- Preset files
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda path: path.stem)
@@ -49,7 +51,10 @@ def test_what_a_preset_of_hulls_sets_is_looked_at(preset):
     """Where a run has a use for it: baselines and a sweep in simulations, on points."""
     config = parse(read_pairs([str(preset)], DEFAULTS))
     published = preset.stem == "hull-published"
-    assert (config.method, config.dataset) == ("hull", "uniform" if preset.stem == "hull" else "olsson")
+    assert (config.method, config.dataset) == (
+        "hull",
+        "uniform" if preset.stem == "hull" else "olsson",
+    )
     assert (config.points.split_seed, config.hull.c) == ((3, 0.1) if published else (None, None))
     assert config.hull.grouping == ("spectral" if published else "assignment")
     assert config.hull.epsilon == 0.01
@@ -104,7 +109,8 @@ def test_the_number_of_clients_is_taken_out():
             pop_supernodes({"num-supernodes": wrong}, 10)
 
 
-# --- check ------------------------------------------------------------------------------------------------------------
+# --- check
+# ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +123,10 @@ def wide(monkeypatch, tmp_path):
 def rows(output: str) -> dict[str, list[str]]:
     """The cells of each key's row after the first."""
     lines = [line for line in output.splitlines() if line.startswith("│")]
-    return {cells[0]: cells[1:] for cells in ([cell.strip() for cell in line.strip("│").split("│")] for line in lines)}
+    return {
+        cells[0]: cells[1:]
+        for cells in ([cell.strip() for cell in line.strip("│").split("│")] for line in lines)
+    }
 
 
 def shown(capsys, *arguments: str) -> dict[str, list[str]]:
@@ -126,7 +135,9 @@ def shown(capsys, *arguments: str) -> dict[str, list[str]]:
 
 
 def test_check_shows_what_would_be_used(capsys):
-    found = shown(capsys, "--all", "method=fedavg", "seed=7", "flatland.gate=false", "num-supernodes=3")
+    found = shown(
+        capsys, "--all", "method=fedavg", "seed=7", "flatland.gate=false", "num-supernodes=3"
+    )
     assert found["num-supernodes"][0] == "3"
     assert found["seed"][:2] == ["7", "set"]
     assert found["method"][:2] == ['"fedavg"', "set"]
@@ -140,7 +151,11 @@ TABLES = {
     "method=fedavg": set(),
     "method=fedavg dataset=digits": {"images"},
     "method=fedavg dataset=digits aggregation=consistent": {"images", "hyperfed"},
-    "method=fedavg dataset=digits aggregation=fedopt secure-sum=true": {"images", "fedopt", "secure"},
+    "method=fedavg dataset=digits aggregation=fedopt secure-sum=true": {
+        "images",
+        "fedopt",
+        "secure",
+    },
     "method=fedavg dataset=digits aggregation=flower:FedAdam flower.eta=0.5": {"images", "flower"},
     "method=fedavg model=lorentz": {"flatland"},
     "method=local-lorentz": {"flatland"},
@@ -200,7 +215,15 @@ def test_check_shows_what_the_task_chooses(capsys, method, task, model):
     config = parse({"method": method})
     before, after = flatten(config), flatten(settled(config, task)) | {"model": model}
     found = shown(capsys, f"method={method}")
-    for key in ("learning-rate", "local-epochs", "optimizer", "partition", "aggregation", "fine-tune-epochs", "model"):
+    for key in (
+        "learning-rate",
+        "local-epochs",
+        "optimizer",
+        "partition",
+        "aggregation",
+        "fine-tune-epochs",
+        "model",
+    ):
         origin = "default" if after[key] == before[key] else "auto"
         assert [cell.replace('"', "") for cell in found[key]] == [str(after[key]), origin]
     assert found["seed"] == ["0", "default"]
@@ -235,42 +258,72 @@ def test_check_names_all_values_that_are_wrong(capsys):
     ("arguments", "message"),
     [
         (["lr=1"], "'lr' is not a key of the run config; did you mean 'learning-rate'?"),
-        (["batch_size=1"], "'batch_size' is not a key of the run config; did you mean 'batch-size'?"),
+        (
+            ["batch_size=1"],
+            "'batch_size' is not a key of the run config; did you mean 'batch-size'?",
+        ),
         (["clients=3"], "'clients' is not a key of the run config; did you mean 'num-supernodes'?"),
-        (["learning-rat=1"], "'learning-rat' is not a key of the run config; did you mean 'learning-rate'?"),
+        (
+            ["learning-rat=1"],
+            "'learning-rat' is not a key of the run config; did you mean 'learning-rate'?",
+        ),
         (["seed=-1"], "seed = -1: allowed is a whole number >= 0"),
         (["num-rounds=many"], "num-rounds = 'many': allowed is a whole number"),
         (["normalize=max"], 'normalize = \'max\': allowed is one of "l2", "l1", "none"'),
-        (["method=flatlnd"], 'method = "flatlnd"; did you mean "flatland"? The nearest are flatland,'),
+        (
+            ["method=flatlnd"],
+            'method = "flatlnd"; did you mean "flatland"? The nearest are flatland,',
+        ),
         (["dataset=coral"], 'did you mean "cora"?'),
         (["train-size=0.7", "test-size=0.7"], "allowed is a sum of at most 1"),
         (["dataset=/no/where.pt"], 'dataset = "/no/where.pt"'),
-        (["dataset=/no/where.npz", "method=hull"], 'dataset = "/no/where.npz": no file /no/where.npz'),
-        (["test-data=/no/where.csv", "method=hull"], 'test-data = "/no/where.csv": no file /no/where.csv'),
+        (
+            ["dataset=/no/where.npz", "method=hull"],
+            'dataset = "/no/where.npz": no file /no/where.npz',
+        ),
+        (
+            ["test-data=/no/where.csv", "method=hull"],
+            'test-data = "/no/where.csv": no file /no/where.csv',
+        ),
         (
             ["test-data=presets/hull.toml", "method=hull"],
             "presets/hull.toml is of no kind that is read; allowed is a file",
         ),
         (
             ["method=hull", "num-supernodes=1"],
-            "of whom 1 would be summed: a sum over 1 hides nothing: it must be over two clients or more",
+            (
+                "of whom 1 would be summed: a sum over 1 hides nothing: it must be over two clients"
+                " or more"
+            ),
         ),
-        (["method=fedavg", "secure-sum=true", "fraction-train=0.1"], "num-supernodes = 10, of whom 1 would be summed"),
+        (
+            ["method=fedavg", "secure-sum=true", "fraction-train=0.1"],
+            "num-supernodes = 10, of whom 1 would be summed",
+        ),
         (
             ["method=hull", "secure.threshold=5"],
             "secure.threshold = 5 for 10 clients: it must be from 6, more than half of them,",
         ),
         (
             ["method=hull", "secure.threshold=20"],
-            "secure.threshold = 20 for 10 clients: it must be from 6, more than half of them, to 10",
+            (
+                "secure.threshold = 20 for 10 clients: it must be from 6, more than half of them,"
+                " to 10"
+            ),
         ),
         (["method=hull", "hull.code=bose-chowla", "num-supernodes=2", "hull.h=9"], "hull.h = 9"),
         (["method=hull", "hull.num-classes=5000", "hull.cap=10000"], "take a smaller hull.cap"),
         (["dataset=/no/where", "method=hyperfed"], 'dataset = "/no/where": no folder /no/where'),
-        (["test-data=/no/where", "method=hyperfed"], 'test-data = "/no/where": no folder /no/where'),
+        (
+            ["test-data=/no/where", "method=hyperfed"],
+            'test-data = "/no/where": no folder /no/where',
+        ),
         (["num-supernodes=0"], "num-supernodes is 0"),
         (["seed", "1"], "'seed' is not of the form key=value"),
-        (["dataset=MUTAG,BZR", "num-supernodes=3"], "num-supernodes is 3; allowed for 2 data sets is a multiple of 2"),
+        (
+            ["dataset=MUTAG,BZR", "num-supernodes=3"],
+            "num-supernodes is 3; allowed for 2 data sets is a multiple of 2",
+        ),
     ],
 )
 def test_check_names_what_is_wrong(capsys, arguments, message):
@@ -291,14 +344,19 @@ def said(capsys, *arguments: str) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch):
-    monkeypatch.setattr("curvfed.tasks.public_data.fetch", lambda *_: pytest.fail("check must not download"))
+    monkeypatch.setattr(
+        "curvfed.tasks.public_data.fetch", lambda *_: pytest.fail("check must not download")
+    )
 
 
 def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
     raw = cora_dir / "planetoid" / "Cora" / "raw"
     place, *clients = said(capsys, "dataset=Cora", f"data-dir={cora_dir}", "num-supernodes=3")
     assert place == f"data: Cora, all files in {raw}"
-    size = r"a graph of \d+ nodes and \d+ edges, \d+ features, 3 classes; \d+ training, \d+ validation, \d+ test"
+    size = (
+        r"a graph of \d+ nodes and \d+ edges, \d+ features, 3 classes; \d+ training, \d+"
+        r" validation, \d+ test"
+    )
     for number, client in enumerate(clients):
         assert re.fullmatch(f"client {number} of 3: {size}", client)
     told = said(capsys, "dataset=trees", "num-supernodes=30")
@@ -324,7 +382,10 @@ def test_check_looks_at_graphs(capsys, cora_dir, tmp_path):
 
 
 def test_check_says_where_a_download_would_go(capsys, tmp_path):
-    told = "data: Cora is not in {0}/planetoid/Cora/raw nor in {0}/Cora/raw; the run would try to download it to {0}"
+    told = (
+        "data: Cora is not in {0}/planetoid/Cora/raw nor in {0}/Cora/raw; the run would try to"
+        " download it to {0}"
+    )
     command = SOURCES["cora"].command
     assert said(capsys, "dataset=cora", f"data-dir={tmp_path}") == [
         told.format(tmp_path) + ", as does",
@@ -340,7 +401,10 @@ def test_check_says_where_a_download_would_go(capsys, tmp_path):
 
 BROKEN = {
     "NaN": (lambda fields: {"x": fields["x"] / 0}, "x has NaN or infinite values in 60 of 60 rows"),
-    "edges": (lambda fields: {"edge_index": fields["edge_index"] + 9}, "edges of edge_index leave the graph"),
+    "edges": (
+        lambda fields: {"edge_index": fields["edge_index"] + 9},
+        "edges of edge_index leave the graph",
+    ),
     "no labels": (lambda fields: {"y": None}, "y must be an integer tensor"),
     "fractions": (lambda fields: {"y": fields["y"] / 2}, "y must be an integer tensor"),
 }
@@ -367,18 +431,28 @@ def test_check_names_data_that_will_not_do(capsys, tmp_path):
         own = tmp_path / f"own.{suffix}"
         own.write_text("junk")
         method = "flatland" if suffix == "pt" else "hull"
-        assert refusal(capsys, f"dataset={own}", f"method={method}").startswith(f'error: dataset = "{own}": {own}')
+        assert refusal(capsys, f"dataset={own}", f"method={method}").startswith(
+            f'error: dataset = "{own}": {own}'
+        )
         if suffix != "pt":
             test = refusal(capsys, "method=hull", f"test-data={own}")
             assert test.startswith(f'error: test-data = "{own}": {own}')
     write_user_graph(tmp_path / "own.pt")
-    assert "99 clients are more than the 60 nodes" in refusal(capsys, f"dataset={tmp_path}/own.pt", "num-supernodes=99")
+    assert "99 clients are more than the 60 nodes" in refusal(
+        capsys, f"dataset={tmp_path}/own.pt", "num-supernodes=99"
+    )
     torch.save(user_graphs(), tmp_path / "own.pt")
     line = refusal(capsys, f"dataset={tmp_path}/own.pt", "method=fedgta", "num-supernodes=2")
     assert line.endswith('the data are graphs, method = "fedgta" works on nodes')
     write_idx(tmp_path, num_train=20, num_test=20)
-    line = refusal(capsys, "dataset=mnist", "method=fedavg", f"data-dir={tmp_path}", "images.train-subset=21")
-    assert line == 'error: dataset = "mnist": images.train-subset is 21; there are 20 train images, and 0 takes all'
+    line = refusal(
+        capsys, "dataset=mnist", "method=fedavg", f"data-dir={tmp_path}", "images.train-subset=21"
+    )
+    assert (
+        line
+        == 'error: dataset = "mnist": images.train-subset is 21; there are 20 train images, and 0'
+        " takes all"
+    )
 
 
 def test_check_names_data_for_which_there_is_no_memory(capsys, monkeypatch):
@@ -386,24 +460,36 @@ def test_check_names_data_for_which_there_is_no_memory(capsys, monkeypatch):
         raise MemoryError("Unable to allocate 9.00 EiB")
 
     monkeypatch.setattr("curvfed.deployments.preflight.load_data", fail)
-    assert refusal(capsys) == 'error: dataset = "trees" cannot be read: MemoryError: Unable to allocate 9.00 EiB'
+    assert (
+        refusal(capsys)
+        == 'error: dataset = "trees" cannot be read: MemoryError: Unable to allocate 9.00 EiB'
+    )
 
 
 def test_check_looks_at_images(capsys, tmp_path):
     here = ("method=fedavg", f"data-dir={tmp_path}", "num-supernodes=2", "min-client-size=1")
     place, client, _, server = said(capsys, *here, "dataset=digits")
     assert place == "data: digits, built in"
-    size = r"\d+ images of 1x8x8 \(channels x height x width\), 10 classes; \d+ training, 0 validation, \d+ test"
+    size = (
+        r"\d+ images of 1x8x8 \(channels x height x width\), 10 classes; \d+ training, 0"
+        r" validation, \d+ test"
+    )
     assert re.fullmatch(f"client 0 of 2: {size}", client)
-    assert re.fullmatch(r"test data: \d+ images of 1x8x8 \(channels x height x width\), 10 classes", server)
+    assert re.fullmatch(
+        r"test data: \d+ images of 1x8x8 \(channels x height x width\), 10 classes", server
+    )
     absent = (
-        f"data: MNIST is not in {tmp_path / 'MNIST' / 'raw'}; the run would try to download it to {tmp_path}, as does"
+        f"data: MNIST is not in {tmp_path / 'MNIST' / 'raw'}; the run would try to download it to"
+        f" {tmp_path}, as does"
     )
     assert said(capsys, *here, "dataset=MNIST") == [absent, IMAGES["mnist"].command(tmp_path)]
-    (told, _) = said(capsys, *here, "dataset=cifar10")
+    told, _ = said(capsys, *here, "dataset=cifar10")
     assert f"not in {tmp_path / 'cifar-10-batches-py'} nor in {tmp_path / 'train'} nor" in told
     write_idx(tmp_path, num_train=20, num_test=20)
-    assert said(capsys, *here, "dataset=mnist")[0] == f"data: MNIST, all files in {tmp_path / 'MNIST' / 'raw'}"
+    assert (
+        said(capsys, *here, "dataset=mnist")[0]
+        == f"data: MNIST, all files in {tmp_path / 'MNIST' / 'raw'}"
+    )
     for part in ("train", "test"):
         write_classes(tmp_path / part, dict.fromkeys(CIFAR10, 5), shape=(32, 32, 3))
     place, *_ = said(capsys, *here, "dataset=cifar10")
@@ -411,7 +497,10 @@ def test_check_looks_at_images(capsys, tmp_path):
     test = tmp_path / "test"
     assert said(capsys, *here, f"dataset={test}")[0] == f"data: images in {test}"
     size = "50 images of 3x32x32 (channels x height x width), 10 classes"
-    assert said(capsys, *here, f"dataset={test}", f"test-data={test}")[-1] == f"test data: {size}, in {test}"
+    assert (
+        said(capsys, *here, f"dataset={test}", f"test-data={test}")[-1]
+        == f"test data: {size}, in {test}"
+    )
     assert main(["check", *here, "dataset=digits", f"test-data={test}"]) == 2  # of another shape
 
 
@@ -422,7 +511,9 @@ def test_check_looks_at_points(capsys, tmp_path):
     size = "{0} points in the disc, 2 classes; {0} training, 0 validation, 0 test"
     assert client in [f"client 0 of 2: {size.format(number)}" for number in (42, 43)]
     folder = tmp_path / "poincare"
-    absent = f"data: Olsson is not in {folder}; the run would try to download it to {tmp_path}, as does"
+    absent = (
+        f"data: Olsson is not in {folder}; the run would try to download it to {tmp_path}, as does"
+    )
     assert said(capsys, *here, "dataset=Olsson")[:2] == [absent, OLSSON.command(tmp_path)]
     folder.mkdir()
     points = {"x_train": np.full((40, 2), 0.1), "y_train": np.arange(40) % 4}
@@ -453,24 +544,40 @@ def test_check_says_what_hulls_would_cost(capsys, arguments, classes, clients):
     values = public_parameters(config.table("hull"), config.points, classes, clients)
     last = said(capsys, "method=hull", *arguments)[-1]
     assert f"makes {values.quantizer.num_bins:,} bins; for {classes} classes" in last
-    assert f"sends {values.length:,} numbers modulo {values.prime} ({values.length * 8 / 1000:,.1f} kB)" in last
+    assert (
+        f"sends {values.length:,} numbers modulo {values.prime}"
+        f" ({values.length * 8 / 1000:,.1f} kB)" in last
+    )
     assert last.endswith("a sum for every bin" if values.is_dense else "power sums")
 
 
 def test_check_does_not_guess_how_many_classes_there_are(capsys, tmp_path):
-    assert said(capsys, "method=hull", "dataset=olsson", f"data-dir={tmp_path}")[-1].startswith("secure sum: ")
+    assert said(capsys, "method=hull", "dataset=olsson", f"data-dir={tmp_path}")[-1].startswith(
+        "secure sum: "
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("method=hull",), "7 of 10 clients must stay to its end; each shares its secrets with 9 others"),
-        (("method=fedavg", "secure-sum=true", "num-supernodes=3"), "2 of 3 clients must stay to its end; each shares its "),
-        (("method=fedavg", "secure-sum=true", "fraction-train=0.6", "secure.threshold=5"), "5 of 6 clients must stay"),
-        (("method=spherefed", "secure-sum=true", "num-supernodes=90", "secure.neighbours=11"), "60 of 90 clients must stay "
-         "to its end; each shares its secrets with 12 others"),
+        (
+            ("method=hull",),
+            "7 of 10 clients must stay to its end; each shares its secrets with 9 others",
+        ),
+        (
+            ("method=fedavg", "secure-sum=true", "num-supernodes=3"),
+            "2 of 3 clients must stay to its end; each shares its ",
+        ),
+        (
+            ("method=fedavg", "secure-sum=true", "fraction-train=0.6", "secure.threshold=5"),
+            "5 of 6 clients must stay",
+        ),
+        (
+            ("method=spherefed", "secure-sum=true", "num-supernodes=90", "secure.neighbours=11"),
+            "60 of 90 clients must stay to its end; each shares its secrets with 12 others",
+        ),
     ],
-)  # fmt: skip
+)
 def test_check_says_who_must_stay_to_the_end_of_a_sum(capsys, arguments, told):
     assert [line for line in said(capsys, *arguments) if line.startswith(f"secure sum: {told}")]
 
@@ -478,9 +585,10 @@ def test_check_says_who_must_stay_to_the_end_of_a_sum(capsys, arguments, told):
 @pytest.mark.parametrize("number", [2, 3])
 def test_check_says_which_sums_real_nodes_refuse_by_default(number, capsys):
     told = "\n".join(said(capsys, "method=fedavg", "secure-sum=true", f"num-supernodes={number}"))
-    assert ("real nodes take part in no sum over fewer than 3, unless [sums] in their policy.toml" in told) == (
-        number < 3
-    )
+    assert (
+        "real nodes take part in no sum over fewer than 3, unless [sums] in their policy.toml"
+        in told
+    ) == (number < 3)
 
 
 def test_check_says_nothing_of_sums_that_there_are_none_of(capsys):
@@ -489,7 +597,8 @@ def test_check_says_nothing_of_sums_that_there_are_none_of(capsys):
     assert client.startswith("client 0 of 10: a graph of ")
 
 
-# --- The table of a run's figures -------------------------------------------------------------------------------------
+# --- The table of a run's figures
+# -------------------------------------------------------------------------------------
 
 
 def test_the_figures_of_a_run_stand_in_order():
@@ -499,7 +608,11 @@ def test_the_figures_of_a_run_stand_in_order():
         "rounds": 3,
         "global_accuracy": 0.9,
         **figures,
-        "metrics": {"personal_accuracy_before": 0.7, "replies_dropped": 0, "global_accuracy_calibrated": 0.9},
+        "metrics": {
+            "personal_accuracy_before": 0.7,
+            "replies_dropped": 0,
+            "global_accuracy_calibrated": 0.9,
+        },
         "best_validation": {"round": 2, **figures, "metrics": {"personal_accuracy_before": None}},
         "bytes_up": 63312.0,
         "seconds": None,
@@ -522,11 +635,32 @@ def test_the_figures_of_a_run_stand_in_order():
 
 
 def test_of_a_one_shot_run_what_matters_is_shown():
-    hidden = {f"{name}_{phase}": 1.0 for phase in ("keys", "hulls") for name in ("seconds", "bytes_up", "bytes_down")}
-    metrics = {"hull_share_revealed": 0.4945, "hull_count": 24, "hull_prime": 4215309883, "hull_vertices_mean": 5.5,
-               "accuracy_fle": 0.6875, "dropouts": 1, "clients_left_out": 3, "grouping_accuracy": None}  # fmt: skip
-    figures = {"status": "completed", "method": "hull", "num_clients": 3, "rounds": 0, "global_accuracy": 0.8958,
-               "personal_accuracy_mean": None, "bytes_up": 49674.25, "bytes_down": 593.0, "seconds": 4.0051}  # fmt: skip
+    hidden = {
+        f"{name}_{phase}": 1.0
+        for phase in ("keys", "hulls")
+        for name in ("seconds", "bytes_up", "bytes_down")
+    }
+    metrics = {
+        "hull_share_revealed": 0.4945,
+        "hull_count": 24,
+        "hull_prime": 4215309883,
+        "hull_vertices_mean": 5.5,
+        "accuracy_fle": 0.6875,
+        "dropouts": 1,
+        "clients_left_out": 3,
+        "grouping_accuracy": None,
+    }
+    figures = {
+        "status": "completed",
+        "method": "hull",
+        "num_clients": 3,
+        "rounds": 0,
+        "global_accuracy": 0.8958,
+        "personal_accuracy_mean": None,
+        "bytes_up": 49674.25,
+        "bytes_down": 593.0,
+        "seconds": 4.0051,
+    }
     table = summary_table(figures | {"metrics": hidden | metrics})
     assert [column.header for column in table.columns] == ["", "one shot"]
     assert list(zip(*(column.cells for column in table.columns), strict=True)) == [
@@ -542,11 +676,19 @@ def test_of_a_one_shot_run_what_matters_is_shown():
         ("bytes down, per client", "593"),
         ("seconds", "4.0051"),
     ]
-    failed = summary_table({"status": "failed", "error": "no data", "method": "hull", "rounds": None, "metrics": {}})
+    failed = summary_table(
+        {"status": "failed", "error": "no data", "method": "hull", "rounds": None, "metrics": {}}
+    )
     assert [*failed.columns[0].cells] == ["status", "error", "method"]
 
 
 def test_what_a_one_shot_run_is_compared_with_stands_by_its_accuracy():
     names = [f"accuracy_{name.replace('-', '_')}" for name in BASELINES]
-    table = summary_table({"seconds": 1.0, "metrics": dict.fromkeys(reversed(names), 0.5), "global_accuracy": 0.75})
-    assert [*table.columns[0].cells] == ["global accuracy", *(LABELS[name] for name in names), "seconds"]
+    table = summary_table(
+        {"seconds": 1.0, "metrics": dict.fromkeys(reversed(names), 0.5), "global_accuracy": 0.75}
+    )
+    assert [*table.columns[0].cells] == [
+        "global accuracy",
+        *(LABELS[name] for name in names),
+        "seconds",
+    ]

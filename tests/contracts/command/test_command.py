@@ -37,7 +37,19 @@ COMMANDS = [
     "datasets",
     "presets",
 ]
-ON_A_CLUSTER = ["init", "add", "renew", "superlink", "supernode", "register", "revoke", "status", "run", "down", "demo"]
+ON_A_CLUSTER = [
+    "init",
+    "add",
+    "renew",
+    "superlink",
+    "supernode",
+    "register",
+    "revoke",
+    "status",
+    "run",
+    "down",
+    "demo",
+]
 SMALL = ["num-rounds=2", "embedding-dim=8", "num-supernodes=2"]
 
 
@@ -46,10 +58,19 @@ def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
 
 
-# --- Help is quick --------------------------------------------------------------------------------------------------------
+# --- Help is quick
+# --------------------------------------------------------------------------------------------------------
 
 LIGHT = [
-    *(["--help"], ["--version"], ["methods"], ["datasets"], ["presets"], ["presets", "quick"], ["paper", "--list"]),
+    *(
+        ["--help"],
+        ["--version"],
+        ["methods"],
+        ["datasets"],
+        ["presets"],
+        ["presets", "quick"],
+        ["paper", "--list"],
+    ),
     *([name, "--help"] for name in COMMANDS),
     *(["cluster", name, "--help"] for name in ON_A_CLUSTER),
 ]
@@ -65,7 +86,12 @@ for words in {words!r}:
 
 
 def test_help_and_lists_import_neither_torch_nor_flower():
-    done = subprocess.run([sys.executable, "-c", PROGRAM.format(words=LIGHT)], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(words=LIGHT)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     for name in COMMANDS:
         assert f"curvfed {name}" in done.stdout
@@ -78,7 +104,12 @@ def seconds(*words: str) -> float:
         before = os.times()
         subprocess.run([sys.executable, *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
         after = os.times()
-        told.append(after.children_user + after.children_system - before.children_user - before.children_system)
+        told.append(
+            after.children_user
+            + after.children_system
+            - before.children_user
+            - before.children_system
+        )
     return min(told)
 
 
@@ -88,7 +119,8 @@ def test_help_takes_at_most_five_times_as_long_as_its_libraries():
         assert seconds("-m", "curvfed", *words) <= limit, words
 
 
-# --- What there is --------------------------------------------------------------------------------------------------------
+# --- What there is
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_the_version_is_the_project_s(capsys):
@@ -124,7 +156,9 @@ def test_presets_are_listed_and_printed(capsys):
     assert main(["presets"]) == 0
     out = capsys.readouterr().out
     files = sorted((ROOT / "presets").rglob("*.toml"))
-    assert {str(path.relative_to(ROOT / "presets").with_suffix("")): path for path in files} == shipped(PRESETS)
+    assert {
+        str(path.relative_to(ROOT / "presets").with_suffix("")): path for path in files
+    } == shipped(PRESETS)
     about = (ROOT / "presets" / "quick.toml").read_text().splitlines()[0].removeprefix("# ")
     assert about in out
     assert "baselines/images/ditto" in out
@@ -145,7 +179,8 @@ def test_the_papers_tables_are_listed_without_a_run(capsys, tmp_path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
-# --- Words ----------------------------------------------------------------------------------------------------------------
+# --- Words
+# ----------------------------------------------------------------------------------------------------------------
 
 
 def test_presets_go_by_name_and_later_words_win(tmp_path, monkeypatch):
@@ -170,7 +205,10 @@ def test_presets_go_by_name_and_later_words_win(tmp_path, monkeypatch):
 def test_a_preset_that_is_none_is_named_with_the_nearest(word, hint):
     with pytest.raises(UsageError) as caught:
         read_pairs([word], defaults())
-    assert f"{word!r} is not of the form key=value, nor a preset, nor the path of a .toml file" in str(caught.value)
+    assert (
+        f"{word!r} is not of the form key=value, nor a preset, nor the path of a .toml file"
+        in str(caught.value)
+    )
     assert hint in str(caught.value)
 
 
@@ -180,25 +218,49 @@ def test_sweeps_go_by_name(capsys, tmp_path):
         assert main([command, "flatland/figure-5", "--results", str(tmp_path)]) == 2
         assert "did you mean 'flatland/figure-05'?" in capsys.readouterr().out
         assert main([command, "flatland/figure-05", "--results", str(tmp_path)]) == 2
-        assert "figure-05.toml has the scales smoke, paper: name one by --scale" in capsys.readouterr().out
-    assert main(["report", "flatland/figure-05", "--scale", "smoke", "--results", str(tmp_path)]) == 2
+        assert (
+            "figure-05.toml has the scales smoke, paper: name one by --scale"
+            in capsys.readouterr().out
+        )
+    assert (
+        main(["report", "flatland/figure-05", "--scale", "smoke", "--results", str(tmp_path)]) == 2
+    )
     assert "no run of flatland/figure-05 is in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
     "words",
-    ["", "simulat", "run --cpus 0", "run --num-supernodes 0", "predict", "cluster", "cluster nothing",
-     "cluster supernode north", "simulate --nothing", "simulate seed", "check seed=-1"],
-)  # fmt: skip
+    [
+        "",
+        "simulat",
+        "run --cpus 0",
+        "run --num-supernodes 0",
+        "predict",
+        "cluster",
+        "cluster nothing",
+        "cluster supernode north",
+        "simulate --nothing",
+        "simulate seed",
+        "check seed=-1",
+    ],
+)
 def test_wrong_usage_ends_with_2(words):
     assert main(words.split()) == 2
 
 
 def completed(words: str, place: int, shell: str = "bash") -> list[str]:
     """What a shell is told for the word at `place` of a command line."""
-    asked = {"_CURVFED_COMPLETE": f"complete_{shell}", "COMP_WORDS": words, "COMP_CWORD": str(place)}
+    asked = {
+        "_CURVFED_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(place),
+    }
     told = subprocess.run(
-        [sys.executable, "-m", "curvfed"], cwd=ROOT, env=os.environ | asked, capture_output=True, text=True
+        [sys.executable, "-m", "curvfed"],
+        cwd=ROOT,
+        env=os.environ | asked,
+        capture_output=True,
+        text=True,
     )
     return told.stdout.split()
 
@@ -207,14 +269,18 @@ def test_a_shell_completes_commands_keys_presets_and_names():
     assert completed("curvfed pre", 1) == ["predict", "presets"]
     assert completed("curvfed simulate qu", 2) == ["quick"]
     assert completed("curvfed run num-", 2) == ["num-rounds=", "num-supernodes="]
-    assert completed("curvfed cluster run quick method = fedp", 6) == ["fedper", "fedprox"]  # bash parts words at "="
+    # bash parts words at "="
+    assert completed("curvfed cluster run quick method = fedp", 6) == ["fedper", "fedprox"]
     assert completed("curvfed check method=fedp", 2) == ["method=fedper", "method=fedprox"]
     assert completed("curvfed check dataset=cor", 2) == ["dataset=cora"]
-    assert completed("curvfed sweep flatland/figure-0", 2) == [f"flatland/figure-{n}" for n in ("02", "04", "05", "06")]
+    assert completed("curvfed sweep flatland/figure-0", 2) == [
+        f"flatland/figure-{n}" for n in ("02", "04", "05", "06")
+    ]
     assert completed("curvfed presets hull-o", 2) == ["hull-olsson"]
 
 
-# --- Data errors before a folder ------------------------------------------------------------------------------------------
+# --- Data errors before a folder
+# ------------------------------------------------------------------------------------------
 
 
 def bad_data(folder: Path) -> dict[str, list[str]]:
@@ -231,7 +297,9 @@ def bad_data(folder: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("command", ["simulate", "run"])
-def test_data_that_will_not_do_leave_no_folder_and_are_said_once(command, tmp_path, own_home, capfd, monkeypatch):
+def test_data_that_will_not_do_leave_no_folder_and_are_said_once(
+    command, tmp_path, own_home, capfd, monkeypatch
+):
     monkeypatch.setattr("curvfed.deployments.run.run", lambda *_: pytest.fail("it was started"))
     for words, pairs in bad_data(tmp_path).items():
         assert main([command, f"results-dir={tmp_path / 'results'}", *pairs]) == 2
@@ -244,7 +312,8 @@ def test_data_that_will_not_do_leave_no_folder_and_are_said_once(command, tmp_pa
         assert not (own_home / "curvfed" / "results").exists()
 
 
-# --- How it ends ----------------------------------------------------------------------------------------------------------
+# --- How it ends
+# ----------------------------------------------------------------------------------------------------------
 
 
 def break_off(*_: object, **__: object) -> None:
@@ -257,12 +326,21 @@ def broken(monkeypatch):
     monkeypatch.setattr(RunDirectory, "append", break_off)
 
 
-def test_an_error_of_others_is_named_and_says_what_shows_more(broken, tmp_path, own_home, capsys, caplog):
+def test_an_error_of_others_is_named_and_says_what_shows_more(
+    broken, tmp_path, own_home, capsys, caplog
+):
     with caplog.at_level(logging.INFO, "curvfed"):
         assert main(["simulate", f"results-dir={tmp_path}", "run-name=one", *SMALL]) == 1
-    assert "The run failed: ValueError: dict contains fields not in fieldnames: 'x'\n" in capsys.readouterr().out
-    (said,) = [record.getMessage() for record in caplog.records if "dict contains" in record.getMessage()]
-    assert said.endswith("ValueError: dict contains fields not in fieldnames: 'x'; --debug shows where")
+    assert (
+        "The run failed: ValueError: dict contains fields not in fieldnames: 'x'\n"
+        in capsys.readouterr().out
+    )
+    (said,) = [
+        record.getMessage() for record in caplog.records if "dict contains" in record.getMessage()
+    ]
+    assert said.endswith(
+        "ValueError: dict contains fields not in fieldnames: 'x'; --debug shows where"
+    )
     assert "Traceback" not in caplog.text
 
 
@@ -283,7 +361,8 @@ def test_debug_may_change_when_a_run_is_resumed(tmp_path, own_home):
 def test_run_and_cluster_run_pass_debug_on(monkeypatch, tmp_path, own_home):
     plans = []
     monkeypatch.setattr(
-        "curvfed.deployments.run.run", lambda command, timeout: plans.append(command) or ("finished:failed", "no")
+        "curvfed.deployments.run.run",
+        lambda command, timeout: plans.append(command) or ("finished:failed", "no"),
     )
     assert main(["run", "quick", "--debug", f"results-dir={tmp_path}", *SMALL]) == 1
     assert "debug=true" in " ".join(plans[0])
@@ -307,7 +386,10 @@ def test_an_interrupt_ends_with_130(monkeypatch, tmp_path, own_home, capsys):
 
 def test_python_m_is_the_same():
     done = subprocess.run(
-        [sys.executable, "-m", "curvfed", "presets", "nothing"], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "curvfed", "presets", "nothing"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: curvfed presets")

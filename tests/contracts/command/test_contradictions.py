@@ -1,4 +1,5 @@
-"""Settings that cannot go together, or not on this machine: found by `check` and at the start, before anything is made."""
+"""Settings that cannot go together, or not on this machine: found by `check` and at the start,
+before anything is made."""
 
 import os
 import re
@@ -27,8 +28,12 @@ def refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, *words: str) -> 
 
 
 @pytest.mark.parametrize("command", ["check", "simulate", "run"])
-def test_more_replies_than_clients(capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str) -> None:
-    said = refused(capsys, tmp_path, command, *RUN, "min-replies=9", f"results-dir={tmp_path / 'r'}")
+def test_more_replies_than_clients(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    said = refused(
+        capsys, tmp_path, command, *RUN, "min-replies=9", f"results-dir={tmp_path / 'r'}"
+    )
     assert "min-replies is 9" in said
     assert "num-supernodes = 2 is up to 2" in said
 
@@ -50,7 +55,10 @@ def test_more_replies_than_clients_in_python(tmp_path: Path) -> None:
     ids=lambda words: words[0],
 )
 def test_more_cores_or_gpus_than_the_machine_has(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.toml").write_text('[settings]\nmethod = "fedavg"\n')
@@ -65,14 +73,22 @@ def test_more_cores_or_gpus_than_the_machine_has(
 def test_a_name_that_is_taken_and_a_device_that_is_not_there(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
 ) -> None:
-    curvfed.simulate("fedavg", num_supernodes=2, num_rounds=1, run_name="a", results_dir=tmp_path, quiet=True)
-    assert "exists" in refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path}", "run-name=a")
-    assert "cuda:63" in refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path}", "device=cuda:63")
+    curvfed.simulate(
+        "fedavg", num_supernodes=2, num_rounds=1, run_name="a", results_dir=tmp_path, quiet=True
+    )
+    assert "exists" in refused(
+        capsys, tmp_path, command, *RUN, f"results-dir={tmp_path}", "run-name=a"
+    )
+    assert "cuda:63" in refused(
+        capsys, tmp_path, command, *RUN, f"results-dir={tmp_path}", "device=cuda:63"
+    )
 
 
 @pytest.mark.parametrize("command", ["check", "simulate"])
 @pytest.mark.parametrize(
-    ("body", "reason"), [("raise KeyError", "KeyError"), ("return 1", "makes a int")], ids=["raises", "number"]
+    ("body", "reason"),
+    [("raise KeyError", "KeyError"), ("return 1", "makes a int")],
+    ids=["raises", "number"],
 )
 def test_a_model_that_cannot_be_made(
     capsys: pytest.CaptureFixture[str],
@@ -86,19 +102,26 @@ def test_a_model_that_cannot_be_made(
     (tmp_path / f"{name}.py").write_text(f"def make(features, classes):\n    {body}\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("sys.dont_write_bytecode", True)
-    said = refused(capsys, tmp_path, command, *RUN, f"model={name}:make", f"results-dir={tmp_path / 'r'}")
+    said = refused(
+        capsys, tmp_path, command, *RUN, f"model={name}:make", f"results-dir={tmp_path / 'r'}"
+    )
     assert reason in said
 
 
 @pytest.mark.parametrize("command", ["check", "simulate", "run"])
 def test_a_folder_that_cannot_be_written(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
 ) -> None:
     (tmp_path / "file").touch()
     said = refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'file' / 'r'}")
     assert f"{tmp_path / 'file'} is no folder" in said
     monkeypatch.setattr("os.access", lambda path, mode: False)  # a superuser may write everywhere
-    assert f"{tmp_path} is no folder" in refused(capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'r'}")
+    assert f"{tmp_path} is no folder" in refused(
+        capsys, tmp_path, command, *RUN, f"results-dir={tmp_path / 'r'}"
+    )
 
 
 def test_a_working_folder_that_was_deleted(
@@ -129,10 +152,17 @@ def test_a_home_folder_that_is_relative(tmp_path: Path, monkeypatch: pytest.Monk
     assert home() == tmp_path / "curvfed"
 
 
-def test_a_notebooks_backend_for_figures_is_not_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebooks_backend_for_figures_is_not_the_commands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MPLBACKEND", "module://of.another.environment")
-    program = "import sys; from curvfed.deployments.commands.command import main; sys.exit(main(sys.argv[1:]))"
+    program = (
+        "import sys; from curvfed.deployments.commands.command import main;"
+        " sys.exit(main(sys.argv[1:]))"
+    )
     words = ["simulate", *RUN, "embedding-dim=8", f"results-dir={tmp_path}", "run-name=a"]
-    done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "a" / "report.html").exists()

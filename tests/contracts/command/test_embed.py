@@ -14,7 +14,10 @@ from curvfed.deployments.commands.command import main
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import add_to_copy, expression
 
-COUNTS = np.random.default_rng(0).negative_binomial(1, 0.1, (40, 50)) * np.linspace(1, 3, 40).astype(int)[:, None]
+COUNTS = (
+    np.random.default_rng(0).negative_binomial(1, 0.1, (40, 50))
+    * np.linspace(1, 3, 40).astype(int)[:, None]
+)
 SHARES = COUNTS / COUNTS.sum(axis=1, keepdims=True)
 
 
@@ -34,7 +37,9 @@ def small(path, values, genes=None):
     values = np.asarray(values, dtype=np.float32)
     genes = genes or [f"gene{number}" for number in range(values.shape[1])]
     cells = [f"cell{number}" for number in range(len(values))]
-    anndata.AnnData(values, obs=pandas.DataFrame(index=cells), var=pandas.DataFrame(index=genes)).write_h5ad(path)
+    anndata.AnnData(
+        values, obs=pandas.DataFrame(index=cells), var=pandas.DataFrame(index=genes)
+    ).write_h5ad(path)
     return path
 
 
@@ -54,11 +59,14 @@ def test_a_site_is_embedded_by_the_reference_alone(files, capsys):
     # A cell's coordinates do not depend on which cells are beside it.
     given[:10].copy().write_h5ad(files / "few.h5ad")
     assert run(files / "few.h5ad", "--reference", files / "reference.h5ad", "--out", out) == 0
-    assert np.allclose(anndata.read_h5ad(out).obsm["X_poincare"], site.obsm["X_poincare"][:10], atol=1e-9)
+    assert np.allclose(
+        anndata.read_h5ad(out).obsm["X_poincare"], site.obsm["X_poincare"][:10], atol=1e-9
+    )
 
 
 def test_cells_of_another_kind_lie_outside(files):
-    """Genes that have each other's values are what another tissue, or a wrong annotation, looks like."""
+    """Genes that have each other's values are what another tissue, or a wrong annotation, looks
+    like."""
     cells = anndata.read_h5ad(files / "three.h5ad").raw.to_adata()
     out = files / "foreign.embedded.h5ad"
     shares = []
@@ -68,7 +76,9 @@ def test_cells_of_another_kind_lie_outside(files):
         values[:mixed] = values[:mixed][:, np.random.default_rng(0).permutation(values.shape[1])]
         foreign.X = values
         foreign.write_h5ad(files / "foreign.h5ad")
-        assert run(files / "foreign.h5ad", "--reference", files / "reference.h5ad", "--out", out) == 0
+        assert (
+            run(files / "foreign.h5ad", "--reference", files / "reference.h5ad", "--out", out) == 0
+        )
         outside = anndata.read_h5ad(out).obs["curvfed_outside"].to_numpy()
         assert outside[mixed:].sum() < 0.1 * len(outside)
         shares.append(outside[:mixed].sum() / max(mixed, 1))
@@ -95,14 +105,38 @@ def test_missing_genes_are_told_and_too_few_refused(files, capsys):
         (np.arange(200).reshape(40, 5) % 7, None, "whole numbers; allowed are logarithms"),
         (np.full((40, 5), -0.5), None, "are from -0.5 to 0; allowed are logarithms"),
         (np.full((40, 5), np.nan), None, "are not finite; allowed are logarithms"),
-        (np.full((40, 5), 1.5), None, "40 cells and 0 genes that vary; allowed are more than 30 cells"),
+        (
+            np.full((40, 5), 1.5),
+            None,
+            "40 cells and 0 genes that vary; allowed are more than 30 cells",
+        ),
         (3 * np.random.default_rng(0).random((30, 5)), None, "30 cells and 5 genes that vary"),
-        (SHARES, None, "which is too small for logarithms: perhaps fractions; allowed are logarithms"),
-        (100 * SHARES, None, "are normalised, but no logarithms: so every cell has the sum 100; allowed"),
-        (np.log1p(COUNTS), None, "are natural logarithms of counts that are not normalised: in each cell they are"),
+        (
+            SHARES,
+            None,
+            "which is too small for logarithms: perhaps fractions; allowed are logarithms",
+        ),
+        (
+            100 * SHARES,
+            None,
+            "are normalised, but no logarithms: so every cell has the sum 100; allowed",
+        ),
+        (
+            np.log1p(COUNTS),
+            None,
+            "are natural logarithms of counts that are not normalised: in each cell they are",
+        ),
         (np.log2(COUNTS + 1), None, "are logarithms of base 2 of counts that are not normalised"),
-        (np.log2(1e4 * SHARES + 1), None, "are logarithms of base 2: so every cell has the sum 1e+04; allowed"),
-        (np.log10(1e4 * SHARES + 1), None, "are logarithms of base 10: so every cell has the sum 1e+04; allowed"),
+        (
+            np.log2(1e4 * SHARES + 1),
+            None,
+            "are logarithms of base 2: so every cell has the sum 1e+04; allowed",
+        ),
+        (
+            np.log10(1e4 * SHARES + 1),
+            None,
+            "are logarithms of base 10: so every cell has the sum 1e+04; allowed",
+        ),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Variable names are not unique")
@@ -125,7 +159,10 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
             "is no reference (KeyError: 'curvfed'); one is made by curvfed embed",
         ),
         ((tmp_path / "a.h5ad", "--make-reference", "--out", out), "no file"),
-        ((one, "--make-reference", "--layer", "logs", "--out", out), "has no layer logs; there are raw, X (--layer)"),
+        (
+            (one, "--make-reference", "--layer", "logs", "--out", out),
+            "has no layer logs; there are raw, X (--layer)",
+        ),
     ):
         assert run(*arguments) == 1
         assert message in capsys.readouterr().err
@@ -134,8 +171,8 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
 
 def test_help_imports_no_anndata():
     code = (
-        "import sys; from curvfed.deployments.commands.command import main; main(['embed', '--help'])\n"
-        "assert not {'torch', 'flwr', 'anndata', 'sklearn'} & set(sys.modules)"
+        "import sys; from curvfed.deployments.commands.command import main; main(['embed',"
+        " '--help'])\nassert not {'torch', 'flwr', 'anndata', 'sklearn'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
@@ -164,7 +201,16 @@ def test_the_output_is_checked_before_anything_is_read(tmp_path, capsys, name, w
     (tmp_path / "folder.h5ad").mkdir()
     (tmp_path / "link.h5ad").symlink_to(tmp_path / "one.h5ad")
     there = sorted(tmp_path.iterdir())
-    assert run(tmp_path / "one.h5ad", "--reference", tmp_path / "reference.h5ad", "--out", tmp_path / name) == 2
+    assert (
+        run(
+            tmp_path / "one.h5ad",
+            "--reference",
+            tmp_path / "reference.h5ad",
+            "--out",
+            tmp_path / name,
+        )
+        == 2
+    )
     told = capsys.readouterr().err
     assert words in told
     assert str(tmp_path / name) in told
@@ -190,7 +236,11 @@ LOGS = np.log1p(1e4 * SHARES)
         ({"X": COUNTS, "logs": LOGS, "spliced": COUNTS}, "", 'layers["logs"]'),
         ({"X": None, "logs": LOGS}, "logs", 'layers["logs"]'),
         ({"X": COUNTS, "logs": LOGS, "more": LOGS}, "", "logs, more; --layer names one of them"),
-        ({"raw": COUNTS, "X": LOGS - 1}, "", "raw.X are from 0 to .*, whole numbers, those in X are from -1 to"),
+        (
+            {"raw": COUNTS, "X": LOGS - 1},
+            "",
+            "raw.X are from 0 to .*, whole numbers, those in X are from -1 to",
+        ),
         ({"raw": COUNTS, "X": LOGS}, "raw", "raw.X are from 0 to"),
         ({"X": LOGS}, "raw", "no layer raw; there are X"),
     ],
@@ -198,7 +248,9 @@ LOGS = np.log1p(1e4 * SHARES)
 def test_where_expression_is(tmp_path, places, layer, expected):
     from scipy.sparse import csr_matrix
 
-    cells = anndata.AnnData(places.get("raw", places["X"] if places["X"] is not None else COUNTS).astype(np.float32))
+    cells = anndata.AnnData(
+        places.get("raw", places["X"] if places["X"] is not None else COUNTS).astype(np.float32)
+    )
     if "raw" in places:
         cells.raw = cells
     cells.X = places["X"]
@@ -226,7 +278,12 @@ def test_cells_without_expression_are_told(tmp_path, capsys):
     values = LOGS.copy()
     for empty in (0, 2):
         values[:empty] = 0
-        assert run(small(tmp_path / "a.h5ad", values), "--make-reference", "--out", tmp_path / "b.h5ad") == 0
+        assert (
+            run(
+                small(tmp_path / "a.h5ad", values), "--make-reference", "--out", tmp_path / "b.h5ad"
+            )
+            == 0
+        )
         assert ("in 2 cells no gene is expressed" in capsys.readouterr().err) == bool(empty)
 
 
@@ -235,8 +292,14 @@ def test_values_of_another_scale_than_the_reference_are_warned_of(tmp_path, caps
     means = rng.gamma(0.5, 1.0, (3, 60))
     counts = rng.poisson(20 * means[np.arange(120) % 3]) + 1
     shares = counts / counts.sum(axis=1, keepdims=True)
-    atlas, reference, out = tmp_path / "atlas.h5ad", tmp_path / "reference.h5ad", tmp_path / "out.h5ad"
-    assert run(small(atlas, np.log1p(1e4 * shares[:80])), "--make-reference", "--out", reference) == 0
+    atlas, reference, out = (
+        tmp_path / "atlas.h5ad",
+        tmp_path / "reference.h5ad",
+        tmp_path / "out.h5ad",
+    )
+    assert (
+        run(small(atlas, np.log1p(1e4 * shares[:80])), "--make-reference", "--out", reference) == 0
+    )
     for target, is_other in ((1e4, False), (1e6, True)):
         site = small(tmp_path / "site.h5ad", np.log1p(target * shares[80:]))
         capsys.readouterr()
@@ -247,7 +310,8 @@ def test_values_of_another_scale_than_the_reference_are_warned_of(tmp_path, caps
 
 
 def test_nothing_else_in_the_file_is_written_anew(files, tmp_path):
-    """A file may have what AnnData reads and refuses to write: nullable strings, and columns named `_index`."""
+    """A file may have what AnnData reads and refuses to write: nullable strings, and columns named
+    `_index`."""
     import h5py
 
     cells = anndata.read_h5ad(files / "one.h5ad")
@@ -279,6 +343,10 @@ def test_nothing_else_in_the_file_is_written_anew(files, tmp_path):
 
 
 def test_a_file_of_an_old_version_is_embedded(files, tmp_path):
-    path = next(one.locate() for one in importlib.metadata.files("scanpy") if one.name == "10x_pbmc68k_reduced.h5ad")
+    path = next(
+        one.locate()
+        for one in importlib.metadata.files("scanpy")
+        if one.name == "10x_pbmc68k_reduced.h5ad"
+    )
     assert run(path, "--reference", files / "reference.h5ad", "--out", tmp_path / "out.h5ad") == 0
     assert anndata.read_h5ad(tmp_path / "out.h5ad").obsm["X_poincare"].shape == (700, 2)

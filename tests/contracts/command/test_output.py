@@ -1,4 +1,5 @@
-"""What becomes of a command's output decides nothing about its work: closed, full, without Unicode, or read in part."""
+"""What becomes of a command's output decides nothing about its work: closed, full, without Unicode,
+or read in part."""
 
 import fcntl
 import json
@@ -16,7 +17,9 @@ RUN = ["simulate", "method=fedavg", "num-rounds=2", "num-supernodes=2", "embeddi
 ASCII = {"PYTHONIOENCODING": "ascii"}
 
 
-def run(shell: str, tmp_path: Path, *words: str, **variables: str) -> "subprocess.CompletedProcess[bytes]":
+def run(
+    shell: str, tmp_path: Path, *words: str, **variables: str
+) -> "subprocess.CompletedProcess[bytes]":
     """A command in a shell: `$0 "$@"` is curvfed with the words."""
     program = f'"{sys.executable}" -m curvfed'
     return subprocess.run(
@@ -99,7 +102,9 @@ def test_an_output_that_does_not_block_takes_all(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     room = fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
     os.set_blocking(writer, False)  # as terminals of editors and asyncio leave it
-    with subprocess.Popen([sys.executable, "-m", "curvfed", "check", "--all"], stdout=writer) as program:
+    with subprocess.Popen(
+        [sys.executable, "-m", "curvfed", "check", "--all"], stdout=writer
+    ) as program:
         os.close(writer)
         with open(reader, "rb") as output:
             said = output.read()
@@ -110,6 +115,9 @@ def test_an_output_that_does_not_block_takes_all(tmp_path: Path) -> None:
 
 def test_unbuffered_output_stays_so() -> None:
     program = "import os\nfrom curvfed.deployments.terminal import lasting_output\n"
-    program += "with lasting_output():\n    print('a line')\n    os._exit(0)\n"  # before anything is flushed
-    done = subprocess.run([sys.executable, "-u", "-c", program], capture_output=True, text=True, timeout=600)
+    # before anything is flushed
+    program += "with lasting_output():\n    print('a line')\n    os._exit(0)\n"
+    done = subprocess.run(
+        [sys.executable, "-u", "-c", program], capture_output=True, text=True, timeout=600
+    )
     assert done.stdout == "a line\n"

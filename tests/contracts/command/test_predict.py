@@ -43,17 +43,29 @@ def own_home(tmp_path_factory):
 def runs(tmp_path_factory):
     """A run directory per method, on trees."""
     folder = tmp_path_factory.mktemp("runs")
-    return {method: run(folder, method, method=method, **TRAINED) for method in ("flatland", "fedavg", "local")}
+    return {
+        method: run(folder, method, method=method, **TRAINED)
+        for method in ("flatland", "fedavg", "local")
+    }
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    """A federation of two nodes with graphs and state folders of their own, and the folder of all that."""
+    """A federation of two nodes with graphs and state folders of their own, and the folder of all
+    that."""
     folder = tmp_path_factory.mktemp("nodes")
     configs = []
     for number in range(2):
-        write_user_graph(folder / f"{number}.pt", **user_fields(seed=number), class_names=["left", "right"])
-        configs.append({"partition-id": number, "data-path": str(folder / f"{number}.pt"), "state-path": str(folder)})
+        write_user_graph(
+            folder / f"{number}.pt", **user_fields(seed=number), class_names=["left", "right"]
+        )
+        configs.append(
+            {
+                "partition-id": number,
+                "data-path": str(folder / f"{number}.pt"),
+                "state-path": str(folder),
+            }
+        )
     return folder, run(folder / "results", "own", nodes=configs, method="flatland")
 
 
@@ -77,7 +89,9 @@ def gcn(arrays, features, edges) -> np.ndarray:
     adjacency /= np.sqrt(np.outer(degrees, degrees))
     hidden = features.astype(np.float64)
     for layer in ("first", "second"):
-        hidden = np.maximum(adjacency @ hidden @ arrays[f"{layer}.weight"].T + arrays[f"{layer}.bias"], 0)
+        hidden = np.maximum(
+            adjacency @ hidden @ arrays[f"{layer}.weight"].T + arrays[f"{layer}.bias"], 0
+        )
     return hidden @ arrays["head.weight"].T + arrays["head.bias"]
 
 
@@ -89,17 +103,24 @@ def test_predictions_are_those_of_the_model(runs, capsys):
     chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     assert code == 0
     assert [int(row["node"]) for row in rows] == list(range(len(tree.labels)))
-    assert [row["class"] for row in rows] == [trees.CLASS_NAMES[index] for index in chances.argmax(axis=1)]
+    assert [row["class"] for row in rows] == [
+        trees.CLASS_NAMES[index] for index in chances.argmax(axis=1)
+    ]
     # Sums of at most `width` terms in float32, and six digits in the file.
     bound = features.shape[1] * np.finfo(np.float32).eps * max(1, np.abs(logits).max()) + 5e-7
-    np.testing.assert_allclose([float(row["probability"]) for row in rows], chances.max(axis=1), rtol=0, atol=bound)
+    np.testing.assert_allclose(
+        [float(row["probability"]) for row in rows], chances.max(axis=1), rtol=0, atol=bound
+    )
     assert value(said, "curvature").startswith("none")
 
 
 def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_path):
-    """`score_before` of the next round is the client's own score of the aggregated parameters with its personal ones."""
+    """`score_before` of the next round is the client's own score of the aggregated parameters with
+    its personal ones."""
     shutil.copytree(runs["flatland"].path, tmp_path / "flatland")
-    answers = [ask(capsys, runs["flatland"].path, "trees", "--client", client) for client in range(CLIENTS)]
+    answers = [
+        ask(capsys, runs["flatland"].path, "trees", "--client", client) for client in range(CLIENTS)
+    ]
     settings = TRAINED | {"num_rounds": ROUNDS + 1}
     longer = run(tmp_path, "flatland", method="flatland", resume=True, **settings)
     next_round, last = (
@@ -108,14 +129,26 @@ def test_personal_models_score_as_in_the_round_that_follows(runs, capsys, tmp_pa
     )
     for client, (code, _, said) in enumerate(answers):
         assert code == 0
-        assert value(said, "model").endswith(f"the personal parameters of client {client} after round {ROUNDS}")
-        assert value(said, "accuracy on the test nodes") == f"{float(next_round[client]['score_before']):.4f}"
-        assert value(said, "curvature") == f"{float(last[client]['curvature']):.4f}, learned by this client"
-    assert any(last[client]["score"] != next_round[client]["score_before"] for client in range(CLIENTS))
+        assert value(said, "model").endswith(
+            f"the personal parameters of client {client} after round {ROUNDS}"
+        )
+        assert (
+            value(said, "accuracy on the test nodes")
+            == f"{float(next_round[client]['score_before']):.4f}"
+        )
+        assert (
+            value(said, "curvature")
+            == f"{float(last[client]['curvature']):.4f}, learned by this client"
+        )
+    assert any(
+        last[client]["score"] != next_round[client]["score_before"] for client in range(CLIENTS)
+    )
 
 
 def test_where_nothing_is_shared_the_score_is_that_of_the_run(runs, capsys):
-    last = {int(row["partition"]): row for row in runs["local"].clients if row["round"] == str(ROUNDS)}
+    last = {
+        int(row["partition"]): row for row in runs["local"].clients if row["round"] == str(ROUNDS)
+    }
     for client in range(CLIENTS):
         code, _, said = ask(capsys, runs["local"].path, "TREES", "--client", client)
         assert code == 0
@@ -150,7 +183,8 @@ def test_new_data_are_scored_on_all_nodes(node, capsys, tmp_path):
     assert value(said, "accuracy on all nodes") == f"{right:.4f}"
 
 
-# --- Whole graphs -----------------------------------------------------------------------------------------------------
+# --- Whole graphs
+# -----------------------------------------------------------------------------------------------------
 
 SETS = "MUTAG,BZR"
 SIZES = {"MUTAG": 24, "BZR": 16}
@@ -159,22 +193,35 @@ CLASSES = {"MUTAG": ["-1", "2", "10"], "BZR": ["0", "1"]}
 
 @pytest.fixture(scope="module")
 def graph_runs(tmp_path_factory):
-    """Run directories on graphs: of two data sets, whose clients keep their ends, and of one that two clients share.
+    """Run directories on graphs: of two data sets, whose clients keep their ends, and of one that
+    two clients share.
 
     Without attributes, so that a node's features are its one-hot label.
     """
     folder = tmp_path_factory.mktemp("graph-runs")
     write_tu(folder, "MUTAG", attributes=False)
-    write_tu(folder, "BZR", [replace(g, label=n % 2) for n, g in enumerate(tu_graphs(16, seed=1))], attributes=False)
+    write_tu(
+        folder,
+        "BZR",
+        [replace(g, label=n % 2) for n, g in enumerate(tu_graphs(16, seed=1))],
+        attributes=False,
+    )
     settings = {"clients": 2, "num_rounds": 3, "data_dir": str(folder)}
-    found = {method: run(folder, method, method=method, dataset=SETS, **settings) for method in ("fedavg", "flatland")}
+    found = {
+        method: run(folder, method, method=method, dataset=SETS, **settings)
+        for method in ("fedavg", "flatland")
+    }
     return found | {"shared": run(folder, "shared", method="fedavg", dataset="MUTAG", **settings)}
 
 
 def parameters_of(found: Run, client: int) -> dict[str, np.ndarray]:
     """The whole model of a client, put together from what was averaged and what stayed."""
     kept = found.personal(client)
-    own = {name.removeprefix("parameter/"): kept[name] for name in kept if name.startswith("parameter/")}
+    own = {
+        name.removeprefix("parameter/"): kept[name]
+        for name in kept
+        if name.startswith("parameter/")
+    }
     return {name: array.astype(np.float64) for name, array in (found.model | own).items()}
 
 
@@ -195,22 +242,28 @@ def gin(p, features, adjacency) -> np.ndarray:
     x = linear("input", features)
     for layer in range(3):
         x = (1 + p[f"layers.{layer}.eps"]) * x + adjacency @ x
-        x = np.maximum(linear(f"layers.{layer}.second", np.maximum(linear(f"layers.{layer}.first", x), 0)), 0)
+        x = np.maximum(
+            linear(f"layers.{layer}.second", np.maximum(linear(f"layers.{layer}.first", x), 0)), 0
+        )
     return linear("head.out", np.maximum(linear("head.hidden", x.sum(axis=0)), 0))
 
 
 def lorentz_gin(p, features, adjacency) -> np.ndarray:
-    """Logits of one graph by dense NumPy in float64: Lorentz linear layers (FlatLand, Eq. 4) in the place of GIN's."""
+    """Logits of one graph by dense NumPy in float64: Lorentz linear layers (FlatLand, Eq. 4) in the
+    place of GIN's."""
     radius = 1 / (1 + np.exp(-p["k"])) + 0.5
 
     def linear(name, x):
         time = np.sqrt(radius + (x**2).sum(axis=-1, keepdims=True))
         return x @ p[f"{name}.weight"].T + time * p[f"{name}.time"] + p[f"{name}.bias"]
 
-    x = linear("input", features * np.sinh(1 / np.sqrt(radius)) * np.sqrt(radius))  # exp0 of unit rows
+    # exp0 of unit rows
+    x = linear("input", features * np.sinh(1 / np.sqrt(radius)) * np.sqrt(radius))
     for layer in range(3):
         x = (1 + p[f"layers.{layer}.gate"]) * x + adjacency @ x
-        x = np.maximum(linear(f"layers.{layer}.second", np.maximum(linear(f"layers.{layer}.first", x), 0)), 0)
+        x = np.maximum(
+            linear(f"layers.{layer}.second", np.maximum(linear(f"layers.{layer}.first", x), 0)), 0
+        )
     return linear("head.out", np.maximum(linear("head.hidden", x.sum(axis=0)), 0))
 
 
@@ -219,14 +272,20 @@ def agree(rows, logits, class_names) -> None:
     chances = np.exp(logits - logits.max(axis=1, keepdims=True))
     chances /= chances.sum(axis=1, keepdims=True)
     assert [int(row["graph"]) for row in rows] == list(range(len(logits)))
-    assert [row["class"] for row in rows] == [class_names[index] for index in chances.argmax(axis=1)]
+    assert [row["class"] for row in rows] == [
+        class_names[index] for index in chances.argmax(axis=1)
+    ]
     bound = 100 * np.finfo(np.float32).eps * max(1, np.abs(logits).max()) + 5e-7
-    np.testing.assert_allclose([float(row["probability"]) for row in rows], chances.max(axis=1), rtol=0, atol=bound)
+    np.testing.assert_allclose(
+        [float(row["probability"]) for row in rows], chances.max(axis=1), rtol=0, atol=bound
+    )
 
 
 @pytest.mark.parametrize(("method", "network"), [("fedavg", gin), ("flatland", lorentz_gin)])
 @pytest.mark.parametrize(("client", "name"), [*enumerate(SIZES)])
-def test_predictions_of_graphs_are_those_of_the_clients_model(method, network, client, name, graph_runs, capsys):
+def test_predictions_of_graphs_are_those_of_the_clients_model(
+    method, network, client, name, graph_runs, capsys
+):
     found = graph_runs[method]
     code, rows, said = ask(capsys, found.path, "mutag,BZR", "--client", client)
     assert code == 0
@@ -236,7 +295,9 @@ def test_predictions_of_graphs_are_those_of_the_clients_model(method, network, c
     assert model["input.weight"].shape == (8, 6)
     agree(rows, np.array([network(model, *arrays_of(graph)) for graph in graphs]), CLASSES[name])
     assert value(said, "graphs") == f"{len(graphs)}, {round(0.4 * len(graphs))} to score on"
-    assert value(said, "model").endswith(f"the personal parameters of client {client} after round 3")
+    assert value(said, "model").endswith(
+        f"the personal parameters of client {client} after round 3"
+    )
 
 
 def test_predictions_of_graphs_score_as_in_the_round_that_follows(graph_runs, capsys, tmp_path):
@@ -244,14 +305,23 @@ def test_predictions_of_graphs_score_as_in_the_round_that_follows(graph_runs, ca
         found = graph_runs[method]
         said = [ask(capsys, found.path, SETS, "--client", client)[2] for client in range(2)]
         shutil.copytree(found.path, tmp_path / method)
-        settings = {"clients": 2, "num_rounds": 4, "data_dir": str(found.path.parent), "dataset": SETS}
+        settings = {
+            "clients": 2,
+            "num_rounds": 4,
+            "data_dir": str(found.path.parent),
+            "dataset": SETS,
+        }
         longer = run(tmp_path, method, method=method, resume=True, **settings)
         after = [float(row["score_before"]) for row in longer.clients if row["round"] == "4"]
-        assert [value(told, "accuracy on the test graphs") for told in said] == [f"{score:.4f}" for score in after]
+        assert [value(told, "accuracy on the test graphs") for told in said] == [
+            f"{score:.4f}" for score in after
+        ]
 
 
 def new_graphs(class_names: list[str]) -> tuple[list, list[dict]]:
-    """Graphs that no client has, and how a user has them: not of unit norm, edges in one direction."""
+    """Graphs that no client has, and how a user has them: not of unit norm, edges in one
+    direction.
+    """
     truth = tu_graphs(10, seed=7)
     stored = [
         {
@@ -286,7 +356,8 @@ def test_where_clients_share_their_ends_one_model_is_for_all(graph_runs, capsys,
     assert "personal parameters" not in said
 
 
-# --- What cannot be done ----------------------------------------------------------------------------------------------
+# --- What cannot be done
+# ----------------------------------------------------------------------------------------------
 
 
 def refused(capsys, *arguments) -> str:
@@ -305,7 +376,9 @@ def test_personal_state_that_is_not_here_is_asked_for(runs, node, capsys, tmp_pa
     assert "--state-path" in said
     gone = shutil.copytree(runs["flatland"].path, tmp_path / "gone")
     shutil.rmtree(gone / "checkpoint" / "clients" / "00001")
-    assert str(gone / "checkpoint" / "clients" / "00001") in refused(capsys, gone, "trees", "--client", 1)
+    assert str(gone / "checkpoint" / "clients" / "00001") in refused(
+        capsys, gone, "trees", "--client", 1
+    )
     assert main(["predict", str(gone), "trees", "--client", "0"]) == 0
 
 
@@ -327,7 +400,10 @@ def test_the_client_is_asked_for(runs, capsys):
     ("changes", "message"),
     [
         ({}, "has 8 features per node, the model of this run takes 300"),
-        ({"x": torch.zeros(60, 300), "class_names": ["left", "right"]}, "classes ['left', 'right'] are not among"),
+        (
+            {"x": torch.zeros(60, 300), "class_names": ["left", "right"]},
+            "classes ['left', 'right'] are not among",
+        ),
         (None, "no file"),
     ],
 )
@@ -348,14 +424,19 @@ def test_graphs_that_do_not_fit_are_named(graph_runs, runs, capsys, tmp_path):
     assert "is for the classification of nodes, the run's data of graphs" in said
     said = refused(capsys, runs["fedavg"].path, tmp_path / "narrow.pt")
     assert "is for the classification of graphs, the run's data of nodes" in said
-    for arguments in ([own, tmp_path / "classes.pt", "--client", 1], [shared, tmp_path / "classes.pt"]):
+    for arguments in (
+        [own, tmp_path / "classes.pt", "--client", 1],
+        [shared, tmp_path / "classes.pt"],
+    ):
         assert "classes ['left', 'right'] are not among" in refused(capsys, *arguments)
     assert 'DATA is "MUTAG"; allowed is "MUTAG,BZR"' in refused(capsys, own, "MUTAG", "--client", 0)
 
 
 def test_where_clients_keep_their_ends_the_client_is_asked_for(graph_runs, capsys, tmp_path):
     own = graph_runs["fedavg"].path
-    assert "--client N is needed: fedavg keeps input.*, head.* at each client" in refused(capsys, own, SETS)
+    assert "--client N is needed: fedavg keeps input.*, head.* at each client" in refused(
+        capsys, own, SETS
+    )
     gone = shutil.copytree(own, tmp_path / "gone")
     shutil.rmtree(gone / "checkpoint" / "clients" / "00001")
     said = refused(capsys, gone, SETS, "--client", 1)
@@ -365,7 +446,9 @@ def test_where_clients_keep_their_ends_the_client_is_asked_for(graph_runs, capsy
 
 
 def test_another_data_set_is_refused(runs, capsys):
-    assert 'DATA is "cora"; allowed is "trees"' in refused(capsys, runs["fedavg"].path, "cora", "--client", 0)
+    assert 'DATA is "cora"; allowed is "trees"' in refused(
+        capsys, runs["fedavg"].path, "cora", "--client", 0
+    )
 
 
 def spoil_arrays(path: Path) -> None:
@@ -380,14 +463,29 @@ def spoil_arrays(path: Path) -> None:
     ("spoil", "message"),
     [
         (lambda path: (path / "model.safetensors").unlink(), "has not come to its end"),
-        (lambda path: (path / "model.safetensors").write_bytes(b"none"), "is not the model of a run"),
-        (lambda path: write_arrays(path / "model.safetensors", {"x": np.zeros(1)}, {}), "is not the model of a run"),
+        (
+            lambda path: (path / "model.safetensors").write_bytes(b"none"),
+            "is not the model of a run",
+        ),
+        (
+            lambda path: write_arrays(path / "model.safetensors", {"x": np.zeros(1)}, {}),
+            "is not the model of a run",
+        ),
         (spoil_arrays, "missing ['head.bias']"),
-        (lambda path: (path / "clients.json").unlink(), "is not the directory of a run: no clients.json"),
+        (
+            lambda path: (path / "clients.json").unlink(),
+            "is not the directory of a run: no clients.json",
+        ),
         (lambda path: (path / "clients.json").write_bytes(b"\xff"), "can't decode byte 0xff"),
-        (lambda path: (path / "clients.json").unlink() or (path / "clients.json").mkdir(), "Is a directory"),
+        (
+            lambda path: (path / "clients.json").unlink() or (path / "clients.json").mkdir(),
+            "Is a directory",
+        ),
         (lambda path: (path / "clients.json").write_text("{"), "is not the directory of a run"),
-        (lambda path: write_settings(path / "config.toml", 'method = "fedavh"'), 'did you mean "fedavg"?'),
+        (
+            lambda path: write_settings(path / "config.toml", 'method = "fedavh"'),
+            'did you mean "fedavg"?',
+        ),
         (
             lambda path: write_settings(path / "config.toml", 'method = "fedprox"'),
             "is of method fedavg, config.toml beside it of fedprox",
@@ -404,14 +502,20 @@ def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     copy = shutil.copytree(runs["fedavg"].path, tmp_path / "copy")
     config = (copy / "config.toml").read_text().replace("seed = 0", "seed = 1")
     (copy / "config.toml").write_text(config)
-    assert "config.toml cannot be read: it is damaged, or was changed" in refused(capsys, copy, "trees", "--client", 0)
+    assert "config.toml cannot be read: it is damaged, or was changed" in refused(
+        capsys, copy, "trees", "--client", 0
+    )
     write_settings(copy / "config.toml", config.split("\n", 2)[2])
-    assert "is not what client 0 of this run trained on" in refused(capsys, copy, "trees", "--client", 0)
+    assert "is not what client 0 of this run trained on" in refused(
+        capsys, copy, "trees", "--client", 0
+    )
 
 
 def test_what_is_read_is_the_run(runs):
     found = TrainedRun.read(runs["fedavg"].path)
-    assert {client: met.num_partitions for client, met in found.clients.items()} == dict.fromkeys(range(3), CLIENTS)
+    assert {client: met.num_partitions for client, met in found.clients.items()} == dict.fromkeys(
+        range(3), CLIENTS
+    )
     assert Run(found.path).summary["method"] == found.config.method == "fedavg"
 
 
@@ -421,14 +525,22 @@ def test_clients_of_older_runs_have_the_number_of_parts_beside_them(runs, capsys
     for about in told["clients"]:
         del about["num_partitions"]
     (copy / "clients.json").write_text(json.dumps(told))
-    assert "is not the directory of a run: 'num_partitions'" in refused(capsys, copy, "trees", "--client", 1)
+    assert "is not the directory of a run: 'num_partitions'" in refused(
+        capsys, copy, "trees", "--client", 1
+    )
     (copy / "clients.json").write_text(json.dumps(told | {"num_partitions": CLIENTS}))
-    assert ask(capsys, copy, "trees", "--client", 1) == ask(capsys, runs["flatland"].path, "trees", "--client", 1)
+    assert ask(capsys, copy, "trees", "--client", 1) == ask(
+        capsys, runs["flatland"].path, "trees", "--client", 1
+    )
     # A client that does not come back when such a run goes on is still told of as it was.
     nodes = simulated_nodes(CLIENTS)[:2]
     settings = TRAINED | {"num_rounds": ROUNDS + 1}
     longer = run(tmp_path, "flatland", method="flatland", resume=True, nodes=nodes, **settings)
-    assert ["num_partitions" in about for about in longer.described["clients"]] == [True, True, False]
+    assert ["num_partitions" in about for about in longer.described["clients"]] == [
+        True,
+        True,
+        False,
+    ]
     assert ask(capsys, copy, "trees", "--client", 2)[0] == 0
 
 
@@ -453,27 +565,41 @@ def test_a_file_that_has_changed_since_the_run_is_refused(tmp_path, capsys):
     # Of the same size, and as if within one tick of the clock, or copied with its times.
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
-    assert "is not what client 0 of this run trained on; have its files changed?" in refused(capsys, found.path, path)
+    assert "is not what client 0 of this run trained on; have its files changed?" in refused(
+        capsys, found.path, path
+    )
 
 
 def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):
-    # Labels 1..3 have columns 0..3 in both: columns that began at the smallest label would move with the data.
-    graphs = [replace(g, node_labels=[1 + abs(label) % 3 for label in g.node_labels]) for g in tu_graphs(16)]
+    # Labels 1..3 have columns 0..3 in both: columns that began at the smallest label would move
+    # with the data.
+    graphs = [
+        replace(g, node_labels=[1 + abs(label) % 3 for label in g.node_labels])
+        for g in tu_graphs(16)
+    ]
     for name, some in (("one", graphs), ("copy", graphs), ("other", graphs[:9])):
         write_tu(tmp_path / name, "MINE", some, attributes=False)
     where = {name: tmp_path / name / "tu" / "MINE" / "raw" for name in ("one", "copy", "other")}
-    found = run(tmp_path, "folder", clients=1, dataset=str(where["one"]), method="fedavg", num_rounds=1)
+    found = run(
+        tmp_path, "folder", clients=1, dataset=str(where["one"]), method="fedavg", num_rounds=1
+    )
     assert found.described["facts"]["num_features"] == 4
     capsys.readouterr()
     for name in ("copy", "other"):
         assert main(["predict", str(found.path), str(where[name])]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert (lines[0], len(lines)) == ("graph,class,probability", {"copy": 17, "other": 10}[name])
+        assert (lines[0], len(lines)) == (
+            "graph,class,probability",
+            {"copy": 17, "other": 10}[name],
+        )
 
 
 def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, capsys):
     graph = trees.generate(5, 0)
-    fields = {"x": torch.from_numpy(graph.features), "edge_index": torch.from_numpy(graph.edge_index)}
+    fields = {
+        "x": torch.from_numpy(graph.features),
+        "edge_index": torch.from_numpy(graph.edge_index),
+    }
     torch.save(fields, tmp_path / "new.pt")
     code, rows, told = ask(capsys, runs["fedavg"].path, tmp_path / "new.pt")
     assert (code, len(rows)) == (0, len(graph.labels))

@@ -1,4 +1,5 @@
-"""Predictions on images, against the run's own figures and against the same parameters put together by hand."""
+"""Predictions on images, against the run's own figures and against the same parameters put together
+by hand."""
 
 import csv
 import shutil
@@ -60,7 +61,9 @@ def runs(tmp_path_factory):
 
     def of(method: str) -> Run:
         if method not in found:
-            found[method] = run(folder, method, method=method, clients=CLIENTS, **DIGITS | RUNS[method])
+            found[method] = run(
+                folder, method, method=method, clients=CLIENTS, **DIGITS | RUNS[method]
+            )
         return found[method]
 
     return of
@@ -68,7 +71,8 @@ def runs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory):
-    """Pixels and labels of digits that no client has, and these as files: in one folder, and in one per class."""
+    """Pixels and labels of digits that no client has, and these as files: in one folder, and in one
+    per class."""
     folder = tmp_path_factory.mktemp("pictures")
     test = load_test(ImageSpec("digits", folder, test_subset=40), folder / "cache")
     for number, (image, label) in enumerate(zip(test.images, test.labels.tolist(), strict=True)):
@@ -100,19 +104,29 @@ def shared(found: Run, calibrated: bool = True) -> dict[str, np.ndarray]:
     """What `model.safetensors` holds of the model, with the one or the other classifier."""
     own = {name: array for name, array in found.model.items() if not name.startswith("calibrated/")}
     new = {name: array for name, array in found.model.items() if name.startswith("calibrated/")}
-    return own | {name.removeprefix("calibrated/"): array for name, array in new.items() if calibrated}
+    return own | {
+        name.removeprefix("calibrated/"): array for name, array in new.items() if calibrated
+    }
 
 
 def kept(found: Run, client: int, part: str = ".") -> dict[str, np.ndarray]:
     arrays = newest(found.path / "checkpoint" / "clients" / f"{client:05d}" / part)
-    return {name.removeprefix("parameter/"): arrays[name] for name in arrays if name.startswith("parameter/")}
+    return {
+        name.removeprefix("parameter/"): arrays[name]
+        for name in arrays
+        if name.startswith("parameter/")
+    }
 
 
 def logits_of(found: Run, arrays, pixels, mean=MEAN, std=STD) -> torch.Tensor:
     """Of the model with these parameters, on images (n, c, h, w), uint8."""
-    config = settled(parse(dotted(tomllib.loads((found.path / "config.toml").read_text()))), "images")
+    config = settled(
+        parse(dotted(tomllib.loads((found.path / "config.toml").read_text()))), "images"
+    )
     facts = found.described["facts"]
-    model = build_model(model_spec(config, Facts(**facts | {"class_names": tuple(facts["class_names"])})), 0)
+    model = build_model(
+        model_spec(config, Facts(**facts | {"class_names": tuple(facts["class_names"])})), 0
+    )
     tensors = named_state(model)
     assert tensors.keys() == arrays.keys()
     with torch.no_grad():
@@ -128,13 +142,16 @@ def agree(rows, logits, class_names) -> None:
     assert [row["class"] for row in rows] == [class_names[index] for index in classes.tolist()]
     expected = chances.max(dim=1).values.numpy()
     bound = 1000 * np.finfo(np.float32).eps * max(1.0, float(logits.abs().max())) + 5e-7
-    np.testing.assert_allclose([float(row["probability"]) for row in rows], expected, rtol=0, atol=bound)
+    np.testing.assert_allclose(
+        [float(row["probability"]) for row in rows], expected, rtol=0, atol=bound
+    )
 
 
 NAMES = [str(digit) for digit in range(10)]
 
 
-# --- The run's own data set -------------------------------------------------------------------------------------------
+# --- The run's own data set
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["hyperfed", "fedavg", "spherefed", "ccvr"])
@@ -150,17 +167,23 @@ def test_the_global_test_set_scores_as_in_the_summary(method, runs, capsys):
 def test_the_classifier_from_before_the_calibration_scores_as_it_did(method, runs, capsys):
     metrics = runs(method).summary["metrics"]
     _, told = ask(capsys, runs(method).path, "digits", "--uncalibrated")
-    assert told["accuracy on the global test images"] == f"{metrics['global_accuracy_uncalibrated']:.4f}"
+    assert (
+        told["accuracy on the global test images"]
+        == f"{metrics['global_accuracy_uncalibrated']:.4f}"
+    )
     assert told["model"] == "global"
     assert metrics["global_accuracy_uncalibrated"] != metrics["global_accuracy_calibrated"]
 
 
 @pytest.mark.parametrize(
-    ("method", "phase"), [("spherefed", "fine-tune"), ("hyperfed-fixed", "fine-tune"), ("local", "train")]
+    ("method", "phase"),
+    [("spherefed", "fine-tune"), ("hyperfed-fixed", "fine-tune"), ("local", "train")],
 )
 def test_a_clients_own_model_scores_as_in_the_run(method, phase, runs, capsys):
     found = runs(method)
-    scored = {row["partition"]: float(row["score"]) for row in found.clients if row["phase"] == phase}
+    scored = {
+        row["partition"]: float(row["score"]) for row in found.clients if row["phase"] == phase
+    }
     assert len(scored) == CLIENTS
     for client in range(CLIENTS):
         _, told = ask(capsys, found.path, "digits", "--client", client)
@@ -169,7 +192,9 @@ def test_a_clients_own_model_scores_as_in_the_run(method, phase, runs, capsys):
 
 def test_a_part_is_predicted_whole_and_scored_on_its_test_images(runs, capsys):
     found = runs("fedavg")
-    part = load_client(ImageSpec("digits", Path(), train_subset=200), 1, CLIENTS, Path.home() / "test-cache")
+    part = load_client(
+        ImageSpec("digits", Path(), train_subset=200), 1, CLIENTS, Path.home() / "test-cache"
+    )
     rows, told = ask(capsys, found.path, "digits", "--client", 1)
     logits = logits_of(found, shared(found), part.images)
     agree(rows, logits, NAMES)
@@ -181,16 +206,24 @@ def test_a_part_is_predicted_whole_and_scored_on_its_test_images(runs, capsys):
 
 @pytest.mark.parametrize("absent", [0, 3])
 def test_the_parts_of_a_run_without_one_node_are_those_of_its_clients(absent, capsys, tmp_path):
-    nodes = [{"partition-id": number, "num-partitions": 4} for number in range(4) if number != absent]
+    nodes = [
+        {"partition-id": number, "num-partitions": 4} for number in range(4) if number != absent
+    ]
     found = run(tmp_path, nodes=nodes, method="fedavg", **DIGITS)
     for node in nodes:
-        part = load_client(ImageSpec("digits", Path(), train_subset=200), node["partition-id"], 4, tmp_path / "cache")
+        part = load_client(
+            ImageSpec("digits", Path(), train_subset=200),
+            node["partition-id"],
+            4,
+            tmp_path / "cache",
+        )
         rows, told = ask(capsys, found.path, "digits", "--client", node["partition-id"])
         assert told["images"] == f"{len(part.labels)}, {int(part.test.sum())} to score on"
         assert len(rows) == len(part.labels)
 
 
-# --- The user's own images --------------------------------------------------------------------------------------------
+# --- The user's own images
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["hyperfed", "spherefed", "ccvr"])
@@ -214,7 +247,9 @@ def test_folders_of_classes_tell_the_accuracy(runs, pictures, capsys, tmp_path):
     _, told = ask(capsys, found.path, folder / "classes", "--out", out)
     rows = list(csv.DictReader(out.read_text().splitlines()))
     order = [int(Path(row["image"]).stem) for row in rows]
-    assert [Path(row["image"]).parent.name for row in rows] == [str(labels[number].item()) for number in order]
+    assert [Path(row["image"]).parent.name for row in rows] == [
+        str(labels[number].item()) for number in order
+    ]
     logits = logits_of(found, shared(found), pixels[order])
     agree(rows, logits, NAMES)
     right = (logits.argmax(dim=1) == labels[order]).double().mean()
@@ -255,7 +290,10 @@ def test_else_shared_and_personal_parameters_make_the_model(method, runs, pictur
     for client in range(2):
         rows, told = ask(capsys, found.path, folder / "flat", "--client", client)
         agree(rows, logits_of(found, shared(found) | kept(found, client), pixels), NAMES)
-        assert told["model"] == f"global, with the personal parameters of client {client} after round 1"
+        assert (
+            told["model"]
+            == f"global, with the personal parameters of client {client} after round 1"
+        )
         answers.append(rows)
     assert answers[0] != answers[1]
 
@@ -270,7 +308,9 @@ def test_images_are_brought_to_the_runs_shape(runs, capsys, tmp_path):
     files = [Image.open(path).convert("L") for path in sorted(tmp_path.glob("*.png"))]
     grey = [torch.from_numpy(np.array(image))[None, None] for image in files]
     # Of one size already: bilinear interpolation leaves it.
-    pixels = torch.cat([F.interpolate(image, size=(8, 8), mode="bilinear", antialias=True) for image in grey])
+    pixels = torch.cat(
+        [F.interpolate(image, size=(8, 8), mode="bilinear", antialias=True) for image in grey]
+    )
     agree(rows, logits_of(found, shared(found), pixels), NAMES)
     assert told["sizes"] == "3 of 5 images had another and were brought to 8x8, the run's"
     assert told["channels"] == "3 of 5 images were in colour and were made grey, as the run's"
@@ -278,7 +318,12 @@ def test_images_are_brought_to_the_runs_shape(runs, capsys, tmp_path):
 
 def test_grey_images_are_given_a_colour_runs_channels(capsys, tmp_path):
     write_classes(tmp_path / "data", {"dark": 12, "light": 12}, shape=(8, 8, 3))
-    settings = {"dataset": str(tmp_path / "data"), "num_rounds": 1, "min_client_size": 2, "partition": "iid"}
+    settings = {
+        "dataset": str(tmp_path / "data"),
+        "num_rounds": 1,
+        "min_client_size": 2,
+        "partition": "iid",
+    }
     found = run(tmp_path, method="fedavg", clients=2, model="cnn", **settings)
     (tmp_path / "new").mkdir()
     image = np.arange(64, dtype=np.uint8).reshape(8, 8)
@@ -287,27 +332,40 @@ def test_grey_images_are_given_a_colour_runs_channels(capsys, tmp_path):
     pixels = torch.from_numpy(image).expand(1, 3, 8, 8)
     agree(rows, logits_of(found, shared(found), pixels), ["dark", "light"])
     assert told["channels"] == "1 of 1 images were grey and were given three channels, as the run's"
-    # The run's folder by another path is the run's all the same: not the images that clients trained on.
+    # The run's folder by another path is the run's all the same: not the images that clients
+    # trained on.
     _, told = ask(capsys, found.path, tmp_path / "new" / ".." / "data")
     assert told["accuracy on the global test images"] == f"{found.summary['global_accuracy']:.4f}"
     assert told["data"].startswith("the server's test images")
     next((tmp_path / "data" / "dark").iterdir()).unlink()
-    assert "is not what client 0 of this run trained on" in refused(capsys, found.path, tmp_path / "data")
+    assert "is not what client 0 of this run trained on" in refused(
+        capsys, found.path, tmp_path / "data"
+    )
 
 
 def test_new_images_are_normalised_as_the_runs_were(capsys, tmp_path):
     truth = write_idx(tmp_path / "data", num_train=40, num_test=20)
-    settings = {"dataset": "mnist", "data_dir": str(tmp_path / "data"), "num_rounds": 1, "min_client_size": 2}
+    settings = {
+        "dataset": "mnist",
+        "data_dir": str(tmp_path / "data"),
+        "num_rounds": 1,
+        "min_client_size": 2,
+    }
     found = run(tmp_path, method="hyperfed", clients=2, **settings)
     images = truth["test"][0]
     (tmp_path / "new").mkdir()
     for number, image in enumerate(images):
         Image.fromarray(image).save(tmp_path / "new" / f"{number:02d}.png")
     rows, _ = ask(capsys, found.path, tmp_path / "new")
-    agree(rows, logits_of(found, shared(found), torch.from_numpy(images)[:, None], 0.1307, 0.3081), NAMES)
+    agree(
+        rows,
+        logits_of(found, shared(found), torch.from_numpy(images)[:, None], 0.1307, 0.3081),
+        NAMES,
+    )
 
 
-# --- Real nodes -------------------------------------------------------------------------------------------------------
+# --- Real nodes
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
@@ -316,25 +374,41 @@ def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
         write_classes(tmp_path / f"data{number}", {"dark": 20, "light": 20}, seed=number)
         data = str(tmp_path / f"data{number}")
         nodes.append({"partition-id": number, "data-path": data, "state-path": str(tmp_path)})
-    found = run(tmp_path / "results", "own", nodes=nodes, method="spherefed", num_rounds=1, dataset="digits")
-    tested = {row["partition"]: row["score"] for row in found.clients if row["phase"] == "fine-tune"}
+    found = run(
+        tmp_path / "results", "own", nodes=nodes, method="spherefed", num_rounds=1, dataset="digits"
+    )
+    tested = {
+        row["partition"]: row["score"] for row in found.clients if row["phase"] == "fine-tune"
+    }
     for number in range(2):
-        arguments = (found.path, tmp_path / f"data{number}", "--client", number, "--state-path", tmp_path)
+        arguments = (
+            found.path,
+            tmp_path / f"data{number}",
+            "--client",
+            number,
+            "--state-path",
+            tmp_path,
+        )
         _, told = ask(capsys, *arguments)
         assert told["images"] == "40, 10 to score on"
         assert told["accuracy on the test images"] == f"{float(tested[str(number)]):.4f}"
     write_classes(tmp_path / "new", {"dark": 3, "light": 4}, seed=9)
     rows, told = ask(capsys, found.path, tmp_path / "new", "--client", 1, "--state-path", tmp_path)
     truth = np.array(["dark"] * 3 + ["light"] * 4)
-    assert told["accuracy on all images"] == f"{np.mean(truth == [row['class'] for row in rows]):.4f}"
-    assert "no fine-tuned model of client 1" in refused(capsys, found.path, tmp_path / "new", "--client", 1)
+    assert (
+        told["accuracy on all images"] == f"{np.mean(truth == [row['class'] for row in rows]):.4f}"
+    )
+    assert "no fine-tuned model of client 1" in refused(
+        capsys, found.path, tmp_path / "new", "--client", 1
+    )
     told = refused(capsys, found.path, "digits", "--client", 1)
     assert 'DATA is "digits", where there is no image; allowed is an image, or a folder' in told
     told = refused(capsys, found.path, "own", "--client", 1)
     assert "client 1 trained on its own data, not on a part of a data set" in told
 
 
-# --- What cannot be done ----------------------------------------------------------------------------------------------
+# --- What cannot be done
+# ----------------------------------------------------------------------------------------------
 
 
 def test_a_damaged_image_is_named(runs, pictures, capsys, tmp_path):
@@ -355,14 +429,24 @@ def test_folders_that_do_not_fit_are_named(runs, capsys, tmp_path):
     (tmp_path / "empty" / "nothing").mkdir(parents=True)
     for nothing in ("empty", "absent"):
         said = refused(capsys, path, tmp_path / nothing)
-        assert f'DATA is "{tmp_path / nothing}", where there is no image; allowed is "digits", the run\'s own' in said
+        assert (
+            f'DATA is "{tmp_path / nothing}", where there is no image; allowed is "digits", the'
+            " run's own" in said
+        )
     assert 'DATA is "mnist"' in refused(capsys, path, "mnist")
 
 
 def test_an_image_of_another_size_than_an_oblong_run_is_refused(capsys, tmp_path):
     write_classes(tmp_path / "data", {"a": 10, "b": 10}, shape=(8, 12))
     write_classes(tmp_path / "new", {"a": 1}, shape=(8, 8))
-    found = run(tmp_path, method="fedavg", clients=2, dataset=str(tmp_path / "data"), num_rounds=0, min_client_size=2)
+    found = run(
+        tmp_path,
+        method="fedavg",
+        clients=2,
+        dataset=str(tmp_path / "data"),
+        num_rounds=0,
+        min_client_size=2,
+    )
     said = refused(capsys, found.path, tmp_path / "new")
     assert "image a/0000.png is 8x8, the run's are 8x12" in said
     assert len(ask(capsys, found.path, tmp_path / "data" / "a")[0]) == 10
@@ -401,16 +485,22 @@ def test_a_model_that_is_not_whole_is_named(name, runs, pictures, capsys, tmp_pa
         metadata = file.metadata()
     arrays[name] = arrays[name][1:]
     write_arrays(copy / "model.safetensors", arrays, {"curvfed": metadata["curvfed"]})
-    assert f"{name.removeprefix('calibrated/')} is float32" in refused(capsys, copy, pictures[0] / "flat")
+    assert f"{name.removeprefix('calibrated/')} is float32" in refused(
+        capsys, copy, pictures[0] / "flat"
+    )
 
 
 def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
     copy = shutil.copytree(runs("fedavg").path, tmp_path / "copy")
     config = (copy / "config.toml").read_text().split("\n", 2)[2]
     write_settings(copy / "config.toml", config.replace("seed = 0", "seed = 1"))
-    assert "is not what client 0 of this run trained on" in refused(capsys, copy, "digits", "--client", 0)
+    assert "is not what client 0 of this run trained on" in refused(
+        capsys, copy, "digits", "--client", 0
+    )
     write_settings(copy / "config.toml", config.replace('\nsize = "auto"\n', "\nsize = 9\n"))
-    assert "has images of 1x9x9, the model of this run takes 1x8x8" in refused(capsys, copy, "digits")
+    assert "has images of 1x9x9, the model of this run takes 1x8x8" in refused(
+        capsys, copy, "digits"
+    )
 
 
 def test_the_help_says_what_a_probability_is(capsys):

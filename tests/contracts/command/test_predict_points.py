@@ -1,4 +1,5 @@
-"""Predictions on points, against the run's own figures and against the stored hyperplanes put together by hand."""
+"""Predictions on points, against the run's own figures and against the stored hyperplanes put
+together by hand."""
 
 import csv
 import json
@@ -21,9 +22,13 @@ from curvfed.tasks.points.data import PointSpec, load_test
 
 CURVATURE = -4.0
 SMALL = {
-    "method": "hull", "points__num": 300, "hull__c": 100.0, "hull__baselines": "none",
-    "hull__classifier": "svm", "hull__cap": 128,
-}  # fmt: skip
+    "method": "hull",
+    "points__num": 300,
+    "hull__c": 100.0,
+    "hull__baselines": "none",
+    "hull__classifier": "svm",
+    "hull__cap": 128,
+}
 NAMES = ("ant", "bee", "cat")
 
 
@@ -40,10 +45,14 @@ def own_home(tmp_path_factory):
 @pytest.fixture(scope="module")
 def uniform(tmp_path_factory):
     """Two classes on the disc of curvature -4, in parts of a built-in data set."""
-    return run(tmp_path_factory.mktemp("uniform"), points__curvature=CURVATURE, test_size=0.3, **SMALL)
+    return run(
+        tmp_path_factory.mktemp("uniform"), points__curvature=CURVATURE, test_size=0.3, **SMALL
+    )
 
 
-def clouds(seed: int, number: int, names=NAMES, spread: float = 0.12) -> tuple[np.ndarray, np.ndarray]:
+def clouds(
+    seed: int, number: int, names=NAMES, spread: float = 0.12
+) -> tuple[np.ndarray, np.ndarray]:
     """Points around the corners of a triangle, and their classes."""
     rng, labels = np.random.default_rng(seed), np.arange(number) % len(names)
     turns = 2 * np.pi * labels / len(NAMES)
@@ -52,8 +61,13 @@ def clouds(seed: int, number: int, names=NAMES, spread: float = 0.12) -> tuple[n
 
 
 def write_csv(path: Path, points: np.ndarray, labels=None, header: str = "") -> Path:
-    rows = [[*map(repr, point), *([] if labels is None else [labels[i]])] for i, point in enumerate(points.tolist())]
-    path.write_text("\n".join([*([header] if header else []), *(",".join(row) for row in rows)]) + "\n")
+    rows = [
+        [*map(repr, point), *([] if labels is None else [labels[i]])]
+        for i, point in enumerate(points.tolist())
+    ]
+    path.write_text(
+        "\n".join([*([header] if header else []), *(",".join(row) for row in rows)]) + "\n"
+    )
     return path
 
 
@@ -69,7 +83,10 @@ def files(tmp_path_factory):
 
 def nodes_of(files: Path) -> list[dict]:
     node = {"state-path": str(files)}
-    return [node | {"partition-id": number, "data-path": str(files / f"{number}.csv")} for number in range(3)]
+    return [
+        node | {"partition-id": number, "data-path": str(files / f"{number}.csv")}
+        for number in range(3)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -107,20 +124,23 @@ def right(rows: list[dict[str, str]], labels) -> float:
 
 
 def by_hand(found: Run, points: np.ndarray) -> np.ndarray:
-    """Side of the stored geodesic, where the logarithm at its reference point is at right angles to its normal."""
+    """Side of the stored geodesic, where the logarithm at its reference point is at right angles to
+    its normal."""
     stored = load_file(found.path / "model.safetensors")
     (p,), (w,), k = stored["references"], stored["normals"], -float(stored["curvature"])
     # Möbius addition of -p, in the disc of radius 1/sqrt(k) (Ungar, 2008).
     x2, p2, xp = np.square(points).sum(axis=1), p @ p, points @ p
-    moved = ((1 - k * p2) * points - (1 - 2 * k * xp + k * x2)[:, None] * p) / (1 - 2 * k * xp + k**2 * p2 * x2)[
-        :, None
-    ]
+    moved = ((1 - k * p2) * points - (1 - 2 * k * xp + k * x2)[:, None] * p) / (
+        1 - 2 * k * xp + k**2 * p2 * x2
+    )[:, None]
     return moved @ w
 
 
 def test_predictions_are_those_of_the_stored_geodesic(uniform, capsys):
     rows, _ = ask(capsys, uniform.path, "UNIFORM")
-    test = load_test(PointSpec("uniform", Path(), test_size=0.3, curvature=CURVATURE, num_points=300))
+    test = load_test(
+        PointSpec("uniform", Path(), test_size=0.3, curvature=CURVATURE, num_points=300)
+    )
     side = by_hand(uniform, test.points)
     with safe_open(uniform.path / "model.safetensors", framework="np") as file:
         groups = json.loads(file.metadata()["curvfed"])["groups"]
@@ -156,12 +176,16 @@ def test_a_logistic_model_predicts_by_its_softmax(capsys, tmp_path):
     tangents = np.arctanh(norms) * points / norms  # log0 (Ganea et al., 2018)
     logits = (tangents @ stored["normals"][0] + stored["intercepts"][0]) / stored["temperature"]
     chances = 1 / (1 + np.exp(-np.abs(logits)))
-    np.testing.assert_allclose([float(row["probability"]) for row in rows], chances, rtol=0, atol=5.1e-7)
+    np.testing.assert_allclose(
+        [float(row["probability"]) for row in rows], chances, rtol=0, atol=5.1e-7
+    )
 
 
 def test_named_groups_are_classes_and_score(named, files, capsys):
     points, labels = clouds(5, 50)
-    rows, told = ask(capsys, named.path, write_csv(files / "new.csv", points, labels, header="x,y,kind"))
+    rows, told = ask(
+        capsys, named.path, write_csv(files / "new.csv", points, labels, header="x,y,kind")
+    )
     assert {row["class"] for row in rows} == set(NAMES)
     assert told["accuracy on all points"] == f"{right(rows, labels):.4f}"
     assert right(rows, labels) > 0.9
@@ -174,7 +198,9 @@ def test_a_file_is_written_where_it_is_told(named, files, capsys, tmp_path):
     rows, _ = ask(capsys, named.path, files / "test.csv", "--out", tmp_path / "out.csv")
     assert rows == []
     rows, _ = ask(capsys, named.path, files / "test.csv")
-    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [",".join(row.values()) for row in rows]
+    assert (tmp_path / "out.csv").read_text().splitlines()[1:] == [
+        ",".join(row.values()) for row in rows
+    ]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +208,9 @@ def test_a_file_is_written_where_it_is_told(named, files, capsys, tmp_path):
 )
 def test_points_need_no_classes(named, files, capsys, tmp_path, kind):
     points, _ = clouds(6, 12)
-    want, _ = ask(capsys, named.path, write_csv(tmp_path / "labelled.csv", points, ["?"] * len(points)))
+    want, _ = ask(
+        capsys, named.path, write_csv(tmp_path / "labelled.csv", points, ["?"] * len(points))
+    )
     path = tmp_path / f"bare{kind}"
     if kind == ".npz":
         np.savez(path, points)
@@ -224,7 +252,9 @@ def test_what_a_client_trained_on_is_not_scored(named, files, capsys):
     assert "accuracy on the test points" in told
 
 
-def test_the_clients_votes_name_groups_where_the_server_has_no_labels(unnamed, files, named, capsys):
+def test_the_clients_votes_name_groups_where_the_server_has_no_labels(
+    unnamed, files, named, capsys
+):
     assert unnamed.summary["global_accuracy"] is None
     rows, told = ask(capsys, unnamed.path, files / "test.csv")
     with_names, _ = ask(capsys, named.path, files / "test.csv")
@@ -247,7 +277,9 @@ def test_groups_without_a_name_have_numbers(unnamed, files, named, capsys, tmp_p
 
 def test_classes_that_no_group_is_named_for_are_not_scored(named, capsys, tmp_path):
     points, labels = clouds(5, 9)
-    _, told = ask(capsys, named.path, write_csv(tmp_path / "a.csv", points, [f"{label}s" for label in labels]))
+    _, told = ask(
+        capsys, named.path, write_csv(tmp_path / "a.csv", points, [f"{label}s" for label in labels])
+    )
     assert told["classes"] == "the data have none of the run's classes, " + ", ".join(
         TrainedRun.read(named.path).groups
     )
@@ -269,23 +301,32 @@ def test_the_file_of_the_runs_data_set_is_the_data_set(files, capsys, tmp_path):
     moved = write_csv(tmp_path / "copy.csv", points, labels)
     assert rows == ask(capsys, found.path, moved)[0]
     write_csv(path, points[:60], labels[:60])
-    assert "all.csv is not what client 0 of this run trained on; have its files changed?" in refused(
-        capsys, found.path, path
+    assert (
+        "all.csv is not what client 0 of this run trained on; have its files changed?"
+        in refused(capsys, found.path, path)
     )
 
 
-# --- What is refused --------------------------------------------------------------------------------------------------
+# --- What is refused
+# --------------------------------------------------------------------------------------------------
 
 
 def test_there_is_no_model_of_a_clients_own(uniform, capsys):
     said = refused(capsys, uniform.path, "uniform", "--client", 0)
-    assert "--client is 0; allowed is none: hull leaves one classifier for all, and nothing at the clients" in said
+    assert (
+        "--client is 0; allowed is none: hull leaves one classifier for all, and nothing at the"
+        " clients" in said
+    )
 
 
 @pytest.mark.parametrize("labelled", [True, False])
 def test_points_outside_the_disc_are_counted(uniform, capsys, tmp_path, labelled):
     """Of the run's curvature, whose radius is a half."""
-    path = write_csv(tmp_path / "a.csv", np.array([[0.1, 0.2], [0.3, 0.4], [0.4, 0.4]]), "010" if labelled else None)
+    path = write_csv(
+        tmp_path / "a.csv",
+        np.array([[0.1, 0.2], [0.3, 0.4], [0.4, 0.4]]),
+        "010" if labelled else None,
+    )
     said = refused(capsys, uniform.path, path)
     assert "2 of 3 points lie on or outside the boundary of the disc of curvature -4.0" in said
     assert "0.3" not in said.replace(str(tmp_path), "")
@@ -313,11 +354,13 @@ def test_other_data_are_named(uniform, named, capsys, tmp_path):
     for data in ("olsson", tmp_path / "none.csv", tmp_path / "image.png"):
         said = refused(capsys, uniform.path, data)
         assert (
-            f'DATA is "{data}"; allowed is "uniform", the run\'s own, or a file of points: .npz, .csv, .tsv, .h5ad'
-            in said
+            f'DATA is "{data}"; allowed is "uniform", the run\'s own, or a file of points: .npz,'
+            " .csv, .tsv, .h5ad" in said
         )
     # Real nodes had no part of the data set that the configuration names for want of another.
-    assert 'DATA is "uniform"; allowed is a file of points' in refused(capsys, named.path, "uniform")
+    assert 'DATA is "uniform"; allowed is a file of points' in refused(
+        capsys, named.path, "uniform"
+    )
 
 
 def spoil(path: Path, change) -> None:
@@ -342,12 +385,16 @@ def spoil(path: Path, change) -> None:
 def test_a_model_that_is_none_is_named(uniform, capsys, tmp_path, change):
     copy = shutil.copytree(uniform.path, tmp_path / "copy")
     spoil(copy, change)
-    assert f"{copy.resolve() / 'model.safetensors'} is not the model of a run" in refused(capsys, copy, "uniform")
+    assert f"{copy.resolve() / 'model.safetensors'} is not the model of a run" in refused(
+        capsys, copy, "uniform"
+    )
 
 
 def test_a_dry_run_leaves_nothing_to_predict_with(capsys, tmp_path):
     found = run(tmp_path, hull__dry_run=True, **SMALL)
-    assert "this was a dry run (hull.dry-run), which trains nothing" in refused(capsys, found.path, "uniform")
+    assert "this was a dry run (hull.dry-run), which trains nothing" in refused(
+        capsys, found.path, "uniform"
+    )
 
 
 def test_cells_keep_their_names_and_take_the_answer_into_their_file(named, capsys, tmp_path):
@@ -366,7 +413,9 @@ def test_cells_keep_their_names_and_take_the_answer_into_their_file(named, capsy
     ask(capsys, named.path, tmp_path / "cells.h5ad", "--out", tmp_path / "out.h5ad")
     found = anndata.read_h5ad(tmp_path / "out.h5ad")
     assert [*found.obs["curvfed_label"]] == [row["class"] for row in rows]
-    np.testing.assert_allclose(found.obs["curvfed_probability"], [float(row["probability"]) for row in rows], atol=1e-6)
+    np.testing.assert_allclose(
+        found.obs["curvfed_probability"], [float(row["probability"]) for row in rows], atol=1e-6
+    )
     assert [*found.obs["curvfed_unknown"]] == [row["unknown"] == "True" for row in rows]
     assert [*found.obs["batch"]] == ["b1"] * len(points)
     assert np.array_equal(found.obsm["X_poincare"], points)
@@ -381,8 +430,12 @@ def test_cells_keep_their_names_and_take_the_answer_into_their_file(named, capsy
         ("", "allowed are files that end in"),
     ],
 )
-def test_an_output_that_cannot_be_written_is_refused_before_the_work(named, files, capsys, tmp_path, out, allowed):
-    assert main(["predict", *map(str, (named.path, files / "test.csv", "--out", tmp_path / out))]) == 2
+def test_an_output_that_cannot_be_written_is_refused_before_the_work(
+    named, files, capsys, tmp_path, out, allowed
+):
+    assert (
+        main(["predict", *map(str, (named.path, files / "test.csv", "--out", tmp_path / out))]) == 2
+    )
     captured = capsys.readouterr()
     assert allowed in captured.err
     assert captured.out == ""
@@ -391,7 +444,12 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(named, file
 
 def test_the_data_are_not_overwritten(named, files, capsys):
     before = (files / "test.csv").read_bytes()
-    assert main(["predict", str(named.path), str(files / "test.csv"), "--out", str(files / "test.csv")]) == 2
+    assert (
+        main(
+            ["predict", str(named.path), str(files / "test.csv"), "--out", str(files / "test.csv")]
+        )
+        == 2
+    )
     assert "a file that is read; allowed is any other" in capsys.readouterr().err
     assert (files / "test.csv").read_bytes() == before
 
@@ -399,10 +457,15 @@ def test_the_data_are_not_overwritten(named, files, capsys):
 def test_a_table_without_classes_keeps_its_names(named, capsys, tmp_path):
     points, _ = clouds(6, 12)
     for header, names in (("cell,pm1,pm2", "cell-{}"), (",pm1,pm2", "{}"), (",x,y", "{}")):
-        lines = [header, *(f"{names.format(number + 5)},{x},{y}" for number, (x, y) in enumerate(points))]
+        lines = [
+            header,
+            *(f"{names.format(number + 5)},{x},{y}" for number, (x, y) in enumerate(points)),
+        ]
         (tmp_path / "a.csv").write_text("\n".join(lines))
         rows, told = ask(capsys, named.path, tmp_path / "a.csv")
-        assert [row["point"] for row in rows] == [names.format(number + 5) for number in range(len(points))]
+        assert [row["point"] for row in rows] == [
+            names.format(number + 5) for number in range(len(points))
+        ]
         assert "accuracy" not in told
 
 
@@ -412,7 +475,9 @@ def test_text_of_pandas_3_is_in_the_copy(named, capsys, tmp_path):
 
     points, _ = clouds(6, 12)
     cells = anndata.AnnData(np.zeros((len(points), 1), np.float32), obsm={"X_poincare": points})
-    cells.obs_names = pandas.Index([f"cell{number}" for number in range(len(points))], dtype="string")
+    cells.obs_names = pandas.Index(
+        [f"cell{number}" for number in range(len(points))], dtype="string"
+    )
     cells.obs["note"] = pandas.array(["a", None, "b"] * (len(points) // 3), dtype="string")
     with anndata.settings.override(allow_write_nullable_strings=True):
         cells.write_h5ad(tmp_path / "cells.h5ad")
@@ -420,5 +485,10 @@ def test_text_of_pandas_3_is_in_the_copy(named, capsys, tmp_path):
     ask(capsys, named.path, tmp_path / "cells.h5ad", "--out", tmp_path / "out.h5ad")
     found = anndata.read_h5ad(tmp_path / "out.h5ad")
     assert [*found.obs["curvfed_label"]] == [row["class"] for row in rows]
-    assert [*found.obs.columns] == ["note", "curvfed_label", "curvfed_probability", "curvfed_unknown"]
+    assert [*found.obs.columns] == [
+        "note",
+        "curvfed_label",
+        "curvfed_probability",
+        "curvfed_unknown",
+    ]
     assert found.obs["note"].isna().sum() == len(points) // 3

@@ -39,7 +39,8 @@ def alone(own_home, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "300")
 
 
-# --- What is tried ----------------------------------------------------------------------------------------------------
+# --- What is tried
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("name", "of"), TUNED)
@@ -71,10 +72,16 @@ def test_each_method_has_as_many_configurations_and_its_defaults_first():
         run = settled(parse({"method": name, "dataset": "trees"}), "nodes")
         assert tried[0] == {
             key: run[key]
-            for key in ["learning-rate", "weight-decay", "schedule", *METHODS[name].tuned.get("nodes", {})]
+            for key in [
+                "learning-rate",
+                "weight-decay",
+                "schedule",
+                *METHODS[name].tuned.get("nodes", {}),
+            ]
         }
     assert {one["flatland.gate"] for one in asked.tried["flatland"]} == {True, False}
-    assert asked.tried == read("methods=ditto,fedavg,flatland", "dataset=trees", "budget=7").tried  # drawn alike
+    # drawn alike
+    assert asked.tried == read("methods=ditto,fedavg,flatland", "dataset=trees", "budget=7").tried
 
 
 @pytest.mark.parametrize("budget", [1, 15, 60, 200])
@@ -84,9 +91,13 @@ def test_any_budget_is_used_up(budget):
 
 
 def test_what_is_given_is_not_tuned():
-    asked = read("dataset=trees", "methods=fedavg,ditto", "learning-rate=0.05", "ditto.mu=0.7", "budget=60")
+    asked = read(
+        "dataset=trees", "methods=fedavg,ditto", "learning-rate=0.05", "ditto.mu=0.7", "budget=60"
+    )
     left = {"weight-decay", "schedule"}
-    assert [set(one) for tried in asked.tried.values() for one in tried] == [left] * 2 * len(asked.tried["ditto"])
+    assert [set(one) for tried in asked.tried.values() for one in tried] == [left] * 2 * len(
+        asked.tried["ditto"]
+    )
     assert len(asked.tried["fedavg"]) == len(asked.tried["ditto"]) == 6
     assert asked.settings["learning-rate"] == "0.05"
 
@@ -104,36 +115,54 @@ def test_images_have_a_validation_part():
         assert settings["train-size"] == (size or "0.3")
 
 
-# --- What is refused --------------------------------------------------------------------------------------------------
+# --- What is refused
+# --------------------------------------------------------------------------------------------------
 
 REFUSED = {
-    "no data": ([], "dataset = \"auto\": allowed is a data set of graphs or images"),
+    "no data": ([], 'dataset = "auto": allowed is a data set of graphs or images'),
     "points": (["dataset=uniform"], "points have no part for validation"),
     "a file of points": (["dataset=cells.csv"], "points have no part for validation"),
-    "unknown method": (["dataset=trees", "methods=fedavg,flatlnd"], "'flatlnd' is not a method; did you mean 'flatland'?"),
+    "unknown method": (
+        ["dataset=trees", "methods=fedavg,flatlnd"],
+        "'flatlnd' is not a method; did you mean 'flatland'?",
+    ),
     "one method": (["dataset=trees", "methods=fedavg"], "allowed are two or more"),
     "one method twice": (["dataset=trees", "methods=fedavg,fedavg"], "allowed are two or more"),
     "method": (["dataset=trees", "method=fedavg"], 'methods = "fedavg": allowed are two or more'),
     "method of images": (["dataset=trees", "methods=fedavg,spherefed"], "spherefed"),
-    "budget": (["dataset=trees", "budget=0"], "budget is 0, but must be a whole number of at least 1"),
+    "budget": (
+        ["dataset=trees", "budget=0"],
+        "budget is 0, but must be a whole number of at least 1",
+    ),
     "budget in words": (["dataset=trees", "budget=many"], "budget is 'many'"),
-    "one seed": (["dataset=trees", "seeds=1"], "seeds is 1, but must be a whole number of at least 2"),
+    "one seed": (
+        ["dataset=trees", "seeds=1"],
+        "seeds is 1, but must be a whole number of at least 2",
+    ),
     "no tuning seed": (["dataset=trees", "tuning-seeds=0"], "tuning-seeds is 0"),
     "score": (["dataset=trees", "score=best"], "allowed is one of personal, global"),
     "global score of graphs": (["dataset=trees", "score=global"], "allowed for images"),
-    "no validation": (["dataset=trees", "train-size=0.6", "test-size=0.4"], "allowed is a sum below 1, because validation"),
-    "no validation of images": (["dataset=digits", "train-size=0.75", "num-supernodes=2"], "because validation"),
+    "no validation": (
+        ["dataset=trees", "train-size=0.6", "test-size=0.4"],
+        "allowed is a sum below 1, because validation",
+    ),
+    "no validation of images": (
+        ["dataset=digits", "train-size=0.75", "num-supernodes=2"],
+        "because validation",
+    ),
     "unknown key": (["dataset=trees", "bugdet=3"], "did you mean 'budget'?"),
     "wrong value": (["dataset=trees", "num-rounds=-1"], "num-rounds = -1"),
     "run-name": (["dataset=trees", "run-name=x"], "'run-name' is not for a sweep"),
     "absent data": (["dataset=absent.pt"], "absent.pt"),
     "unknown data": (["dataset=coar"], "coar"),
     "absent folder": (["dataset=trees", "data-dir=absent"], "absent is no folder"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("words", "told"), REFUSED.values(), ids=REFUSED)
-def test_what_can_never_be_compared_is_refused_before_a_folder_is_made(words, told, capsys, own_home):
+def test_what_can_never_be_compared_is_refused_before_a_folder_is_made(
+    words, told, capsys, own_home
+):
     assert main(["compare", *words]) == 2
     captured = capsys.readouterr()
     assert told in captured.out + captured.err
@@ -144,11 +173,14 @@ def test_a_shell_completes_methods_after_a_comma():
     context: Any = SimpleNamespace(params={"pairs": []})
     assert "methods=ditto,fedprox" in complete_comparison(context, "methods=ditto,fedp")
     assert "methods=fedprox" in complete_comparison(context, "methods=fedp")
-    assert "fedprox" in complete_comparison(SimpleNamespace(params={"pairs": ["methods", "="]}), "fedp")  # type: ignore[arg-type]
+    assert "fedprox" in complete_comparison(
+        SimpleNamespace(params={"pairs": ["methods", "="]}), "fedp"
+    )  # type: ignore[arg-type]
     assert {f"{key}=" for key in OWN} | {"alpha="} <= set(complete_comparison(context, ""))
 
 
-# --- Choice -----------------------------------------------------------------------------------------------------------
+# --- Choice
+# -----------------------------------------------------------------------------------------------------------
 
 TEST = "best_validation.personal_accuracy_mean"
 VALIDATION = "best_validation.metrics.validation"
@@ -172,15 +204,21 @@ def test_validation_chooses_whatever_the_test_scores_are():
     assert choose({"one": [fake(test=0.5)]}, TEST)[2].startswith("no run has best_validation")
 
 
-# --- Intervals and words ----------------------------------------------------------------------------------------------
+# --- Intervals and words
+# ----------------------------------------------------------------------------------------------
 
 
 def rows_of(scores: Mapping[str, Any], **costs: tuple[float, float]) -> list[results.Row]:
     rows: list[results.Row] = [
-        {"method": name, "scores": list(values), "mean": float(np.mean(values)),
-         "bytes": costs.get(name, (1, 1))[0], "seconds": costs.get(name, (1, 1))[1]}
+        {
+            "method": name,
+            "scores": list(values),
+            "mean": float(np.mean(values)),
+            "bytes": costs.get(name, (1, 1))[0],
+            "seconds": costs.get(name, (1, 1))[1],
+        }
         for name, values in scores.items()
-    ]  # fmt: skip
+    ]
     rows.sort(key=lambda row: -row["mean"])
     results.add_differences(rows)
     return rows
@@ -199,10 +237,13 @@ def test_intervals_are_those_of_scipy_at_the_corrected_level():
 
 
 def test_no_interval_is_wrong_more_often_than_promised():
-    """Where all are alike but for luck, the winner by luck must not seem the best, nor another worse: the hardest case."""
+    """Where all are alike but for luck, the winner by luck must not seem the best, nor another
+    worse: the hardest case."""
     rng, missed, draws = np.random.default_rng(1), 0, 2000
     for _ in range(draws):
-        rows = rows_of({f"m{number}": values for number, values in enumerate(rng.normal(0.0, 1.0, (5, 5)))})
+        rows = rows_of(
+            {f"m{number}": values for number, values in enumerate(rng.normal(0.0, 1.0, (5, 5)))}
+        )
         missed += any(not row["low"] <= 0 <= row["high"] for row in rows[1:])
     assert missed / draws <= 0.05
     assert missed > 0  # or nothing would ever be seen
@@ -210,10 +251,15 @@ def test_no_interval_is_wrong_more_often_than_promised():
 
 def test_equal_scores_cannot_be_told_apart_and_constant_differences_can():
     rows = rows_of({"one": [0.5, 0.6, 0.7], "same": [0.5, 0.6, 0.7], "less": [0.4, 0.5, 0.6]})
-    assert [(row["low"], row["high"]) for row in rows[1:]] == [(0.0, 0.0), pytest.approx((-0.1, -0.1))]
-    assert results.answer(rows, "data") == (
-        "There is no difference that these data can show between one (60.0%), the best by its mean, and same on data "
-        "(cheapest in bytes: one and same; in seconds: one and same); less scored less."
+    assert [(row["low"], row["high"]) for row in rows[1:]] == [
+        (0.0, 0.0),
+        pytest.approx((-0.1, -0.1)),
+    ]
+    assert (
+        results.answer(rows, "data")
+        == "There is no difference that these data can show between one (60.0%), the best by its"
+        " mean, and same on data (cheapest in bytes: one and same; in seconds: one and same);"
+        " less scored less."
     )
 
 
@@ -222,20 +268,30 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
     clear = {"one": 0.9 + noise, "two": 0.8 + noise[::-1] / 10, "three": 0.5 + noise}
     said = results.answer(rows_of(clear), "mine")
     assert said.startswith(
-        "one (90.0%) is the best of these 3 methods on mine, 10.0 points above two, the next (95% interval "
+        "one (90.0%) is the best of these 3 methods on mine, 10.0 points above two, the next (95%"
+        " interval "
     )
-    low, high = (float(word) for word in said.removesuffix(").").rpartition("interval ")[2].split(" to "))
+    low, high = (
+        float(word) for word in said.removesuffix(").").rpartition("interval ")[2].split(" to ")
+    )
     assert 0 < low < 10 < high < 20
     level = clear | {"two": 0.9 + noise[::-1]}
-    assert results.answer(rows_of(level, one=(5, 1), two=(3, 2)), "mine") == (
-        "There is no difference that these data can show between one (90.0%), the best by its mean, and two on mine "
-        "(cheapest in bytes: two; in seconds: one); three scored less."
+    assert (
+        results.answer(rows_of(level, one=(5, 1), two=(3, 2)), "mine")
+        == "There is no difference that these data can show between one (90.0%), the best by its"
+        " mean, and two on mine (cheapest in bytes: two; in seconds: one); three scored less."
     )
-    assert results.answer(rows_of({"one": noise}), "mine") == "Nothing can be compared on mine: one alone has scores."
-    assert results.answer([], "mine") == "Nothing can be compared on mine: no method alone has scores."
+    assert (
+        results.answer(rows_of({"one": noise}), "mine")
+        == "Nothing can be compared on mine: one alone has scores."
+    )
+    assert (
+        results.answer([], "mine") == "Nothing can be compared on mine: no method alone has scores."
+    )
 
 
-# --- Whole comparisons ------------------------------------------------------------------------------------------------
+# --- Whole comparisons
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -243,11 +299,18 @@ def made(monkeypatch) -> list[str]:
     """Runs are made in this process, by what a task of Ray calls; their names as they begin."""
     begun: list[str] = []
 
-    def in_process(runs: Any, table: Any, places: Any, resources: Any, listener: Callable[..., None]) -> None:
+    def in_process(
+        runs: Any, table: Any, places: Any, resources: Any, listener: Callable[..., None]
+    ) -> None:
         (table.folder / TOKEN_FILE).write_text("ours")
         for run in runs:
             begun.append(run.name)
-            settings = {"threads": 1, "device": "cpu"} | dict(run.settings) | dict(run.paths) | dict(places)
+            settings = (
+                {"threads": 1, "device": "cpu"}
+                | dict(run.settings)
+                | dict(run.paths)
+                | dict(places)
+            )
             error = run.refused or task.make(
                 settings, int(settings.pop("num-supernodes")), str(table.folder), run.name, "ours"
             )
@@ -264,7 +327,15 @@ def comparison(folder: Path) -> Any:
 
 def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, capsys, monkeypatch):
     write_user_graph(tmp_path / "mine.pt")
-    words = ["compare", "dataset=mine.pt", "methods=local,fedavg", "budget=2", "tuning-seeds=1", "seeds=3", *SMALL]
+    words = [
+        "compare",
+        "dataset=mine.pt",
+        "methods=local,fedavg",
+        "budget=2",
+        "tuning-seeds=1",
+        "seeds=3",
+        *SMALL,
+    ]
     to = ["--results", str(tmp_path / "runs")]
     whole = task.make
 
@@ -279,12 +350,16 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
     monkeypatch.setattr(task, "make", whole)
     before = list(made)
     assert main([*words, *to]) == 0
-    assert made[len(before) :] == [before[-1], *made[len(before) + 1 :]]  # only what was cut off is begun again
+    # only what was cut off is begun again
+    assert made[len(before) :] == [before[-1], *made[len(before) + 1 :]]
     assert len(set(made)) == len(made) - 1 == 2 * 2 + 2 * 3
     out = capsys.readouterr().out
     found = comparison(tmp_path / "runs")
     assert out.splitlines()[-1] == found["answer"]
-    assert {row["method"]: row["seeds"] for row in found["methods"]} == {"local": [1, 2, 3], "fedavg": [1, 2, 3]}
+    assert {row["method"]: row["seeds"] for row in found["methods"]} == {
+        "local": [1, 2, 3],
+        "fedavg": [1, 2, 3],
+    }
     for row in found["methods"]:
         for name in made:
             summary = json.loads((tmp_path / "runs" / name / "summary.json").read_text())
@@ -294,7 +369,9 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
     page = (tmp_path / "runs" / "comparison.md").read_text()
     assert page.splitlines()[2] == found["answer"]
     assert "learning-rate=" in page
-    assert found["answer"].replace("'", "&#39;") in (tmp_path / "runs" / "comparison.html").read_text()
+    assert (
+        found["answer"].replace("'", "&#39;") in (tmp_path / "runs" / "comparison.html").read_text()
+    )
     table = csv.DictReader((tmp_path / "runs" / "comparison.csv").read_text().splitlines())
     assert [row["method"] for row in table] == [row["method"] for row in found["methods"]]
     assert (tmp_path / "runs" / "comparison.png").exists()
@@ -334,39 +411,74 @@ def test_own_images_are_chosen_by_validation(made, tmp_path, capsys):
     # The accuracy of the global model stands beside the personal one, where a method has one.
     told = {row["method"]: row for row in comparison(tmp_path / "runs")["methods"]}
     scores = [
-        one["global_accuracy"] for one in ends if one["method"] == "fedavg" and one["seed"] in told["fedavg"]["seeds"]
+        one["global_accuracy"]
+        for one in ends
+        if one["method"] == "fedavg" and one["seed"] in told["fedavg"]["seeds"]
     ]
     assert told["fedavg"]["global_mean"] == pytest.approx(sum(scores) / 2)
     assert "global_mean" not in told["local"]
-    table = [line.split("|") for line in (tmp_path / "runs" / "comparison.md").read_text().splitlines() if "|" in line]
+    table = [
+        line.split("|")
+        for line in (tmp_path / "runs" / "comparison.md").read_text().splitlines()
+        if "|" in line
+    ]
     where = table[0].index(" global (%) ")
     shown = {row[1].strip(" `"): row[where].strip() for row in table[2:]}
     assert shown["local"] == "–"
     assert float(shown["fedavg"].split(" ± ")[0]) == pytest.approx(50 * sum(scores), abs=0.051)
     made.clear()
-    assert main(["compare", *words, "methods=fedavg,spherefed", *SMALL, "score=global", "--results", "global"]) == 0
+    assert (
+        main(
+            [
+                "compare",
+                *words,
+                "methods=fedavg,spherefed",
+                *SMALL,
+                "score=global",
+                "--results",
+                "global",
+            ]
+        )
+        == 0
+    )
     for row in comparison(tmp_path / "global")["methods"]:
-        finals = [json.loads((tmp_path / "global" / name / "summary.json").read_text()) for name in made]
-        finals = [one for one in finals if one["method"] == row["method"] and one["seed"] in row["seeds"]]
+        finals = [
+            json.loads((tmp_path / "global" / name / "summary.json").read_text()) for name in made
+        ]
+        finals = [
+            one for one in finals if one["method"] == row["method"] and one["seed"] in row["seeds"]
+        ]
         assert sorted(row["scores"]) == sorted(one["global_accuracy"] for one in finals[-2:])
 
 
-def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compared(made, tmp_path, capsys, monkeypatch):
+def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compared(
+    made, tmp_path, capsys, monkeypatch
+):
     whole = task.make
 
     def failing(settings: Any, number: int, folder: str, name: str, token: str) -> str:
-        if settings["method"] == "fedper" or (settings["method"] == "local" and settings["learning-rate"] != 0.01):
+        if settings["method"] == "fedper" or (
+            settings["method"] == "local" and settings["learning-rate"] != 0.01
+        ):
             return "out of memory"
         return whole(settings, number, folder, name, token)
 
     monkeypatch.setattr(task, "make", failing)
-    words = ["dataset=trees", "methods=local,fedavg,fedper", "budget=2", "tuning-seeds=1", "seeds=2", "weight-decay=0",
-             "schedule=constant"]  # fmt: skip
+    words = [
+        "dataset=trees",
+        "methods=local,fedavg,fedper",
+        "budget=2",
+        "tuning-seeds=1",
+        "seeds=2",
+        "weight-decay=0",
+        "schedule=constant",
+    ]
     assert main(["compare", *words, *SMALL]) == 1
     out = capsys.readouterr().out
     assert "fedper is not compared: out of memory" in out
     assert "3 of 10 runs failed" in out
-    (folder,) = (tmp_path / "home" / "curvfed" / "comparisons").iterdir()  # by default, one for each comparison
+    # by default, one for each comparison
+    (folder,) = (tmp_path / "home" / "curvfed" / "comparisons").iterdir()
     found = comparison(folder)
     assert [bool(row["error"]) for row in found["methods"]] == [False, False, True]
     chosen = {row["method"]: row["configuration"] for row in found["methods"]}
@@ -375,7 +487,13 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
 
 
 def test_data_whose_metric_is_no_accuracy_are_compared_by_it(made, tmp_path, minesweeper_dir):
-    words = ["dataset=minesweeper", f"data-dir={minesweeper_dir}", "methods=local,fedavg", "budget=1", "tuning-seeds=1"]
+    words = [
+        "dataset=minesweeper",
+        f"data-dir={minesweeper_dir}",
+        "methods=local,fedavg",
+        "budget=1",
+        "tuning-seeds=1",
+    ]
     assert main(["compare", *words, "seeds=2", *SMALL, "--results", "runs"]) == 0
     found = comparison(tmp_path / "runs")
     assert {row["figure"] for row in found["methods"]} == {"best_validation.metrics.roc_auc"}

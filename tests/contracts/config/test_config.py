@@ -115,20 +115,30 @@ def _base(raw: dict[str, Any]) -> str:
 def _chosen(raw: dict[str, Any], key: str, method: Method, task: str) -> str:
     """What is given, or where that is open what the method chooses."""
     given = raw.get(key, "auto")
-    return method.settings.get(task, {}).get(key.replace("-", "_"), "auto") if given == "auto" else given
+    return (
+        method.settings.get(task, {}).get(key.replace("-", "_"), "auto")
+        if given == "auto"
+        else given
+    )
 
 
 def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the clients train by SGD that starts afresh in every round."""
     optimizer, state = (_chosen(raw, key, method, task) for key in ("optimizer", "optimizer-state"))
     keeps = state == "kept" or (state == "personal" and method.personal)
-    return ({"images": "sgd"}.get(task, "adamw") if optimizer == "auto" else optimizer) == "sgd" and not keeps
+    return (
+        {"images": "sgd"}.get(task, "adamw") if optimizer == "auto" else optimizer
+    ) == "sgd" and not keeps
 
 
 def summable(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the server can do with the sum of what it is sent."""
     linear = ("average", "fedopt", "scaffold", "feddyn", "interpolated", *NEED_ONLY_MEAN)
-    return _base(raw) in linear or _base(raw) == method.aggregation in ("fednova", "noisy-average", "one-shot")
+    return _base(raw) in linear or _base(raw) == method.aggregation in (
+        "fednova",
+        "noisy-average",
+        "one-shot",
+    )
 
 
 def disc_fits(raw: dict[str, Any]) -> bool:
@@ -142,7 +152,10 @@ def disc_fits(raw: dict[str, Any]) -> bool:
         1 not in (public, kept)
         and (public == kept or not (public and kept))
         and (raw.get("hull.grouping") != "kernighan-lin" or max(public, kept) in (0, 2))
-        and not (raw.get("hull.svm") == "hard" and (_given(raw, "hull.c") or raw.get("hull.classifier") != "svm"))
+        and not (
+            raw.get("hull.svm") == "hard"
+            and (_given(raw, "hull.c") or raw.get("hull.classifier") != "svm")
+        )
         and raw.get("hull.epsilon") != 1e-12
         and raw.get("hull.sweep", "") not in ("1,1e-12", "0.0,1", "1e999")
         and (raw.get("dataset") != "Olsson" or raw.get("points.curvature", -1) == -1)
@@ -168,7 +181,8 @@ def fits(raw: dict[str, Any]) -> bool:
         and (raw.get("aggregation", "auto") == "auto" or method.aggregation in BASES)
         and not (_base(raw) in ("fednova", "scaffold") and not from_rest(raw, method, common[0]))
         and all(
-            key.removeprefix("flower.").replace("-", "_") in FLOWER.get(raw.get("aggregation", ""), ())
+            key.removeprefix("flower.").replace("-", "_")
+            in FLOWER.get(raw.get("aggregation", ""), ())
             for key, given in raw.items()
             if key.startswith("flower.") and given != "auto"
         )
@@ -178,7 +192,8 @@ def fits(raw: dict[str, Any]) -> bool:
         and not (raw.get("resume") and not raw.get("run-name"))
         and (not raw.get("secure-sum") or summable(raw, method, common[0]))
         and (
-            raw.get("wire-precision", "float32") == "float32" or not (raw.get("secure-sum") or _base(raw) == "one-shot")
+            raw.get("wire-precision", "float32") == "float32"
+            or not (raw.get("secure-sum") or _base(raw) == "one-shot")
         )
         and (
             raw.get("secure-sum")
@@ -202,7 +217,8 @@ def fitting(draw: st.DrawFn, start: dict[str, Any] | None = None) -> dict[str, A
 
 
 def value(key: str) -> st.SearchStrategy[Any]:
-    """Values that a key takes, whatever the others are: its whole range, as far as it goes without end."""
+    """Values that a key takes, whatever the others are: its whole range, as far as it goes without
+    end."""
     return _within(key) | st.just("auto") if FIELDS[key].default is None else _within(key)
 
 
@@ -217,27 +233,41 @@ def _within(key: str) -> st.SearchStrategy[Any]:
     if patterns:
         return st.from_regex(patterns[0].replace("$", r"\Z"))
     if kind is str:
-        # The two that no path can be trusted with, and the one that an address with a password would have.
+        # The two that no path can be trusted with, and the one that an address with a password
+        # would have.
         return st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0~@"))
     ends = {
-        end: getattr(item, end) for item in field.metadata for end in ("ge", "gt", "le", "lt") if hasattr(item, end)
+        end: getattr(item, end)
+        for item in field.metadata
+        for end in ("ge", "gt", "le", "lt")
+        if hasattr(item, end)
     }
     high = ends.get("le", ends.get("lt", LARGE))
     low = ends.get("ge", ends.get("gt", 0 if high > 0 else -LARGE))
     if kind is int:
         return st.integers(low, high - ("lt" in ends))
-    whole = [number for number in (-4, 0, 1, 2, 1000) if low + ("gt" in ends) <= number <= high - ("lt" in ends)]
+    whole = [
+        number
+        for number in (-4, 0, 1, 2, 1000)
+        if low + ("gt" in ends) <= number <= high - ("lt" in ends)
+    ]
     within = st.floats(low, high, exclude_min="gt" in ends, exclude_max="lt" in ends)
     return within | st.sampled_from(whole) if whole else within
 
 
-FREE = st.fixed_dictionaries({}, optional={key: value(key) for key in FIELDS if key not in (*TIED, "extra")})
+FREE = st.fixed_dictionaries(
+    {}, optional={key: value(key) for key in FIELDS if key not in (*TIED, "extra")}
+)
 
 
 def tables(nested: dict[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, item in nested.items():
-        flat |= {f"{key}.{inner}": entry for inner, entry in item.items()} if isinstance(item, dict) else {key: item}
+        flat |= (
+            {f"{key}.{inner}": entry for inner, entry in item.items()}
+            if isinstance(item, dict)
+            else {key: item}
+        )
     return flat
 
 
@@ -247,7 +277,8 @@ def refused(raw: dict[str, Any]) -> str:
     return str(caught.value)
 
 
-# --- What is taken ----------------------------------------------------------------------------------------------------
+# --- What is taken
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_defaults_of_pyproject_are_those_of_the_model():
@@ -256,27 +287,39 @@ def test_defaults_of_pyproject_are_those_of_the_model():
     assert given_to_flower == of_the_model
     assert list(given_to_flower) == list(of_the_model)
     assert set(of_the_model) == set(FIELDS)
-    assert [type(item) for item in given_to_flower.values()] == [type(item) for item in of_the_model.values()]
+    assert [type(item) for item in given_to_flower.values()] == [
+        type(item) for item in of_the_model.values()
+    ]
 
 
 @given(FREE, fitting())
 def test_parse_keeps_every_value_and_flatten_is_its_inverse(free, tied):
     raw = free | tied
-    assume(raw.get("aggregation") != "flower:QFedAvg" or raw.get("learning-rate") != 0)  # which it divides by
+    # which it divides by
+    assume(raw.get("aggregation") != "flower:QFedAvg" or raw.get("learning-rate") != 0)
     assume(not raw.get("init-from") or not METHODS[raw.get("method", "flatland")].is_one_shot)
     config = parse(raw)
     flat = flatten(config)
     built_in = {} if raw.get("dataset", "auto") != "auto" else {"dataset": config.dataset}
     given = {key: item for key, item in (raw | built_in).items() if key in flat}
-    others = {key for row in METHODS.values() for key in row.keys} - {key.partition(".")[0] for key in flat}
-    assert flat == {key: item for key, item in defaults().items() if key.partition(".")[0] not in others} | given
+    others = {key for row in METHODS.values() for key in row.keys} - {
+        key.partition(".")[0] for key in flat
+    }
+    assert (
+        flat
+        == {key: item for key, item in defaults().items() if key.partition(".")[0] not in others}
+        | given
+    )
     assert parse(flat) == config
     assert hash(parse(flat)) == hash(config)
 
 
 @pytest.mark.parametrize("start", [{}, {"method": "hull"}, {"secure-sum": True}])
 @settings(max_examples=120)
-@given(st.data(), st.sampled_from([{key: choice} for key, choices in TIED.items() for choice in choices]))
+@given(
+    st.data(),
+    st.sampled_from([{key: choice} for key, choices in TIED.items() for choice in choices]),
+)
 def test_what_fits_together_is_taken_and_nothing_else(start, data, change):
     raw = data.draw(fitting(start)) | change
     if fits(raw):
@@ -304,8 +347,9 @@ def test_whole_numbers_will_do_for_numbers():
 
 
 def test_all_values_that_are_wrong_are_named():
-    assert refused({"seed": -4, "num-rounds": "abc", "learning-rate": float("nan"), "moon.mu": -1}) == (
-        "seed = -4: allowed is a whole number >= 0 and < 2147483648\n"
+    assert (
+        refused({"seed": -4, "num-rounds": "abc", "learning-rate": float("nan"), "moon.mu": -1})
+        == "seed = -4: allowed is a whole number >= 0 and < 2147483648\n"
         "num-rounds = 'abc': allowed is a whole number >= 0 and <= 1000000\n"
         'learning-rate = nan: allowed is "auto" or a number >= 0\n'
         "moon.mu = -1: allowed is a number >= 0"
@@ -330,16 +374,23 @@ def test_folders_are_below_the_users_home_unless_told(monkeypatch, tmp_path):
     assert parse({"data-dir": "/d"}).data_path == Path("/d")
 
 
-# --- What is refused: one key -----------------------------------------------------------------------------------------
+# --- What is refused: one key
+# -----------------------------------------------------------------------------------------
 
 
-WRONG_TYPE = {bool: [1, "true", 0.0], int: ["3", 1.5, 1.0, True, ""], float: ["0.1", True, b"1"], str: [3, True, 0.5]}
+WRONG_TYPE = {
+    bool: [1, "true", 0.0],
+    int: ["3", 1.5, 1.0, True, ""],
+    float: ["0.1", True, b"1"],
+    str: [3, True, 0.5],
+}
 
 
 @pytest.mark.parametrize("key", FIELDS)
 def test_wrong_type_names_key_value_and_what_is_allowed(key):
     for wrong in WRONG_TYPE.get(value_type(FIELDS[key]), [7, 0.5, "nothing of the sort", b"auto"]):
-        if FIELDS[key].default is None and wrong in ("3", "0.1"):  # where the default is a text, numbers come as texts
+        # where the default is a text, numbers come as texts
+        if FIELDS[key].default is None and wrong in ("3", "0.1"):
             continue
         message = refused({key: wrong})
         assert message == f"{key} = {wrong!r}: allowed is {allowed(FIELDS[key])}"
@@ -363,7 +414,11 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("dropout", 1.0, "a number >= 0 and < 1"),
         ("embedding-dim", -1, '"auto" or a whole number >= 0 and <= 65536'),
         ("fraction-train", 0.0, "a number > 0 and <= 1"),
-        ("partition", "louvain", 'one of "auto", "metis", "random", "dirichlet", "iid", "shards", "stratified"'),
+        (
+            "partition",
+            "louvain",
+            'one of "auto", "metis", "random", "dirichlet", "iid", "shards", "stratified"',
+        ),
         ("alpha", 0.0, "a number > 0"),
         ("alpha", -0.5, "a number > 0"),
         ("shards", 0, "a whole number >= 1 and <= 10000"),
@@ -381,7 +436,11 @@ def test_wrong_type_names_key_value_and_what_is_allowed(key):
         ("flower.num-malicious-nodes", 0.5, '"auto" or a whole number >= 0 and <= 1000000'),
         ("round-timeout", 0, "a number > 0"),
         ("flatland.proximal", math.nan, "a number >= 0"),
-        ("flatland.curvature-init", "ricci", 'one of "forman", "ollivier", "literal", "mlp", "constant"'),
+        (
+            "flatland.curvature-init",
+            "ricci",
+            'one of "forman", "ollivier", "literal", "mlp", "constant"',
+        ),
         ("fedprox.mu", -0.1, "a number >= 0"),
         ("images.channels", 2, 'one of "auto", 1, 3'),
         ("hyperfed.slope", 1, "a number > 0 and <= 0.99999"),
@@ -439,14 +498,18 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize(("key", "wrong"), [(key, wrong) for key, wrongs in FORMS.items() for wrong in wrongs])
+@pytest.mark.parametrize(
+    ("key", "wrong"), [(key, wrong) for key, wrongs in FORMS.items() for wrong in wrongs]
+)
 def test_names_of_runs_and_devices_and_lists_have_a_form(key, wrong):
     assert refused({key: wrong}) == f"{key} = {wrong!r}: allowed is {allowed(FIELDS[key])}"
 
 
 def test_a_form_is_told_in_words():
     forms = {
-        key: field for key, field in FIELDS.items() if any(getattr(item, "pattern", "") for item in field.metadata)
+        key: field
+        for key, field in FIELDS.items()
+        if any(getattr(item, "pattern", "") for item in field.metadata)
     }
     assert forms.keys() == {*FORMS, "mlflow.experiment"}
     for field in forms.values():
@@ -461,14 +524,21 @@ def test_baselines_are_a_choice(given):
 
 @pytest.mark.parametrize(
     ("given", "epsilons"),
-    [("", ()), ("1", (1.0,)), ("2.5,1e-2,.5,3.,1E-2".lower(), (0.01, 0.5, 2.5, 3.0)), ("1e+1", (10.0,))],
+    [
+        ("", ()),
+        ("1", (1.0,)),
+        ("2.5,1e-2,.5,3.,1E-2".lower(), (0.01, 0.5, 2.5, 3.0)),
+        ("1e+1", (10.0,)),
+    ],
 )
 def test_a_sweep_is_a_list_of_numbers(given, epsilons):
     assert parse({"method": "hull", "hull.sweep": given}).hull.epsilons == epsilons
 
 
 @pytest.mark.parametrize("key", ["dataset", "data-dir", "results-dir", "test-data"])
-@pytest.mark.parametrize("path", ["a\0b.pt", "~nobody-of-this-name/x.pt", "x" * 5000 + ".pt", "loop/x.pt", "loop"])
+@pytest.mark.parametrize(
+    "path", ["a\0b.pt", "~nobody-of-this-name/x.pt", "x" * 5000 + ".pt", "loop/x.pt", "loop"]
+)
 def test_what_can_be_no_path_is_refused(key, path, tmp_path, monkeypatch):
     (tmp_path / "loop").symlink_to("loop")
     monkeypatch.chdir(tmp_path)
@@ -504,7 +574,8 @@ def test_unknown_key_without_a_near_one_names_the_nearest_five_and_the_page_with
     assert message.startswith('unknown key "zzzz". The nearest are ')
     assert message.endswith("; docs/configuration.md lists all")
     assert message.count(",") == 4
-    assert refused({"flatland": {"gate": False}}).startswith('unknown key "flatland"')  # a table is no key
+    # a table is no key
+    assert refused({"flatland": {"gate": False}}).startswith('unknown key "flatland"')
 
 
 @pytest.mark.parametrize("key", FIELDS)
@@ -515,7 +586,8 @@ def test_every_key_says_what_it_means_and_takes(key):
     assert allowed(field).split()[0] in ("a", "one", "true", '"auto"')
 
 
-# --- What is refused: keys together -----------------------------------------------------------------------------------
+# --- What is refused: keys together
+# -----------------------------------------------------------------------------------
 
 
 def test_unknown_method_names_the_nearest_five_and_what_lists_all():
@@ -540,7 +612,9 @@ def test_unknown_method_names_the_nearest_five_and_what_lists_all():
 )
 def test_unknown_data_set_names_the_nearest(dataset, nearest):
     message = refused({"dataset": dataset})
-    assert message.startswith(f'dataset = "{dataset}": no such data set; did you mean "{nearest}"? The nearest are ')
+    assert message.startswith(
+        f'dataset = "{dataset}": no such data set; did you mean "{nearest}"? The nearest are '
+    )
     assert "; `curvfed datasets` lists all" in message
 
 
@@ -551,11 +625,14 @@ def test_a_file_of_another_kind_says_which_endings_are_read(name, tmp_path, monk
     message = refused({"dataset": name})
     ending = Path(name).suffix
     assert message.startswith(
-        f'dataset = "{name}": no file that ends in "{ending}" is read; allowed is a .pt file of graphs'
+        f'dataset = "{name}": no file that ends in "{ending}" is read; allowed is a .pt file of'
+        " graphs"
     )
     assert ".npz, .csv, .tsv, .h5ad" in message
     assert message.endswith(
-        "because it has a /" if "/" in name else f"because it ends in {ending} and is no data set's name"
+        "because it has a /"
+        if "/" in name
+        else f"because it ends in {ending} and is no data set's name"
     )
 
 
@@ -581,7 +658,9 @@ def test_an_unknown_name_says_why_it_is_taken_as_a_name():
 
 
 def test_a_table_for_a_method_on_graphs_says_how_files_are_read():
-    assert refused({"dataset": "edges.tsv", "method": "flatland"}).endswith(".pt as graphs, others as points")
+    assert refused({"dataset": "edges.tsv", "method": "flatland"}).endswith(
+        ".pt as graphs, others as points"
+    )
     assert "read by its ending" not in refused({"dataset": "digits", "method": "flatland"})
 
 
@@ -598,24 +677,43 @@ def test_a_table_for_a_method_on_graphs_says_how_files_are_read():
 def test_method_and_data_set_must_fit(dataset, method, words):
     message = refused({"dataset": dataset, "method": method})
     assert message.startswith(
-        f'dataset = "{dataset}" is a data set of {words}; allowed is a data set of these or another method'
+        f'dataset = "{dataset}" is a data set of {words}; allowed is a data set of these or another'
+        " method"
     )
 
 
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        ({"dataset": "cora", "model": "gin"}, "data sets of nodes is one of auto, gated, gcn, lorentz, split"),
-        ({"dataset": "MUTAG", "model": "split"}, "data sets of graphs is one of auto, gcn, gin, lorentz"),
-        ({"dataset": "cora", "partition": "iid"}, "data sets of nodes is one of auto, metis, random"),
+        (
+            {"dataset": "cora", "model": "gin"},
+            "data sets of nodes is one of auto, gated, gcn, lorentz, split",
+        ),
+        (
+            {"dataset": "MUTAG", "model": "split"},
+            "data sets of graphs is one of auto, gcn, gin, lorentz",
+        ),
+        (
+            {"dataset": "cora", "partition": "iid"},
+            "data sets of nodes is one of auto, metis, random",
+        ),
         (
             {"dataset": "mnist", "method": "fedavg", "partition": "metis"},
             "data sets of images is one of auto, dirichlet, iid, shards",
         ),
-        ({"method": "hyperfed", "partition": "random"}, "data sets of images is one of auto, dirichlet, iid, shards"),
-        ({"method": "hull", "partition": "metis"}, "data sets of points is one of auto, dirichlet, iid, stratified"),
+        (
+            {"method": "hyperfed", "partition": "random"},
+            "data sets of images is one of auto, dirichlet, iid, shards",
+        ),
+        (
+            {"method": "hull", "partition": "metis"},
+            "data sets of points is one of auto, dirichlet, iid, stratified",
+        ),
         ({"method": "hull", "model": "gcn"}, "data sets of points is one of auto"),
-        ({"method": "hull", "dataset": "a.h5ad", "model": "cnn"}, "data sets of points is one of auto"),
+        (
+            {"method": "hull", "dataset": "a.h5ad", "model": "cnn"},
+            "data sets of points is one of auto",
+        ),
         (
             {"method": "hyperfed", "partition": "stratified"},
             "data sets of images is one of auto, dirichlet, iid, shards",
@@ -628,7 +726,8 @@ def test_model_and_partition_must_fit_the_data_set_and_the_method(raw, words):
     where = "for" if "data sets" in words else "with"
     if key == "model" and ("nodes" in words or "graphs" in words):
         words += (
-            ', or "package.module:factory"; a package that brings it must be installed wherever server and clients run'
+            ', or "package.module:factory"; a package that brings it must be installed wherever'
+            " server and clients run"
         )
     assert refused(raw) == f'{key} = "{wrong}": allowed {where} {words}'
 
@@ -636,42 +735,63 @@ def test_model_and_partition_must_fit_the_data_set_and_the_method(raw, words):
 @pytest.mark.parametrize("method", METHODS)
 def test_one_model_for_all_can_be_made_by_any_of_the_bases(method):
     for base in BASES:
-        raw = {"method": method, "aggregation": base, "optimizer": "sgd", "optimizer-state": "fresh"}
+        raw = {
+            "method": method,
+            "aggregation": base,
+            "optimizer": "sgd",
+            "optimizer-state": "fresh",
+        }
         if METHODS[method].aggregation in BASES:
             assert parse(raw).aggregation == base
         else:
-            assert refused(raw) == f'aggregation = "{base}": allowed with method = "{method}" is auto, its own'
+            assert (
+                refused(raw)
+                == f'aggregation = "{base}": allowed with method = "{method}" is auto, its own'
+            )
     assert {METHODS[name].aggregation in BASES for name in ("fed-pub", "gcfl", "hull")} == {False}
 
 
 def test_flowers_strategies_are_told_by_name():
     assert tuple(FLOWER) == get_args(FlowerName)
     assert allowed(FIELDS["aggregation"]).endswith(", ".join(f'"{name}"' for name in FLOWER))
-    assert parse({"method": "fedavg", "aggregation": "flower:FedYogi", "secure-sum": True}).secure_sum
+    assert parse(
+        {"method": "fedavg", "aggregation": "flower:FedYogi", "secure-sum": True}
+    ).secure_sum
 
 
 def test_a_key_that_the_strategy_does_not_have_is_refused_with_those_it_has():
     raw = {"method": "fedavg", "aggregation": "flower:MultiKrum", "flower.eta": 0.5}
-    assert refused(raw) == (
-        'flower.eta = 0.5: allowed with aggregation = "flower:MultiKrum" is flower.num-malicious-nodes, '
-        "flower.num-nodes-to-select"
+    assert (
+        refused(raw) == 'flower.eta = 0.5: allowed with aggregation = "flower:MultiKrum" is'
+        " flower.num-malicious-nodes, flower.num-nodes-to-select"
     )
     none = 'allowed with aggregation = "{}" is no key of this table'
-    assert refused(raw | {"aggregation": "flower:FedMedian"}) == "flower.eta = 0.5: " + none.format("flower:FedMedian")
+    assert refused(raw | {"aggregation": "flower:FedMedian"}) == "flower.eta = 0.5: " + none.format(
+        "flower:FedMedian"
+    )
     assert refused({"flower.q": 1}) == "flower.q = 1.0: " + none.format("auto")
 
 
 def test_numbers_that_commands_pass_on_as_texts_are_numbers():
     raw = {"method": "fedavg", "aggregation": "flower:MultiKrum"}
-    keys = parse(raw | {"flower.num-malicious-nodes": "2", "flower.num-nodes-to-select": "auto"}).flower
+    keys = parse(
+        raw | {"flower.num-malicious-nodes": "2", "flower.num-nodes-to-select": "auto"}
+    ).flower
     assert (keys.num_malicious_nodes, keys.num_nodes_to_select) == (2, None)
-    assert parse({"method": "fedavg", "aggregation": "flower:FedAdam", "flower.eta": "1e-2"}).flower.eta == 0.01
+    assert (
+        parse(
+            {"method": "fedavg", "aggregation": "flower:FedAdam", "flower.eta": "1e-2"}
+        ).flower.eta
+        == 0.01
+    )
 
 
 def test_a_closed_form_needs_a_classifier_on_the_sphere():
     assert parse({"method": "spherefed", "fine-tune": "closed-form"}).fine_tune == "closed-form"
-    assert refused({"method": "hyperfed", "fine-tune": "closed-form"}) == (
-        'fine-tune = "closed-form": allowed with a classifier on the sphere, such as spherefed\'s; '
+    assert (
+        refused({"method": "hyperfed", "fine-tune": "closed-form"})
+        == 'fine-tune = "closed-form": allowed with a classifier on the sphere, such as'
+        " spherefed's; "
         'method = "hyperfed" has none'
     )
 
@@ -679,14 +799,25 @@ def test_a_closed_form_needs_a_classifier_on_the_sphere():
 @pytest.mark.parametrize("chosen", ["all", "head"])
 def test_fine_tuning_that_is_a_network_of_its_own_trains_nothing_else(chosen):
     assert parse({"method": "adafgl", "fine-tune": "trained"}).fine_tune == "trained"
-    assert refused({"method": "adafgl", "fine-tune": chosen}) == (
-        f'fine-tune = "{chosen}": allowed with method = "adafgl" is auto or trained, its own network'
+    assert (
+        refused({"method": "adafgl", "fine-tune": chosen})
+        == f'fine-tune = "{chosen}": allowed with method = "adafgl" is auto or trained, its own'
+        " network"
     )
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_sum_is_enough_for_averages_and_hulls(method):
-    linear = ("average", "fedopt", "scaffold", "feddyn", "interpolated", "fednova", "noisy-average", "one-shot")
+    linear = (
+        "average",
+        "fedopt",
+        "scaffold",
+        "feddyn",
+        "interpolated",
+        "fednova",
+        "noisy-average",
+        "one-shot",
+    )
     raw = {"method": method, "secure-sum": True}
     if METHODS[method].aggregation in linear:
         assert parse(raw).secure_sum
@@ -697,10 +828,12 @@ def test_a_sum_is_enough_for_averages_and_hulls(method):
 def test_a_base_that_needs_more_than_a_sum_is_named():
     for base in ("consistent", "fednova", "flower:FedMedian", "flower:Krum", "flower:QFedAvg"):
         raw = {"method": "fedavg", "dataset": "digits", "aggregation": base, "secure-sum": True}
-        assert refused(raw | {"optimizer": "sgd", "optimizer-state": "fresh"}) == (
-            f'secure-sum = true with method = "fedavg" and aggregation = "{base}": allowed is one whose equations are '
-            "linear in the updates, average or fedopt or scaffold or feddyn or interpolated or flower:FedAdagrad or "
-            "flower:FedAdam or flower:FedAvgM or flower:FedYogi; this one looks at each client's parameters"
+        assert (
+            refused(raw | {"optimizer": "sgd", "optimizer-state": "fresh"})
+            == f'secure-sum = true with method = "fedavg" and aggregation = "{base}": allowed is'
+            " one whose equations are linear in the updates, average or fedopt or scaffold or"
+            " feddyn or interpolated or flower:FedAdagrad or flower:FedAdam or flower:FedAvgM"
+            " or flower:FedYogi; this one looks at each client's parameters"
         )
     assert parse({"method": "hyperfed", "aggregation": "average", "secure-sum": True}).secure_sum
     assert refused({"method": "hyperfed", "secure-sum": True}).startswith(
@@ -709,48 +842,76 @@ def test_a_base_that_needs_more_than_a_sum_is_named():
 
 
 FROM_REST = (
-    'optimizer = "{}" and optimizer-state = "{}" with method = "{}": allowed with fednova is sgd that starts afresh every '
-    'round (optimizer="sgd" optimizer-state="fresh")'
+    'optimizer = "{}" and optimizer-state = "{}" with method = "{}": allowed with fednova is sgd'
+    ' that starts afresh every round (optimizer="sgd" optimizer-state="fresh")'
 )
 
 
 @pytest.mark.parametrize(
     ("raw", "words"),
     [
-        ({"resume": True}, 'resume = true needs run-name, the name of the run to go on with; it is ""'),
-        ({"optimizer-state": "kept", "method": "fednova"}, FROM_REST.format("sgd", "kept", "fednova")),
+        (
+            {"resume": True},
+            'resume = true needs run-name, the name of the run to go on with; it is ""',
+        ),
+        (
+            {"optimizer-state": "kept", "method": "fednova"},
+            FROM_REST.format("sgd", "kept", "fednova"),
+        ),
         ({"aggregation": "fednova"}, FROM_REST.format("adamw", "kept", "flatland")),
         (
             {"method": "fedavg", "aggregation": "flower:QFedAvg", "learning-rate": 0.0},
-            'learning-rate = 0: allowed with aggregation = "flower:QFedAvg", which divides by it, is a number > 0, or '
-            "flower.client-learning-rate beside it",
+            (
+                'learning-rate = 0: allowed with aggregation = "flower:QFedAvg", which divides by'
+                " it, is a number > 0, or flower.client-learning-rate beside it"
+            ),
         ),
         (
             {"method": "fedrep", "aggregation": "fednova", "optimizer-state": "personal"},
             FROM_REST.format("sgd", "personal", "fedrep"),
         ),
-        ({"method": "gcfl", "gcfl.eps1": 200}, "gcfl.eps1 = 200.0 and gcfl.eps2 = 100.0: allowed is eps1 <= eps2"),
-        ({"train-size": 0.7, "test-size": 0.4}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
-        ({"train-size": 0.7}, "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1"),
-        ({"test-size": 0.3, "method": "ccvr"}, "train-size = 0.75 and test-size = 0.3: allowed is a sum of at most 1"),
+        (
+            {"method": "gcfl", "gcfl.eps1": 200},
+            "gcfl.eps1 = 200.0 and gcfl.eps2 = 100.0: allowed is eps1 <= eps2",
+        ),
+        (
+            {"train-size": 0.7, "test-size": 0.4},
+            "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1",
+        ),
+        (
+            {"train-size": 0.7},
+            "train-size = 0.7 and test-size = 0.4: allowed is a sum of at most 1",
+        ),
+        (
+            {"test-size": 0.3, "method": "ccvr"},
+            "train-size = 0.75 and test-size = 0.3: allowed is a sum of at most 1",
+        ),
         (
             {"method": "fedavg", "secure.threshold": 3},
             "secure.threshold = 3: allowed with secure-sum = true, without which nothing is masked",
         ),
         (
             {"secure.neighbours": 8},
-            "secure.neighbours = 8: allowed with secure-sum = true, without which nothing is masked",
+            (
+                "secure.neighbours = 8: allowed with secure-sum = true, without which nothing is"
+                " masked"
+            ),
         ),
         (
             {"method": "hull", "train-size": 0.5},
-            "train-size = 0.5: allowed for data sets of points is auto, for what is not in the share test-size is trained "
-            "on",
+            (
+                "train-size = 0.5: allowed for data sets of points is auto, for what is not in the"
+                " share test-size is trained on"
+            ),
         ),
         (
             {"method": "hull", "dataset": "olsson", "points.curvature": -2},
             "points.curvature is -2.0; allowed: -1.0 for olsson",
         ),
-        ({"method": "hull", "points.classes": "3,3"}, 'points.classes = "3,3": allowed are 2 classes or more'),
+        (
+            {"method": "hull", "points.classes": "3,3"},
+            'points.classes = "3,3": allowed are 2 classes or more',
+        ),
         (
             {"method": "hull", "hull.grouping": "kernighan-lin", "hull.num-classes": 3},
             'hull.grouping = "kernighan-lin" and hull.num-classes = 3: allowed are 2 classes',
@@ -761,15 +922,24 @@ FROM_REST = (
         ),
         (
             {"method": "hull", "points.classes": "0,2", "hull.num-classes": 8},
-            'hull.num-classes = 8 and points.classes = "0,2": allowed are auto and the number of these, 2',
+            (
+                'hull.num-classes = 8 and points.classes = "0,2": allowed are auto and the number'
+                " of these, 2"
+            ),
         ),
         (
             {"method": "hull", "hull.svm": "hard", "hull.c": 0.1},
-            'hull.svm = "hard" and hull.c = 0.1: allowed is hull.c = auto, for a hard margin has no cost',
+            (
+                'hull.svm = "hard" and hull.c = 0.1: allowed is hull.c = auto, for a hard margin'
+                " has no cost"
+            ),
         ),
         (
             {"method": "hull", "hull.svm": "hard", "hull.classifier": "logistic"},
-            'hull.svm = "hard" and hull.classifier = "logistic": allowed is hull.classifier = "svm"',
+            (
+                'hull.svm = "hard" and hull.classifier = "logistic": allowed is hull.classifier ='
+                ' "svm"'
+            ),
         ),
     ],
 )
@@ -779,16 +949,25 @@ def test_keys_must_fit_each_other(raw, words):
 
 
 @pytest.mark.parametrize(
-    ("key", "given"), [("hull.epsilon", 1e-12), ("hull.sweep", "1,1e-12"), ("hull.sweep", "0"), ("hull.sweep", "1e999")]
+    ("key", "given"),
+    [
+        ("hull.epsilon", 1e-12),
+        ("hull.sweep", "1,1e-12"),
+        ("hull.sweep", "0"),
+        ("hull.sweep", "1e999"),
+    ],
 )
 def test_bins_that_cannot_be_are_refused_before_anything_is_sent(key, given):
     wrong = min(float(one) for one in str(given).split(","))
     message = refused({"method": "hull", key: given})
-    assert message.startswith(f"{key} = {wrong}: not allowed with hull.radius = 0.999 and points.curvature = -1.0: ")
+    assert message.startswith(
+        f"{key} = {wrong}: not allowed with hull.radius = 0.999 and points.curvature = -1.0: "
+    )
     assert parse({"method": "fedavg", key: given})  # which has no use for it
 
 
-# --- The tables of a run ----------------------------------------------------------------------------------------------
+# --- The tables of a run
+# ----------------------------------------------------------------------------------------------
 
 
 def test_a_run_has_the_tables_of_the_keys_that_its_row_names():
@@ -800,7 +979,9 @@ def test_a_run_has_the_tables_of_the_keys_that_its_row_names():
 
 
 def test_the_tables_that_are_no_methods_are_those_of_every_run():
-    assert {name for name, field in RunConfig.model_fields.items() if isinstance(field.default, Table)} == set(SHARED)
+    assert {
+        name for name, field in RunConfig.model_fields.items() if isinstance(field.default, Table)
+    } == set(SHARED)
 
 
 GIVEN = {"flatland.gate": False, "hyperfed.slope": 0.5, "spherefed.normalize": False, "hull.c": 2.0}

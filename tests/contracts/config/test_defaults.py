@@ -50,7 +50,9 @@ def test_nothing_stays_open(method, task):
 
 @given(
     st.sampled_from(METHOD_AND_TASK),
-    st.fixed_dictionaries({}, optional={key: st.sampled_from(values) for key, values in EXPLICIT.items()}),
+    st.fixed_dictionaries(
+        {}, optional={key: st.sampled_from(values) for key, values in EXPLICIT.items()}
+    ),
 )
 def test_what_is_given_stays_and_settling_twice_is_settling_once(method_and_task, given_values):
     method, task = method_and_task
@@ -63,7 +65,9 @@ def test_what_is_given_stays_and_settling_twice_is_settling_once(method_and_task
         others -= {"train_size"}  # what is left
     if "optimizer" in given_values:
         others -= {"optimizer_state"}  # kept with adam, fresh with sgd
-    assert {name: getattr(chosen, name) for name in others} == {name: getattr(alone, name) for name in others}
+    assert {name: getattr(chosen, name) for name in others} == {
+        name: getattr(alone, name) for name in others
+    }
 
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
@@ -71,9 +75,10 @@ def test_graphs_get_what_flatland_uses(task):
     chosen = settled(config_of("fedavg"), task)
     assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (1, "adamw", 0.01)
     assert (chosen.embedding_dim, chosen.partition, chosen.fine_tune_epochs) == (128, "metis", 0)
-    assert (chosen.optimizer_state, settled(config_of("fedavg", optimizer="adam"), task).optimizer_state) == (
-        "kept",
-    ) * 2
+    assert (
+        chosen.optimizer_state,
+        settled(config_of("fedavg", optimizer="adam"), task).optimizer_state,
+    ) == ("kept",) * 2
     assert (chosen.train_size, chosen.test_size) == (0.2, 0.4)
 
 
@@ -81,7 +86,9 @@ def test_images_get_what_the_papers_of_images_use():
     chosen = settled(config_of("fedavg"), "images")
     assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (5, "sgd", 0.02)
     assert {
-        settled(config_of(name), "images").optimizer_state for name, row in METHODS.items() if "images" in row.tasks
+        settled(config_of(name), "images").optimizer_state
+        for name, row in METHODS.items()
+        if "images" in row.tasks
     } == {"fresh"}
     assert (chosen.embedding_dim, chosen.partition, chosen.fine_tune_epochs) == (20, "dirichlet", 2)
     assert (chosen.train_size, chosen.test_size) == (0.75, 0.25)
@@ -97,7 +104,9 @@ def test_points_are_dealt_evenly_and_trained_on_but_for_the_test_part():
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if "images" in row.tasks])
 def test_losses_with_smaller_gradients_get_a_larger_rate(method):
     is_other = method.startswith(("spherefed", "hyperfed"))
-    rate = METHODS[method].settings.get("images", {}).get("learning_rate", 0.1 if is_other else 0.02)
+    rate = (
+        METHODS[method].settings.get("images", {}).get("learning_rate", 0.1 if is_other else 0.02)
+    )
     assert settled(config_of(method), "images").learning_rate == rate
     assert settled(config_of(method, **{"learning-rate": 0.3}), "images").learning_rate == 0.3
 
@@ -105,10 +114,18 @@ def test_losses_with_smaller_gradients_get_a_larger_rate(method):
 @pytest.mark.parametrize(("method", "task"), METHOD_AND_TASK)
 def test_aggregation_and_fine_tuning_are_the_methods_own(method, task):
     chosen = settled(config_of(method), task)
-    own = {"gcfl": "clusters", "fed-pub": "similarity", "fednova": "fednova", "fedopt": "fedopt", "hull": "one-shot"}
+    own = {
+        "gcfl": "clusters",
+        "fed-pub": "similarity",
+        "fednova": "fednova",
+        "fedopt": "fedopt",
+        "hull": "one-shot",
+    }
     consistent = method.startswith("hyperfed") and method != "hyperfed-averaged"
     if METHODS[method].client is None:
-        assert chosen.aggregation == own.get(method, "consistent" if consistent else METHODS[method].aggregation)
+        assert chosen.aggregation == own.get(
+            method, "consistent" if consistent else METHODS[method].aggregation
+        )
     assert chosen.fine_tune == ("all" if method == "fedbabu" else "trained")
 
 
@@ -126,6 +143,13 @@ def test_what_pulls_on_the_shared_parameters_follows_from_the_method(method):
     coefficients = {"fedprox": 0.25 / 2, "fed-pub": 0.5, "spherefed": 0.75 / 2} | dict.fromkeys(
         ("flatland", "flatland-constant", "flatland-shared", "flatland-euclidean"), 0.125
     )
-    raw = {"fedprox.mu": 0.25, "flatland.proximal": 0.125, "fed-pub.proximal": 0.5, "spherefed.mu": 0.75}
+    raw = {
+        "fedprox.mu": 0.25,
+        "flatland.proximal": 0.125,
+        "fed-pub.proximal": 0.5,
+        "spherefed.mu": 0.75,
+    }
     assert parse(raw | {"method": method}).proximal == coefficients.get(method, 0)
-    assert parse(raw | {"method": method, "fed-pub.l1": 0.5}).sparsity == (0.5 if method == "fed-pub" else 0)
+    assert parse(raw | {"method": method, "fed-pub.l1": 0.5}).sparsity == (
+        0.5 if method == "fed-pub" else 0
+    )

@@ -1,4 +1,6 @@
-"""The names of the models, which are checked without importing the models, are those of the models."""
+"""The names of the models, which are checked without importing the models, are those of the
+models.
+"""
 
 from curvfed.tasks.graphs.models.registry import MODELS as GRAPH_MODELS
 from curvfed.tasks.images.nets import NETS

@@ -1,4 +1,5 @@
-"""What other packages bring: found by name, typed as ours, and left out with a reason where it will not do."""
+"""What other packages bring: found by name, typed as ours, and left out with a reason where it will
+not do."""
 
 from plugin_package import package, python
 
@@ -76,7 +77,10 @@ def test_keys_of_a_package_are_keys(tmp_path):
         "mine True {'my-way.pull-strength': 1.0, 'my-way.kind': 'b'}",
         "mine-variant True {'my-way.pull-strength': 0.5, 'my-way.kind': 'a'}",
         "mine True {'my-way.pull-strength': 0.5, 'my-way.kind': 'b'}",
-        "refused: extra = \"my-way.kind=a\": 'my-way.kind=a', and my-way.kind = 'b' is given too; allowed is one of them",
+        (
+            "refused: extra = \"my-way.kind=a\": 'my-way.kind=a', and my-way.kind = 'b' is given"
+            " too; allowed is one of them"
+        ),
         "refused: my-way.pull-strength = 2: allowed is a number > 0 and < 2",
         'refused: my-way.kind = \'c\': allowed is one of "a", "b"',
         'refused: unknown key "my-way.knd"; did you mean "my-way.kind"?',
@@ -86,7 +90,10 @@ def test_keys_of_a_package_are_keys(tmp_path):
 def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
     names = ("seedy", "twin", "odd", "text", "absent", "gone")
     told = asked(tmp_path, "method=fedavg", *(f"method={name}" for name in names))
-    assert 'curvfed.methods: "fedavg" is curvfed\'s own; left out is brings:MINE, which needs another name' in told
+    assert (
+        'curvfed.methods: "fedavg" is curvfed\'s own; left out is brings:MINE, which needs another'
+        " name" in told
+    )
     assert 'curvfed.models: "gcn" is curvfed\'s own' in told
     assert 'curvfed.datasets: "Cora" is curvfed\'s own' in told
     first, *lines = [line for line in told.splitlines() if not line.startswith("curvfed.")]
@@ -96,8 +103,14 @@ def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
         'its keys have the table "my-way", whose name is taken; it needs another one',
         'its table "odd" cannot be taken; allowed is a name of small letters, digits and -, and a ',
         "its entry point is 'text'; allowed is a curvfed.strategies.base.method.Method",
-        "\"brings:ABSENT\" cannot be imported here (AttributeError: module 'brings' has no attribute 'ABSENT')",
-        "\"not_there:ROW\" cannot be imported here (ModuleNotFoundError: No module named 'not_there')",
+        (
+            "\"brings:ABSENT\" cannot be imported here (AttributeError: module 'brings' has no"
+            " attribute 'ABSENT')"
+        ),
+        (
+            '"not_there:ROW" cannot be imported here (ModuleNotFoundError: No module named'
+            " 'not_there')"
+        ),
     ]
     for name, reason, line in zip(names, reasons, lines, strict=True):
         assert line.startswith(f'refused: method = "{name}" is left out: {reason}')
@@ -106,11 +119,22 @@ def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
 def test_a_row_may_import_the_configuration(tmp_path):
     """Whichever of the two is imported first."""
     imports = (
-        "from curvfed.strategies.config.parse import parse\nfrom curvfed.strategies.base.method import Method as M\n"
+        "from curvfed.strategies.config.parse import parse\nfrom curvfed.strategies.base.method"
+        " import Method as M\n"
     )
-    package(tmp_path / "site", "early", f"{imports}ROW = M('', 'flat')\n", {"curvfed.methods": {"early": "early:ROW"}})
+    package(
+        tmp_path / "site",
+        "early",
+        f"{imports}ROW = M('', 'flat')\n",
+        {"curvfed.methods": {"early": "early:ROW"}},
+    )
     for first in ("from curvfed.strategies.methods import METHODS\n", "import early\n", ""):
-        told = python(first + ASK, tmp_path / "home", tmp_path / "site", words=("method=early", "method=local"))
+        told = python(
+            first + ASK,
+            tmp_path / "home",
+            tmp_path / "site",
+            words=("method=early", "method=local"),
+        )
         assert told.splitlines()[-2:] == ["early True {}", "local True {}"]
 
 
@@ -132,7 +156,8 @@ def test_what_is_not_installed_here(tmp_path):
     assert 'Nothing that is installed here has keys of "my-way"' in told[1]
     assert told[2].startswith('refused: dataset = "mine": no such data set')
     assert told[3].startswith(
-        'refused: model = "mine": allowed for data sets of nodes is one of auto, gated, gcn, gin, lorentz, split'
+        'refused: model = "mine": allowed for data sets of nodes is one of auto, gated, gcn, gin,'
+        " lorentz, split"
     )
     assert all(everywhere in line for line in told)
 
@@ -140,8 +165,9 @@ def test_what_is_not_installed_here(tmp_path):
 def test_names_without_torch_and_flwr(tmp_path):
     package(tmp_path / "site", "brings", ROW, {"curvfed.methods": {"mine": "brings:MINE"}})
     program = (
-        "import sys\nfrom curvfed.strategies.methods import METHODS\nfrom curvfed.tasks import plugins\n"
-        "print('mine' in METHODS, list(plugins.found('models')), [one for one in ('torch', 'flwr') if one in sys.modules])"
+        "import sys\nfrom curvfed.strategies.methods import METHODS\nfrom curvfed.tasks import"
+        " plugins\nprint('mine' in METHODS, list(plugins.found('models')), [one for one in"
+        " ('torch', 'flwr') if one in sys.modules])"
     )
     assert python(program, tmp_path / "home", tmp_path / "site") == "True [] []\n"
 

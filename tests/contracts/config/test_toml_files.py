@@ -1,4 +1,5 @@
-"""TOML files as Windows' editors save them: with a byte-order mark, as UTF-16, with other line ends."""
+"""TOML files as Windows' editors save them: with a byte-order mark, as UTF-16, with other line
+ends."""
 
 from codecs import BOM_UTF8
 from collections.abc import Callable

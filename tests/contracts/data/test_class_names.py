@@ -1,4 +1,6 @@
-"""A label is of the same class, or of none, whatever the type and the format that it is stored in."""
+"""A label is of the same class, or of none, whatever the type and the format that it is stored
+in.
+"""
 
 import numpy as np
 import pandas
@@ -54,14 +56,23 @@ def named(raw):
         (pandas.Series([0, 1, None, 1], dtype="Int64"), ["0", "1", None, "1"]),
         (pandas.Series(["0.0", "1.0", "2.", "1"]), ["0", "1", "2", "1"]),
         (pandas.Series([True, False, True, True]), ["True", "False", "True", "True"]),
-        (pandas.Series([True, None, False, True], dtype="boolean"), ["True", None, "False", "True"]),
-        (pandas.Series(["T cell", "B  cell ", " T cell", "B cell"]), ["T cell", "B cell", "T cell", "B cell"]),
-        (pandas.Series(["Mu\u0308ller", "M\u00fcller", "b", "b"]), ["M\u00fcller", "M\u00fcller", "b", "b"]),
+        (
+            pandas.Series([True, None, False, True], dtype="boolean"),
+            ["True", None, "False", "True"],
+        ),
+        (
+            pandas.Series(["T cell", "B  cell ", " T cell", "B cell"]),
+            ["T cell", "B cell", "T cell", "B cell"],
+        ),
+        (
+            pandas.Series(["Mu\u0308ller", "M\u00fcller", "b", "b"]),
+            ["M\u00fcller", "M\u00fcller", "b", "b"],
+        ),
         (pandas.Series(["NA", "b", "#N/A", "b"], dtype="category"), [None, "b", None, "b"]),
         (pandas.Series(["None", "b", "NULL", "<NA>"]), [None, "b", None, None]),
         (pandas.Series(["a", "b", None, "b"], dtype="category"), ["a", "b", None, "b"]),
     ],
-)  # fmt: skip
+)
 def test_a_class_has_one_name_in_every_format(tmp_path, kind, labels, names):
     if kind == "npz" and labels.dtype.name in ("Int64", "boolean", "category"):
         labels = labels.astype(str)
@@ -96,14 +107,21 @@ def test_whole_images_need_a_label_each():
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("T cell", "t-cells"), ("CD8+ T", "cd8+t"), ("Stra\u00dfe", "STRASSE"), ("B_cell", "B cell"), ("H\u2082", "h2")],
+    [
+        ("T cell", "t-cells"),
+        ("CD8+ T", "cd8+t"),
+        ("Stra\u00dfe", "STRASSE"),
+        ("B_cell", "B cell"),
+        ("H\u2082", "h2"),
+    ],
 )
 def test_names_that_may_be_one_class(one, other):
     assert alike(one) == alike(other)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("CD4+ T", "CD4- T"), ("CD4 T", "CD8 T"), ("1", "11"), ("B", "T"), ("CD8+", "CD8-")]
+    ("one", "other"),
+    [("CD4+ T", "CD4- T"), ("CD4 T", "CD8 T"), ("1", "11"), ("B", "T"), ("CD8+", "CD8-")],
 )
 def test_names_that_are_two_classes(one, other):
     assert alike(one) != alike(other)
@@ -138,12 +156,23 @@ def test_the_command_line_takes_quotes_and_lists():
 def test_classes_to_keep_have_commas(tmp_path):
     frame = pandas.DataFrame({"x": [0.1, 0.2, 0.3] * 4, "y": 0.1, "label": ["a, b", "c", "d"] * 4})
     frame.to_csv(tmp_path / "a.csv", index=False)
-    keys = {"num_supernodes": 2, "num_rounds": 1, "results_dir": tmp_path / "results", "quiet": True}
-    run = curvfed.simulate("fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, b", "c "]}, **keys)
+    keys = {
+        "num_supernodes": 2,
+        "num_rounds": 1,
+        "results_dir": tmp_path / "results",
+        "quiet": True,
+    }
+    run = curvfed.simulate(
+        "fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, b", "c "]}, **keys
+    )
     assert run.config["points.classes"] == '"a, b",c '
-    assert load_own(tmp_path / "a.csv", PointSpec("own", tmp_path, classes='"a, b",c')).class_names == ("a, b", "c")
+    assert load_own(
+        tmp_path / "a.csv", PointSpec("own", tmp_path, classes='"a, b",c')
+    ).class_names == ("a, b", "c")
     with pytest.raises(ConfigError, match=r"no points of the classes .*a, x.*stands in quotes"):
-        curvfed.simulate("fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, x", "c"]}, **keys)
+        curvfed.simulate(
+            "fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, x", "c"]}, **keys
+        )
 
 
 def test_a_quote_that_is_not_closed_is_refused():
@@ -154,7 +183,9 @@ def test_a_quote_that_is_not_closed_is_refused():
 
 
 def test_a_column_of_names_is_not_of_classes(tmp_path):
-    frame = pandas.DataFrame({"x": np.linspace(0, 0.5, 40), "y": 0.1, "label": [f"cell{i}" for i in range(40)]})
+    frame = pandas.DataFrame(
+        {"x": np.linspace(0, 0.5, 40), "y": 0.1, "label": [f"cell{i}" for i in range(40)]}
+    )
     frame.to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(DataError, match="40 points are of 40 classes; allowed are at most half"):
         load_own(tmp_path / "a.csv", PointSpec("own", tmp_path))

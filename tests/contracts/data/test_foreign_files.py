@@ -1,4 +1,6 @@
-"""Files and folders of other tools: each is named for what it is, with what to give in its place."""
+"""Files and folders of other tools: each is named for what it is, with what to give in its
+place.
+"""
 
 import json
 import pickle
@@ -39,7 +41,9 @@ def folder_of(*names):
 def leaf(path):
     for part in ("train", "test"):
         (path / "it" / part).mkdir(parents=True)
-        (path / "it" / part / "all_data.json").write_text(json.dumps({"users": [], "user_data": {}}))
+        (path / "it" / part / "all_data.json").write_text(
+            json.dumps({"users": [], "user_data": {}})
+        )
     return path / "it"
 
 
@@ -84,13 +88,17 @@ def test_our_own_kinds_are_left_alone(tmp_path):
     (tmp_path / "tu/raw").mkdir(parents=True)
     for name in ("raw/MINE_A.txt", "MINE.zip"):
         (tmp_path / "tu" / name).touch()
-    assert (kind_of_path(tmp_path / "tu"), tasks_of(str(tmp_path / "tu"))) == ("graphs", ("graphs",))
+    assert (kind_of_path(tmp_path / "tu"), tasks_of(str(tmp_path / "tu"))) == (
+        "graphs",
+        ("graphs",),
+    )
 
 
 def test_a_folder_of_nothing_that_is_known(tmp_path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own/read me").touch()
     with pytest.raises(
-        ValueError, match=r"no files of the TU collection, NAME_A\.txt, and no image; allowed is a \.pt"
+        ValueError,
+        match=r"no files of the TU collection, NAME_A\.txt, and no image; allowed is a \.pt",
     ):
         tasks_of(str(tmp_path / "own"))

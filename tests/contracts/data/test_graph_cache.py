@@ -26,7 +26,9 @@ graph = load_client(GraphSpec("cora", Path({str(cora_dir)!r})), 2, {CLIENTS}, Pa
 heavy = ["torch_geometric", "pymetis", "scipy", "networkx", "sklearn", "matplotlib"]
 print(json.dumps([graph.digest, [name for name in heavy if name in sys.modules]]))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert json.loads(done.stdout) == [expected.digest, []]
 
 
@@ -45,7 +47,9 @@ def test_a_damaged_file_is_made_anew(cora_dir, tmp_path, damage, caplog):
     (path,) = tmp_path.rglob("0.safetensors")
     content = path.read_bytes()
     flipped = content[:-3] + bytes([content[-3] ^ 1]) + content[-2:]
-    path.write_bytes({"cut": content[:-9], "empty": b"", "flip": flipped, "text": b"no tensors here"}[damage])
+    path.write_bytes(
+        {"cut": content[:-9], "empty": b"", "flip": flipped, "text": b"no tensors here"}[damage]
+    )
     with caplog.at_level(logging.WARNING, "curvfed"):
         assert same(expected, load_client(spec, 0, CLIENTS, tmp_path))
         assert str(path) in caplog.text

@@ -1,4 +1,5 @@
-"""What a client gets: the truth of the raw files, cleaned, split, partitioned, measured, hashed, kept."""
+"""What a client gets: the truth of the raw files, cleaned, split, partitioned, measured, hashed,
+kept."""
 
 import subprocess
 import sys
@@ -33,9 +34,12 @@ def rows(graph):
 @pytest.mark.parametrize("partition", ["metis", "random"])
 def test_clients_hold_the_largest_component_once(cora_dir, tmp_path, partition):
     truth = planted()
-    number = {tuple(row): node for node, row in enumerate(truth.features.tolist())}  # no two rows are alike
+    # no two rows are alike
+    number = {tuple(row): node for node, row in enumerate(truth.features.tolist())}
     seen = []
-    for graph in load_all(GraphSpec("Cora", cora_dir, partition, normalize="none"), tmp_path, CLIENTS):
+    for graph in load_all(
+        GraphSpec("Cora", cora_dir, partition, normalize="none"), tmp_path, CLIENTS
+    ):
         nodes = [number[row] for row in rows(graph)]
         seen += nodes
         assert graph.labels.tolist() == truth.labels[nodes].tolist()
@@ -50,7 +54,9 @@ def test_clients_hold_the_largest_component_once(cora_dir, tmp_path, partition):
 
 def test_one_split_over_all_clients(cora_dir, tmp_path):
     graphs = load_all(GraphSpec("cora", cora_dir, train_size=0.3, test_size=0.5), tmp_path, CLIENTS)
-    masks = torch.cat([torch.stack([graph.train, graph.val, graph.test]) for graph in graphs], dim=1)
+    masks = torch.cat(
+        [torch.stack([graph.train, graph.val, graph.test]) for graph in graphs], dim=1
+    )
     assert (masks.sum(dim=0) == 1).all()
     assert masks.sum(dim=1).tolist() == [180, 120, 300]
     # Split over the whole, not in every client: the shares of clients differ.
@@ -63,7 +69,10 @@ def test_curvature_is_that_of_a_count_by_hand(cora_dir, tmp_path):
     for i, j in pairs(graph):
         neighbours[i].add(j)
     plain = [4 - len(neighbours[i]) - len(neighbours[j]) for i, j in pairs(graph)]
-    full = [value + 3 * len(neighbours[i] & neighbours[j]) for value, (i, j) in zip(plain, pairs(graph), strict=True)]
+    full = [
+        value + 3 * len(neighbours[i] & neighbours[j])
+        for value, (i, j) in zip(plain, pairs(graph), strict=True)
+    ]
     assert graph.forman_plain == pytest.approx(np.mean(plain), rel=1e-12)
     assert graph.forman == pytest.approx(np.mean(full), rel=1e-12)
     assert graph.forman > graph.forman_plain
@@ -72,7 +81,9 @@ def test_curvature_is_that_of_a_count_by_hand(cora_dir, tmp_path):
 def test_seed_decides_partition_and_split(cora_dir, tmp_path):
     spec = GraphSpec("cora", cora_dir)
     first = load_all(spec, tmp_path / "a", CLIENTS)
-    assert all(same(a, b) for a, b in zip(first, load_all(spec, tmp_path / "b", CLIENTS), strict=True))
+    assert all(
+        same(a, b) for a, b in zip(first, load_all(spec, tmp_path / "b", CLIENTS), strict=True)
+    )
     assert len({graph.digest for graph in first}) == CLIENTS
     assert len({graph.partition_digest for graph in first}) == 1
     other = load_client(replace(spec, seed=1), 0, CLIENTS, tmp_path / "a")
@@ -87,15 +98,21 @@ def test_seed_decides_partition_and_split(cora_dir, tmp_path):
 def test_rows_have_unit_norm(cora_dir, tmp_path, norm, order):
     graph = load_client(GraphSpec("cora", cora_dir, normalize=norm), 0, CLIENTS, tmp_path)
     sizes = torch.linalg.vector_norm(graph.features.to_dense(), ord=order, dim=1)
-    assert torch.allclose(sizes, torch.ones_like(sizes), rtol=0, atol=4 * torch.finfo(torch.float32).eps)
+    assert torch.allclose(
+        sizes, torch.ones_like(sizes), rtol=0, atol=4 * torch.finfo(torch.float32).eps
+    )
 
 
 @pytest.mark.parametrize("norm", ["l2", "l1"])
 def test_rows_of_zeros_stay_and_no_scale_is_too_large_or_small(norm):
     largest, smallest = torch.finfo(torch.float32).max, torch.finfo(torch.float32).tiny
-    unit = normalize_rows(torch.tensor([[0.0, 0.0], [largest, 0.0], [0.0, -smallest], [3e30, 4e30]]), norm)
+    unit = normalize_rows(
+        torch.tensor([[0.0, 0.0], [largest, 0.0], [0.0, -smallest], [3e30, 4e30]]), norm
+    )
     expected = {"l2": [0.6, 0.8], "l1": [3 / 7, 4 / 7]}[norm]
-    assert torch.allclose(unit, torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, -1.0], expected]), rtol=1e-6, atol=0)
+    assert torch.allclose(
+        unit, torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, -1.0], expected]), rtol=1e-6, atol=0
+    )
 
 
 def test_features_are_sparse_where_few_are_not_zero(cora_dir, tmp_path):
@@ -145,7 +162,10 @@ def own_masks(splits=None):
     role = torch.arange(60) % 4
     masks = {"train_mask": role == 0, "val_mask": role == 1, "test_mask": role == 2}
     if splits:
-        masks = {name: torch.stack([mask.roll(shift) for shift in range(splits)], 1) for name, mask in masks.items()}
+        masks = {
+            name: torch.stack([mask.roll(shift) for shift in range(splits)], 1)
+            for name, mask in masks.items()
+        }
     return masks
 
 
@@ -173,7 +193,9 @@ def test_own_masks_are_used(tmp_path):
     graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path, seed=5))
     assert torch.equal(graph.test, own_masks()["test_mask"].roll(2))
     clients = load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", CLIENTS)
-    assert sum(int(client.train.sum()) for client in clients) == int(own_masks()["train_mask"].sum())
+    assert sum(int(client.train.sum()) for client in clients) == int(
+        own_masks()["train_mask"].sum()
+    )
 
 
 def test_path_is_looked_up_in_the_data_folder(tmp_path):
@@ -199,7 +221,9 @@ from curvfed.tasks.graphs.data.clients import load_own
 load_own(Path({str(tmp_path / "own.pt")!r}), GraphSpec("", Path()))
 print([name for name in ("torch_geometric", "pymetis", "networkx", "sklearn") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -255,7 +279,9 @@ def test_partition_id_out_of_range(cora_dir, tmp_path, partition_id, dataset):
 
 
 def test_unknown_data_set_names_what_lists_all(tmp_path):
-    with pytest.raises(DataError, match=r"no folder coar, nor .*; it is taken as a data set's name"):
+    with pytest.raises(
+        DataError, match=r"no folder coar, nor .*; it is taken as a data set's name"
+    ):
         load_client(GraphSpec("coar", tmp_path), 0, 1, tmp_path)
 
 

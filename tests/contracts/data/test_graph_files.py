@@ -1,4 +1,5 @@
-"""Raw files of public graphs, absent, fetched, damaged or unfit: a DataError names the file and what is allowed."""
+"""Raw files of public graphs, absent, fetched, damaged or unfit: a DataError names the file and
+what is allowed."""
 
 import gzip
 import pickle
@@ -32,8 +33,22 @@ FETCHED = [
     ("cora", PYG, "Planetoid", "Cora", "planetoid", "Cora/raw"),
     ("PubMed", PYG, "Planetoid", "PubMed", "planetoid", "PubMed/raw"),
     ("amazon-Photo", PYG, "Amazon", "Photo", "amazon", "Photo/raw"),
-    ("Roman-empire", PYG, "HeterophilousGraphDataset", "Roman-empire", "heterophilous", "roman_empire/raw"),
-    ("minesweeper", PYG, "HeterophilousGraphDataset", "Minesweeper", "heterophilous", "minesweeper/raw"),
+    (
+        "Roman-empire",
+        PYG,
+        "HeterophilousGraphDataset",
+        "Roman-empire",
+        "heterophilous",
+        "roman_empire/raw",
+    ),
+    (
+        "minesweeper",
+        PYG,
+        "HeterophilousGraphDataset",
+        "Minesweeper",
+        "heterophilous",
+        "minesweeper/raw",
+    ),
     ("ogbn-arxiv", OGB, "NodePropPredDataset", "ogbn-arxiv", "ogb", "ogbn_arxiv/raw"),
 ]
 
@@ -46,7 +61,10 @@ def test_absent_data_offline(tmp_path, dataset, package, collection, name, root,
         load_client(GraphSpec(dataset, data_dir), 0, 1, tmp_path / "cache")
     assert f"are not in {data_dir / root / folder} nor in {data_dir / folder}" in str(error.value)
     install = "pip install ogb && " if package == OGB else ""
-    code = f"from {package} import {collection}; {collection}(root={str(data_dir / root)!r}, name={name!r})"
+    code = (
+        f"from {package} import {collection}; {collection}(root={str(data_dir / root)!r},"
+        f" name={name!r})"
+    )
     assert f'run:\n{install}python -c "{code}"\n' in str(error.value)
     assert not data_dir.exists()
 
@@ -55,7 +73,9 @@ def test_a_network_that_never_answers_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(public_data, "PROBE_SECONDS", 1.0)
     monkeypatch.setenv("no_proxy", "*")
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setattr(public_data, "PROBE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        monkeypatch.setattr(
+            public_data, "PROBE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        )
         with pytest.raises(DataError, match="cannot be downloaded"):
             load_client(GraphSpec("cora", tmp_path), 0, 1, tmp_path / "cache")
 
@@ -83,9 +103,11 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
 
 @pytest.fixture
 def ogb(tmp_path, monkeypatch):
-    """A package `ogb` in place of the real one, and a network that is there; returns the package's folder.
+    """A package `ogb` in place of the real one, and a network that is there; returns the package's
+    folder.
 
-    Its class does as the real one: it takes `name` first, and leaves tables, splits, a release and what it made of them.
+    Its class does as the real one: it takes `name` first, and leaves tables, splits, a release and
+    what it made of them.
     """
     write_ogb(tmp_path / "origin", folder=".")
     origin = tmp_path / "origin/ogbn_arxiv"
@@ -112,7 +134,11 @@ def test_arxiv_is_fetched_by_its_own_package(tmp_path):
     graph = load_client(GraphSpec("ogbn-arxiv", data), 0, 1, tmp_path / "cache")
     assert len(graph.labels) == 600
     assert [path.name for path in (data / "ogb").iterdir()] == ["ogbn_arxiv"]
-    assert sorted(path.name for path in (data / "ogb/ogbn_arxiv").iterdir()) == ["RELEASE_v1.txt", "raw", "split"]
+    assert sorted(path.name for path in (data / "ogb/ogbn_arxiv").iterdir()) == [
+        "RELEASE_v1.txt",
+        "raw",
+        "split",
+    ]
 
 
 @pytest.mark.usefixtures("ogb")
@@ -127,7 +153,8 @@ def test_the_command_fetches_what_is_looked_for(tmp_path):
 def test_a_package_that_is_not_installed_is_named(tmp_path, ogb):
     (ogb / "__init__.py").write_text("raise ModuleNotFoundError('no ogb')")
     with pytest.raises(
-        DataError, match=r"cannot be downloaded: ModuleNotFoundError: no ogb\..*run:\npip install ogb && "
+        DataError,
+        match=r"cannot be downloaded: ModuleNotFoundError: no ogb\..*run:\npip install ogb && ",
     ):
         load_client(GraphSpec("ogbn-arxiv", tmp_path / "data"), 0, 1, tmp_path / "cache")
 
@@ -145,7 +172,8 @@ def test_damaged_planetoid_file_is_named(tmp_path, part, damage):
 
 
 @pytest.mark.parametrize(
-    ("part", "content"), [("ty", pickle.dumps(np.eye(3)[:5])), ("test.index", b"nodes"), ("test.index", b"600\n601\n")]
+    ("part", "content"),
+    [("ty", pickle.dumps(np.eye(3)[:5])), ("test.index", b"nodes"), ("test.index", b"600\n601\n")],
 )
 def test_planetoid_files_that_do_not_fit_together(tmp_path, part, content):
     write_planetoid(tmp_path)
@@ -177,7 +205,9 @@ AMAZON_DAMAGE = {
     "column too high": {"attr_indices": lambda array: array + 1},
     "column negative": {"adj_indices": lambda array: array - 1},
     "rows cut": {"attr_indptr": lambda array: array[:-1]},
-    "rows backwards": {"adj_indptr": lambda array: np.concatenate([array[:1], array[-2:0:-1], array[-1:]])},
+    "rows backwards": {
+        "adj_indptr": lambda array: np.concatenate([array[:1], array[-2:0:-1], array[-1:]])
+    },
     "text": {"labels": lambda array: array.astype(str)},
 }
 
@@ -193,7 +223,9 @@ def test_damaged_amazon_file_is_named(tmp_path, damage):
         load_client(GraphSpec("amazon-photo", tmp_path), 0, 1, tmp_path / "cache")
 
 
-@pytest.mark.parametrize("table", ["raw/edge", "raw/node-feat", "raw/node-label", "split/time/valid"])
+@pytest.mark.parametrize(
+    "table", ["raw/edge", "raw/node-feat", "raw/node-label", "split/time/valid"]
+)
 @pytest.mark.parametrize("damage", ["empty", "cut", "text", "no table", "ragged"])
 def test_damaged_arxiv_table_is_named(tmp_path, table, damage):
     write_ogb(tmp_path)
@@ -208,24 +240,55 @@ def test_damaged_arxiv_table_is_named(tmp_path, table, damage):
             "ragged": gzip.compress(gzip.decompress(content) + b"1,2,3\n"),
         }[damage]
     )
-    with pytest.raises(DataError, match=rf"{path.name} cannot be read \(\w+\); remove it and fetch ogbn-arxiv again"):
+    with pytest.raises(
+        DataError,
+        match=rf"{path.name} cannot be read \(\w+\); remove it and fetch ogbn-arxiv again",
+    ):
         load_client(GraphSpec("ogbn-arxiv", tmp_path), 0, 1, tmp_path / "cache")
 
 
 ARXIV_UNFIT = {
-    "label with a fraction": ("raw/node-label", lambda table: table + 0.5, r"node-label\.csv\.gz cannot be read"),
-    "labels of two columns": ("raw/node-label", lambda table: np.stack([table, table], 1), r"y must .* \(640, 2\)"),
-    "labels too few": ("raw/node-label", lambda table: table[:-1], r"nodes leave the graph; .* 0\.\.638"),
-    "features too few": ("raw/node-feat", lambda table: table[:-1], r"y must be an integer tensor \(639,\)"),
+    "label with a fraction": (
+        "raw/node-label",
+        lambda table: table + 0.5,
+        r"node-label\.csv\.gz cannot be read",
+    ),
+    "labels of two columns": (
+        "raw/node-label",
+        lambda table: np.stack([table, table], 1),
+        r"y must .* \(640, 2\)",
+    ),
+    "labels too few": (
+        "raw/node-label",
+        lambda table: table[:-1],
+        r"nodes leave the graph; .* 0\.\.638",
+    ),
+    "features too few": (
+        "raw/node-feat",
+        lambda table: table[:-1],
+        r"y must be an integer tensor \(639,\)",
+    ),
     "edge too high": ("raw/edge", lambda table: table + 1, "edges of edge_index leave the graph"),
-    "edges of three columns": ("raw/edge", lambda table: table[:, [0, 1, 1]], r"edge_index must .* int64 \(3, "),
+    "edges of three columns": (
+        "raw/edge",
+        lambda table: table[:, [0, 1, 1]],
+        r"edge_index must .* int64 \(3, ",
+    ),
     "split too high": (
         "split/time/test",
         lambda table: table + 640,
         r"test\.csv\.gz: nodes leave the graph; .* 0\.\.639",
     ),
-    "split negative": ("split/time/train", lambda table: table - 640, r"train\.csv\.gz: nodes leave the graph"),
-    "splits overlap": ("split/time/valid", lambda table: np.arange(640), "nodes are in more than one of train_mask"),
+    "split negative": (
+        "split/time/train",
+        lambda table: table - 640,
+        r"train\.csv\.gz: nodes leave the graph",
+    ),
+    "splits overlap": (
+        "split/time/valid",
+        lambda table: np.arange(640),
+        "nodes are in more than one of train_mask",
+    ),
 }
 
 
@@ -235,7 +298,9 @@ def test_arxiv_tables_that_do_not_fit_together(tmp_path, case):
     table = change(write_ogb(tmp_path)[name])
     path = tmp_path / "ogb/ogbn_arxiv" / f"{name}.csv.gz"
     np.savetxt(path, table, fmt="%g", delimiter=",")
-    with pytest.raises(DataError, match=f"{re.escape(str(tmp_path / 'ogb/ogbn_arxiv/raw'))}.*({text})"):
+    with pytest.raises(
+        DataError, match=f"{re.escape(str(tmp_path / 'ogb/ogbn_arxiv/raw'))}.*({text})"
+    ):
         load_client(GraphSpec("ogbn-arxiv", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -253,5 +318,7 @@ def test_contents_of_public_files_are_checked_too(tmp_path):
     arrays["node_features"][7] = np.nan
     path = tmp_path / "heterophilous/minesweeper/raw/minesweeper.npz"
     np.savez(path, **arrays)
-    with pytest.raises(DataError, match=re.escape(f"{path}: x has NaN or infinite values in 1 of 400 rows")):
+    with pytest.raises(
+        DataError, match=re.escape(f"{path}: x has NaN or infinite values in 1 of 400 rows")
+    ):
         load_client(GraphSpec("minesweeper", tmp_path), 0, 1, tmp_path / "cache")

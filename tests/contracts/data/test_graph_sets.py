@@ -1,4 +1,5 @@
-"""Graph classification: data sets named, dealt out to clients, split, standardised, kept; and a user's own graphs."""
+"""Graph classification: data sets named, dealt out to clients, split, standardised, kept; and a
+user's own graphs."""
 
 import json
 import re
@@ -45,7 +46,8 @@ def mutag_dir(tmp_path_factory):
 
 
 def truth_of(client, graphs):
-    """The client's graphs as they are in `graphs`, found by the numbers that their nodes carry as first attribute."""
+    """The client's graphs as they are in `graphs`, found by the numbers that their nodes carry as
+    first attribute."""
     number = {row[0]: place for place, graph in enumerate(graphs) for row in graph.attributes}
     first = client.features.to_dense()[:, 0].tolist()
     owner = client.graph_of_node.tolist()
@@ -78,7 +80,9 @@ def test_sets_by_name(text, names):
     assert graph_dataset_names(text) == names
 
 
-@pytest.mark.parametrize("text", ["cora", "trees", "mutga", "", "cora,citeseer", "own.pt", "/data/own.pt", "QM9"])
+@pytest.mark.parametrize(
+    "text", ["cora", "trees", "mutga", "", "cora,citeseer", "own.pt", "/data/own.pt", "QM9"]
+)
 def test_what_is_no_set_of_graphs(text):
     assert graph_dataset_names(text) is None
 
@@ -86,7 +90,13 @@ def test_what_is_no_set_of_graphs(text):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("MUTAG,cora", '"cora" is for the classification of nodes, MUTAG for that of graphs; a run has one task'),
+        (
+            "MUTAG,cora",
+            (
+                '"cora" is for the classification of nodes, MUTAG for that of graphs; a run has one'
+                " task"
+            ),
+        ),
         ("trees,CHEM", '"trees" is for the classification of nodes, CHEM for that of graphs'),
         ("MUTAG,BZR,mutag", "names MUTAG twice"),
         ("CHEM,mutag,BIO,dd", "names MUTAG, DD twice"),
@@ -117,21 +127,30 @@ from curvfed.tasks.graphs.data.tu import graph_dataset_names
 graph_dataset_names("CHEM,BIO")
 print([name for name in ("torch_geometric", "scipy", "pymetis", "networkx", "sklearn") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(("dataset", "name"), [("imdb-multi", "IMDB-MULTI"), ("MUTAG,Letter-HIGH", "Letter-high")])
+@pytest.mark.parametrize(
+    ("dataset", "name"), [("imdb-multi", "IMDB-MULTI"), ("MUTAG,Letter-HIGH", "Letter-high")]
+)
 def test_absent_files_offline(tmp_path, monkeypatch, dataset, name):
     monkeypatch.setattr(public_data, "PROBE_URL", "http://127.0.0.1:9/")
     monkeypatch.setenv("no_proxy", "*")
     names = graph_dataset_names(dataset)
     with pytest.raises(DataError) as error:
-        load_client(GraphSpec(dataset, tmp_path / "none"), names.index(name), len(names), tmp_path / "cache")
+        load_client(
+            GraphSpec(dataset, tmp_path / "none"), names.index(name), len(names), tmp_path / "cache"
+        )
     for text in (
         str(tmp_path / "none/tu" / name / "raw"),
         str(tmp_path / "none" / name / "raw"),
-        f"from torch_geometric.datasets import TUDataset; TUDataset(root={str(tmp_path / 'none/tu')!r}, name={name!r})",
+        (
+            "from torch_geometric.datasets import TUDataset;"
+            f" TUDataset(root={str(tmp_path / 'none/tu')!r}, name={name!r})"
+        ),
     ):
         assert text in str(error.value)
     assert not (tmp_path / "none").exists()
@@ -186,8 +205,12 @@ def test_every_graph_is_dealt_once_and_whole(tmp_path):
 
 
 def test_one_split_over_all_clients(mutag_dir, tmp_path):
-    clients = load_all(GraphSpec("mutag", mutag_dir, train_size=0.5, test_size=0.25), tmp_path, CLIENTS)
-    masks = torch.cat([torch.stack([client.train, client.val, client.test]) for client in clients], dim=1)
+    clients = load_all(
+        GraphSpec("mutag", mutag_dir, train_size=0.5, test_size=0.25), tmp_path, CLIENTS
+    )
+    masks = torch.cat(
+        [torch.stack([client.train, client.val, client.test]) for client in clients], dim=1
+    )
     assert (masks.sum(dim=0) == 1).all()
     assert masks.sum(dim=1).tolist() == [12, 6, 6]
     assert len({int(client.train.sum()) / len(client.train) for client in clients}) > 1
@@ -195,9 +218,14 @@ def test_one_split_over_all_clients(mutag_dir, tmp_path):
 
 def test_curvature_is_that_of_a_count_by_hand(mutag_dir, tmp_path):
     client = load_client(GraphSpec("MUTAG", mutag_dir), 1, CLIENTS, tmp_path)
-    neighbours = {node: {j for i, j in pairs(client) if i == node} for node in range(len(client.features))}
+    neighbours = {
+        node: {j for i, j in pairs(client) if i == node} for node in range(len(client.features))
+    }
     plain = [4 - len(neighbours[i]) - len(neighbours[j]) for i, j in pairs(client)]
-    full = [value + 3 * len(neighbours[i] & neighbours[j]) for value, (i, j) in zip(plain, pairs(client), strict=True)]
+    full = [
+        value + 3 * len(neighbours[i] & neighbours[j])
+        for value, (i, j) in zip(plain, pairs(client), strict=True)
+    ]
     assert client.forman_plain == pytest.approx(np.mean(plain), rel=1e-12)
     assert client.forman == pytest.approx(np.mean(full), rel=1e-12)
 
@@ -223,11 +251,14 @@ def test_seed_decides_and_partition_and_folder_do_not(mutag_dir, tmp_path):
 def test_as_many_clients_as_graphs_and_no_more(mutag_dir, tmp_path):
     clients = load_all(GraphSpec("mutag", mutag_dir), tmp_path, GRAPHS)
     assert [len(client.labels) for client in clients] == [1] * GRAPHS
-    # A single node, or nodes without edges, are a client like others; a class absent here is known all the same.
+    # A single node, or nodes without edges, are a client like others; a class absent here is known
+    # all the same.
     assert any(client.edge_index.shape[1] == 0 and client.forman == 0 for client in clients)
     assert {client.class_names for client in clients} == {("-1", "2", "10")}
     assert all(client.features.to_dense().isfinite().all() for client in clients)
-    with pytest.raises(DataError, match=r"25 clients are more than the 24 graphs of mutag; every client needs one"):
+    with pytest.raises(
+        DataError, match=r"25 clients are more than the 24 graphs of mutag; every client needs one"
+    ):
         load_client(GraphSpec("mutag", mutag_dir), 0, GRAPHS + 1, tmp_path)
 
 
@@ -261,9 +292,14 @@ def test_no_client_needs_the_data_of_others(mutag_dir, tmp_path):
     assert (client.space, len(client.labels)) == ("MUTAG", GRAPHS)
 
 
-@pytest.mark.parametrize(("dataset", "clients", "sets"), [("MUTAG,BZR", 3, 2), ("chem", 10, 7), ("BIO-CHEM-SN", 1, 13)])
+@pytest.mark.parametrize(
+    ("dataset", "clients", "sets"), [("MUTAG,BZR", 3, 2), ("chem", 10, 7), ("BIO-CHEM-SN", 1, 13)]
+)
 def test_clients_must_be_a_multiple_of_the_data_sets(tmp_path, dataset, clients, sets):
-    text = rf"{clients} clients cannot be shared out evenly to {sets} data sets \(.*MUTAG.*\); .* a multiple of {sets}"
+    text = (
+        rf"{clients} clients cannot be shared out evenly to {sets} data sets \(.*MUTAG.*\); .* a"
+        rf" multiple of {sets}"
+    )
     with pytest.raises(DataError, match=text):
         load_client(GraphSpec(dataset, tmp_path), 0, clients, tmp_path)
 
@@ -294,7 +330,9 @@ def test_attributes_are_standardised_by_the_clients_training_graphs(tmp_path, tr
         own = rows[unscaled.features.to_dense()[:, 0].long()]
         train = client.train.numpy()
         assert train.any() == (train_size > 0)
-        known = train[client.graph_of_node.numpy()] if train.any() else np.ones(len(own), dtype=bool)
+        known = (
+            train[client.graph_of_node.numpy()] if train.any() else np.ones(len(own), dtype=bool)
+        )
         expected = standardized_by_hand(own.astype(np.float32).astype(np.float64), known)
         found = client.features.to_dense()
         assert np.allclose(found[:, :3], expected, rtol=2e-7, atol=1e-12)
@@ -324,7 +362,9 @@ def test_columns_that_are_hard_to_standardise(column, known, expected):
 def test_rows_have_unit_norm(tmp_path, norm, order, attributes):
     write_tu(tmp_path, attributes=attributes)
     plain, client = (
-        load_client(GraphSpec("mutag", tmp_path, normalize=name), 0, 2, tmp_path / "cache").features.to_dense()
+        load_client(
+            GraphSpec("mutag", tmp_path, normalize=name), 0, 2, tmp_path / "cache"
+        ).features.to_dense()
         for name in ("none", norm)
     )
     sizes = torch.linalg.vector_norm(plain.double(), ord=order, dim=1, keepdim=True)
@@ -336,9 +376,12 @@ def test_one_hot_columns_are_sparse_where_they_are_many(tmp_path):
     write_tu(tmp_path, "COLLAB", [star, *tu_graphs(5)], attributes=False, node_labels=False)
     write_tu(tmp_path, "DD", [star, star], attributes=False)
     wide, narrow = (
-        load_client(GraphSpec(name, tmp_path), 0, 1, tmp_path / "cache").features for name in ("collab", "dd")
+        load_client(GraphSpec(name, tmp_path), 0, 1, tmp_path / "cache").features
+        for name in ("collab", "dd")
     )
-    degrees = [8, *[1] * 8] + [sum(n in e for e in g.edges) for g in tu_graphs(5) for n in range(len(g.node_labels))]
+    degrees = [8, *[1] * 8] + [
+        sum(n in e for e in g.edges) for g in tu_graphs(5) for n in range(len(g.node_labels))
+    ]
     assert wide.layout == torch.sparse_csr  # 9 columns, one in a row
     assert torch.equal(wide.to_dense(), torch.eye(9)[degrees])
     assert narrow.layout == torch.strided  # one column, which is one everywhere
@@ -376,8 +419,16 @@ heavy = ["torch_geometric", "pymetis", "scipy", "networkx", "sklearn", "matplotl
 seen = [graph.digest, graph.space, graph.task, graph.partition_digest, graph.graph_of_node.tolist()]
 print(json.dumps([seen, [name for name in heavy if name in sys.modules]]))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    seen = [expected.digest, "MUTAG", "graphs", expected.partition_digest, expected.graph_of_node.tolist()]
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    seen = [
+        expected.digest,
+        "MUTAG",
+        "graphs",
+        expected.partition_digest,
+        expected.graph_of_node.tolist(),
+    ]
     assert json.loads(done.stdout) == [seen, []]
 
 
@@ -390,7 +441,9 @@ from curvfed.tasks.graphs.data.clients import load_client, load_own
 load_client(GraphSpec("mutag", Path({str(mutag_dir)!r})), 0, 2, Path({str(tmp_path)!r}))
 print("torch_geometric" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "False"
 
 
@@ -411,7 +464,9 @@ def test_a_folder_of_ones_own(tmp_path, monkeypatch):
         clients = load_all(GraphSpec(str(path), tmp_path), tmp_path / "cache", 2)
         assert [(len(client.labels), client.space) for client in clients] == [(12, "")] * 2
         assert len({client.partition_digest for client in clients}) == 1
-    with pytest.raises(DataError, match=re.escape(f"no folder lab/none, nor {tmp_path / 'lab/none'}")):
+    with pytest.raises(
+        DataError, match=re.escape(f"no folder lab/none, nor {tmp_path / 'lab/none'}")
+    ):
         load_client(GraphSpec("lab/none", tmp_path), 0, 1, tmp_path / "cache")
     (tmp_path / "lab/toxins/raw/toxins_graph_labels.txt").unlink()
     with pytest.raises(DataError, match=r"lacks toxins_graph_labels\.txt"):
@@ -440,7 +495,10 @@ def test_own_graphs_stay_whole(tmp_path, kind):
     assert torch.equal(client.features.to_dense(), torch.cat([graph["x"] for graph in graphs]))
     starts = np.cumsum([0, *(len(graph.node_labels) for graph in truth)])
     edges = [
-        (s + a, s + b) for s, g in zip(starts, truth, strict=False) for i, j in g.edges for a, b in ((i, j), (j, i))
+        (s + a, s + b)
+        for s, g in zip(starts, truth, strict=False)
+        for i, j in g.edges
+        for a, b in ((i, j), (j, i))
     ]
     assert pairs(client) == sorted(edges)
     assert client.labels.tolist() == [number % 3 for number in range(12)]
@@ -452,22 +510,32 @@ def test_own_graphs_are_dealt_in_a_simulation(tmp_path):
     torch.save(user_graphs(), tmp_path / "own.pt")
     clients = load_all(GraphSpec("own.pt", tmp_path), tmp_path / "cache", 5)
     assert sorted(len(client.labels) for client in clients) == [2, 2, 2, 3, 3]
-    assert sum((client.labels.bincount(minlength=3) for client in clients), torch.zeros(3)).tolist() == [4, 4, 4]
+    assert sum(
+        (client.labels.bincount(minlength=3) for client in clients), torch.zeros(3)
+    ).tolist() == [4, 4, 4]
     assert len({client.partition_digest for client in clients}) == 1
 
 
 def test_own_class_names(tmp_path):
-    torch.save([graph | {"class_names": ["a", "b", "c", "d"]} for graph in user_graphs()], tmp_path / "own.pt")
+    torch.save(
+        [graph | {"class_names": ["a", "b", "c", "d"]} for graph in user_graphs()],
+        tmp_path / "own.pt",
+    )
     assert read_user_file(tmp_path / "own.pt").class_names == ("a", "b", "c", "d")
 
 
 def test_own_graphs_without_features_get_degrees(tmp_path):
     graphs = [{name: graph[name] for name in ("edge_index", "y")} for graph in user_graphs()]
-    graphs = [graph | {"num_nodes": len(truth.node_labels)} for graph, truth in zip(graphs, tu_graphs(12), strict=True)]
+    graphs = [
+        graph | {"num_nodes": len(truth.node_labels)}
+        for graph, truth in zip(graphs, tu_graphs(12), strict=True)
+    ]
     torch.save(as_data(graphs), tmp_path / "own.pt")
     raw = read_user_file(tmp_path / "own.pt")
     degrees = [
-        sum(node in edge for edge in graph.edges) for graph in tu_graphs(12) for node in range(len(graph.node_labels))
+        sum(node in edge for edge in graph.edges)
+        for graph in tu_graphs(12)
+        for node in range(len(graph.node_labels))
     ]
     assert raw.codes.flatten().tolist() == degrees
     # One width for all files: clients with other graphs, and new graphs, must fit the same model.
@@ -481,7 +549,9 @@ def test_the_kind_of_a_file_is_told_by_one_reading(tmp_path, monkeypatch):
     torch.save(user_graphs(), tmp_path / "many.pt")
     write_user_graph(tmp_path / "one.pt")
     readings, load = [], torch.load
-    monkeypatch.setattr(torch, "load", lambda *args, **kwargs: readings.append(args) or load(*args, **kwargs))
+    monkeypatch.setattr(
+        torch, "load", lambda *args, **kwargs: readings.append(args) or load(*args, **kwargs)
+    )
     assert isinstance(read_user_file(tmp_path / "many.pt"), RawGraphs)
     assert isinstance(read_user_file(tmp_path / "one.pt"), RawGraph)
     assert len(readings) == 2
@@ -495,7 +565,10 @@ def one_changed(**changes):
 
 
 def without_x(**changes):
-    sizes = [None if number == 4 else len(graph.node_labels) for number, graph in enumerate(tu_graphs(12))]
+    sizes = [
+        None if number == 4 else len(graph.node_labels)
+        for number, graph in enumerate(tu_graphs(12))
+    ]
     graphs = [graph | {"num_nodes": size} for graph, size in zip(user_graphs(), sizes, strict=True)]
     graphs[4] |= changes
     return [{name: value for name, value in graph.items() if name != "x"} for graph in graphs]
@@ -507,22 +580,40 @@ UNFIT = {
     "a number": ([*user_graphs(), 3], r"own\.pt, graph 12 holds a int; expected a torch_geometric"),
     "a tensor": ([torch.ones(3)], r"own\.pt, graph 0 holds a Tensor; expected"),
     "lists": ([user_graphs()], r"own\.pt, graph 0 holds a list; expected"),
-    "nodes with classes": ([user_fields()], r"own\.pt, graph 0: y must be an integer tensor.*; it is int64 \(60,\)"),
-    "x absent in one": (one_changed(x=None), "x is absent in 1 of 12 graphs; give it in all of them, or in none"),
+    "nodes with classes": (
+        [user_fields()],
+        r"own\.pt, graph 0: y must be an integer tensor.*; it is int64 \(60,\)",
+    ),
+    "x absent in one": (
+        one_changed(x=None),
+        "x is absent in 1 of 12 graphs; give it in all of them, or in none",
+    ),
     "x of another width": (
         one_changed(x=torch.ones(9, 2)),
         r"x has \[2, 3\] columns; all graphs must have equally many",
     ),
     "x flat": (one_changed(x=torch.ones(9)), PLACE + r"x must .* float32 \(9,\)"),
-    "x without nodes": (one_changed(x=torch.ones(0, 3)), PLACE + r"x must .* neither 0; it is float32 \(0, 3\)"),
-    "x NaN": (one_changed(x=torch.full((9, 3), torch.nan)), PLACE + "x has NaN or infinite values in 9 of 9 rows"),
+    "x without nodes": (
+        one_changed(x=torch.ones(0, 3)),
+        PLACE + r"x must .* neither 0; it is float32 \(0, 3\)",
+    ),
+    "x NaN": (
+        one_changed(x=torch.full((9, 3), torch.nan)),
+        PLACE + "x has NaN or infinite values in 9 of 9 rows",
+    ),
     "edges absent": (one_changed(edge_index=None), PLACE + r"edge_index must .* it is absent"),
-    "edges fractional": (one_changed(edge_index=torch.zeros(2, 1)), PLACE + "edge_index must .* float32"),
+    "edges fractional": (
+        one_changed(edge_index=torch.zeros(2, 1)),
+        PLACE + "edge_index must .* float32",
+    ),
     "edge to another graph": (
         one_changed(x=torch.ones(2, 3), edge_index=torch.tensor([[0], [2]])),
         PLACE + r"1 edges of edge_index leave the graph; node numbers 0\.\.1 are allowed",
     ),
-    "edge negative": (one_changed(edge_index=torch.tensor([[0], [-1]])), PLACE + "1 edges of edge_index leave"),
+    "edge negative": (
+        one_changed(edge_index=torch.tensor([[0], [-1]])),
+        PLACE + "1 edges of edge_index leave",
+    ),
     "y absent": (one_changed(y=None), PLACE + "y must be an integer tensor .* it is absent"),
     "y fractional": (
         one_changed(y=torch.tensor(1.5)),
@@ -547,14 +638,23 @@ UNFIT = {
         without_x(edge_index=torch.zeros(2, 0).long()),
         PLACE + "has no nodes, or too many; give x, or num_nodes, in 1\\.\\.100000000",
     ),
-    "nodes fractional": (without_x(num_nodes=2.5), PLACE + "num_nodes must be a whole number; it is of type float"),
-    "nodes negative": (without_x(num_nodes=-1, edge_index=torch.zeros(2, 0).long()), PLACE + "has no nodes"),
+    "nodes fractional": (
+        without_x(num_nodes=2.5),
+        PLACE + "num_nodes must be a whole number; it is of type float",
+    ),
+    "nodes negative": (
+        without_x(num_nodes=-1, edge_index=torch.zeros(2, 0).long()),
+        PLACE + "has no nodes",
+    ),
     "nodes too few": (
         without_x(num_nodes=1, edge_index=torch.tensor([[0], [2]])),
         PLACE + r"1 edges of edge_index leave the graph; node numbers 0\.\.0",
     ),
     "nodes without end": (without_x(num_nodes=10**15), PLACE + "has no nodes, or too many"),
-    "edge without end": (without_x(edge_index=torch.tensor([[0], [10**15]])), PLACE + "has no nodes, or too many"),
+    "edge without end": (
+        without_x(edge_index=torch.tensor([[0], [10**15]])),
+        PLACE + "has no nodes, or too many",
+    ),
     "neither x nor edges": (without_x(edge_index=None), PLACE + r"edge_index must .* it is absent"),
 }
 
@@ -584,7 +684,11 @@ class Trap:
 def test_no_code_is_run_from_a_list(tmp_path):
     torch.save([*user_graphs(), {"x": Trap(tmp_path / "sprung")}], tmp_path / "own.pt")
     with pytest.raises(
-        DataError, match=r"cannot be read \(UnpicklingError: .*pathlib\.Path\b.*\); expected .*, or a list of such"
+        DataError,
+        match=(
+            r"cannot be read \(UnpicklingError: .*pathlib\.Path\b.*\); expected .*, or a list of"
+            r" such"
+        ),
     ):
         read_user_file(tmp_path / "own.pt")
     assert not (tmp_path / "sprung").exists()

@@ -1,4 +1,5 @@
-"""What a client gets: the truth of the files, dealt out, split, hashed, kept; and the global test set."""
+"""What a client gets: the truth of the files, dealt out, split, hashed, kept; and the global test
+set."""
 
 import json
 import logging
@@ -30,7 +31,11 @@ def mnist(tmp_path_factory):
 
 
 def spec_of(root, **settings):
-    deal = {name: settings.pop(name) for name in list(settings) if name in ("partition", "alpha", "shards")}
+    deal = {
+        name: settings.pop(name)
+        for name in list(settings)
+        if name in ("partition", "alpha", "shards")
+    }
     deal["min_client_size"] = settings.pop("min_client_size", 5)
     return ImageSpec(**{"dataset": "mnist", "data_dir": root, "deal": Deal(**deal)} | settings)
 
@@ -55,14 +60,21 @@ def test_clients_hold_every_training_image_once(mnist, tmp_path, partition):
 
 def test_a_client_says_what_it_is(mnist, tmp_path):
     client = load_client(spec_of(mnist[0]), 0, CLIENTS, tmp_path)
-    assert (client.task, client.metric, client.space, client.shape) == ("images", "accuracy", "", "1x28x28")
+    assert (client.task, client.metric, client.space, client.shape) == (
+        "images",
+        "accuracy",
+        "",
+        "1x28x28",
+    )
     assert client.num_features == 784
     assert client.class_names == tuple("0123456789")
     assert (client.mean, client.std, client.augments) == ((0.1307,), (0.3081,), False)
 
 
 def test_every_client_is_split_by_itself(mnist, tmp_path):
-    clients = load_all(spec_of(mnist[0], partition="iid", train_size=0.5, test_size=0.3), tmp_path, CLIENTS)
+    clients = load_all(
+        spec_of(mnist[0], partition="iid", train_size=0.5, test_size=0.3), tmp_path, CLIENTS
+    )
     for client in clients:
         masks = torch.stack([client.train, client.val, client.test])
         assert (masks.sum(dim=0) == 1).all()
@@ -84,7 +96,7 @@ def test_a_client_may_be_empty(mnist, tmp_path):
     spec = spec_of(mnist[0], alpha=1e-3, min_client_size=0)
     for load in range(2):  # prepared, then read back
         clients = load_all(spec, tmp_path, 30)
-        (empty, *_) = [client for client in clients if not len(client.labels)]
+        empty, *_ = [client for client in clients if not len(client.labels)]
         assert empty.images.shape == (0, 1, 28, 28), load
         assert (empty.shape, empty.num_features, len(empty.train)) == ("1x28x28", 784, 0)
         assert empty.class_names == tuple("0123456789")
@@ -93,7 +105,9 @@ def test_a_client_may_be_empty(mnist, tmp_path):
 def test_the_seed_decides_partition_and_split(mnist, tmp_path):
     spec = spec_of(mnist[0])
     first = load_all(spec, tmp_path / "a", CLIENTS)
-    assert all(same(a, b) for a, b in zip(first, load_all(spec, tmp_path / "b", CLIENTS), strict=True))
+    assert all(
+        same(a, b) for a, b in zip(first, load_all(spec, tmp_path / "b", CLIENTS), strict=True)
+    )
     assert len({client.digest for client in first}) == CLIENTS
     assert len({client.partition_digest for client in first}) == 1
     other = load_client(replace(spec, seed=1), 0, CLIENTS, tmp_path / "a")
@@ -109,15 +123,23 @@ def test_other_settings_are_not_served_from_the_cache(mnist, tmp_path):
     assert sizes == [120, 60, 40]
     deals = [{"deal": replace(spec.deal, partition=name)} for name in ("dirichlet", "shards")]
     changes = [*deals, {"train_size": 0.5}, {"size": 14}, {"channels": 3}]
-    digests = {load_client(replace(spec, **change), 0, 3, tmp_path).digest for change in ({}, *changes)}
+    digests = {
+        load_client(replace(spec, **change), 0, 3, tmp_path).digest for change in ({}, *changes)
+    }
     assert len(digests) == len(changes) + 1
 
 
 def test_subsets_are_drawn_by_the_seed_before_the_partition(mnist, tmp_path):
     root, truth = mnist
     spec = spec_of(root, train_subset=60, test_subset=15)
-    rows = [{row for client in load_all(replace(spec, seed=seed), tmp_path, CLIENTS) for row in rows_of(client.images)}
-            for seed in (0, 1)]  # fmt: skip
+    rows = [
+        {
+            row
+            for client in load_all(replace(spec, seed=seed), tmp_path, CLIENTS)
+            for row in rows_of(client.images)
+        }
+        for seed in (0, 1)
+    ]
     assert [len(some) for some in rows] == [60, 60]
     assert rows[0] != rows[1]
     assert rows[0] < set(rows_of(truth["train"][0]))
@@ -129,15 +151,23 @@ def test_subsets_are_drawn_by_the_seed_before_the_partition(mnist, tmp_path):
 
 @pytest.mark.parametrize("partition_id", [-1, CLIENTS])
 def test_a_partition_that_is_none(mnist, tmp_path, partition_id):
-    with pytest.raises(DataError, match=f"partition-id is {partition_id}; with 4 clients it must be in 0..3"):
+    with pytest.raises(
+        DataError, match=f"partition-id is {partition_id}; with 4 clients it must be in 0..3"
+    ):
         load_client(spec_of(mnist[0]), partition_id, CLIENTS, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"min_client_size": 31}, "4 clients of at least min-client-size = 31 images need 124, there are 120"),
-        ({"train_subset": 121}, "images.train-subset is 121; there are 120 train images, and 0 takes all"),
+        (
+            {"min_client_size": 31},
+            "4 clients of at least min-client-size = 31 images need 124, there are 120",
+        ),
+        (
+            {"train_subset": 121},
+            "images.train-subset is 121; there are 120 train images, and 0 takes all",
+        ),
         ({"train_subset": 19}, "need 20, there are 19"),
         ({"partition": "shards", "shards": 40}, "need 160 images, there are 120"),
     ],
@@ -148,7 +178,10 @@ def test_too_few_images(mnist, tmp_path, settings, text):
 
 
 def test_more_clients_than_images(mnist, tmp_path):
-    with pytest.raises(DataError, match="121 clients of at least min-client-size = 1 images need 121, there are 120"):
+    with pytest.raises(
+        DataError,
+        match="121 clients of at least min-client-size = 1 images need 121, there are 120",
+    ):
         load_client(spec_of(mnist[0], min_client_size=1), 0, 121, tmp_path)
 
 
@@ -156,7 +189,10 @@ def test_more_clients_than_images(mnist, tmp_path):
     ("settings", "text"),
     [
         ({"partition": "metis"}, 'partition is "metis"; allowed: dirichlet, iid, shards'),
-        ({"train_size": 0.8, "test_size": 0.3}, "train-size and test-size are 0.8 and 0.3; together at most 1"),
+        (
+            {"train_size": 0.8, "test_size": 0.3},
+            "train-size and test-size are 0.8 and 0.3; together at most 1",
+        ),
     ],
 )
 def test_unfit_settings(settings, text, tmp_path):
@@ -175,7 +211,8 @@ def test_named_sets_are_brought_to_size_and_channels(mnist, tmp_path):
     assert test.std == (0.3081,) * 3
     assert torch.equal(test.images[:, 0], test.images[:, 2])
     by_pillow = [
-        np.array(Image.fromarray(image).resize((14, 14), Image.Resampling.BILINEAR)) for image in truth["test"][0]
+        np.array(Image.fromarray(image).resize((14, 14), Image.Resampling.BILINEAR))
+        for image in truth["test"][0]
     ]
     difference = test.images[:, 0].numpy().astype(int) - np.array(by_pillow)
     assert np.abs(difference).max() <= 1
@@ -184,7 +221,11 @@ def test_named_sets_are_brought_to_size_and_channels(mnist, tmp_path):
 def test_colour_becomes_grey_as_pillow_does_it(tmp_path):
     truth = write_classes(tmp_path / "own", {"a": 6, "b": 5}, (9, 7, 3))
     client = load_own(tmp_path / "own", ImageSpec("digits", tmp_path, channels=1))
-    expected = [np.array(Image.fromarray(image).convert("L")) for images in truth.values() for image in images]
+    expected = [
+        np.array(Image.fromarray(image).convert("L"))
+        for images in truth.values()
+        for image in images
+    ]
     assert client.shape == "1x9x7"
     assert rows_of(client.images) == rows_of(np.array(expected))
 
@@ -208,7 +249,8 @@ def test_the_test_set_is_the_data_sets_own(mnist, tmp_path):
     assert not (test.train | test.val).any()
     assert test.partition_digest == ""
     assert same(test, load_test(spec_of(root, seed=3, alpha=2.0, train_size=0.1), tmp_path))
-    assert len(list(tmp_path.rglob("*.safetensors"))) == 1  # one, whatever the seed and the partition
+    # one, whatever the seed and the partition
+    assert len(list(tmp_path.rglob("*.safetensors"))) == 1
     with pytest.raises(DataError, match=r"images\.test-subset is 41; there are 40 test images"):
         load_test(spec_of(root, test_subset=41), tmp_path)
 
@@ -221,7 +263,10 @@ def test_digits_need_no_files(tmp_path):
     assert sum(len(client.labels) for client in clients) + len(test.labels) == 1797
     assert test.images.max() == 255
     assert abs(len(test.labels) / 1797 - 0.2) < 0.005
-    counts = np.bincount(test.labels.numpy()), np.bincount(np.concatenate([client.labels for client in clients]))
+    counts = (
+        np.bincount(test.labels.numpy()),
+        np.bincount(np.concatenate([client.labels for client in clients])),
+    )
     assert np.abs(counts[0] - 0.2 * (counts[0] + counts[1])).max() <= 0.5  # of every class a fifth
     assert same(test, load_test(replace(spec, seed=5), tmp_path / "other"))
     assert (test.mean, test.std, test.augments) == ((0.5,), (0.25,), False)
@@ -232,8 +277,14 @@ def test_a_folder_without_a_test_part_holds_out_a_fifth(tmp_path):
     spec = ImageSpec(str(tmp_path / "own"), tmp_path, deal=Deal(min_client_size=1))
     test = load_test(spec, tmp_path / "cache")
     assert np.bincount(test.labels).tolist() == [4, 2]
-    rows = [row for client in load_all(spec, tmp_path / "cache", CLIENTS) for row in rows_of(client.images)]
-    assert sorted(rows + rows_of(test.images)) == sorted(row for images in truth.values() for row in rows_of(images))
+    rows = [
+        row
+        for client in load_all(spec, tmp_path / "cache", CLIENTS)
+        for row in rows_of(client.images)
+    ]
+    assert sorted(rows + rows_of(test.images)) == sorted(
+        row for images in truth.values() for row in rows_of(images)
+    )
 
 
 def test_a_folder_of_test_images(tmp_path):
@@ -243,7 +294,14 @@ def test_a_folder_of_test_images(tmp_path):
     assert rows_of(test.images) == rows_of(truth["0"]) + rows_of(truth["1"])
     assert test.test.all()
     assert test.mean == (0.1307,)
-    assert len(load_test_folder(tmp_path / "own", replace(spec, test_subset=2), tmp_path / "cache").labels) == 2
+    assert (
+        len(
+            load_test_folder(
+                tmp_path / "own", replace(spec, test_subset=2), tmp_path / "cache"
+            ).labels
+        )
+        == 2
+    )
     write_classes(tmp_path / "parts/train", {"0": 3})
     write_classes(tmp_path / "parts/val", {"0": 2})
     assert len(load_test_folder(tmp_path / "parts", spec, tmp_path / "cache").labels) == 2
@@ -270,7 +328,11 @@ def test_own_images_are_split_at_random(tmp_path):
     assert client.class_names == ("cat", "dog")
     assert client.labels.tolist() == [0] * 30 + [1] * 10
     assert [int(mask.sum()) for mask in (client.train, client.val, client.test)] == [20, 10, 10]
-    assert (client.mean, client.augments, client.partition_digest) == ((0.4914, 0.4822, 0.4465), True, "")
+    assert (client.mean, client.augments, client.partition_digest) == (
+        (0.4914, 0.4822, 0.4465),
+        True,
+        "",
+    )
     assert not torch.equal(client.train, load_own(tmp_path / "own", replace(spec, seed=1)).train)
     assert load_own(tmp_path / "own", replace(spec, dataset="trees")).mean == (0.5, 0.5, 0.5)
 
@@ -293,7 +355,9 @@ def test_own_images_are_kept_and_read_back(tmp_path):
     first = load_own(tmp_path / "own", spec, tmp_path / "cache")
     (path,) = (tmp_path / "cache").rglob("*.safetensors")
     written = path.stat().st_mtime_ns
-    assert same(first, load_own(tmp_path / "own", replace(spec, deal=Deal(alpha=0.1)), tmp_path / "cache"))
+    assert same(
+        first, load_own(tmp_path / "own", replace(spec, deal=Deal(alpha=0.1)), tmp_path / "cache")
+    )
     assert path.stat().st_mtime_ns == written
     Image.new("L", (8, 8)).save(tmp_path / "own/a/new.png")
     assert len(load_own(tmp_path / "own", spec, tmp_path / "cache").labels) == 11
@@ -323,7 +387,9 @@ assert tasks_of(str(own)) == ("images",)
 heavy = ["torchvision", "PIL", "torch_geometric", "scipy", "sklearn", "matplotlib"]
 print(json.dumps([[one.digest for one in found], [name for name in heavy if name in sys.modules]]))
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert json.loads(done.stdout) == [expected, []]
 
 
@@ -396,7 +462,8 @@ def test_a_hash_sees_everything():
 
 
 @pytest.mark.parametrize(
-    "dataset", ["mnist", "FMNIST", "Fashion-MNIST", "emnist", "CIFAR10", "cifar100", "TinyImageNet", "digits"]
+    "dataset",
+    ["mnist", "FMNIST", "Fashion-MNIST", "emnist", "CIFAR10", "cifar100", "TinyImageNet", "digits"],
 )
 def test_names_in_any_case(dataset):
     assert tasks_of(dataset) == ("images",)
@@ -426,10 +493,13 @@ def test_an_empty_folder_is_no_data_set(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "near"), [("mnits", "mnist"), ("cifar", "cifar10"), ("fashion-mnits", "fashion-mnist")]
+    ("dataset", "near"),
+    [("mnits", "mnist"), ("cifar", "cifar10"), ("fashion-mnits", "fashion-mnist")],
 )
 def test_an_unknown_name(dataset, near, tmp_path):
     with pytest.raises(ValueError, match=f'did you mean "{near}".*`curvfed datasets` lists all'):
         tasks_of(dataset)
-    with pytest.raises(DataError, match=f"no folder {dataset}, nor .*; it is taken as a data set's name"):
+    with pytest.raises(
+        DataError, match=f"no folder {dataset}, nor .*; it is taken as a data set's name"
+    ):
         load_test(ImageSpec(dataset, tmp_path), tmp_path)

@@ -1,4 +1,5 @@
-"""Files of images: read as torchvision reads them; absent, damaged or unfit, a DataError names them and what is allowed."""
+"""Files of images: read as torchvision reads them; absent, damaged or unfit, a DataError names them
+and what is allowed."""
 
 import inspect
 import os
@@ -54,7 +55,8 @@ def test_idx_files(tmp_path, dataset, collection, names):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "collection", "classes"), [("cifar10", "CIFAR10", 10), ("cifar100", "CIFAR100", 100)]
+    ("dataset", "collection", "classes"),
+    [("cifar10", "CIFAR10", 10), ("cifar100", "CIFAR100", 100)],
 )
 def test_cifar_files(tmp_path, monkeypatch, dataset, collection, classes):
     truth = write_cifar(tmp_path, monkeypatch, collection)
@@ -74,7 +76,9 @@ def test_cifar10_as_image_files(tmp_path):
     (tmp_path / "MNIST/raw").mkdir(parents=True)  # other data sets lie beside it
     train, test = both("cifar10", tmp_path, tmp_path / "cache")
     for client, images in ((train, truth), (test, held)):
-        check(client, np.concatenate([*images.values()]), np.repeat(np.arange(10), len(images["cat"])))
+        check(
+            client, np.concatenate([*images.values()]), np.repeat(np.arange(10), len(images["cat"]))
+        )
         assert client.class_names == CIFAR10
         assert client.mean == (0.4914, 0.4822, 0.4465)
 
@@ -86,11 +90,16 @@ def test_the_original_goes_before_its_copy(tmp_path, monkeypatch):
     check(both("cifar10", tmp_path, tmp_path / "cache")[0], *truth["train"])
 
 
-@pytest.mark.parametrize("classes", [("cat", "dog"), CIFAR10[:9], (*CIFAR10, "zebra"), (*CIFAR10[:9], "lorry")])
+@pytest.mark.parametrize(
+    "classes", [("cat", "dog"), CIFAR10[:9], (*CIFAR10, "zebra"), (*CIFAR10[:9], "lorry")]
+)
 def test_another_folder_is_not_taken_for_cifar10(tmp_path, offline, classes):
     write_classes(tmp_path / "train", dict.fromkeys(CIFAR10, 1), (32, 32, 3))
     write_classes(tmp_path / "test", dict.fromkeys(classes, 1), (32, 32, 3))
-    with pytest.raises(DataError, match=r"files of CIFAR-10 .*are not in .*cifar-10-batches-py nor in .*train nor in"):
+    with pytest.raises(
+        DataError,
+        match=r"files of CIFAR-10 .*are not in .*cifar-10-batches-py nor in .*train nor in",
+    ):
         both("cifar10", tmp_path, tmp_path / "cache")
 
 
@@ -106,16 +115,21 @@ def test_tiny_imagenet_as_it_is_published(tmp_path):
 def test_tiny_imagenet_by_class(tmp_path):
     folder = tmp_path / "tiny-imagenet-200"
     truth = {
-        part: write_classes(folder / part, {"n1": 3, "n2": 2}, (64, 64, 3), seed=len(part)) for part in ("train", "val")
+        part: write_classes(folder / part, {"n1": 3, "n2": 2}, (64, 64, 3), seed=len(part))
+        for part in ("train", "val")
     }
-    for client, part in zip(both("tinyimagenet", tmp_path, tmp_path / "cache"), ("train", "val"), strict=True):
+    for client, part in zip(
+        both("tinyimagenet", tmp_path, tmp_path / "cache"), ("train", "val"), strict=True
+    ):
         check(client, np.concatenate([*truth[part].values()]), np.array([0, 0, 0, 1, 1]))
 
 
 def test_tiny_imagenet_without_the_labels_of_its_test_part(tmp_path, offline):
     write_tiny(tmp_path)
     (tmp_path / "tiny-imagenet-200/val/val_annotations.txt").unlink()
-    with pytest.raises(DataError, match=r"files of TinyImageNet are not in .*tiny-imagenet-200.*, and they cannot"):
+    with pytest.raises(
+        DataError, match=r"files of TinyImageNet are not in .*tiny-imagenet-200.*, and they cannot"
+    ):
         both("tinyimagenet", tmp_path, tmp_path / "cache")
 
 
@@ -134,7 +148,10 @@ def test_grey_pictures_among_those_of_a_named_set(tmp_path):
     [
         ("0.JPEG\tn99\t0\t0\t1\t1", "row 2 names no class"),
         ("0.JPEG n00000000", "row 2 names no class"),
-        ("absent.JPEG\tn00000000", "image val/images/absent.JPEG cannot be read .FileNotFoundError: "),
+        (
+            "absent.JPEG\tn00000000",
+            "image val/images/absent.JPEG cannot be read .FileNotFoundError: ",
+        ),
     ],
 )
 def test_an_unfit_table_of_tiny_imagenet(tmp_path, row, text):
@@ -158,11 +175,31 @@ def offline(monkeypatch):
 
 FETCHED = [
     ("mnist", "MNIST/raw", "from torchvision.datasets import MNIST; MNIST({}, download=True)"),
-    ("FMNIST", "FashionMNIST/raw", "from torchvision.datasets import FashionMNIST; FashionMNIST({}, download=True)"),
-    ("emnist", "EMNIST/raw", "from torchvision.datasets import EMNIST; EMNIST({}, split='letters', download=True)"),
-    ("cifar10", "cifar-10-batches-py", "from torchvision.datasets import CIFAR10; CIFAR10({}, download=True)"),
-    ("cifar100", "cifar-100-python", "from torchvision.datasets import CIFAR100; CIFAR100({}, download=True)"),
-    ("tinyimagenet", "tiny-imagenet-200", "from torchvision.datasets.utils import download_and_extract_archive"),
+    (
+        "FMNIST",
+        "FashionMNIST/raw",
+        "from torchvision.datasets import FashionMNIST; FashionMNIST({}, download=True)",
+    ),
+    (
+        "emnist",
+        "EMNIST/raw",
+        "from torchvision.datasets import EMNIST; EMNIST({}, split='letters', download=True)",
+    ),
+    (
+        "cifar10",
+        "cifar-10-batches-py",
+        "from torchvision.datasets import CIFAR10; CIFAR10({}, download=True)",
+    ),
+    (
+        "cifar100",
+        "cifar-100-python",
+        "from torchvision.datasets import CIFAR100; CIFAR100({}, download=True)",
+    ),
+    (
+        "tinyimagenet",
+        "tiny-imagenet-200",
+        "from torchvision.datasets.utils import download_and_extract_archive",
+    ),
 ]
 
 
@@ -174,14 +211,18 @@ def test_absent_data_offline(tmp_path, dataset, folder, code):
         with pytest.raises(DataError) as error:
             load(ImageSpec(dataset, data_dir), tmp_path / "cache")
         assert f"are not in {data_dir / folder}" in str(error.value)
-        assert f'On a machine with a network run:\npython -c "{code.format(repr(str(data_dir)))}' in str(error.value)
+        assert (
+            f'On a machine with a network run:\npython -c "{code.format(repr(str(data_dir)))}'
+            in str(error.value)
+        )
         assert f"\nand copy {data_dir / folder.partition('/')[0]} here." in str(error.value)
     assert not data_dir.exists()
 
 
 @pytest.mark.parametrize("dataset", [name for name in SOURCES if name != "digits"])
 def test_every_command_is_python(tmp_path, dataset):
-    """What is told is run up to the download: torchvision has these names and takes these arguments."""
+    """What is told is run up to the download: torchvision has these names and takes these
+    arguments."""
     program, option, code = shlex.split(SOURCES[dataset].command(tmp_path / "data folder"))
     assert (program, option) == ("python", "-c")
     imports, call = code.split("; ")
@@ -191,11 +232,15 @@ def test_every_command_is_python(tmp_path, dataset):
     calls = []
     for name in names:
         loader = scope[name]
-        scope[name] = lambda *arguments, loader=loader, **options: calls.append((loader, arguments, options))
+        scope[name] = lambda *arguments, loader=loader, **options: calls.append(
+            (loader, arguments, options)
+        )
     exec(call, scope)
     ((loader, arguments, options),) = calls
     assert str(tmp_path / "data folder") in arguments
-    inspect.signature(loader).bind(*arguments, **{name: value for name, value in options.items() if name != "download"})
+    inspect.signature(loader).bind(
+        *arguments, **{name: value for name, value in options.items() if name != "download"}
+    )
 
 
 def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatch):
@@ -205,7 +250,10 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
     def played(code, *arguments, seconds):
         calls.append(code)
         if "torchvision" in code:
-            assert code == "import sys; from torchvision.datasets import MNIST; MNIST(sys.argv[1], download=True)"
+            assert (
+                code == "import sys; from torchvision.datasets import MNIST; MNIST(sys.argv[1],"
+                " download=True)"
+            )
             write_idx(Path(arguments[0]))
             (Path(arguments[0]) / "archive.tar.gz").touch()
 
@@ -232,7 +280,8 @@ def test_a_download_that_lacks_files(tmp_path, monkeypatch):
         ("t10k-images-idx3-ubyte", lambda content: b""),
         ("train-images-idx3-ubyte", lambda content: b"no header" + content),
         ("train-labels-idx1-ubyte", lambda content: content[:7]),
-        ("train-labels-idx1-ubyte", lambda content: content[:7] + bytes([119]) + content[8:-1]),  # one fewer
+        # one fewer
+        ("train-labels-idx1-ubyte", lambda content: content[:7] + bytes([119]) + content[8:-1]),
         ("train-labels-idx1-ubyte", lambda content: content[:-1] + bytes([10])),  # a class too many
     ],
 )
@@ -253,7 +302,9 @@ def test_damaged_pickles(tmp_path, monkeypatch, content):
     path = tmp_path / "cifar-10-batches-py/data_batch_3"
     path.write_bytes(path.read_bytes()[:-5] if content is None else content)
     monkeypatch.setattr("pickle.load", lambda *_, **__: pytest.fail("unpickled"))
-    with pytest.raises(DataError, match=r"files of CIFAR-10 in .*: they are damaged, or not the original ones"):
+    with pytest.raises(
+        DataError, match=r"files of CIFAR-10 in .*: they are damaged, or not the original ones"
+    ):
         both("cifar10", tmp_path, tmp_path / "cache")
 
 
@@ -271,7 +322,9 @@ def test_extensions_and_order_are_torchvisions(tmp_path):
     client = load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
     assert client.class_names == tuple(expected.classes)
     assert client.labels.tolist() == expected.targets
-    assert rows_of(client.images) == [np.array(image.convert("L")).tobytes() for image, _ in expected]
+    assert rows_of(client.images) == [
+        np.array(image.convert("L")).tobytes() for image, _ in expected
+    ]
 
 
 def test_what_is_no_image_is_passed_by(tmp_path):
@@ -294,14 +347,19 @@ def test_folders_of_classes_may_be_links(tmp_path):
     assert len(load_own(tmp_path / "own", spec, tmp_path / "cache").labels) == 5
     for name in ("loop", "other"):  # two of them double at every level
         (tmp_path / "own" / "b" / name).symlink_to(tmp_path / "own")
-    with pytest.raises(DataError, match=r"own/b/loop(/b)? cannot be looked into \(a link to a folder that holds it\)$"):
+    with pytest.raises(
+        DataError,
+        match=r"own/b/loop(/b)? cannot be looked into \(a link to a folder that holds it\)$",
+    ):
         load_own(tmp_path / "own", spec, tmp_path / "cache")
 
 
 def test_a_pipe_among_the_images_is_named_and_not_waited_for(tmp_path):
     write_classes(tmp_path / "own", {"a": 2, "b": 3})
     os.mkfifo(tmp_path / "own" / "a" / "9.png")
-    with pytest.raises(DataError, match=r"image a/9\.png cannot be read \(OSError: no regular file\)"):
+    with pytest.raises(
+        DataError, match=r"image a/9\.png cannot be read \(OSError: no regular file\)"
+    ):
         load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
 
 
@@ -324,7 +382,9 @@ def test_modes_of_pictures(tmp_path, mode):
         image = Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8), "P")
         image.putpalette([value for step in range(64) for value in (4 * step, 255 - step, 7)])
     else:
-        image = Image.fromarray(ramp).convert("RGB" if mode in ("RGBA", "CMYK") else "L").convert(mode)
+        image = (
+            Image.fromarray(ramp).convert("RGB" if mode in ("RGBA", "CMYK") else "L").convert(mode)
+        )
     path = tmp_path / ("own/a/0.tif" if mode == "CMYK" else "own/a/0.png")
     options = {"transparency": bytes(range(64))} if mode == "P" else {}
     image.save(path, **options)
@@ -346,7 +406,9 @@ def test_grey_pictures_among_coloured_ones(tmp_path):
     spec = ImageSpec("trees", tmp_path)
     client = load_own(tmp_path / "own", spec)
     grey = {name: np.repeat(images[..., None], 3, axis=-1) for name, images in grey.items()}
-    assert rows_of(client.images) == [row for images in (grey["a"], colour["b"], grey["c"]) for row in rows_of(images)]
+    assert rows_of(client.images) == [
+        row for images in (grey["a"], colour["b"], grey["c"]) for row in rows_of(images)
+    ]
     assert client.mean == (0.5, 0.5, 0.5)
     assert load_own(tmp_path / "own", replace(spec, channels=1)).shape == "1x8x8"
     write_classes(tmp_path / "grey", {"a": 2}, (8, 8))
@@ -360,7 +422,11 @@ def test_sizes(tmp_path):
     assert load_own(tmp_path / "own", spec).shape == "3x8x12"
     write_classes(tmp_path / "own", {"b": 1}, (12, 8, 3))
     with pytest.raises(
-        DataError, match=r"image b/0000\.png is 12x8 \(height x width\), those before it are 8x12; .* images\.size=32"
+        DataError,
+        match=(
+            r"image b/0000\.png is 12x8 \(height x width\), those before it are 8x12; .*"
+            r" images\.size=32"
+        ),
     ):
         load_own(tmp_path / "own", spec)
     client = load_own(tmp_path / "own", replace(spec, size=8))
@@ -384,7 +450,8 @@ def test_a_damaged_image_is_named(tmp_path, damage, suffix):
     write_classes(tmp_path / "own", {"cat": 3, "dog": 3}, (16, 16, 3), suffix=suffix)
     DAMAGES[damage](tmp_path / f"own/dog/0001{suffix}")
     with pytest.raises(
-        DataError, match=rf"own: image dog/0001{suffix} cannot be read \(\w+: .+\); allowed are whole images"
+        DataError,
+        match=rf"own: image dog/0001{suffix} cannot be read \(\w+: .+\); allowed are whole images",
     ):
         load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
 
@@ -405,8 +472,14 @@ def test_an_image_of_floats(tmp_path):
         (lambda path: None, "no folder .*own; allowed is one with CLASS/. or train/CLASS"),
         (lambda path: path.write_text(""), "no folder .*own; allowed"),
         (lambda path: path.mkdir(), "own holds no folders of classes; allowed is CLASS/"),
-        (lambda path: (path / "a").mkdir(parents=True), "own holds no images; allowed is CLASS/.* .jpg .jpeg .png"),
-        (lambda path: Image.new("L", (8, 8)).save(path.mkdir() or path / "0.png"), "own holds no folders of classes"),
+        (
+            lambda path: (path / "a").mkdir(parents=True),
+            "own holds no images; allowed is CLASS/.* .jpg .jpeg .png",
+        ),
+        (
+            lambda path: Image.new("L", (8, 8)).save(path.mkdir() or path / "0.png"),
+            "own holds no folders of classes",
+        ),
     ],
     ids=["absent", "file", "empty", "no images", "no classes"],
 )
@@ -444,7 +517,11 @@ def test_train_alone_is_looked_into(tmp_path):
     (tmp_path / "own/notes").mkdir()
     assert load_own(tmp_path / "own", ImageSpec("mnist", tmp_path)).class_names == ("cat", "dog")
     write_classes(tmp_path / "wheels", {"car": 2, "train": 2, "test": 1})
-    assert load_own(tmp_path / "wheels", ImageSpec("mnist", tmp_path)).class_names == ("car", "test", "train")
+    assert load_own(tmp_path / "wheels", ImageSpec("mnist", tmp_path)).class_names == (
+        "car",
+        "test",
+        "train",
+    )
 
 
 def test_is_image_folder(tmp_path):
@@ -452,9 +529,16 @@ def test_is_image_folder(tmp_path):
     (tmp_path / "texts/a").mkdir(parents=True)
     (tmp_path / "texts/a/0.txt").write_text("")
     found = {
-        name: is_image_folder(tmp_path / name) for name in ("own", "own/train", "texts", "absent", "texts/a/0.txt")
+        name: is_image_folder(tmp_path / name)
+        for name in ("own", "own/train", "texts", "absent", "texts/a/0.txt")
     }
-    assert found == {"own": True, "own/train": True, "texts": False, "absent": False, "texts/a/0.txt": False}
+    assert found == {
+        "own": True,
+        "own/train": True,
+        "texts": False,
+        "absent": False,
+        "texts/a/0.txt": False,
+    }
 
 
 def test_a_digest_sees_names_sizes_times_and_folders(tmp_path):

@@ -1,4 +1,5 @@
-"""Folders of images as people have them: which folders are the classes, what is left out, and what is refused."""
+"""Folders of images as people have them: which folders are the classes, what is left out, and what
+is refused."""
 
 import os
 import shutil
@@ -61,7 +62,9 @@ def test_a_doubled_folder_is_entered_and_told(tmp_path, place):
     write_classes(tmp_path / place, TWO)
     layout = read_layout(tmp_path / "own")
     assert layout.class_names == ("a", "b")
-    assert layout.notes == (f"{tmp_path / 'own'}: the classes are in the folder: {tmp_path / place}",)
+    assert layout.notes == (
+        f"{tmp_path / 'own'}: the classes are in the folder: {tmp_path / place}",
+    )
 
 
 def test_a_site_of_one_class(tmp_path):
@@ -72,14 +75,27 @@ def test_a_site_of_one_class(tmp_path):
 def test_classes_that_hold_the_same_folders_are_refused(tmp_path):
     for part in ("first half", "second half"):
         write_classes(tmp_path / "own" / part, TWO)
-    with pytest.raises(DataError, match=r"first half, second half hold the same folders, a, b: it cannot be told"):
+    with pytest.raises(
+        DataError, match=r"first half, second half hold the same folders, a, b: it cannot be told"
+    ):
         read_layout(tmp_path / "own")
-    write_classes(tmp_path / "patients", {"a/001": 1, "a/002": 1, "b/001": 1, "b/003": 1, "b/002": 1})
+    write_classes(
+        tmp_path / "patients", {"a/001": 1, "a/002": 1, "b/001": 1, "b/003": 1, "b/002": 1}
+    )
     assert read_layout(tmp_path / "patients").class_names == ("a", "b")
 
 
 @pytest.mark.parametrize(
-    "name", ["__MACOSX", "@eaDir", "#recycle", ".ipynb_checkpoints", "$RECYCLE.BIN", "lost+found", "__pycache__"]
+    "name",
+    [
+        "__MACOSX",
+        "@eaDir",
+        "#recycle",
+        ".ipynb_checkpoints",
+        "$RECYCLE.BIN",
+        "lost+found",
+        "__pycache__",
+    ],
 )
 def test_what_systems_leave_is_no_class(tmp_path, name):
     write_classes(tmp_path / "own", TWO)
@@ -105,10 +121,14 @@ def test_files_that_are_not_read_are_counted_by_ending(tmp_path):
 def test_a_class_none_of_whose_files_is_read_is_refused(tmp_path):
     write_classes(tmp_path / "own", TWO)
     (tmp_path / "own/c").mkdir()
-    assert read_layout(tmp_path / "own").notes == (f"{tmp_path / 'own'}: classes without images: c",)
+    assert read_layout(tmp_path / "own").notes == (
+        f"{tmp_path / 'own'}: classes without images: c",
+    )
     for number in range(3):
         (tmp_path / f"own/c/{number}.HEIC").touch()
-    with pytest.raises(DataError, match=r"no file of class c is an image that is read, but there are 3 \.heic"):
+    with pytest.raises(
+        DataError, match=r"no file of class c is an image that is read, but there are 3 \.heic"
+    ):
         load_own(tmp_path / "own", ImageSpec("trees", tmp_path))
 
 
@@ -116,7 +136,10 @@ def test_a_class_of_the_test_part_alone(tmp_path):
     write_classes(tmp_path / "own/train", TWO)
     write_classes(tmp_path / "own/test", {"a": 1, "c": 1})
     spec = ImageSpec(str(tmp_path / "own"), tmp_path)
-    for load in (lambda: load_client(spec, 0, 1, tmp_path / "cache"), lambda: load_test(spec, tmp_path / "cache")):
+    for load in (
+        lambda: load_client(spec, 0, 1, tmp_path / "cache"),
+        lambda: load_test(spec, tmp_path / "cache"),
+    ):
         with pytest.raises(DataError, match="c are classes of the test part alone"):
             load()
     # Another site may have images to train it on.
@@ -155,7 +178,9 @@ def test_unlabelled_test_images_are_no_test_part(tmp_path):
     assert layout.notes == (f"{tmp_path / 'own'}: folders that are not read: test",)
 
 
-@pytest.mark.parametrize("name", [b"Gr\xf6\xdfe", "soft\u00adhyphen".encode(), "zero\u200bwidth".encode()])
+@pytest.mark.parametrize(
+    "name", [b"Gr\xf6\xdfe", "soft\u00adhyphen".encode(), "zero\u200bwidth".encode()]
+)
 def test_the_name_of_a_class_that_cannot_be_printed_is_named(tmp_path, name):
     write_classes(tmp_path / "own", TWO)
     shutil.move(tmp_path / "own/b", os.fsdecode(os.fsencode(tmp_path / "own") + b"/" + name))

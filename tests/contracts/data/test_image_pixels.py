@@ -1,4 +1,6 @@
-"""What a pixel is: turned upright, of 8 bits whatever the file has, and never black without a word."""
+"""What a pixel is: turned upright, of 8 bits whatever the file has, and never black without a
+word.
+"""
 
 import struct
 import zlib
@@ -42,7 +44,13 @@ def test_exif_orientation(tmp_path, suffix, orientation):
     stored = np.ascontiguousarray(turned[orientation])
     exif = Image.Exif()
     exif[0x0112] = orientation
-    write(tmp_path / "own", f"0.{suffix}", stored, exif=exif, **({"quality": 100} if suffix == "jpg" else {}))
+    write(
+        tmp_path / "own",
+        f"0.{suffix}",
+        stored,
+        exif=exif,
+        **({"quality": 100} if suffix == "jpg" else {}),
+    )
     pixels = read(tmp_path / "own")[0, 0]
     assert pixels.shape == RAMP.shape
     assert np.abs(pixels.astype(int) - RAMP).max() <= (4 if suffix == "jpg" else 0)
@@ -58,7 +66,8 @@ def test_an_image_with_damaged_exif_data_is_read_as_it_is(tmp_path):
 @pytest.mark.parametrize(("bits", "factor"), [(8, 1), (12, 16), (16, 257)])
 def test_values_in_16_bits(tmp_path, caplog, suffix, bits, factor):
     write(tmp_path / "own", f"0.{suffix}", RAMP.astype(np.uint16) * factor)
-    write(tmp_path / "own", f"1.{suffix}", (RAMP.astype(np.uint16) * factor) // 8)  # darker, of the same depth
+    # darker, of the same depth
+    write(tmp_path / "own", f"1.{suffix}", (RAMP.astype(np.uint16) * factor) // 8)
     bright, dark = read(tmp_path / "own")[:, 0]
     assert np.array_equal(bright, RAMP)
     assert np.abs(dark.astype(int) - RAMP // 8).max() <= 1
@@ -93,7 +102,9 @@ def test_a_depth_that_cannot_be_told_is_refused(tmp_path, highest):
     pixels = np.zeros((8, 8), dtype=np.uint16)
     pixels[0, 0] = highest
     write(tmp_path / "own", "0.png", pixels)
-    with pytest.raises(DataError, match=rf"image a/0\.png .* no value in the folder is above {highest}: .* save"):
+    with pytest.raises(
+        DataError, match=rf"image a/0\.png .* no value in the folder is above {highest}: .* save"
+    ):
         read(tmp_path / "own")
 
 
@@ -112,7 +123,9 @@ def write_png_16(path, rows):
     header = struct.pack(">IIBBBBB", 8, 8, 16, 2, 0, 0, 0)
     content = b"\x89PNG\r\n\x1a\n"
     for kind, data in ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")):
-        content += struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        content += (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
     path.write_bytes(content)
 
 
@@ -143,5 +156,8 @@ def test_images_of_one_value_are_counted(tmp_path):
 def test_a_huge_image_is_named_with_the_limit(tmp_path, monkeypatch):
     write_classes(tmp_path / "own", {"a": 1})
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 31)
-    with pytest.raises(DataError, match=r"image a/0000\.png .*64 pixels\) exceeds limit of 62 pixels.* cut into tiles"):
+    with pytest.raises(
+        DataError,
+        match=r"image a/0000\.png .*64 pixels\) exceeds limit of 62 pixels.* cut into tiles",
+    ):
         read(tmp_path / "own")

@@ -11,7 +11,11 @@ from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 
 NODES = 60
 TRAIN, VAL, TEST = torch.arange(60) % 3 == 0, torch.arange(60) % 3 == 1, torch.arange(60) % 3 == 2
-INDICES = {"train": TRAIN.nonzero()[:, 0], "valid": VAL.nonzero()[:, 0], "test": TEST.nonzero()[:, 0]}
+INDICES = {
+    "train": TRAIN.nonzero()[:, 0],
+    "valid": VAL.nonzero()[:, 0],
+    "test": TEST.nonzero()[:, 0],
+}
 
 
 def own(tmp_path, **fields):
@@ -21,24 +25,45 @@ def own(tmp_path, **fields):
 
 SPELLINGS = {
     "masks": {"train_mask": TRAIN, "val_mask": VAL, "test_mask": TEST},
-    "masks of uint8": {"train_mask": TRAIN.byte(), "val_mask": VAL.byte(), "test_mask": TEST.byte()},
-    "masks of floats": {"train_mask": TRAIN.float(), "val_mask": VAL.long(), "test_mask": TEST.unsqueeze(1)},
-    "masks that are lists": {"train_mask": TRAIN.tolist(), "val_mask": VAL.tolist(), "test_mask": TEST.tolist()},
+    "masks of uint8": {
+        "train_mask": TRAIN.byte(),
+        "val_mask": VAL.byte(),
+        "test_mask": TEST.byte(),
+    },
+    "masks of floats": {
+        "train_mask": TRAIN.float(),
+        "val_mask": VAL.long(),
+        "test_mask": TEST.unsqueeze(1),
+    },
+    "masks that are lists": {
+        "train_mask": TRAIN.tolist(),
+        "val_mask": VAL.tolist(),
+        "test_mask": TEST.tolist(),
+    },
     "masks with node numbers": {f"{name}_mask": numbers for name, numbers in INDICES.items()},
     "as in OGB": {f"{name}_idx": numbers for name, numbers in INDICES.items()},
-    "arrays": {f"{name}_index": numbers.numpy().astype(np.int32) for name, numbers in INDICES.items()},
+    "arrays": {
+        f"{name}_index": numbers.numpy().astype(np.int32) for name, numbers in INDICES.items()
+    },
     "columns": {f"{name}_idx": numbers.unsqueeze(1) for name, numbers in INDICES.items()},
     "as in pygcn": {f"idx_{name}": numbers.tolist() for name, numbers in INDICES.items()},
     "a dict": {"split_idx": INDICES},
     "a dict of masks": {"split": {"train_mask": TRAIN, "val_mask": VAL, "test_mask": TEST}},
-    "masks beside another": {"train_mask": TRAIN, "val_mask": VAL, "test_mask": TEST, "train_idx": torch.tensor([1])},
+    "masks beside another": {
+        "train_mask": TRAIN,
+        "val_mask": VAL,
+        "test_mask": TEST,
+        "train_idx": torch.tensor([1]),
+    },
 }
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_every_spelling(tmp_path, spelling):
     graph = own(tmp_path, **SPELLINGS[spelling])
-    assert torch.equal(torch.stack([graph.train, graph.val, graph.test]), torch.stack([TRAIN, VAL, TEST]))
+    assert torch.equal(
+        torch.stack([graph.train, graph.val, graph.test]), torch.stack([TRAIN, VAL, TEST])
+    )
     assert "the split of " in graph.history
     assert ("not used: train_idx" in graph.history) == (spelling == "masks beside another")
     for client in load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", 3):
@@ -46,13 +71,21 @@ def test_every_spelling(tmp_path, spelling):
 
 
 def test_one_mask_serves_all_splits_of_the_others(tmp_path):
-    columns = torch.stack([torch.roll(TRAIN, 3 * shift) & (torch.arange(60) != shift) for shift in range(20)], dim=1)
-    torch.save(user_fields() | {"train_mask": columns, "val_mask": VAL, "test_mask": TEST}, tmp_path / "own.pt")
+    columns = torch.stack(
+        [torch.roll(TRAIN, 3 * shift) & (torch.arange(60) != shift) for shift in range(20)], dim=1
+    )
+    torch.save(
+        user_fields() | {"train_mask": columns, "val_mask": VAL, "test_mask": TEST},
+        tmp_path / "own.pt",
+    )
     for seed in (0, 7, 27):
         graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path, seed=seed))
         assert torch.equal(graph.train, columns[:, seed % 20])
         assert torch.equal(graph.test, TEST)
-        assert f"split {seed % 20} of 0..19, by the seed, of train_mask, val_mask, test_mask" in graph.history
+        assert (
+            f"split {seed % 20} of 0..19, by the seed, of train_mask, val_mask, test_mask"
+            in graph.history
+        )
 
 
 ABSENT = {
@@ -87,7 +120,10 @@ def test_without_a_split_the_history_says_so(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"train_idx": torch.tensor([0, 60])}, r"train_idx, a list of 2 node numbers, has 1 outside 0\.\.59"),
+        (
+            {"train_idx": torch.tensor([0, 60])},
+            r"train_idx, a list of 2 node numbers, has 1 outside 0\.\.59",
+        ),
         ({"train_idx": torch.tensor([3, 3])}, "train_idx.* 1 twice"),
         ({"train_idx": torch.tensor([0.5])}, "train_idx must be a mask"),
         (

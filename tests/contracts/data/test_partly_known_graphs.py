@@ -1,4 +1,5 @@
-"""Graphs as users of PyTorch Geometric have them: unknown classes, two masks, collated files, several kinds of nodes."""
+"""Graphs as users of PyTorch Geometric have them: unknown classes, two masks, collated files,
+several kinds of nodes."""
 
 import pytest
 import torch
@@ -20,10 +21,16 @@ UNKNOWN = torch.arange(NODES) % 3 == 0
 def test_whole_numbers_may_be_floats(tmp_path):
     fields = user_fields()
     whole = load_own(torch_saved(tmp_path / "whole.pt", fields), GraphSpec("", tmp_path))
-    floats = load_own(torch_saved(tmp_path / "own.pt", fields | {"y": fields["y"].double()}), GraphSpec("", tmp_path))
+    floats = load_own(
+        torch_saved(tmp_path / "own.pt", fields | {"y": fields["y"].double()}),
+        GraphSpec("", tmp_path),
+    )
     assert torch.equal(floats.labels, whole.labels)
     with pytest.raises(DataError, match="y must be an integer tensor"):
-        load_own(torch_saved(tmp_path / "half.pt", fields | {"y": fields["y"] + 0.5}), GraphSpec("", tmp_path))
+        load_own(
+            torch_saved(tmp_path / "half.pt", fields | {"y": fields["y"] + 0.5}),
+            GraphSpec("", tmp_path),
+        )
 
 
 def torch_saved(path, fields):
@@ -36,17 +43,29 @@ def torch_saved(path, fields):
 def test_unknown_nodes_keep_their_edges_and_are_in_no_part(tmp_path, kind, has_masks):
     fields = user_fields()
     known = fields["y"].clone()
-    fields["y"] = known.float().masked_fill(UNKNOWN, torch.nan) if kind == "NaN" else known.masked_fill(UNKNOWN, -1)
+    fields["y"] = (
+        known.float().masked_fill(UNKNOWN, torch.nan)
+        if kind == "NaN"
+        else known.masked_fill(UNKNOWN, -1)
+    )
     if has_masks:
         train = torch.arange(NODES) < 30
-        fields |= {"train_mask": train, "val_mask": torch.zeros(NODES, dtype=torch.bool), "test_mask": ~train}
+        fields |= {
+            "train_mask": train,
+            "val_mask": torch.zeros(NODES, dtype=torch.bool),
+            "test_mask": ~train,
+        }
     torch.save(fields, tmp_path / "own.pt")
     made = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
     torch.save(fields | {"y": known}, tmp_path / "whole.pt")
-    assert torch.equal(made.edge_index, load_own(tmp_path / "whole.pt", GraphSpec("", tmp_path)).edge_index)
+    assert torch.equal(
+        made.edge_index, load_own(tmp_path / "whole.pt", GraphSpec("", tmp_path)).edge_index
+    )
     assert torch.equal(made.train | made.val | made.test, ~UNKNOWN)
     assert torch.equal(made.labels, known.masked_fill(UNKNOWN, -1))
-    assert example_statistics(made)["class_counts"] == tuple(known[~UNKNOWN].bincount(minlength=2).tolist())
+    assert example_statistics(made)["class_counts"] == tuple(
+        known[~UNKNOWN].bincount(minlength=2).tolist()
+    )
     clients = load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", 3)
     numbers = torch.cat([client.numbers for client in clients if client.numbers is not None])
     assert sorted(numbers.tolist()) == list(range(NODES))
@@ -85,11 +104,17 @@ def test_files_of_in_memory_data_sets(tmp_path):
     graphs = user_graphs()
     torch.save(graphs, tmp_path / "list.pt")
     InMemoryDataset.save([Data.from_dict(graph) for graph in graphs], tmp_path / "data.pt")
-    torch.save(InMemoryDataset.collate([Data.from_dict(graph) for graph in graphs]), tmp_path / "older.pt")
+    torch.save(
+        InMemoryDataset.collate([Data.from_dict(graph) for graph in graphs]), tmp_path / "older.pt"
+    )
     expected = vars(read_user_file(tmp_path / "list.pt"))
     for name in ("data", "older"):
         for field, value in vars(read_user_file(tmp_path / f"{name}.pt")).items():
-            same = torch.equal(value, expected[field]) if isinstance(value, torch.Tensor) else value == expected[field]
+            same = (
+                torch.equal(value, expected[field])
+                if isinstance(value, torch.Tensor)
+                else value == expected[field]
+            )
             assert same, field
     InMemoryDataset.save([Data.from_dict(user_fields())], tmp_path / "one.pt")
     assert torch.equal(read_user_file(tmp_path / "one.pt").labels, user_fields()["y"])
@@ -135,18 +160,24 @@ def test_an_edge_given_twice_has_the_mean_weight_and_a_negative_one_is_refused(t
     torch.save(fields, tmp_path / "own.pt")
     made = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
     assert made.edge_weights is not None
-    assert dict(zip(map(tuple, made.edge_index.t().tolist()), made.edge_weights.tolist(), strict=True)) == {
+    assert dict(
+        zip(map(tuple, made.edge_index.t().tolist()), made.edge_weights.tolist(), strict=True)
+    ) == {
         (0, 1): 2.0,
         (1, 0): 2.0,
         (1, 2): 5.0,
         (2, 1): 5.0,
     }
     torch.save(fields | {"edge_weight": torch.tensor([1.0, -3.0, 5.0])}, tmp_path / "own.pt")
-    with pytest.raises(DataError, match=r"edge_weight, the weights of the edges, is negative, .* for 1 of 3 edges"):
+    with pytest.raises(
+        DataError, match=r"edge_weight, the weights of the edges, is negative, .* for 1 of 3 edges"
+    ):
         read_user_file(tmp_path / "own.pt")
 
 
-@pytest.mark.parametrize("y", [-1, float("nan"), torch.tensor(-1), torch.tensor([float("nan")]), None])
+@pytest.mark.parametrize(
+    "y", [-1, float("nan"), torch.tensor(-1), torch.tensor([float("nan")]), None]
+)
 def test_graphs_of_unknown_class_are_predicted_however_it_is_written(y):
     graph = {"x": torch.ones(2, 3), "edge_index": torch.tensor([[0], [1]]), "y": y}
     found = check_graphs("here", [graph, graph], ("a", "b"))

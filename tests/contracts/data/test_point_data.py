@@ -1,4 +1,5 @@
-"""Points of a client: partitions, splits, classes that are kept or lacking, statistics, and the data set's task."""
+"""Points of a client: partitions, splits, classes that are kept or lacking, statistics, and the
+data set's task."""
 
 import dataclasses
 from pathlib import Path
@@ -11,7 +12,14 @@ from curvfed.strategies.wire.checks import check_statistics
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import tasks_of
 from curvfed.tasks.points.client_points import client_points, statistics
-from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test, load_test_file
+from curvfed.tasks.points.data import (
+    PointSpec,
+    load_client,
+    load_own,
+    load_pooled,
+    load_test,
+    load_test_file,
+)
 from curvfed.tasks.points.partition import PARTITIONS, deal_out
 
 COUNTS = {"b": 23, "a": 40, "d": 7, "c": 3}
@@ -22,7 +30,9 @@ def own(tmp_path):
     return write(tmp_path / "own.npz", COUNTS)
 
 
-def write(path: Path, counts: dict[str, int], test: dict[str, int] | None = None, seed: int = 0) -> Path:
+def write(
+    path: Path, counts: dict[str, int], test: dict[str, int] | None = None, seed: int = 0
+) -> Path:
     rng = np.random.default_rng(seed)
     arrays = {}
     for part, sizes in (("train", counts), ("test", test)):
@@ -38,7 +48,8 @@ def rows(data, mask=None):
     """Points with their class names, which tell them apart."""
     chosen = np.ones(len(data.points), dtype=bool) if mask is None else mask
     return {
-        (*point, data.class_names[label]) for point, label in zip(data.points[chosen].tolist(), data.labels[chosen])
+        (*point, data.class_names[label])
+        for point, label in zip(data.points[chosen].tolist(), data.labels[chosen])
     }
 
 
@@ -76,7 +87,10 @@ def test_clients_share_the_training_points(own, partition, num):
 @pytest.mark.parametrize("num", [1, 3, 5, 6, 100])
 def test_stratified_deals_every_class_evenly(own, num):
     clients = all_clients(PointSpec(str(own), own.parent), num)
-    for table in (np.array([counts(client) for client in clients]), np.array([[len(one.points)] for one in clients])):
+    for table in (
+        np.array([counts(client) for client in clients]),
+        np.array([[len(one.points)] for one in clients]),
+    ):
         assert (np.ptp(table, axis=0) <= 1).all()
     if num == 100:
         assert min(len(client.points) for client in clients) == 0
@@ -86,7 +100,12 @@ def test_iid_and_dirichlet(own):
     iid = all_clients(PointSpec(str(own), own.parent, partition="iid"), 5)
     assert np.ptp([len(client.points) for client in iid]) <= 1
     even, skewed = (
-        np.array([counts(one) for one in all_clients(PointSpec(str(own), own.parent, "dirichlet", alpha), 3)])
+        np.array(
+            [
+                counts(one)
+                for one in all_clients(PointSpec(str(own), own.parent, "dirichlet", alpha), 3)
+            ]
+        )
         for alpha in (1e6, 1e-3)
     )
     assert np.ptp(even[:, 0]) <= 2
@@ -101,7 +120,13 @@ def digests(spec, num=3):
 def test_the_same_spec_gives_the_same_data(own):
     spec = PointSpec(str(own), own.parent, seed=4)
     assert digests(spec) == digests(dataclasses.replace(spec, data_dir=Path("elsewhere")))
-    for change in ({"seed": 5}, {"split_seed": 5}, {"partition": "iid"}, {"lacking": 1}, {"test_size": 0.3}):
+    for change in (
+        {"seed": 5},
+        {"split_seed": 5},
+        {"partition": "iid"},
+        {"lacking": 1},
+        {"test_size": 0.3},
+    ):
         assert digests(dataclasses.replace(spec, **change)) != digests(spec)
     fixed, other = (PointSpec(str(own), own.parent, seed=seed, split_seed=3) for seed in (0, 1))
     assert load_test(fixed).digest == load_test(other).digest
@@ -125,7 +150,11 @@ def test_data_are_not_shared_with_the_next_caller(own):
     for array, copy in zip(given, (kept.points, kept.labels, kept.test), strict=True):
         assert not np.shares_memory(array, copy)
     spec = PointSpec(str(own), own.parent)
-    for load in (lambda: load_client(spec, 0, 2), lambda: load_test(spec), lambda: load_pooled(spec)):
+    for load in (
+        lambda: load_client(spec, 0, 2),
+        lambda: load_test(spec),
+        lambda: load_pooled(spec),
+    ):
         first = load()
         expected = first.points.copy()
         first.points[:] = 0
@@ -140,10 +169,13 @@ def test_data_are_not_shared_with_the_next_caller(own):
 @pytest.mark.parametrize(("seed", "split_seed"), [(3, -1), (0, 3), (9, 2**31 - 1)])
 @pytest.mark.parametrize("test_size", [0.15, 0.1, 0.5])
 def test_the_split_is_the_published_one(tmp_path, seed, split_seed, test_size):
-    """Scikit-learn's, of training and test part of the file one after the other: that of the figures for Olsson."""
+    """Scikit-learn's, of training and test part of the file one after the other: that of the
+    figures for Olsson."""
     (tmp_path / "poincare").mkdir()
     path = write(tmp_path / "poincare/olsson.npz", {"0": 130, "1": 101}, {"0": 40, "1": 48})
-    data = load_pooled(PointSpec("olsson", tmp_path, seed=seed, split_seed=split_seed, test_size=test_size))
+    data = load_pooled(
+        PointSpec("olsson", tmp_path, seed=seed, split_seed=split_seed, test_size=test_size)
+    )
     with np.load(path) as stored:
         assert (data.points == np.concatenate([stored["x_train"], stored["x_test"]])).all()
     drawn = split_seed if split_seed >= 0 else seed
@@ -166,7 +198,12 @@ def test_a_files_own_test_part_is_the_test_set(tmp_path):
 def test_own_data_are_split_by_class(own):
     spec = PointSpec("uniform", own.parent, test_size=0.25, seed=1)
     data = load_own(own, spec)
-    assert dict(zip(data.class_names, np.bincount(data.test_labels))) == {"a": 10, "b": 6, "c": 1, "d": 2}
+    assert dict(zip(data.class_names, np.bincount(data.test_labels))) == {
+        "a": 10,
+        "b": 6,
+        "c": 1,
+        "d": 2,
+    }
     assert len(data.train_points) == len(data.train_labels) == 73 - 19
     assert len(data.test_points) == 19
     assert load_own(own, dataclasses.replace(spec, seed=0, split_seed=1)).digest == data.digest
@@ -206,7 +243,9 @@ def test_kept_classes(own):
     whole = load_pooled(spec)
     assert whole.class_names == ("a", "d")
     assert counts(whole).tolist() == [40, 7]
-    assert rows(whole) == {row for row in rows(load_pooled(PointSpec(str(own), own.parent))) if row[2] in "ad"}
+    assert rows(whole) == {
+        row for row in rows(load_pooled(PointSpec(str(own), own.parent))) if row[2] in "ad"
+    }
     assert whole.test.sum() == 5  # of those that are kept
     mine = load_own(own, dataclasses.replace(spec, classes="a,e"))
     assert mine.class_names == ("a", "e")
@@ -215,7 +254,11 @@ def test_kept_classes(own):
 
 def test_classes_that_are_not_there(own):
     with pytest.raises(
-        DataError, match=r"points\.classes: .* has no points of the classes e,f; a name with a comma stands in quotes"
+        DataError,
+        match=(
+            r"points\.classes: .* has no points of the classes e,f; a name with a comma stands in"
+            r" quotes"
+        ),
     ):
         load_pooled(PointSpec(str(own), own.parent, classes="a,f,e"))
     with pytest.raises(DataError, match="training points of 1 classes; at least 2"):
@@ -235,7 +278,9 @@ def test_numbers_are_in_their_order(tmp_path):
 def test_lacking_classes(partition, num_clients, lacking, num_classes):
     for seed in range(5):
         labels = np.random.default_rng(seed).permutation(np.arange(100 * num_classes) % num_classes)
-        before, after = (deal_out(labels, num_clients, partition, 1e3, seed, least) for least in (0, lacking))
+        before, after = (
+            deal_out(labels, num_clients, partition, 1e3, seed, least) for least in (0, lacking)
+        )
         had, has = (np.zeros((num_clients, num_classes), dtype=int) for _ in range(2))
         np.add.at(had, (before, labels), 1)
         np.add.at(has, (after, labels), 1)
@@ -262,10 +307,13 @@ def test_lacking_is_random():
 
 
 @pytest.mark.parametrize(
-    ("labels", "num", "lacking", "possible"), [([0, 1] * 5, 2, 3, 2), ([0, 1], 1, 1, 0), ([0, 0, 0, 0, 0], 3, 3, 2)]
+    ("labels", "num", "lacking", "possible"),
+    [([0, 1] * 5, 2, 3, 2), ([0, 1], 1, 1, 0), ([0, 0, 0, 0, 0], 3, 3, 2)],
 )
 def test_too_many_lack_a_class(labels, num, lacking, possible):
-    with pytest.raises(DataError, match=rf"points\.lacking is {lacking}; of {num} clients, only {possible} can"):
+    with pytest.raises(
+        DataError, match=rf"points\.lacking is {lacking}; of {num} clients, only {possible} can"
+    ):
         deal_out(np.array(labels), num, "stratified", 0.5, 0, lacking)
 
 
@@ -282,7 +330,9 @@ def test_a_client_without_points_lacks_nothing_more():
 
 @pytest.mark.parametrize("curvature", [-1.0, -0.25])
 def test_uniform(tmp_path, curvature):
-    spec = PointSpec("Uniform", tmp_path / "absent", num_points=500, curvature=curvature, test_size=0.1)
+    spec = PointSpec(
+        "Uniform", tmp_path / "absent", num_points=500, curvature=curvature, test_size=0.1
+    )
     whole = load_pooled(spec)
     assert whole.class_names == ("0", "1")
     assert whole.curvature == curvature
@@ -323,17 +373,30 @@ def test_settings_out_of_range(tmp_path, change, message):
 
 @pytest.mark.parametrize("partition_id", [-1, 3])
 def test_a_partition_id_out_of_range(own, partition_id):
-    with pytest.raises(DataError, match=rf"partition-id is {partition_id}; with 3 clients it must be in 0\.\.2"):
+    with pytest.raises(
+        DataError, match=rf"partition-id is {partition_id}; with 3 clients it must be in 0\.\.2"
+    ):
         load_client(PointSpec(str(own), own.parent), partition_id, 3)
 
 
-def made(points=((0.1, 0.2), (0.3, 0.4), (0.5, 0.6)), labels=(1, 1, 0), test=(0, 1, 1), names=("a", "b"), curvature=-1):
+def made(
+    points=((0.1, 0.2), (0.3, 0.4), (0.5, 0.6)),
+    labels=(1, 1, 0),
+    test=(0, 1, 1),
+    names=("a", "b"),
+    curvature=-1,
+):
     return client_points(np.array(points), np.array(labels), np.array(test), names, curvature)
 
 
 def test_statistics():
     figures = dataclasses.asdict(statistics(made()))
-    assert figures == {"num_train": 1, "num_test": 2, "class_counts": [0, 1], "majority_accuracy": 0.5}
+    assert figures == {
+        "num_train": 1,
+        "num_test": 2,
+        "class_counts": [0, 1],
+        "majority_accuracy": 0.5,
+    }
     check_statistics(figures, 2)
     for data in (made(test=(0, 0, 0)), made(test=(1, 1, 1)), made(np.zeros((0, 2)), (), (), ())):
         figures = dataclasses.asdict(statistics(data))
@@ -356,13 +419,16 @@ def test_the_digest_covers_everything():
 # What kind of task
 
 
-@pytest.mark.parametrize("dataset", ["olsson", "Uniform", "OLSSON", "a.npz", "x/y.CSV", "~/cells.h5ad", "absent/B.NPZ"])
+@pytest.mark.parametrize(
+    "dataset", ["olsson", "Uniform", "OLSSON", "a.npz", "x/y.CSV", "~/cells.h5ad", "absent/B.NPZ"]
+)
 def test_names_and_files_in_any_case(dataset):
     assert tasks_of(dataset) == ("points",)
 
 
 def test_an_unknown_name():
     with pytest.raises(
-        ValueError, match=r'mean "olsson".*`curvfed datasets` lists all.* \.npz, \.csv, \.tsv, \.h5ad; '
+        ValueError,
+        match=r'mean "olsson".*`curvfed datasets` lists all.* \.npz, \.csv, \.tsv, \.h5ad; ',
     ):
         tasks_of("olson")

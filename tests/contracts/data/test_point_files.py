@@ -1,4 +1,5 @@
-"""Files of points: what is read, and that each fault of a file is told with its place and without a value."""
+"""Files of points: what is read, and that each fault of a file is told with its place and without a
+value."""
 
 import subprocess
 import sys
@@ -40,9 +41,15 @@ def named(raw):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("classes", [CLASSES, CLASSES.astype("S"), np.array([10, 2, 10, -3], dtype=np.int32)])
+@pytest.mark.parametrize(
+    "classes", [CLASSES, CLASSES.astype("S"), np.array([10, 2, 10, -3], dtype=np.int32)]
+)
 def test_npz(tmp_path, dtype, classes):
-    raw = read(npz(tmp_path / "a.NPZ.npz", x_train=POINTS.astype(dtype), y_train=classes, other=np.zeros(3)))
+    raw = read(
+        npz(
+            tmp_path / "a.NPZ.npz", x_train=POINTS.astype(dtype), y_train=classes, other=np.zeros(3)
+        )
+    )
     assert raw.points.dtype == np.float64
     assert (raw.points == POINTS.astype(dtype)).all()
     assert named(raw) == classes.astype(str).tolist()
@@ -51,7 +58,13 @@ def test_npz(tmp_path, dtype, classes):
 
 
 def test_npz_with_a_test_part(tmp_path):
-    path = npz(tmp_path / "a.npz", x_train=POINTS, y_train=[9, 7, 9, 9], x_test=POINTS[:2] / 2, y_test=[10, 7])
+    path = npz(
+        tmp_path / "a.npz",
+        x_train=POINTS,
+        y_train=[9, 7, 9, 9],
+        x_test=POINTS[:2] / 2,
+        y_test=[10, 7],
+    )
     raw = read(path)
     assert raw.test.tolist() == [False] * 4 + [True] * 2
     assert (raw.points[4:] == POINTS[:2] / 2).all()
@@ -64,22 +77,39 @@ def test_npz_with_a_test_part(tmp_path):
     [
         ({"y_train": None}, "lacks y_train; it holds x_train, wanted are x_train .*y_train"),
         ({"x_test": POINTS}, "lacks y_test; it holds x_train, y_train, x_test, wanted"),
-        ({"x_train": np.zeros((4, 3))}, r"x_train is float64 of shape \(4, 3\); allowed are real .* shape \(n, 2\)"),
+        (
+            {"x_train": np.zeros((4, 3))},
+            r"x_train is float64 of shape \(4, 3\); allowed are real .* shape \(n, 2\)",
+        ),
         ({"x_train": np.zeros(8)}, r"x_train is float64 of shape \(8,\)"),
         ({"x_train": np.zeros((4, 2), dtype=complex)}, "x_train is complex128"),
         ({"y_train": CLASSES[:3]}, r"y_train has shape \(3,\); allowed is \(4,\)"),
         ({"y_train": np.stack([CLASSES, CLASSES], axis=1)}, r"y_train has shape \(4, 2\)"),
         ({"y_train": np.full(4, 0.5)}, "y_train is float64; allowed are whole numbers or strings"),
         ({"curve": 0.5}, r"was made with curve 0\.5, points\.curvature is -1; allowed is -0\.5"),
-        ({"x_train": np.array([[0.1, np.nan], [np.inf, 0], [0, 0], [0, 0]])}, "2 of 4 rows of x_train are NaN or inf"),
-        ({"x_test": np.full((2, 2), np.nan), "y_test": CLASSES[:2]}, "2 of 2 rows of x_test are NaN"),
-        ({"y_train": np.array(["a", 1, None, "b"], dtype=object)}, r"cannot be read \(ValueError\)"),
-        ({"x_train": np.full((4, 2), np.longdouble("1e4000"))}, "4 of 4 rows of x_train are NaN or infinite"),
+        (
+            {"x_train": np.array([[0.1, np.nan], [np.inf, 0], [0, 0], [0, 0]])},
+            "2 of 4 rows of x_train are NaN or inf",
+        ),
+        (
+            {"x_test": np.full((2, 2), np.nan), "y_test": CLASSES[:2]},
+            "2 of 2 rows of x_test are NaN",
+        ),
+        (
+            {"y_train": np.array(["a", 1, None, "b"], dtype=object)},
+            r"cannot be read \(ValueError\)",
+        ),
+        (
+            {"x_train": np.full((4, 2), np.longdouble("1e4000"))},
+            "4 of 4 rows of x_train are NaN or infinite",
+        ),
     ],
 )
 def test_faults_of_an_npz(tmp_path, change, message):
     arrays = {"x_train": POINTS, "y_train": CLASSES} | change
-    path = npz(tmp_path / "a.npz", **{name: array for name, array in arrays.items() if array is not None})
+    path = npz(
+        tmp_path / "a.npz", **{name: array for name, array in arrays.items() if array is not None}
+    )
     with pytest.raises(DataError, match=message) as caught:
         read(path)
     assert str(path) in str(caught.value)
@@ -88,7 +118,9 @@ def test_faults_of_an_npz(tmp_path, change, message):
 @pytest.mark.parametrize("content", [b"PK\x03\x04 no zip", b"x,y,label\n"])
 def test_no_npz_at_all(tmp_path, content):
     (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(DataError, match=r"a\.npz cannot be read .*: it is damaged, or no \.npz file"):
+    with pytest.raises(
+        DataError, match=r"a\.npz cannot be read .*: it is damaged, or no \.npz file"
+    ):
         read(tmp_path / "a.npz")
 
 
@@ -107,14 +139,28 @@ def test_objects_are_not_run(tmp_path):
 
 @pytest.mark.parametrize(
     ("curvature", "outside"),
-    [(-1.0, 0), (-3.0, 0), (-4.0, 1), (-4.0 * (1 - 1e-15), 0), (-100.0, 3), (-1e-300, 0), (-1e300, 3)],
+    [
+        (-1.0, 0),
+        (-3.0, 0),
+        (-4.0, 1),
+        (-4.0 * (1 - 1e-15), 0),
+        (-100.0, 3),
+        (-1e-300, 0),
+        (-1e300, 3),
+    ],
 )
 def test_points_must_be_inside(tmp_path, curvature, outside):
-    path = npz(tmp_path / "a.npz", x_train=[[0.3, 0.4], [0.0, 0.1], [0.2, 0.0], [0.0, 0.0]], y_train=CLASSES)
+    path = npz(
+        tmp_path / "a.npz",
+        x_train=[[0.3, 0.4], [0.0, 0.1], [0.2, 0.0], [0.0, 0.0]],
+        y_train=CLASSES,
+    )
     if not outside:
         assert len(read(path, curvature).points) == 4
         return
-    with pytest.raises(DataError, match=rf"{outside} of 4 points lie on or outside .*points\.curvature") as caught:
+    with pytest.raises(
+        DataError, match=rf"{outside} of 4 points lie on or outside .*points\.curvature"
+    ) as caught:
         read(path, curvature)
     assert "0.3" not in str(caught.value)
 
@@ -162,17 +208,35 @@ def test_csv_with_numbers_as_classes(tmp_path):
     ("lines", "message"),
     [
         ([""], "is empty; wanted are two columns"),
-        (["PD1,PD2,PD3,label", "0.1,0.2,0.3,a"], "line 2: beside the class, column 4, 3 columns are numbers"),
-        (["PD1,name,label", "0.1,b,a"], "line 2: beside the class, column 3, 1 columns are numbers"),
+        (
+            ["PD1,PD2,PD3,label", "0.1,0.2,0.3,a"],
+            "line 2: beside the class, column 4, 3 columns are numbers",
+        ),
+        (
+            ["PD1,name,label", "0.1,b,a"],
+            "line 2: beside the class, column 3, 1 columns are numbers",
+        ),
         (["x,y,kind,time", "0.1,0.2,a,7"], 'has 4 columns and none is named "label"'),
         (["x,y", "0.1,0.2"], "line 1: there are 2 columns; wanted"),
         (["x|y|label", "0.1|0.2|a"], "line 1: there are 1 columns; wanted"),
         (["x,y,label", "0.1,0.2,a", SECRET], "line 3: there are 1 columns, in the first line 3"),
-        (["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'], "line 5: column 2 is no finite number"),
+        (
+            ["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'],
+            "line 5: column 2 is no finite number",
+        ),
         (["x,y,label", "0.1,0.2,a", f"nan,{SECRET},a"], "line 3: column 1 is no finite number"),
-        (["x,y,label", f"0.1,{SECRET},a", f"-inf,{SECRET},a"], "line 3: column 1 is no finite number"),
-        (["x,y,label", f"a,{SECRET},b"], "line 2: column 1 is no finite number; it is a coordinate"),
-        ([f"{SECRET},b,a", "0.1,0.2,a"], "line 1: beside the class, column 3, 1 columns are numbers"),
+        (
+            ["x,y,label", f"0.1,{SECRET},a", f"-inf,{SECRET},a"],
+            "line 3: column 1 is no finite number",
+        ),
+        (
+            ["x,y,label", f"a,{SECRET},b"],
+            "line 2: column 1 is no finite number; it is a coordinate",
+        ),
+        (
+            [f"{SECRET},b,a", "0.1,0.2,a"],
+            "line 1: beside the class, column 3, 1 columns are numbers",
+        ),
         (["x,y,label", f"{SECRET},{SECRET},a"], "1 of 1 points lie on or outside"),
     ],
 )
@@ -212,18 +276,27 @@ def test_tables_of_spreadsheets(tmp_path, lines, encoding):
 def test_a_table_in_another_encoding_is_refused_by_its_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("x,y,label\n0.1,0.2,a\n0.1,0.2,M\u00fcller".encode("cp1252"))
-    with pytest.raises(DataError, match=r"line 3: no text in UTF-8, .* cp1252 .* saved as UTF-8") as caught:
+    with pytest.raises(
+        DataError, match=r"line 3: no text in UTF-8, .* cp1252 .* saved as UTF-8"
+    ) as caught:
         read(path)
     assert "ller" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
     "lines",
-    [["cell,x,y", "one,0.1,0.2"], ["type,X,Y", "a,0.1,0.2"], ["cell,pm1,pm2", "one,0.1,0.2"], ["one,0.1,0.2"]],
+    [
+        ["cell,x,y", "one,0.1,0.2"],
+        ["type,X,Y", "a,0.1,0.2"],
+        ["cell,pm1,pm2", "one,0.1,0.2"],
+        ["one,0.1,0.2"],
+    ],
 )
 def test_a_coordinate_is_no_class(tmp_path, lines):
     path = text(tmp_path / "a.csv", *lines)
-    with pytest.raises(DataError, match=r'has 3 columns and none is named "label" \(points\.label-key\)'):
+    with pytest.raises(
+        DataError, match=r'has 3 columns and none is named "label" \(points\.label-key\)'
+    ):
         read(path)
     raw = read_points(path, -1.0, "X_poincare", "label", bare=True)
     assert raw.points.tolist() == [[0.1, 0.2]]
@@ -270,12 +343,18 @@ def h5ad(tmp_path):
 
     def write(coordinates=POINTS, classes=None, **more):
         obs = pandas.DataFrame(
-            {"cell": pandas.Categorical(CLASSES if classes is None else classes), "batch": [1, 2, 1, 2]} | more,
+            {
+                "cell": pandas.Categorical(CLASSES if classes is None else classes),
+                "batch": [1, 2, 1, 2],
+            }
+            | more,
             index=[f"cell{number}" for number in range(4)],
         )
         path = tmp_path / "a.h5ad"
         expression = np.ones((4, 3), dtype=np.float32)
-        anndata.AnnData(expression, obs=obs, obsm={"X_disc": coordinates, "X_pca": np.ones((4, 5))}).write_h5ad(path)
+        anndata.AnnData(
+            expression, obs=obs, obsm={"X_disc": coordinates, "X_pca": np.ones((4, 5))}
+        ).write_h5ad(path)
         return path
 
     return write
@@ -312,8 +391,16 @@ def test_an_h5ad_is_closed(h5ad, monkeypatch):
 @pytest.mark.parametrize(
     ("embedding", "label", "message"),
     [
-        ("X_umap", "cell", r'no obsm\["X_umap"\]; points\.embedding-key names it, and there are X_disc, X_pca'),
-        ("X_disc", "type", r'no obs\["type"\]; points\.label-key names it, and there are cell, batch'),
+        (
+            "X_umap",
+            "cell",
+            r'no obsm\["X_umap"\]; points\.embedding-key names it, and there are X_disc, X_pca',
+        ),
+        (
+            "X_disc",
+            "type",
+            r'no obs\["type"\]; points\.label-key names it, and there are cell, batch',
+        ),
         ("X_pca", "cell", r'obsm\["X_pca"\] is float64 of shape \(4, 5\)'),
         ("X_disc", "score", r'obs\["score"\] is float64; allowed are whole numbers or strings'),
     ],
@@ -328,7 +415,9 @@ def test_sparse_coordinates(h5ad):
     from scipy.sparse import csr_array, csr_matrix
 
     for kind in (csr_array, csr_matrix):
-        assert (read(h5ad(kind(POINTS)), embedding_key="X_disc", label_key="cell").points == POINTS).all()
+        assert (
+            read(h5ad(kind(POINTS)), embedding_key="X_disc", label_key="cell").points == POINTS
+        ).all()
 
 
 def test_a_file_in_use_is_not_damaged(h5ad):
@@ -358,7 +447,10 @@ def test_an_h5ad_that_is_none(tmp_path):
 
 
 def test_absent_files(tmp_path):
-    with pytest.raises(DataError, match=r"no file .*a\.csv; allowed is a file of points, \.npz, \.csv, \.tsv, \.h5ad"):
+    with pytest.raises(
+        DataError,
+        match=r"no file .*a\.csv; allowed is a file of points, \.npz, \.csv, \.tsv, \.h5ad",
+    ):
         load_own(tmp_path / "a.csv", PointSpec("uniform", tmp_path))
     with pytest.raises(DataError, match=r"a\.txt is of no kind that is read; allowed"):
         load_own(text(tmp_path / "a.txt", "1"), PointSpec("uniform", tmp_path))
@@ -373,7 +465,12 @@ def like_olsson(folder, num=40):
     folder.mkdir(parents=True)
     labels = np.arange(num) % 4
     points = rng.uniform(-0.6, 0.6, size=(num, 2))
-    parts = {"x_train": points[:30], "y_train": labels[:30], "x_test": points[30:], "y_test": labels[30:]}
+    parts = {
+        "x_train": points[:30],
+        "y_train": labels[:30],
+        "x_test": points[30:],
+        "y_test": labels[30:],
+    }
     npz(folder / "olsson.npz", **parts)
     return points, labels
 
@@ -423,7 +520,10 @@ def test_olsson_offline(tmp_path, monkeypatch):
     with pytest.raises(DataError) as caught:
         load_client(PointSpec("olsson", tmp_path), 0, 2)
     message = str(caught.value)
-    assert f"are not in {tmp_path / 'poincare'}, and they cannot be downloaded: no answer within 8 s" in message
+    assert (
+        f"are not in {tmp_path / 'poincare'}, and they cannot be downloaded: no answer within 8 s"
+        in message
+    )
     assert OLSSON.command(tmp_path) in message
 
 
@@ -437,7 +537,12 @@ def test_whole_numbers_stored_as_floats(tmp_path):
 
 
 def test_data_label_curve(tmp_path):
-    path = npz(tmp_path / "a.npz", data=POINTS, label=np.array([1.0, 0.0, 1.0, 2.0]), curve=np.array([0.25]))
+    path = npz(
+        tmp_path / "a.npz",
+        data=POINTS,
+        label=np.array([1.0, 0.0, 1.0, 2.0]),
+        curve=np.array([0.25]),
+    )
     raw = read(path, curvature=-0.25)
     assert (raw.points == POINTS).all()
     assert named(raw) == ["1", "0", "1", "2"]
@@ -453,7 +558,9 @@ def test_tsv(tmp_path):
 def test_a_misspelt_label_key_is_named(tmp_path):
     path = text(tmp_path / "a.csv", "x,y,kind", "0.1,0.2,a")
     assert named(read(path)) == ["a"]
-    with pytest.raises(DataError, match=r'none is named "knid" \(points\.label-key\); its columns are x, y, kind'):
+    with pytest.raises(
+        DataError, match=r'none is named "knid" \(points\.label-key\); its columns are x, y, kind'
+    ):
         read(path, label_key="knid")
 
 
@@ -476,7 +583,9 @@ def test_cells_of_unknown_class_are_neither_trained_on_nor_scored(h5ad, tmp_path
 )
 def test_what_is_not_in_a_disc_is_told_how_to_get_there(tmp_path, name, text):
     (tmp_path / name).write_text(text)
-    with pytest.raises(DataError, match="curvfed embed makes points in the disc from gene expression") as caught:
+    with pytest.raises(
+        DataError, match="curvfed embed makes points in the disc from gene expression"
+    ) as caught:
         read_points(tmp_path / name, -1.0, "", "label")
     assert ("UMAP" in str(caught.value)) == (name == "umap.csv")
 

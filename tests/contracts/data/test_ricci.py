@@ -13,14 +13,17 @@ from curvfed.tasks.graphs.lorentz.ricci import mean_ricci
 from curvfed.tasks.stored_files import UNSEALED, sealed
 
 OLLIVIER = (3 * 3 / 4 + 1) / 4
-"""Of `triangle_and_pair`: the lazy walks from two corners of a triangle differ in a quarter of their mass, those from the
-two ends of a lone edge in nothing."""
+"""Of `triangle_and_pair`: the lazy walks from two corners of a triangle differ in a quarter of
+their mass, those from the two ends of a lone edge in nothing."""
 
 
 def client_of(num_nodes: int, pairs: list[tuple[int, int]]) -> ClientGraph:
     both = sorted([*pairs, *((j, i) for i, j in pairs)])
     edge_index = torch.tensor(both, dtype=torch.int64).reshape(-1, 2).t().contiguous()
-    labels, masks = torch.zeros(num_nodes, dtype=torch.int64), torch.zeros(3, num_nodes, dtype=torch.bool)
+    labels, masks = (
+        torch.zeros(num_nodes, dtype=torch.int64),
+        torch.zeros(3, num_nodes, dtype=torch.bool),
+    )
     return client_graph(torch.ones(num_nodes, 2), edge_index, labels, masks, ("0",), "accuracy", "")
 
 
@@ -68,7 +71,10 @@ def test_it_is_worked_out_once_and_kept_to_the_bit(triangle_and_pair, tmp_path, 
     assert mean_ricci(triangle_and_pair, "ollivier", triangles=False, cache_dir=folder) == first
     assert asked == [4]
     path.write_bytes(sealed(f'["{UNSEALED}", -0.1234567890123456]'.encode()))
-    assert mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=folder) == -0.1234567890123456
+    assert (
+        mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=folder)
+        == -0.1234567890123456
+    )
 
 
 def test_another_graph_has_a_file_of_its_own(triangle_and_pair, tmp_path, asked):
@@ -118,7 +124,10 @@ def test_what_is_damaged_is_made_anew(triangle_and_pair, tmp_path, content, aske
     whole = path.read_bytes()
     path.write_bytes(content)
     for _ in range(2):
-        assert mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path) == expected
+        assert (
+            mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path)
+            == expected
+        )
     assert asked == [4, 4]
     assert path.read_bytes() == whole
     assert list(tmp_path.iterdir()) == [path]
@@ -127,19 +136,25 @@ def test_what_is_damaged_is_made_anew(triangle_and_pair, tmp_path, content, aske
 def test_a_folder_that_cannot_be_written_is_done_without(triangle_and_pair, tmp_path, caplog):
     (tmp_path / "file").write_text("")
     with caplog.at_level(logging.WARNING, "curvfed"):
-        found = mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path / "file")
+        found = mean_ricci(
+            triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path / "file"
+        )
     assert found == pytest.approx(OLLIVIER)
     assert str(tmp_path / "file") in caplog.text
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
 
 
-def test_a_disk_that_fills_up_leaves_nothing_behind(triangle_and_pair, tmp_path, monkeypatch, caplog):
+def test_a_disk_that_fills_up_leaves_nothing_behind(
+    triangle_and_pair, tmp_path, monkeypatch, caplog
+):
     def full(source: str, target: Path) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("curvfed.tasks.stored_files.os.replace", full)
     with caplog.at_level(logging.WARNING, "curvfed"):
-        assert mean_ricci(triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path) == pytest.approx(OLLIVIER)
+        assert mean_ricci(
+            triangle_and_pair, "ollivier", triangles=True, cache_dir=tmp_path
+        ) == pytest.approx(OLLIVIER)
     assert "No space left on device" in caplog.text
     assert list(tmp_path.iterdir()) == []

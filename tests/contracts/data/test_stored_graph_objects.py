@@ -1,4 +1,5 @@
-"""Graphs in the forms in which PyTorch Geometric, OGB, NumPy and SciPy leave them in a file or in memory."""
+"""Graphs in the forms in which PyTorch Geometric, OGB, NumPy and SciPy leave them in a file or in
+memory."""
 
 import collections
 import copy
@@ -98,7 +99,9 @@ FORMS = {
     "sparse features": lambda: Data(**user_fields() | {"x": user_fields()["x"].to_sparse_csr()}),
     "labels in a column": lambda: Data(**user_fields() | {"y": user_fields()["y"].unsqueeze(1)}),
     "labels True and False": lambda: Data(**user_fields() | {"y": user_fields()["y"] == 1}),
-    "labels as one-hot codes": lambda: Data(**user_fields() | {"y": torch.eye(2)[user_fields()["y"]]}),
+    "labels as one-hot codes": lambda: Data(
+        **user_fields() | {"y": torch.eye(2)[user_fields()["y"]]}
+    ),
     "edge attributes of zeros": lambda: Data(
         **user_fields(), edge_attr=torch.zeros(user_fields()["edge_index"].shape[1], 1)
     ),
@@ -125,7 +128,11 @@ def test_every_form_is_read_as_the_same_graph(tmp_path, form, zipped):
     assert found.edge_weights is None
     in_memory = check_data("here", stored)
     assert torch.equal(in_memory.labels, raw.labels)
-    assert in_memory.class_names == raw.class_names == (("left", "right") if "arrays" in form else ("0", "1"))
+    assert (
+        in_memory.class_names
+        == raw.class_names
+        == (("left", "right") if "arrays" in form else ("0", "1"))
+    )
 
 
 def test_fields_that_are_ignored_are_named(tmp_path):
@@ -162,14 +169,18 @@ def test_files_of_version_1(tmp_path, monkeypatch, collated):
     whole, slices = InMemoryDataset.collate([Data.from_dict(graph) for graph in graphs])
     if collated:
         vars(made).clear()
-        vars(made).update({"x": whole.x, "edge_index": whole.edge_index, "y": whole.y, "edge_attr": None})
+        vars(made).update(
+            {"x": whole.x, "edge_index": whole.edge_index, "y": whole.y, "edge_attr": None}
+        )
         vars(made)["__num_nodes__"] = [len(graph["x"]) for graph in graphs]
     module.Data = kind
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, module.__name__, module)
         torch.save((made, slices) if collated else made, tmp_path / "own.pt")
     raw = read_user_file(tmp_path / "own.pt")
-    assert raw.labels.tolist() == ([number % 3 for number in range(12)] if collated else fields["y"].tolist())
+    assert raw.labels.tolist() == (
+        [number % 3 for number in range(12)] if collated else fields["y"].tolist()
+    )
 
 
 def test_a_batch_of_graphs_with_a_class_each_is_a_list(tmp_path):
@@ -177,14 +188,20 @@ def test_a_batch_of_graphs_with_a_class_each_is_a_list(tmp_path):
     torch.save(graphs, tmp_path / "list.pt")
     torch.save(Batch.from_data_list(graphs), tmp_path / "batch.pt")
     expected = read_user_file(tmp_path / "list.pt")
-    for raw in (read_user_file(tmp_path / "batch.pt"), check_graphs("here", Batch.from_data_list(graphs))):
+    for raw in (
+        read_user_file(tmp_path / "batch.pt"),
+        check_graphs("here", Batch.from_data_list(graphs)),
+    ):
         for name in ("attributes", "edge_index", "graph_of_node", "labels"):
             assert torch.equal(getattr(raw, name), getattr(expected, name)), name
 
 
 def test_collated_graphs_without_features_have_the_nodes_that_they_say(tmp_path):
     edges = torch.tensor([[0, 1], [1, 0]])
-    graphs = [Data(edge_index=edges, y=torch.tensor([number % 2]), num_nodes=3 + number) for number in range(4)]
+    graphs = [
+        Data(edge_index=edges, y=torch.tensor([number % 2]), num_nodes=3 + number)
+        for number in range(4)
+    ]
     for stored in (InMemoryDataset.collate(graphs), Batch.from_data_list(graphs), graphs):
         torch.save(stored, tmp_path / "own.pt")
         for raw in (read_user_file(tmp_path / "own.pt"), check_graphs("here", stored)):
@@ -193,7 +210,15 @@ def test_collated_graphs_without_features_have_the_nodes_that_they_say(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "y", [torch.tensor([[2]]), torch.tensor([2.0]), np.int64(2), [2], torch.tensor([[0, 0, 1]]), torch.tensor(2)]
+    "y",
+    [
+        torch.tensor([[2]]),
+        torch.tensor([2.0]),
+        np.int64(2),
+        [2],
+        torch.tensor([[0, 0, 1]]),
+        torch.tensor(2),
+    ],
 )
 def test_the_class_of_a_graph_in_every_shape(y):
     graphs = user_graphs()
@@ -202,7 +227,9 @@ def test_the_class_of_a_graph_in_every_shape(y):
     assert raw.labels[4] == 2
 
 
-@pytest.mark.parametrize("edges", [torch.empty(2, 0), torch.tensor([]), torch.empty(0, 2).long(), np.zeros((2, 0))])
+@pytest.mark.parametrize(
+    "edges", [torch.empty(2, 0), torch.tensor([]), torch.empty(0, 2).long(), np.zeros((2, 0))]
+)
 def test_a_graph_without_edges(edges):
     graphs = user_graphs()
     graphs[4]["edge_index"] = edges
@@ -212,7 +239,10 @@ def test_a_graph_without_edges(edges):
 
 
 REFUSED = {
-    "a table of another library": (lambda: {"x": datetime.date(2024, 1, 2), "edge_index": 1}, "x is a datetime.date"),
+    "a table of another library": (
+        lambda: {"x": datetime.date(2024, 1, 2), "edge_index": 1},
+        "x is a datetime.date",
+    ),
     "no graph": (lambda: Path("here"), r"holds a pathlib\.\w+"),
     "a class without fields": (lambda: MyData(), r"holds a \S*MyData"),
 }
@@ -260,10 +290,15 @@ def with_classes(names: list[str]) -> dict[str, object]:
 def test_a_file_of_very_many_classes_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(stored_objects, "MOST_CLASSES", 12)
     for count in (12, 13):
-        torch.save(with_classes([f"Kind{number}" for number in range(count)]), tmp_path / f"{count}.pt")
+        torch.save(
+            with_classes([f"Kind{number}" for number in range(count)]), tmp_path / f"{count}.pt"
+        )
     del sys.modules["hospital"]
     assert isinstance(read_objects(tmp_path / "12.pt", "a graph"), dict)
-    with pytest.raises(DataError, match=r"13.pt cannot be read .*it has objects of hospital.Kind0, .*hospital.Kind9\)"):
+    with pytest.raises(
+        DataError,
+        match=r"13.pt cannot be read .*it has objects of hospital.Kind0, .*hospital.Kind9\)",
+    ):
         read_objects(tmp_path / "13.pt", "a graph")
 
 

@@ -1,4 +1,5 @@
-"""A torchvision that was built for another torch, as a CPU wheel of one beside a CUDA wheel of the other."""
+"""A torchvision that was built for another torch, as a CPU wheel of one beside a CUDA wheel of the
+other."""
 
 import sys
 from importlib.metadata import version
@@ -32,9 +33,10 @@ def misfit(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("misfit")
 @pytest.mark.parametrize(
-    "use", [lambda folder: read_named("MNIST", folder), lambda folder: resnet18((3, 32, 32), "group")],
+    "use",
+    [lambda folder: read_named("MNIST", folder), lambda folder: resnet18((3, 32, 32), "group")],
     ids=["a data set", "a network"],
-)  # fmt: skip
+)
 def test_the_error_names_both_versions_and_what_to_do(tmp_path, use):
     with pytest.raises(ImportError, match="install both from the same") as caught:
         use(tmp_path)
@@ -45,7 +47,9 @@ def test_the_error_names_both_versions_and_what_to_do(tmp_path, use):
 @pytest.mark.usefixtures("misfit")
 @pytest.mark.parametrize("command", ["check", "simulate", "run"])
 @pytest.mark.parametrize("dataset", ["digits", "mnist"], ids=["built in", "absent"])
-def test_a_model_that_cannot_be_made_is_refused_before_the_start(tmp_path, monkeypatch, capsys, command, dataset):
+def test_a_model_that_cannot_be_made_is_refused_before_the_start(
+    tmp_path, monkeypatch, capsys, command, dataset
+):
     monkeypatch.setattr("curvfed.tasks.public_data.PROBE_URL", "http://127.0.0.1:9/")
     folders = [f"results-dir={tmp_path / 'results'}", f"data-dir={tmp_path / 'data'}"]
     assert main([command, "method=fedavg", f"dataset={dataset}", "model=resnet18", *folders]) == 2
@@ -66,17 +70,27 @@ def test_whatever_a_misfit_raises(tmp_path, kind, misfit):
 @pytest.mark.usefixtures("misfit")
 def test_a_model_that_is_loaded_is_refused_in_words():
     facts = Facts("images", 0, ("a", "b"), "1x8x8")
-    with pytest.raises(ConfigError, match=REASON):  # one of the errors that predict and adapt expect
-        build_model(model_spec(parse({"method": "fedavg", "dataset": "digits", "model": "resnet18"}), facts), 0)
+    # one of the errors that predict and adapt expect
+    with pytest.raises(ConfigError, match=REASON):
+        build_model(
+            model_spec(
+                parse({"method": "fedavg", "dataset": "digits", "model": "resnet18"}), facts
+            ),
+            0,
+        )
 
 
 @pytest.mark.usefixtures("misfit")
 def test_a_model_for_data_in_memory_is_made_before_the_start(tmp_path):
     client = (np.zeros((4, 8, 8), np.uint8), np.arange(4) % 2)
     with pytest.raises(ConfigError, match=f'model = "resnet18": .*{REASON}'):
-        curvfed.simulate("fedavg", data=[client, client], model="resnet18", results_dir=tmp_path / "results")
+        curvfed.simulate(
+            "fedavg", data=[client, client], model="resnet18", results_dir=tmp_path / "results"
+        )
     assert not (tmp_path / "results").exists()
 
 
 def test_a_module_that_fits():
-    assert torchvision_module("ops").nms(torch.tensor([[0.0, 0, 1, 1]]), torch.ones(1), 0.5).tolist() == [0]
+    assert torchvision_module("ops").nms(
+        torch.tensor([[0.0, 0, 1, 1]]), torch.ones(1), 0.5
+    ).tolist() == [0]

@@ -16,7 +16,9 @@ def test_trees_differ_from_client_to_client_and_not_with_their_number(tmp_path):
     assert not (tmp_path / "unused").exists()
     curvature = [graph.forman for graph in graphs]
     assert max(curvature) - min(curvature) > 3
-    shares = torch.stack([torch.bincount(graph.labels, minlength=6) / len(graph.labels) for graph in graphs])
+    shares = torch.stack(
+        [torch.bincount(graph.labels, minlength=6) / len(graph.labels) for graph in graphs]
+    )
     assert (shares.amax(dim=0) - shares.amin(dim=0)).max() > 0.4
     assert load_client(spec, 7, 1000, tmp_path).digest == graphs[7].digest
     assert load_client(replace(spec, seed=1), 7, 10, tmp_path).digest != graphs[7].digest
@@ -39,7 +41,8 @@ def test_trees_are_trees_with_a_few_triangles(tmp_path):
 
 
 def test_topics_of_trees_can_be_learned_from_words_of_neighbours(tmp_path):
-    """Nearest class mean, over all clients' training nodes, of words averaged over the neighbourhood."""
+    """Nearest class mean, over all clients' training nodes, of words averaged over the
+    neighbourhood."""
     graphs = load_all(GraphSpec("trees", tmp_path), tmp_path, num_clients=10)
     words, labels, train, test = [], [], [], []
     for graph in graphs:

@@ -1,4 +1,5 @@
-"""The text files of the TU collection: read as they are meant, refused by name where they are unfit."""
+"""The text files of the TU collection: read as they are meant, refused by name where they are
+unfit."""
 
 import re
 
@@ -23,7 +24,11 @@ def edges_by_hand(graphs):
     """Both directions of all edges in the numbering of the whole set."""
     found, start = [], 0
     for graph in graphs:
-        found += [pair for i, j in graph.edges for pair in ((start + i, start + j), (start + j, start + i))]
+        found += [
+            pair
+            for i, j in graph.edges
+            for pair in ((start + i, start + j), (start + j, start + i))
+        ]
         start += len(graph.node_labels)
     return sorted(found)
 
@@ -31,7 +36,9 @@ def edges_by_hand(graphs):
 def check_structure(raw, graphs):
     assert raw.edge_index.dtype == torch.int64
     assert [tuple(edge) for edge in raw.edge_index.T.tolist()] == edges_by_hand(graphs)
-    assert raw.graph_of_node.tolist() == [number for number, graph in enumerate(graphs) for _ in graph.node_labels]
+    assert raw.graph_of_node.tolist() == [
+        number for number, graph in enumerate(graphs) for _ in graph.node_labels
+    ]
     values = sorted({graph.label for graph in graphs})
     assert raw.class_names == tuple(str(value) for value in values)
     assert [values[label] for label in raw.labels.tolist()] == [graph.label for graph in graphs]
@@ -48,7 +55,9 @@ def features_by_hand(graphs, attributes, node_labels):
     return torch.tensor(rows)
 
 
-@pytest.mark.parametrize(("attributes", "node_labels"), [(True, True), (True, False), (False, True)])
+@pytest.mark.parametrize(
+    ("attributes", "node_labels"), [(True, True), (True, False), (False, True)]
+)
 def test_what_was_written_is_read(tmp_path, attributes, node_labels):
     graphs = write_tu(tmp_path, "MUTAG", attributes=attributes, node_labels=node_labels)
     raw = read_tu(tmp_path / "tu/MUTAG/raw", "MUTAG")
@@ -61,7 +70,11 @@ def test_degrees_stand_in_for_features(tmp_path):
     graphs = write_tu(tmp_path, "COLLAB", attributes=False, node_labels=False)
     raw = read_tu(tmp_path / "tu/COLLAB/raw", "COLLAB")
     check_structure(raw, graphs)
-    degrees = [sum(node in edge for edge in graph.edges) for graph in graphs for node in range(len(graph.node_labels))]
+    degrees = [
+        sum(node in edge for edge in graph.edges)
+        for graph in graphs
+        for node in range(len(graph.node_labels))
+    ]
     assert raw.num_codes == max(degrees) + 1
     assert torch.equal(dense(raw), torch.eye(max(degrees) + 1)[degrees])
 
@@ -71,7 +84,8 @@ def test_features_and_labels_are_those_of_pytorch_geometric(tmp_path):
 
     write_tu(tmp_path, "BZR")
     folder = tmp_path / "tu/BZR/raw"
-    (folder / "BZR_edge_labels.txt").unlink()  # its reader wants a row for each of the edges that it merges
+    # its reader wants a row for each of the edges that it merges
+    (folder / "BZR_edge_labels.txt").unlink()
     data, slices, _ = read_tu_data(str(folder), "BZR")
     raw = read_tu(folder, "BZR")
     assert torch.equal(dense(raw), data.x)
@@ -82,10 +96,13 @@ def test_features_and_labels_are_those_of_pytorch_geometric(tmp_path):
 def test_several_columns_of_node_labels_stand_side_by_side(tmp_path):
     graphs = write_tu(tmp_path, attributes=False)
     folder = tmp_path / "tu/MUTAG/raw"
-    rows = [(label, node % 4 - 10) for graph in graphs for node, label in enumerate(graph.node_labels)]
+    rows = [
+        (label, node % 4 - 10) for graph in graphs for node, label in enumerate(graph.node_labels)
+    ]
     (folder / "MUTAG_node_labels.txt").write_text("".join(f"{a}, {b}\n" for a, b in rows))
     expected = [
-        [float(a == column) for column in range(-2, 4)] + [float(b == c) for c in range(-10, -6)] for a, b in rows
+        [float(a == column) for column in range(-2, 4)] + [float(b == c) for c in range(-10, -6)]
+        for a, b in rows
     ]
     assert torch.equal(dense(read_tu(folder, "MUTAG")), torch.tensor(expected))
 
@@ -96,7 +113,9 @@ def test_ends_of_lines_and_of_the_file_do_not_matter(tmp_path, end):
     folder = tmp_path / "tu/MUTAG/raw"
     for path in folder.iterdir():
         text = path.read_text().rstrip("\n")
-        path.write_bytes((text.replace("\n", "\r\n") if "\r" in end else text).encode() + end.encode())
+        path.write_bytes(
+            (text.replace("\n", "\r\n") if "\r" in end else text).encode() + end.encode()
+        )
     check_structure(read_tu(folder, "MUTAG"), graphs)
 
 
@@ -119,11 +138,15 @@ def test_a_set_without_any_edge(tmp_path):
 def sets_of_graphs(draw):
     def graph():
         size = draw(st.integers(1, 5))
-        pairs = st.tuples(st.integers(0, size - 1), st.integers(0, size - 1)).filter(lambda pair: pair[0] < pair[1])
+        pairs = st.tuples(st.integers(0, size - 1), st.integers(0, size - 1)).filter(
+            lambda pair: pair[0] < pair[1]
+        )
         edges = draw(st.frozensets(pairs)) if size > 1 else frozenset()
         numbers = draw(st.lists(st.floats(-1e6, 1e6, width=32), min_size=size, max_size=size))
         labels = draw(st.lists(st.integers(-9, 9), min_size=size, max_size=size))
-        return TUGraph(draw(st.integers(-(2**40), 2**40)), [[number] for number in numbers], labels, edges)
+        return TUGraph(
+            draw(st.integers(-(2**40), 2**40)), [[number] for number in numbers], labels, edges
+        )
 
     return [graph() for _ in range(draw(st.integers(1, 6)))]
 
@@ -134,7 +157,9 @@ def test_any_set_of_graphs_is_read_as_written(tmp_path_factory, graphs):
     write_tu(root, "ANY", graphs)
     raw = read_tu(root / "tu/ANY/raw", "ANY")
     check_structure(raw, graphs)
-    assert raw.attributes.flatten().tolist() == [row[0] for graph in graphs for row in graph.attributes]
+    assert raw.attributes.flatten().tolist() == [
+        row[0] for graph in graphs for row in graph.attributes
+    ]
     values = np.concatenate([graph.node_labels for graph in graphs])
     assert raw.codes.flatten().tolist() == (values - values.min()).tolist()
 
@@ -157,9 +182,17 @@ def with_row(row, text):
 
 UNFIT = {
     "indicator empty": ("graph_indicator", lambda lines: [], "has no rows"),
-    "indicator from 0": ("graph_indicator", lambda lines: [str(int(line) - 1) for line in lines], "row 1 breaks the"),
+    "indicator from 0": (
+        "graph_indicator",
+        lambda lines: [str(int(line) - 1) for line in lines],
+        "row 1 breaks the",
+    ),
     "indicator backwards": ("graph_indicator", lambda lines: lines[::-1], "row 1 breaks the order"),
-    "graphs mixed": ("graph_indicator", with_row(2, "2"), r"row 3 breaks the order; .* graph by graph"),
+    "graphs mixed": (
+        "graph_indicator",
+        with_row(2, "2"),
+        r"row 3 breaks the order; .* graph by graph",
+    ),
     "graph without nodes": (
         "graph_indicator",
         lambda lines: [str(int(line) + (int(line) > 1)) for line in lines],
@@ -170,38 +203,82 @@ UNFIT = {
         lambda lines: [f"{line}, 1" for line in lines],
         "has 2 columns; 1",
     ),
-    "indicator of words": ("graph_indicator", with_row(3, "secret"), "unreadable at row 3; .* whole numbers"),
-    "indicator fractional": ("graph_indicator", with_row(1, "1.5"), "unreadable at row 1; .* whole numbers"),
+    "indicator of words": (
+        "graph_indicator",
+        with_row(3, "secret"),
+        "unreadable at row 3; .* whole numbers",
+    ),
+    "indicator fractional": (
+        "graph_indicator",
+        with_row(1, "1.5"),
+        "unreadable at row 1; .* whole numbers",
+    ),
     "edge to node 0": (
         "A",
         with_row(2, "0, 1"),
         r"1 edges leave the graphs, the first in row 2; node numbers 1\.\.\d+",
     ),
     "edge too far": ("A", with_row(3, "1, 12345"), r"1 edges leave the graphs, the first in row 3"),
-    "edge to the least of numbers": ("A", with_row(1, f"1, {-(2**63)}"), "1 edges leave the graphs"),
+    "edge to the least of numbers": (
+        "A",
+        with_row(1, f"1, {-(2**63)}"),
+        "1 edges leave the graphs",
+    ),
     "edge beyond all numbers": ("A", with_row(2, f"1, {2**70}"), "unreadable at row 2"),
     "edge between graphs": (
         "A",
         lambda lines: [*lines, "1, 90"],
         "1 edges join nodes of different graphs, the first in row",
     ),
-    "edge of three": ("A", lambda lines: [f"{line}, 1" for line in lines], "has 3 columns; 2 of whole numbers"),
-    "edge ragged": ("A", with_row(2, "1, 2, 3"), "unreadable at row 2; every row must hold equally many"),
+    "edge of three": (
+        "A",
+        lambda lines: [f"{line}, 1" for line in lines],
+        "has 3 columns; 2 of whole numbers",
+    ),
+    "edge ragged": (
+        "A",
+        with_row(2, "1, 2, 3"),
+        "unreadable at row 2; every row must hold equally many",
+    ),
     "edge half": ("A", with_row(2, "1,"), "unreadable at row 2"),
     "bytes": ("A", with_row(1, "\udcff, 1"), "unreadable"),
     "labels too few": ("graph_labels", with_row(1, None), "has 23 rows; 24 are needed"),
     "labels too many": ("graph_labels", lambda lines: [*lines, "1"], "has 25 rows; 24 are needed"),
     "labels none": ("graph_labels", lambda lines: [], "has 0 rows; 24 are needed"),
-    "labels by name": ("graph_labels", with_row(24, "toxic"), "unreadable at row 24; .* whole numbers"),
-    "labels of many": ("graph_labels", lambda lines: [f"{line}, 0" for line in lines], "has 2 columns; 1"),
+    "labels by name": (
+        "graph_labels",
+        with_row(24, "toxic"),
+        "unreadable at row 24; .* whole numbers",
+    ),
+    "labels of many": (
+        "graph_labels",
+        lambda lines: [f"{line}, 0" for line in lines],
+        "has 2 columns; 1",
+    ),
     "node labels too few": ("node_labels", with_row(1, None), r"has \d+ rows; \d+ are needed"),
     "node labels ragged": ("node_labels", with_row(2, "1, 2"), "unreadable at row 2"),
-    "node labels too wide": ("node_labels", with_row(1, str(2**62)), "labels range too far; up to 100000 numbers"),
+    "node labels too wide": (
+        "node_labels",
+        with_row(1, str(2**62)),
+        "labels range too far; up to 100000 numbers",
+    ),
     "attributes too few": ("node_attributes", with_row(1, None), r"has \d+ rows; \d+ are needed"),
-    "attributes ragged": ("node_attributes", with_row(2, "1, 2"), "unreadable at row 2; .* equally many numbers"),
+    "attributes ragged": (
+        "node_attributes",
+        with_row(2, "1, 2"),
+        "unreadable at row 2; .* equally many numbers",
+    ),
     "attributes of words": ("node_attributes", with_row(2, "1, two, 3"), "unreadable at row 2"),
-    "attributes NaN": ("node_attributes", with_row(2, "1, nan, 3"), r"NaN or infinite values in 1 of \d+ rows"),
-    "attributes too large": ("node_attributes", with_row(2, "1, 1e39, 3"), r"NaN or infinite values in 1 of \d+ rows"),
+    "attributes NaN": (
+        "node_attributes",
+        with_row(2, "1, nan, 3"),
+        r"NaN or infinite values in 1 of \d+ rows",
+    ),
+    "attributes too large": (
+        "node_attributes",
+        with_row(2, "1, 1e39, 3"),
+        r"NaN or infinite values in 1 of \d+ rows",
+    ),
 }
 
 
@@ -213,7 +290,10 @@ def test_unfit_files_are_named(tmp_path, case):
     path.write_bytes("\n".join(change(rows_of(path))).encode(errors="surrogateescape"))
     with pytest.raises(DataError, match=re.escape(str(path)) + ": .*" + text) as error:
         read_tu(path.parent, "MUTAG")
-    assert not any(value in str(error.value) for value in ("secret", "toxic", "two", "12345", str(2**62), "1e39"))
+    assert not any(
+        value in str(error.value)
+        for value in ("secret", "toxic", "two", "12345", str(2**62), "1e39")
+    )
 
 
 @pytest.mark.parametrize("part", ["A", "graph_indicator", "graph_labels"])
@@ -221,10 +301,13 @@ def test_absent_files_are_named(tmp_path, part):
     write_tu(tmp_path)
     folder = tmp_path / "tu/MUTAG/raw"
     (folder / f"MUTAG_{part}.txt").unlink()
-    with pytest.raises(DataError, match=re.escape(str(folder / f"MUTAG_{part}.txt")) + " cannot be read"):
+    with pytest.raises(
+        DataError, match=re.escape(str(folder / f"MUTAG_{part}.txt")) + " cannot be read"
+    ):
         read_tu(folder, "MUTAG")
     with pytest.raises(
-        DataError, match=rf"{re.escape(str(folder))} lacks MUTAG_{part}\.txt; needed are MUTAG_A\.txt, "
+        DataError,
+        match=rf"{re.escape(str(folder))} lacks MUTAG_{part}\.txt; needed are MUTAG_A\.txt, ",
     ):
         raw_files(folder, "MUTAG")
 
@@ -232,7 +315,12 @@ def test_absent_files_are_named(tmp_path, part):
 def test_the_files_that_are_read_are_listed(tmp_path):
     write_tu(tmp_path, "DD", attributes=False)
     names = [path.name for path in raw_files(tmp_path / "tu/DD/raw", "DD")]
-    assert names == ["DD_A.txt", "DD_graph_indicator.txt", "DD_graph_labels.txt", "DD_node_labels.txt"]
+    assert names == [
+        "DD_A.txt",
+        "DD_graph_indicator.txt",
+        "DD_graph_labels.txt",
+        "DD_node_labels.txt",
+    ]
 
 
 def test_a_folder_is_found_by_its_files(tmp_path):
@@ -240,11 +328,14 @@ def test_a_folder_is_found_by_its_files(tmp_path):
     raw = tmp_path / "tu/FIRSTMM_DB/raw"
     assert find_files(raw) == find_files(raw.parent) == (raw, "FIRSTMM_DB")
     with pytest.raises(
-        DataError, match=rf"neither {re.escape(str(tmp_path))} nor .* NAME_A\.txt, NAME_graph_indicator"
+        DataError,
+        match=rf"neither {re.escape(str(tmp_path))} nor .* NAME_A\.txt, NAME_graph_indicator",
     ):
         find_files(tmp_path)
     (raw / "DD_A.txt").write_text("")
-    with pytest.raises(DataError, match="holds the data sets DD, FIRSTMM_DB; it must hold the files of one"):
+    with pytest.raises(
+        DataError, match="holds the data sets DD, FIRSTMM_DB; it must hold the files of one"
+    ):
         find_files(raw.parent)
 
 

@@ -1,4 +1,5 @@
-"""A user's graph that is absent, unreadable or unfit: one DataError that names the file and what is allowed."""
+"""A user's graph that is absent, unreadable or unfit: one DataError that names the file and what is
+allowed."""
 
 import io
 import json
@@ -37,21 +38,39 @@ UNFIT = {
     "x a list": ({"x": [1.0, 2.0]}, "x must .* of type list"),
     "x NaN": (changed("x", (3, 1), float("nan")), "x has NaN or infinite values in 1 of 60 rows"),
     "x infinite": (changed("x", 5, float("inf")), "x has NaN or infinite values in 1 of 60 rows"),
-    "x too large for float32": ({"x": torch.full((NODES, 2), 1e300, dtype=torch.float64)}, "in 60 of 60 rows"),
-    "edges absent": ({"edge_index": None}, r"edge_index must be an integer tensor \(2, edges\); it is absent"),
-    "edges transposed": ({"edge_index": torch.zeros(5, 2, dtype=torch.int64)}, r"edge_index must .* \(5, 2\); \.t\(\)"),
+    "x too large for float32": (
+        {"x": torch.full((NODES, 2), 1e300, dtype=torch.float64)},
+        "in 60 of 60 rows",
+    ),
+    "edges absent": (
+        {"edge_index": None},
+        r"edge_index must be an integer tensor \(2, edges\); it is absent",
+    ),
+    "edges transposed": (
+        {"edge_index": torch.zeros(5, 2, dtype=torch.int64)},
+        r"edge_index must .* \(5, 2\); \.t\(\)",
+    ),
     "edges fractional": ({"edge_index": torch.zeros(2, 5)}, "edge_index must .* float32"),
-    "edge too high": (changed("edge_index", (0, 0), NODES), r"1 edges of edge_index leave the graph; .* 0\.\.59"),
+    "edge too high": (
+        changed("edge_index", (0, 0), NODES),
+        r"1 edges of edge_index leave the graph; .* 0\.\.59",
+    ),
     "edge negative": (changed("edge_index", (1, 2), -1), r"1 edges of edge_index leave the graph"),
     "labels absent": ({"y": None}, r"y must be an integer tensor \(60,\)"),
     "labels too few": ({"y": torch.zeros(NODES - 1, dtype=torch.int64)}, r"y must .* \(59,\)"),
-    "labels fractional": ({"y": torch.full((NODES,), 0.5)}, "y must .* regression is not supported.* float32"),
+    "labels fractional": (
+        {"y": torch.full((NODES,), 0.5)},
+        "y must .* regression is not supported.* float32",
+    ),
     "labels negative": (changed("y", 0, -2), "y has labels below -1"),
     "labels of several kinds": (
         {"y": torch.ones(NODES, 3)},
         r"y must be an integer tensor \(60,\).* float32 \(60, 3\)",
     ),
-    "labels all different": ({"y": torch.arange(NODES) + 10**6, "class_names": ["a"]}, "class_names .* one for each"),
+    "labels all different": (
+        {"y": torch.arange(NODES) + 10**6, "class_names": ["a"]},
+        "class_names .* one for each",
+    ),
     "names too few": ({"class_names": ["left"]}, r"class_names .* one for each label 0\.\.1"),
     "names twice": ({"class_names": ["left", "left"]}, "class_names must be different"),
     "names not text": ({"class_names": [0, 1]}, "class_names must be a list of strings"),
@@ -72,7 +91,11 @@ UNFIT = {
         r"val_mask must be a mask .*\(60,\) or \(60, splits\).* bool \(9,\)",
     ),
     "masks of other splits": (
-        {"train_mask": HALF.expand(3, -1).t(), "val_mask": NOBODY, "test_mask": torch.stack([~HALF, ~HALF], dim=1)},
+        {
+            "train_mask": HALF.expand(3, -1).t(),
+            "val_mask": NOBODY,
+            "test_mask": torch.stack([~HALF, ~HALF], dim=1),
+        },
         r"must hold equally many splits, or a single one; they hold \[3, 1, 2\]",
     ),
     "numbers outside": (
@@ -86,7 +109,10 @@ UNFIT = {
 def test_unfit_user_graph(tmp_path, case):
     changes, text = UNFIT[case]
     path = tmp_path / "own.pt"
-    torch.save({name: value for name, value in (user_fields() | changes).items() if value is not None}, path)
+    torch.save(
+        {name: value for name, value in (user_fields() | changes).items() if value is not None},
+        path,
+    )
     for load in (
         lambda: load_own(path, GraphSpec("", tmp_path)),
         lambda: load_client(GraphSpec(str(path), tmp_path), 0, 2, tmp_path / "cache"),
@@ -143,10 +169,14 @@ def test_unreadable_user_graph(tmp_path, content):
     path, sprung = tmp_path / "own.pt", tmp_path / "sprung"
     write_user_graph(path)
     if content in ("trap", "tensor", "number"):
-        torch.save({"trap": {"x": Trap(sprung)}, "tensor": torch.ones(3), "number": 3}[content], path)
+        torch.save(
+            {"trap": {"x": Trap(sprung)}, "tensor": torch.ones(3), "number": 3}[content], path
+        )
     else:
         path.write_bytes(CONTENTS.get(content, path.read_bytes()[:-200]))
-    with pytest.raises(DataError, match=re.escape(str(path)) + r".*torch_geometric\.data\.Data, or a dict, of x"):
+    with pytest.raises(
+        DataError, match=re.escape(str(path)) + r".*torch_geometric\.data\.Data, or a dict, of x"
+    ):
         load_own(path, GraphSpec("", tmp_path))
     assert not sprung.exists()
 
@@ -163,19 +193,31 @@ def test_user_graph_of_an_older_torch_cut_anywhere(tmp_path):
 
 
 def test_classes_are_the_labels_that_occur(tmp_path):
-    """Labels with gaps are names of classes: nothing is added between them, and two sites agree on what each is."""
+    """Labels with gaps are names of classes: nothing is added between them, and two sites agree on
+    what each is."""
     y = torch.tensor([0, 5, 900])[torch.arange(NODES) % 3]
     torch.save(user_fields() | {"y": y}, tmp_path / "own.pt")
     torch.save(user_fields() | {"y": y.masked_fill(y == 5, 10**9).float()}, tmp_path / "other.pt")
-    one, other = (load_own(tmp_path / name, GraphSpec("", tmp_path)) for name in ("own.pt", "other.pt"))
+    one, other = (
+        load_own(tmp_path / name, GraphSpec("", tmp_path)) for name in ("own.pt", "other.pt")
+    )
     assert one.class_names == ("0", "5", "900")
     assert one.labels.tolist() == [0, 1, 2] * 20
     assert other.class_names == ("0", "900", "1000000000")
     data = [tmp_path / "own.pt", tmp_path / "other.pt"]
-    run = curvfed.simulate("fedavg", data=data, results_dir=tmp_path, num_rounds=1, embedding_dim=8, quiet=True)
+    run = curvfed.simulate(
+        "fedavg", data=data, results_dir=tmp_path, num_rounds=1, embedding_dim=8, quiet=True
+    )
     clients = json.loads((run.path / "clients.json").read_text())["clients"]
-    assert [client["class_names"] for client in clients] == [["0", "5", "900"], ["0", "900", "1000000000"]]
-    head = next(array for name, array in load_file(run.path / "model.safetensors").items() if name == "head.bias")
+    assert [client["class_names"] for client in clients] == [
+        ["0", "5", "900"],
+        ["0", "900", "1000000000"],
+    ]
+    head = next(
+        array
+        for name, array in load_file(run.path / "model.safetensors").items()
+        if name == "head.bias"
+    )
     assert len(head) == 4
 
 
@@ -214,10 +256,20 @@ def test_sparse_features_that_are_not_finite(tmp_path, value):
 
 def test_check_says_which_classes_and_what_is_not_used(tmp_path, capsys):
     y = torch.tensor([0, 5, 900])[torch.arange(NODES) % 3]
-    torch.save(user_fields() | {"y": y, "pos": torch.ones(60, 2), "train_idx": torch.arange(9)}, tmp_path / "own.pt")
-    assert main(["check", "method=fedavg", f"dataset={tmp_path / 'own.pt'}", "num-supernodes=2"]) == 0
+    torch.save(
+        user_fields() | {"y": y, "pos": torch.ones(60, 2), "train_idx": torch.arange(9)},
+        tmp_path / "own.pt",
+    )
+    assert (
+        main(["check", "method=fedavg", f"dataset={tmp_path / 'own.pt'}", "num-supernodes=2"]) == 0
+    )
     told = capsys.readouterr().out
-    for words in ("classes: 0, 5, 900", "not used: pos", "the split of train_idx", "no test_mask, so 25 of the nodes"):
+    for words in (
+        "classes: 0, 5, 900",
+        "not used: pos",
+        "the split of train_idx",
+        "no test_mask, so 25 of the nodes",
+    ):
         assert words in told
 
 
@@ -225,10 +277,16 @@ def test_memory_that_runs_out_while_data_are_read_is_told_in_a_line(tmp_path, ca
     write_user_graph(tmp_path / "own.pt")
 
     def fail(*arguments, **keywords):
-        raise RuntimeError("[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: 5 bytes")
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:121] DefaultCPUAllocator: can't allocate memory: 5"
+            " bytes"
+        )
 
     monkeypatch.setattr("curvfed.tasks.graphs.data.clients.client_graph", fail)
-    assert main(["simulate", f"dataset={tmp_path / 'own.pt'}", f"results-dir={tmp_path / 'results'}"]) == 2
+    assert (
+        main(["simulate", f"dataset={tmp_path / 'own.pt'}", f"results-dir={tmp_path / 'results'}"])
+        == 2
+    )
     assert "can't allocate memory" in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
 

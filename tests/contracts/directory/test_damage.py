@@ -1,4 +1,5 @@
-"""One flipped bit in each kind of stored file: it is refused by name, made anew, or what is read is what was written."""
+"""One flipped bit in each kind of stored file: it is refused by name, made anew, or what is read is
+what was written."""
 
 import errno
 import logging
@@ -30,7 +31,11 @@ from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.lorentz import ricci
 from curvfed.tasks.stored_files import DamagedError
 
-ARRAYS = {"w": np.arange(40, dtype=np.float32).reshape(8, 5), "k": np.array([-1.0]), "n": np.arange(3)}
+ARRAYS = {
+    "w": np.arange(40, dtype=np.float32).reshape(8, 5),
+    "k": np.array([-1.0]),
+    "n": np.arange(3),
+}
 
 
 class MadeAnewError(Exception):
@@ -62,7 +67,9 @@ def fixed(folder: Path) -> Stored:
 
 def model(folder: Path) -> Stored:
     path = directory(folder).path / "model.safetensors"
-    directory_of_it = RunDirectory(parse({"results-dir": str(folder), "run-name": "run"}), path.parent)
+    directory_of_it = RunDirectory(
+        parse({"results-dir": str(folder), "run-name": "run"}), path.parent
+    )
     directory_of_it.write_model(ARRAYS, {"method": "fedavg", "last_round": 3})
     return Stored(path, lambda: read(path))
 
@@ -90,7 +97,11 @@ def cache(folder: Path) -> Stored:
     def make() -> list[ClientGraph]:
         raise MadeAnewError
 
-    return Stored(folder / "kept" / "0.safetensors", lambda: prepared.load(ClientGraph, folder / "kept", 0, make), same)
+    return Stored(
+        folder / "kept" / "0.safetensors",
+        lambda: prepared.load(ClientGraph, folder / "kept", 0, make),
+        same,
+    )
 
 
 def curvature(folder: Path) -> Stored:
@@ -112,7 +123,9 @@ def ledger(folder: Path) -> Stored:
         book.append("sum", run=f"run {number}", cohort=[0, 1, 2], session="5f" * 16)
 
     def load() -> list[Any]:
-        return [{key: value for key, value in line.items() if key != "digest"} for line in book.lines()]
+        return [
+            {key: value for key, value in line.items() if key != "digest"} for line in book.lines()
+        ]
 
     return Stored(book.path, load)
 
@@ -134,7 +147,9 @@ NAMED = (DamagedError, StoreError, ConfigError, MadeAnewError)
 
 
 @pytest.mark.parametrize("flips", [20, pytest.param(200, marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", [state, fixed, model, config, hulls, cache, curvature, ledger, secret])
+@pytest.mark.parametrize(
+    "kind", [state, fixed, model, config, hulls, cache, curvature, ledger, secret]
+)
 def test_one_flipped_bit_is_never_loaded_silently(kind, flips, tmp_path, caplog):
     caplog.set_level(logging.CRITICAL, "curvfed")
     stored, chance = kind(tmp_path), random.Random(kind.__name__)
@@ -142,7 +157,9 @@ def test_one_flipped_bit_is_never_loaded_silently(kind, flips, tmp_path, caplog)
     refused = 0
     for _ in range(flips):
         place, bit = chance.randrange(len(whole)), chance.randrange(8)
-        stored.path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+        stored.path.write_bytes(
+            whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :]
+        )
         try:
             found = stored.load()
         except NAMED:
@@ -160,7 +177,9 @@ def test_one_flipped_bit_is_never_loaded_silently(kind, flips, tmp_path, caplog)
 def test_state_of_an_older_round_under_the_name_of_a_newer_one_is_lost(tmp_path):
     store = Store(tmp_path)
     store.save(1, ARRAYS, {})
-    (tmp_path / "00000002.safetensors").write_bytes((tmp_path / "00000001.safetensors").read_bytes())
+    (tmp_path / "00000002.safetensors").write_bytes(
+        (tmp_path / "00000001.safetensors").read_bytes()
+    )
     with pytest.raises(LostState, match=r"state of round 2 .* that of round 1"):
         store.load(2)
     assert store.load(1)[1] == {}
@@ -171,7 +190,9 @@ def test_a_line_of_the_ledger_that_is_damaged_stops_the_node_and_a_torn_one_does
     book, whole = Ledger(stored.path), stored.path.read_bytes()
     stored.path.write_bytes(whole[:-1] + b"\x0b")  # the end of the last line
     for act in (book.lines, lambda: book.append("run", run="next", method="hull")):
-        with pytest.raises(ConfigError, match=r"ledger is damaged: .*ledger-00000.jsonl, line 3; restore the file"):
+        with pytest.raises(
+            ConfigError, match=r"ledger is damaged: .*ledger-00000.jsonl, line 3; restore the file"
+        ):
             act()
     for cut in range(1, len(whole) - whole[:-1].rfind(b"\n") - 1):
         stored.path.write_bytes(whole[:-cut])

@@ -1,4 +1,5 @@
-"""What a client keeps on its disk: its owner's alone, whole under `kill -9`, and refused where it is another's."""
+"""What a client keeps on its disk: its owner's alone, whole under `kill -9`, and refused where it
+is another's."""
 
 import multiprocessing
 import os
@@ -55,7 +56,8 @@ def write(folder: Path, announced: Any) -> None:
 
 @pytest.mark.long
 def test_a_hundred_kills(tmp_path):
-    """Each leaves the last stamp and the one before, whole; the next writer clears away what the last one was writing."""
+    """Each leaves the last stamp and the one before, whole; the next writer clears away what the
+    last one was writing."""
     fork, chance = multiprocessing.get_context("fork"), random.Random(0)
     store, announced, torn, least = Store(tmp_path), fork.RawValue(c_int64, 0), 0, 0
     for _ in range(TRIES):
@@ -65,7 +67,8 @@ def test_a_hundred_kills(tmp_path):
             )  # of forking where there are threads: this child has none
             writer = fork.Process(target=write, args=(tmp_path, announced))
             writer.start()
-        while announced.value <= max(least, 1) and writer.is_alive():  # there is a stamp before the last only then
+        # there is a stamp before the last only then
+        while announced.value <= max(least, 1) and writer.is_alive():
             time.sleep(0.001)
         time.sleep(chance.uniform(0, 0.01))
         assert writer.pid is not None
@@ -78,7 +81,10 @@ def test_a_hundred_kills(tmp_path):
         for stamp in stamps:
             arrays, metadata = store.load(stamp)
             assert metadata == {"stamp": stamp}
-            assert {name: (array == stamp).all() for name, array in arrays.items()} == {"w": True, "k": True}
+            assert {name: (array == stamp).all() for name, array in arrays.items()} == {
+                "w": True,
+                "k": True,
+            }
         assert (FixedFile(tmp_path).read("run")["w"] == 7).all()
         assert {mode(path) for path in tmp_path.iterdir()} == {0o600}
         left = temporaries(tmp_path)
@@ -103,7 +109,9 @@ def test_what_is_fixed_is_its_owners_alone_whatever_the_umask(tmp_path, monkeypa
     seen = []
     replace = os.replace
     monkeypatch.setattr(
-        os, "replace", lambda source, target: seen.append(mode(Path(source))) or replace(source, target)
+        os,
+        "replace",
+        lambda source, target: seen.append(mode(Path(source))) or replace(source, target),
     )
     old = os.umask(0)
     try:
@@ -130,14 +138,24 @@ PERSONAL = {"k": torch.zeros(()), "head.weight": torch.zeros(3, 4)}
     ids=["wider", "one row", "a list", "absent"],
 )
 def test_state_of_another_model_is_refused(change):
-    stored = {name: array for name, array in (collect_state(PERSONAL, None) | change).items() if array is not None}
+    stored = {
+        name: array
+        for name, array in (collect_state(PERSONAL, None) | change).items()
+        if array is not None
+    }
     with pytest.raises(StoreError, match=rf"belongs to another model \(.*\): {STATE_HINT}"):
         restore_state(stored, PERSONAL, None)
 
 
-def client_of(folder: Path, run: str = "run", partition: int = 0, method: str = "fedper", seed: int = 1) -> Client:
+def client_of(
+    folder: Path, run: str = "run", partition: int = 0, method: str = "fedper", seed: int = 1
+) -> Client:
     torch.save(user_fields(30, seed=seed), folder / "own.pt")
-    node = {"partition-id": partition, "data-path": str(folder / "own.pt"), "state-path": str(folder / "state")}
+    node = {
+        "partition-id": partition,
+        "data-path": str(folder / "own.pt"),
+        "state-path": str(folder / "state"),
+    }
     return Client(RunConfig(method=method, embedding_dim=4), run, partition, node)
 
 
@@ -155,13 +173,19 @@ def client_of(folder: Path, run: str = "run", partition: int = 0, method: str = 
 def test_state_of_another_run_client_method_or_data_is_refused(other, named, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     theirs = client_of(tmp_path, **other)
-    facts = Facts(task="nodes", num_features=theirs.describe().num_features, class_names=theirs.describe().class_names)
+    facts = Facts(
+        task="nodes",
+        num_features=theirs.describe().num_features,
+        class_names=theirs.describe().class_names,
+    )
     theirs.prepare(facts, 0)
     theirs.commit(1, base=0)
     mine = client_of(tmp_path)
     mine.files.store.folder.parent.mkdir(parents=True, exist_ok=True)
     if theirs.files.store.folder != mine.files.store.folder:
         os.rename(theirs.files.store.folder, mine.files.store.folder)
-    with pytest.raises(StoreError, match=f"round 1 in .* belongs to another {named}: {STATE_HINT}$"):
+    with pytest.raises(
+        StoreError, match=f"round 1 in .* belongs to another {named}: {STATE_HINT}$"
+    ):
         mine.prepare(facts, 1)
     mine.prepare(facts, 0)

@@ -1,4 +1,5 @@
-"""`rounds.csv` with columns that a method adds: rows stay whole, and a run that is gone on with ends in the same bytes."""
+"""`rounds.csv` with columns that a method adds: rows stay whole, and a run that is gone on with
+ends in the same bytes."""
 
 import csv
 
@@ -45,7 +46,12 @@ def test_a_name_that_is_none_is_refused(name, tmp_path):
 
 
 def test_the_same_bytes_after_a_kill(tmp_path):
-    rows = [{"round": 1, "loss": 1.0}, {"round": 2, "first": 1}, {"round": 3, "first": 2, "second": 3}, {"round": 4}]
+    rows = [
+        {"round": 1, "loss": 1.0},
+        {"round": 2, "first": 1},
+        {"round": 3, "first": 2, "second": 3},
+        {"round": 4},
+    ]
     whole = tmp_path / "whole" / "rounds.csv"
     whole.parent.mkdir()
     for row in rows:

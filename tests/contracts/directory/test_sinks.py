@@ -1,4 +1,5 @@
-"""Sinks: each has every round once, and what it has is what the run directory has; none can harm a run."""
+"""Sinks: each has every round once, and what it has is what the run directory has; none can harm a
+run."""
 
 import logging
 import math
@@ -25,12 +26,21 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 
 pytestmark = [
-    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),  # MLflow's own, of SQLAlchemy
+    # MLflow's own, of SQLAlchemy
+    pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy"),
     pytest.mark.usefixtures("own_home"),
 ]
 
-DIGITS = {"method": "fedavg", "dataset": "digits", "images__train_subset": 120, "images__test_subset": 40,
-          "local_epochs": 1, "batch_size": 32, "fine_tune_epochs": 1, "fine_tune_every": 2}  # fmt: skip
+DIGITS = {
+    "method": "fedavg",
+    "dataset": "digits",
+    "images__train_subset": 120,
+    "images__test_subset": 40,
+    "local_epochs": 1,
+    "batch_size": 32,
+    "fine_tune_epochs": 1,
+    "fine_tune_every": 2,
+}
 HULL = {"method": "hull", "dataset": "uniform", "points__num": 300}
 BOTH = "tensorboard,mlflow"
 TEXTS = {"round", "phase", "weights", "aggregation_note", "reasons"}
@@ -51,23 +61,37 @@ class Store:
         self.client = MlflowClient(f"sqlite:///{told.path.parent / 'mlflow.db'}")
         experiment = self.client.get_experiment_by_name("curvfed")
         assert experiment is not None
-        found = self.client.search_runs([experiment.experiment_id], f"attributes.run_name = '{told.path.name}'")
+        found = self.client.search_runs(
+            [experiment.experiment_id], f"attributes.run_name = '{told.path.name}'"
+        )
         (self.run,) = found
 
     @property
     def curves(self) -> Curves:
         """Every metric's history."""
-        history = {name: self.client.get_metric_history(self.run.info.run_id, name) for name in self.run.data.metrics}
-        return {name: [(point.step, point.value) for point in points] for name, points in history.items()}
+        history = {
+            name: self.client.get_metric_history(self.run.info.run_id, name)
+            for name in self.run.data.metrics
+        }
+        return {
+            name: [(point.step, point.value) for point in points]
+            for name, points in history.items()
+        }
 
 
 def events(told: Run, folder: str = "tensorboard") -> tuple[Curves, dict[str, str]]:
     """Curves and texts of the event files, which must not overlap."""
-    read = EventAccumulator(str(told.path / folder), {"scalars": 0, "tensors": 0}, purge_orphaned_data=False)
+    read = EventAccumulator(
+        str(told.path / folder), {"scalars": 0, "tensors": 0}, purge_orphaned_data=False
+    )
     read.Reload()
     tags = read.Tags()
-    texts = {tag: read.Tensors(tag)[0].tensor_proto.string_val[0].decode() for tag in tags["tensors"]}
-    return {tag: [(point.step, point.value) for point in read.Scalars(tag)] for tag in tags["scalars"]}, texts
+    texts = {
+        tag: read.Tensors(tag)[0].tensor_proto.string_val[0].decode() for tag in tags["tensors"]
+    }
+    return {
+        tag: [(point.step, point.value) for point in read.Scalars(tag)] for tag in tags["scalars"]
+    }, texts
 
 
 def expected(told: Run, summed: bool = True) -> Curves:
@@ -76,7 +100,9 @@ def expected(told: Run, summed: bool = True) -> Curves:
     for row in told.rounds:
         for column in row.keys() - TEXTS:
             if row[column]:
-                found.setdefault(f"{row['phase']}/{column}", []).append((int(row["round"]), float(row[column])))
+                found.setdefault(f"{row['phase']}/{column}", []).append(
+                    (int(row["round"]), float(row[column]))
+                )
     for name, value in dotted(told.summary).items() if summed else ():
         if isinstance(value, int | float) and not name.startswith("settled."):
             found[f"summary/{name}"] = [(told.summary["rounds"], float(value))]
@@ -94,7 +120,9 @@ def assert_same(curves: Curves, others: Curves) -> None:
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Warnings about sinks."""
-    warnings = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    warnings = [
+        record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
+    ]
     return [text for text in warnings if "sink" in text]
 
 
@@ -118,7 +146,8 @@ def test_what_they_have_is_what_the_run_directory_has(settings, results):
 
 
 def test_a_resumed_run_goes_on_where_it_was(results, monkeypatch):
-    """It was stopped when the rows of a round were written and the round was not yet safe: the round is done again."""
+    """It was stopped when the rows of a round were written and the round was not yet safe: the
+    round is done again."""
     import curvfed.server_app.rounds
 
     save = curvfed.server_app.rounds.checkpoints.save
@@ -138,12 +167,16 @@ def test_a_resumed_run_goes_on_where_it_was(results, monkeypatch):
     assert store.run.info.status == "KILLED"
     assert store.run.data.tags["error"] == "interrupted"
     for curves in (store.curves, events(stopped)[0]):
-        assert {step for name, curve in curves.items() for step, _ in curve if name.startswith("train/")} == {1}
+        assert {
+            step for name, curve in curves.items() for step, _ in curve if name.startswith("train/")
+        } == {1}
     told = run(results, "stopped", sinks=BOTH, num_rounds=4, resume=True, **DIGITS)
     assert_same(events(told)[0], expected(told))
     store = Store(told)  # which holds one run of that name
     assert store.run.info.status == "FINISHED"
-    rounds = {name: curve for name, curve in store.curves.items() if not name.startswith("summary/")}
+    rounds = {
+        name: curve for name, curve in store.curves.items() if not name.startswith("summary/")
+    }
     assert_same(rounds, expected(told, summed=False))
     assert store.run.data.metrics["summary/rounds"] == 4
 
@@ -168,18 +201,26 @@ def test_a_one_shot_run_that_is_resumed_does_not_send_its_sum_again(results):
     assert_same(events(told)[0], expected(told))
     curves = Store(told).curves
     assert_same(
-        {name: curve for name, curve in curves.items() if not name.startswith("summary/")}, expected(told, False)
+        {name: curve for name, curve in curves.items() if not name.startswith("summary/")},
+        expected(told, False),
     )
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow"])
-@pytest.mark.parametrize("found", [None, ModuleSpec("found", None, is_package=True)], ids=["nothing", "a folder"])
-def test_a_package_that_is_not_there_is_named_before_anything_begins(name, found, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "found", [None, ModuleSpec("found", None, is_package=True)], ids=["nothing", "a folder"]
+)
+def test_a_package_that_is_not_there_is_named_before_anything_begins(
+    name, found, tmp_path, monkeypatch
+):
     there = ModuleSpec("there", None, origin="there.py")
-    monkeypatch.setattr("importlib.util.find_spec", lambda wanted: found if wanted == name else there)
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda wanted: found if wanted == name else there
+    )
     asked = []
     with pytest.raises(
-        ConfigError, match=rf'sinks = "{BOTH}": the package {name} is not .* pip install -e .*\[{name}\]'
+        ConfigError,
+        match=rf'sinks = "{BOTH}": the package {name} is not .* pip install -e .*\[{name}\]',
     ):
         run(tmp_path, intercept=lambda request, handle: asked.append(request), sinks=BOTH, **DIGITS)
     assert asked == []
@@ -223,7 +264,9 @@ def test_one_that_fails_costs_the_run_nothing(when, tmp_path, monkeypatch, caplo
     with caplog.at_level(logging.WARNING, "curvfed"):
         told = run(tmp_path, "told", num_rounds=rounds, sinks=BOTH, **DIGITS)
     assert calls == ([1, 2] if when == "round" else [2])
-    assert said(caplog) == ["the sink tensorboard failed, the run goes on without it: no space at https://there"]
+    assert said(caplog) == [
+        "the sink tensorboard failed, the run goes on without it: no space at https://there"
+    ]
     assert_same(events(told, "other")[0], expected(told))
     if when == "round":
         assert told.figures == alone.figures
@@ -237,7 +280,9 @@ def test_one_that_does_not_open_ends_a_new_run_and_no_other(tmp_path, monkeypatc
         told = run(tmp_path, num_rounds=2, resume=True, **nowhere, **DIGITS)
     assert told.summary["rounds"] == 2
     (word,) = said(caplog)
-    assert re.match(r'sinks = "mlflow": mlflow does not open: .*; the run goes on without it$', word)
+    assert re.match(
+        r'sinks = "mlflow": mlflow does not open: .*; the run goes on without it$', word
+    )
     with pytest.raises(ConfigError, match=r'sinks = "mlflow": mlflow does not open: .'):
         run(tmp_path, "new", num_rounds=2, **nowhere, **DIGITS)
     assert Run(tmp_path / "new").rounds == []

@@ -101,7 +101,9 @@ def test_a_stamp_can_be_written_anew_by_another_object(tmp_path):
 
 
 def test_a_straggler_removes_nothing_of_a_later_round(tmp_path):
-    """A process that ends round 5 after another one has ended round 6, which the server counts on."""
+    """A process that ends round 5 after another one has ended round 6, which the server counts
+    on.
+    """
     late, other = Store(tmp_path), Store(tmp_path)
     late.save(4, {}, {"by": "late"}, base=0)
     other.save(6, {}, {"by": "other"}, base=4)
@@ -121,7 +123,12 @@ def test_smaller_content_leaves_nothing_of_the_larger(tmp_path):
 
 
 def test_other_files_are_no_stamps(tmp_path):
-    for name in ("notes.txt", "1.safetensors", ".00000005.safetensors-99", "00000005.safetensors.bak"):
+    for name in (
+        "notes.txt",
+        "1.safetensors",
+        ".00000005.safetensors-99",
+        "00000005.safetensors.bak",
+    ):
         (tmp_path / name).write_text("x")
     assert Store(tmp_path).stamps() == []
 

@@ -14,7 +14,13 @@ from curvfed.strategies.wire.array_file import packed
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.stored_files import UNSEALED, sealed
 
-BEGUN = {"clients": 2, "num_rounds": 1, "method": "flatland", "dataset": "trees", "embedding_dim": 2}
+BEGUN = {
+    "clients": 2,
+    "num_rounds": 1,
+    "method": "flatland",
+    "dataset": "trees",
+    "embedding_dim": 2,
+}
 
 
 def test_what_is_written_now_has_the_number(tmp_path):
@@ -34,11 +40,15 @@ def test_settings_that_users_write_need_no_heading_and_may_have_none_of_another_
     path.write_text(HEADING + "learning-rate = 0\n")
     assert read_pairs([str(path)], defaults()) == {"learning-rate": 0}
     path.write_text("# format 4 of curvfed\nlearning-rate = 0\n")
-    with pytest.raises(UsageError, match=r"preset.toml cannot be read: it has format 4, .* reads format 5"):
+    with pytest.raises(
+        UsageError, match=r"preset.toml cannot be read: it has format 4, .* reads format 5"
+    ):
         read_pairs([str(path)], defaults())
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "uint16", "float16", "float32", "uint64"])
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "int32", "uint16", "float16", "float32", "uint64"]
+)
 def test_every_dtype_of_the_format_comes_back(dtype, tmp_path):
     store, array = Store(tmp_path), np.arange(6).astype(dtype)
     store.save(1, {"a": array}, {})
@@ -61,7 +71,9 @@ def test_another_format_is_refused_and_left_as_it_is(number, tmp_path):
     made = run(tmp_path, "begun", **BEGUN)
     state = made.path / "checkpoint" / "server" / "00000001.safetensors"
     state.write_bytes(b"".join(packed({"a": np.zeros(2)}, {"json": "{}", "format": str(number)})))
-    with pytest.raises(StoreError, match=f"it has format {number}, written by another version of curvfed"):
+    with pytest.raises(
+        StoreError, match=f"it has format {number}, written by another version of curvfed"
+    ):
         Store(state.parent).load(1)
     config = made.path / "config.toml"
     _, text = config.read_text().split("\n# xxh128:", 1)

@@ -1,4 +1,6 @@
-"""The measuring loop: calls in turn, medians, and the spread of the pairs; exponents of what grows."""
+"""The measuring loop: calls in turn, medians, and the spread of the pairs; exponents of what
+grows.
+"""
 
 import pytest
 import torch
@@ -17,7 +19,9 @@ def threads():
 def test_calls_are_made_in_turn_after_one_of_each_to_warm_up(monkeypatch):
     made = []
     monkeypatch.setattr(measure, "peak_bytes", lambda call: call() or 7)
-    row = Row("", "", lambda: (lambda: made.append("ours"), lambda: made.append("theirs")), repeats=3)
+    row = Row(
+        "", "", lambda: (lambda: made.append("ours"), lambda: made.append("theirs")), repeats=3
+    )
     found = measure.measure(row)
     assert made == ["ours", "theirs"] * 5  # to warm up, three pairs, for the memory
     assert found.low <= found.ratio <= found.high
@@ -26,14 +30,18 @@ def test_calls_are_made_in_turn_after_one_of_each_to_warm_up(monkeypatch):
 
 def test_medians_and_the_smallest_and_largest_ratio_of_a_pair():
     ours, theirs = iter([9.0, 2.0, 4.0]), iter([3.0, 2.0, 1.0])
-    found = measure.measure(Row("", "", lambda: (ours.__next__, theirs.__next__), repeats=3, told=True))
+    found = measure.measure(
+        Row("", "", lambda: (ours.__next__, theirs.__next__), repeats=3, told=True)
+    )
     assert (found.ours, found.theirs, found.ratio) == (4, 2, 2)
     assert (found.low, found.high) == (1, 4)
     assert found.ours_bytes is None
 
 
 def test_a_budget_is_a_number_of_seconds():
-    found = measure.measure(Row("", "", lambda: (iter([1.0, 3.0, 2.0]).__next__, 4.0), repeats=3, told=True))
+    found = measure.measure(
+        Row("", "", lambda: (iter([1.0, 3.0, 2.0]).__next__, 4.0), repeats=3, told=True)
+    )
     assert (found.ratio, found.low, found.high, found.theirs) == (0.5, 0.25, 0.75, 4)
 
 

@@ -1,4 +1,5 @@
-"""Other libraries get exactly our clients and the start of our network; tables and errors of the comparison."""
+"""Other libraries get exactly our clients and the start of our network; tables and errors of the
+comparison."""
 
 import pytest
 import torch
@@ -6,7 +7,14 @@ from torch import nn
 
 from benchmarks.page import BEGIN, END
 from benchmarks.peers.__main__ import PEERS, main
-from benchmarks.peers.clients import NAMES, clients, graph_part, image_part, network, start_graph_network
+from benchmarks.peers.clients import (
+    NAMES,
+    clients,
+    graph_part,
+    image_part,
+    network,
+    start_graph_network,
+)
 from benchmarks.peers.job import CloneError, at_best_validation, check_clone
 from benchmarks.peers.settings import CLIENTS, COMMON, PAIRS
 from benchmarks.peers.tables import HEADS, spread, tables
@@ -23,7 +31,9 @@ def test_a_part_of_a_graph_is_our_clients():
         assert part["x"].layout == torch.strided
         assert torch.equal(part["edge_index"], graph.edge_index)
         assert torch.equal(part["y"], graph.labels)
-        assert (part["train_mask"].int() + part["val_mask"].int() + part["test_mask"].int()).max() == 1
+        assert (
+            part["train_mask"].int() + part["val_mask"].int() + part["test_mask"].int()
+        ).max() == 1
         again = Client(
             parse({"dataset": "trees", "method": "fedavg"}),
             "run",
@@ -39,7 +49,9 @@ def test_images_are_our_clients_normalised_and_split():
     assert part["train"][0].shape == (int(images.train.sum()), *images.images.shape[1:])
     assert torch.equal(part["test"][1], images.labels[images.test])
     [mean], [std] = images.mean, images.std
-    assert torch.allclose(part["train"][0] * std + mean, images.images[images.train] / 255, atol=1e-6)
+    assert torch.allclose(
+        part["train"][0] * std + mean, images.images[images.train] / 255, atol=1e-6
+    )
 
 
 def test_a_peers_network_starts_as_ours_and_keeps_its_masks():
@@ -52,7 +64,9 @@ def test_a_peers_network_starts_as_ours_and_keeps_its_masks():
             if not hasattr(place, step):
                 place.add_module(step, nn.Module())
             place = getattr(place, step)
-        place.register_parameter(leaf, nn.Parameter(torch.zeros_like(network(client).state_dict()[mine])))
+        place.register_parameter(
+            leaf, nn.Parameter(torch.zeros_like(network(client).state_dict()[mine]))
+        )
     theirs.register_parameter("mask", nn.Parameter(torch.ones(2)))
     start_graph_network(client, theirs)
     state = network(client).state_dict()
@@ -69,14 +83,25 @@ def test_our_side_of_every_pair_is_a_configuration(pair):
 
 
 def test_the_best_round_is_chosen_by_validation():
-    assert at_best_validation([(0.5, 0.9), (0.7, 0.6), (0.6, 0.8)]) == {"best": 60, "personal": 80, "round": 2}
+    assert at_best_validation([(0.5, 0.9), (0.7, 0.6), (0.6, 0.8)]) == {
+        "best": 60,
+        "personal": 80,
+        "round": 2,
+    }
 
 
 def test_tables_have_pairs_by_seed_and_leave_other_settings_out():
     pair = PAIRS[0]
     about = {"peer": pair.peer, "name": pair.name, "alpha": None, "with": pair.theirs}
     runs = [
-        about | {"seed": seed, "side": side, "settings": pair.of_ours(seed, None), "best": value, "seconds": 0.5}
+        about
+        | {
+            "seed": seed,
+            "side": side,
+            "settings": pair.of_ours(seed, None),
+            "best": value,
+            "seconds": 0.5,
+        }
         for seed, side, value in (
             (0, "theirs", 80.0),
             (0, "ours", 79.0),
@@ -85,13 +110,24 @@ def test_tables_have_pairs_by_seed_and_leave_other_settings_out():
             (2, "theirs", 9.0),
         )
     ]
-    quick = about | {"seed": 2, "side": "ours", "settings": pair.of_ours(2, None, 2), "best": 1.0, "seconds": 0.5}
+    quick = about | {
+        "seed": 2,
+        "side": "ours",
+        "settings": pair.of_ours(2, None, 2),
+        "best": 1.0,
+        "seconds": 0.5,
+    }
     [[title, [row]]] = tables([*runs, quick]).items()
     assert title == f"Cora, {CLIENTS['graphs']} clients"
     assert len(row) == len(HEADS)
     assert row[3:] == ["81.0 ± 1.4", "81.0 ± 2.8", "+0.0 ± 1.4", "0 1", "0.5", "0.5"]
     assert spread([-1.25], "+") == "−1.2"
-    failed = about | {"seed": 0, "side": "theirs", "settings": pair.of_ours(0, None), "error": "no such module"}
+    failed = about | {
+        "seed": 0,
+        "side": "theirs",
+        "settings": pair.of_ours(0, None),
+        "error": "no such module",
+    }
     assert tables([failed])[title][0][2] == "failed: no such module"
 
 

@@ -1,4 +1,5 @@
-"""What Flower sends to the SuperLink and to every node: the app's own files, whatever else lies in the checkout."""
+"""What Flower sends to the SuperLink and to every node: the app's own files, whatever else lies in
+the checkout."""
 
 import importlib
 import io
@@ -28,20 +29,42 @@ pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationW
 ROOT = Path(__file__).parents[3]
 FILES = {
     path.relative_to(ROOT).as_posix()
-    for path in [*(ROOT / "curvfed").glob("*.py"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.py")),
-                 *(ROOT / TEMPLATES).iterdir()]
-}  # fmt: skip
+    for path in [
+        *(ROOT / "curvfed").glob("*.py"),
+        *(path for room in ROOMS for path in (ROOT / room).rglob("*.py")),
+        *(ROOT / TEMPLATES).iterdir(),
+    ]
+}
 
 STRAY = (
-    *("patients.json", "patients, 2024.json", "own.toml", "notes.md", "tasks.py", "own.py", "plot, 2.py"),
-    *("results of runs/one/summary.json", "curvfed_results/one/config.toml", "deployments/results, old/report.json"),
-    *("tasks/patients, 2024.json", "tasks/graphs/own.toml", "strategies/notes.md", "geometry/a, b.py"),
+    *(
+        "patients.json",
+        "patients, 2024.json",
+        "own.toml",
+        "notes.md",
+        "tasks.py",
+        "own.py",
+        "plot, 2.py",
+    ),
+    *(
+        "results of runs/one/summary.json",
+        "curvfed_results/one/config.toml",
+        "deployments/results, old/report.json",
+    ),
+    *(
+        "tasks/patients, 2024.json",
+        "tasks/graphs/own.toml",
+        "strategies/notes.md",
+        "geometry/a, b.py",
+    ),
     *("server_app/results, old/summary.json", "server_app/report/templates/run, 2.md"),
     *("client_app/results of runs/plot.py", "curvfed/patients.json"),
 )
 """What people leave in a checkout."""
 
-LOCAL = shutil.ignore_patterns(".git", ".venv*", "build", "dist", "__pycache__", ".*_cache", ".hypothesis", "docs")
+LOCAL = shutil.ignore_patterns(
+    ".git", ".venv*", "build", "dist", "__pycache__", ".*_cache", ".hypothesis", "docs"
+)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +84,9 @@ def packed(folder: Path, to: Path) -> set[str]:
     with zipfile.ZipFile(io.BytesIO(fab)) as opened:
         names = set(opened.namelist()) - {".info/CONTENT"}
     installed = install_from_fab(fab, to, skip_prompt=True)
-    assert {path.relative_to(installed).as_posix() for path in installed.rglob("*") if path.is_file()} == names
+    assert {
+        path.relative_to(installed).as_posix() for path in installed.rglob("*") if path.is_file()
+    } == names
     return names
 
 
@@ -89,9 +114,13 @@ print(curvfed.__file__)
     for name in ("tasks.py", "geometry.py", "strategies/__init__.py", "pyproject.toml"):
         (own / name).write_text("raise SystemExit('the wrong one')")
     done = subprocess.run(
-        [sys.executable, "-c", code, str(made)], cwd=own, env=os.environ | {"PYTHONPATH": str(dirty)},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
+        [sys.executable, "-c", code, str(made)],
+        cwd=own,
+        env=os.environ | {"PYTHONPATH": str(dirty)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     told, where = done.stdout.splitlines()
     assert Path(where).is_relative_to(dirty)
     files = {path.relative_to(made).as_posix(): path for path in made.rglob("*") if path.is_file()}
@@ -120,9 +149,16 @@ def test_every_key_of_this_installation_is_declared(monkeypatch):
 
 
 def test_a_node_runs_what_was_sent_and_not_what_is_installed_there(tmp_path):
-    """Flower puts the bundle before everything else; an installed version of the same name must not be mixed into it."""
+    """Flower puts the bundle before everything else; an installed version of the same name must not
+    be mixed into it."""
     installed = tmp_path / "site"
-    for name in ("curvfed", "curvfed/server_app", "curvfed/client_app", "curvfed/strategies", "server_app"):
+    for name in (
+        "curvfed",
+        "curvfed/server_app",
+        "curvfed/client_app",
+        "curvfed/strategies",
+        "server_app",
+    ):
         (installed / name).mkdir(parents=True)
         (installed / name / "__init__.py").write_text("raise SystemExit('the installed one')")
     code = """
@@ -135,17 +171,25 @@ print(json.dumps(files))
 """
     with app_folder("fedavg") as folder:
         done = subprocess.run(
-            [sys.executable, "-c", code, str(folder)], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(installed)},
-            capture_output=True, text=True,
-        )  # fmt: skip
+            [sys.executable, "-c", code, str(folder)],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(installed)},
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr
         files = json.loads(done.stdout.splitlines()[-1])
-        assert {"curvfed.server_app.app", "curvfed.client_app.app", "curvfed.strategies.config.parse"} <= files.keys()
+        assert {
+            "curvfed.server_app.app",
+            "curvfed.client_app.app",
+            "curvfed.strategies.config.parse",
+        } <= files.keys()
         assert all(Path(file).is_relative_to(folder) for file in files.values())
 
 
 def test_the_client_is_found_while_another_thread_imports_the_server(dirty, tmp_path):
-    """In a simulation Flower does both at once. The import of `curvfed` is made slow here, so that they always meet."""
+    """In a simulation Flower does both at once. The import of `curvfed` is made slow here, so that
+    they always meet."""
     code = """
 import sys, threading, time
 from flwr.supercore.object_ref import load_app, validate
@@ -159,7 +203,9 @@ thread.join()
 print(*(type(app).__name__ for app in loaded))
 """
     folder = install_from_fab(build_fab_from_disk(dirty), tmp_path / "there", skip_prompt=True)
-    refs = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["components"]
+    refs = tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"][
+        "components"
+    ]
     first = folder / "curvfed" / "__init__.py"
     first.write_text(f"import time\n\ntime.sleep(0.5)\n{first.read_text()}")
     command = [sys.executable, "-c", code, str(folder), refs["serverapp"], refs["clientapp"]]

@@ -22,7 +22,11 @@ def imported(home: Path, method: str, dataset: str) -> set[str]:
     """The project's files that a run in a process of its own imports."""
     environment = os.environ | {"HOME": str(home)}
     done = subprocess.run(
-        [sys.executable, "-c", RUN.format(method, dataset)], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", RUN.format(method, dataset)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return {name.removeprefix("curvfed.") for name in done.stdout.splitlines()[-1].split()}
 
@@ -30,13 +34,25 @@ def imported(home: Path, method: str, dataset: str) -> set[str]:
 @pytest.mark.parametrize(
     ("method", "dataset", "most", "unused"),
     [
-        ("fedavg", "trees", 134, r"tasks\.(images|points)|tasks\.registry|.*secure|.*hull|.*image|.*global_test"),
-        ("fedavg", "digits", 150, r"tasks\.points|.*secure|.*hull|strategies\.methods\.(hyper|sphere)fed"),
+        (
+            "fedavg",
+            "trees",
+            134,
+            r"tasks\.(images|points)|tasks\.registry|.*secure|.*hull|.*image|.*global_test",
+        ),
+        (
+            "fedavg",
+            "digits",
+            150,
+            r"tasks\.points|.*secure|.*hull|strategies\.methods\.(hyper|sphere)fed",
+        ),
     ],
 )
 def test_a_run_imports_what_it_runs(tmp_path, method, dataset, most, unused):
     found = imported(tmp_path, method, dataset)
-    assert {name for name in found if name.startswith("strategies.methods.")} == {f"strategies.methods.{method}"}
+    assert {name for name in found if name.startswith("strategies.methods.")} == {
+        f"strategies.methods.{method}"
+    }
     assert [name for name in sorted(found) if re.match(unused, name)] == []
     assert len(found) <= most
 
@@ -44,5 +60,9 @@ def test_a_run_imports_what_it_runs(tmp_path, method, dataset, most, unused):
 def test_few_files_know_the_whole_configuration():
     """Other parts take the keys that they use."""
     files = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]
-    known = [path.relative_to(ROOT).as_posix() for path in files if re.search(r"\bRunConfig\b", path.read_text())]
+    known = [
+        path.relative_to(ROOT).as_posix()
+        for path in files
+        if re.search(r"\bRunConfig\b", path.read_text())
+    ]
     assert len(known) <= 25, sorted(known)

@@ -1,4 +1,5 @@
-"""The notebook under examples/: it keeps nothing of the machine it was written on, and its cells run in their order."""
+"""The notebook under examples/: it keeps nothing of the machine it was written on, and its cells
+run in their order."""
 
 import ast
 import json
@@ -23,8 +24,13 @@ def cells(path: Path, kind: str) -> list[str]:
 
 
 def script(path: Path) -> str:
-    """The cells of code as a program, which shows the value of a cell's last line as a notebook does."""
-    lines = ["def show(value):", "    getattr(value, '_repr_html_', value.__repr__)()", "    print('shown', value)"]
+    """The cells of code as a program, which shows the value of a cell's last line as a notebook
+    does."""
+    lines = [
+        "def show(value):",
+        "    getattr(value, '_repr_html_', value.__repr__)()",
+        "    print('shown', value)",
+    ]
     for cell in cells(path, "code"):
         *body, last = ast.parse(cell).body
         text = ast.unparse(last)
@@ -37,9 +43,13 @@ def script(path: Path) -> str:
 def test_a_notebook_runs(path, tmp_path):
     environment = os.environ | {"HOME": str(tmp_path), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
     done = subprocess.run(
-        [sys.executable, "-c", script(path)], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        [sys.executable, "-c", script(path)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
         timeout=SECONDS,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     shown = [line.split() for line in done.stdout.splitlines() if line.startswith("shown")]
     assert len(shown) >= 4
@@ -63,7 +73,9 @@ def test_a_notebook_keeps_no_output_and_no_path(path):
 def test_links_of_a_notebook_lead_somewhere(path):
     targets = re.findall(r"\]\(([^)#\s]+)", "\n".join(cells(path, "markdown")))
     assert targets
-    assert [target for target in targets if "://" not in target and not (path.parent / target).exists()] == []
+    assert [
+        target for target in targets if "://" not in target and not (path.parent / target).exists()
+    ] == []
 
 
 def test_there_is_a_notebook():

@@ -1,4 +1,5 @@
-"""The README and the pages of docs/: links lead somewhere, commands are understood, and the front page stays one."""
+"""The README and the pages of docs/: links lead somewhere, commands are understood, and the front
+page stays one."""
 
 import re
 import shlex
@@ -23,7 +24,9 @@ def anchors(page: Path) -> set[str]:
     """What links into a page may name: its headings, as GitHub writes them."""
     seen: Counter[str] = Counter()
     found = set()
-    for heading in re.findall(r"^#+ (.*)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE):
+    for heading in re.findall(
+        r"^#+ (.*)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.MULTILINE
+    ):
         text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
         slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
         found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
@@ -49,7 +52,9 @@ def test_links_lead_somewhere(page):
 
 def test_anchors_are_those_of_github(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("# `flwr run`\n## Few (α = 0.1), many\n```sh\n# none\n```\n## `flwr run`\n## [A](b.md) c\n")
+    page.write_text(
+        "# `flwr run`\n## Few (α = 0.1), many\n```sh\n# none\n```\n## `flwr run`\n## [A](b.md) c\n"
+    )
     assert anchors(page) == {"flwr-run", "few-α--01-many", "flwr-run-1", "a-c"}
 
 
@@ -61,7 +66,9 @@ def test_every_promise_names_tests_that_there_are(name, least):
     for _, tests in rows:
         for test in tests.split(", "):
             path, name = test.strip("`").split("::")
-            assert re.search(rf"^def {name}\(", (ROOT / "tests" / path).read_text(encoding="utf-8"), re.MULTILINE), test
+            assert re.search(
+                rf"^def {name}\(", (ROOT / "tests" / path).read_text(encoding="utf-8"), re.MULTILINE
+            ), test
 
 
 def test_the_contents_have_every_page():
@@ -76,22 +83,30 @@ def test_the_readme_is_a_front_page():
 
 
 def commands(page: Path) -> list[list[str]]:
-    """The lines of a page's shell blocks that begin with `curvfed`, less those of which a part is left out."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    """The lines of a page's shell blocks that begin with `curvfed`, less those of which a part is
+    left out."""
+    blocks = re.findall(
+        r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
     return commands_of("".join(blocks))
 
 
 def commands_of(block: str) -> list[list[str]]:
     """The words of each line that begins with `curvfed`."""
     lines = block.replace("\\\n", " ").splitlines()
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("curvfed ") and "…" not in line]
+    return [
+        shlex.split(line, comments=True)[1:]
+        for line in lines
+        if line.startswith("curvfed ") and "…" not in line
+    ]
 
 
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if commands(page)], ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_commands_are_understood(page):
-    """Subcommands, options, and names of presets and sweeps are those that there are; what is left are files."""
+    """Subcommands, options, and names of presets and sweeps are those that there are; what is left
+    are files."""
     for words in commands(page):
         command, name = get_command(app), "curvfed"
         while isinstance(command, click.Group):
@@ -117,21 +132,30 @@ FOLLOWED = (
     "reports",
     "run-directory",
 )
-"""Pages that a reader follows with data that the page makes; the others name files of the reader's own hosts."""
+"""Pages that a reader follows with data that the page makes; the others name files of the reader's
+own hosts."""
 DOWNLOADED = "~/data"
 
 
 def files_read(words: list[str]) -> list[str]:
-    """What a command names by a path: values of keys and options that have a suffix or a folder, but no outputs."""
-    outputs = [words[number + 1] for number, word in enumerate(words[:-1]) if word in ("--out", "--to", "--results")]
+    """What a command names by a path: values of keys and options that have a suffix or a folder,
+    but no outputs."""
+    outputs = [
+        words[number + 1]
+        for number, word in enumerate(words[:-1])
+        if word in ("--out", "--to", "--results")
+    ]
     values = [word.rpartition("=")[2].strip("'\"") for word in words if word not in outputs]
     shipped_names = {*shipped(PRESETS), *shipped(SWEEPS)}
     looks_like_a_path = re.compile(r"^[~.\w$/-]+(/|\.(pt|csv|npz|h5ad|toml))")
-    return [value for value in values if looks_like_a_path.match(value) and value not in shipped_names]
+    return [
+        value for value in values if looks_like_a_path.match(value) and value not in shipped_names
+    ]
 
 
 SECTION = re.compile(
-    r"^```(?P<kind>\w+)\n(?P<text>.*?)^```|^Saved? (it )?as `(?P<name>[\w.-]+)`", re.MULTILINE | re.DOTALL
+    r"^```(?P<kind>\w+)\n(?P<text>.*?)^```|^Saved? (it )?as `(?P<name>[\w.-]+)`",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -146,7 +170,9 @@ def test_a_page_makes_the_files_that_its_commands_read(page):
     for section in SECTION.finditer(page.read_text(encoding="utf-8")):
         for words in commands_of(section["text"] or "") if section["kind"] == "sh" else []:
             for value in files_read(words):
-                name = Path(value).parent.name if value.endswith(".safetensors") else Path(value).name
+                name = (
+                    Path(value).parent.name if value.endswith(".safetensors") else Path(value).name
+                )
                 made = name in before or value.startswith((DOWNLOADED, "/shared/"))
                 assert made, f"{' '.join(words)}: {value} is not made on this page"
             before += " ".join(words)

@@ -18,9 +18,15 @@ def test_the_page_is_current():
 
 def test_the_page_has_every_key_with_its_default():
     told = dict(
-        re.findall(r"^\| `([a-z0-9.-]+)` \| `([^`]*)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        re.findall(
+            r"^\| `([a-z0-9.-]+)` \| `([^`]*)` \|",
+            PAGE.read_text(encoding="utf-8"),
+            flags=re.MULTILINE,
+        )
     )
-    assert {key: tomllib.loads(f"value = {text}")["value"] for key, text in told.items()} == defaults()
+    assert {
+        key: tomllib.loads(f"value = {text}")["value"] for key, text in told.items()
+    } == defaults()
 
 
 def test_a_cell_never_ends_early():
@@ -29,9 +35,13 @@ def test_a_cell_never_ends_early():
 
 
 def test_the_project_has_the_defaults():
-    assert PROJECT.read_text(encoding="utf-8") == REFERENCE["project"](), "write them anew: make reference"
+    assert PROJECT.read_text(encoding="utf-8") == REFERENCE["project"](), (
+        "write them anew: make reference"
+    )
 
 
 def test_the_commands_are_as_help_tells_them():
     commands = run_path(str(ROOT / "docs" / "make_commands.py"))
-    assert commands["PAGE"].read_text(encoding="utf-8") == commands["page"](), "write it anew: make reference"
+    assert commands["PAGE"].read_text(encoding="utf-8") == commands["page"](), (
+        "write it anew: make reference"
+    )

@@ -1,4 +1,5 @@
-"""No test waits for a time that a busy machine may need for something else: a timeout is injected, or a minute at least."""
+"""No test waits for a time that a busy machine may need for something else: a timeout is injected,
+or a minute at least."""
 
 import ast
 from pathlib import Path
@@ -17,16 +18,23 @@ def short_waits(text: str) -> list[int]:
     return [
         call.value.lineno
         for call in calls
-        if call.arg in names and isinstance(call.value, ast.Constant) and (call.value.value or LEAST) < LEAST
+        if call.arg in names
+        and isinstance(call.value, ast.Constant)
+        and (call.value.value or LEAST) < LEAST
     ]
 
 
 def test_no_test_waits_for_less_than_a_minute():
     files = [path for path in TESTS.rglob("*.py") if path.relative_to(TESTS).parts[0] not in ALONE]
-    found = {str(path.relative_to(TESTS)): short_waits(path.read_text(encoding="utf-8")) for path in files}
+    found = {
+        str(path.relative_to(TESTS)): short_waits(path.read_text(encoding="utf-8"))
+        for path in files
+    }
     assert len(files) > 100
     assert {path: lines for path, lines in found.items() if lines} == {}
 
 
 def test_a_short_wait_is_found():
-    assert short_waits("run(round_timeout=0.3)\nrun(timeout=None)\nrun(timeout=60)\nwait(timeout=5)") == [1, 4]
+    assert short_waits(
+        "run(round_timeout=0.3)\nrun(timeout=None)\nrun(timeout=60)\nwait(timeout=5)"
+    ) == [1, 4]

@@ -1,4 +1,6 @@
-"""`curvfed.geometry` beside torch, numpy and scipy alone, its examples, and what its import costs."""
+"""`curvfed.geometry` beside torch, numpy and scipy alone, its examples, and what its import
+costs.
+"""
 
 import doctest
 import importlib
@@ -14,7 +16,9 @@ import pytest
 import curvfed.geometry
 
 ROOT = Path(__file__).parents[3]
-MODULES = [f"curvfed.geometry.{module.name}" for module in pkgutil.iter_modules(curvfed.geometry.__path__)]
+MODULES = [
+    f"curvfed.geometry.{module.name}" for module in pkgutil.iter_modules(curvfed.geometry.__path__)
+]
 
 BLOCKED = """
 import importlib, sys, sysconfig
@@ -70,7 +74,9 @@ except ImportError as error:
 
 def python(code, *arguments):
     environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -80,7 +86,10 @@ def test_torch_numpy_and_scipy_are_enough():
 
 
 def test_the_package_itself_imports_nothing():
-    code = "import sys, curvfed.geometry; print([name for name in ('torch', 'numpy', 'scipy') if name in sys.modules])"
+    code = (
+        "import sys, curvfed.geometry; print([name for name in ('torch', 'numpy', 'scipy') if name"
+        " in sys.modules])"
+    )
     assert python(code).strip() == "[]"
 
 
@@ -114,21 +123,37 @@ def test_examples(name):
     assert found.failed == 0
 
 
-PUBLIC = ["poincare", "lorentz", "normal_coordinates", "prototypes", "hull", "curvature", "ollivier", "min_norm"]
+PUBLIC = [
+    "poincare",
+    "lorentz",
+    "normal_coordinates",
+    "prototypes",
+    "hull",
+    "curvature",
+    "ollivier",
+    "min_norm",
+]
 
 
 @pytest.mark.parametrize("name", PUBLIC)
 def test_public_functions_have_an_example(name):
     module = importlib.import_module(f"curvfed.geometry.{name}")
-    own = [value for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
+    own = [
+        value for key, value in vars(module).items() if callable(value) and not key.startswith("_")
+    ]
     internal = {"to_klein", "from_klein", "checked_edges", "duality_gap"}
     for function in own:
-        if getattr(function, "__module__", "") == module.__name__ and function.__name__ not in internal:
+        if (
+            getattr(function, "__module__", "") == module.__name__
+            and function.__name__ not in internal
+        ):
             assert ">>>" in (function.__doc__ or ""), function
 
 
 def test_the_wheel_says_that_it_has_types():
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
+        "targets"
+    ]["wheel"]
     assert "curvfed" in wheel["only-include"]
     assert (ROOT / "curvfed" / "py.typed").is_file()
     assert not any("typed" in pattern for pattern in wheel["exclude"])

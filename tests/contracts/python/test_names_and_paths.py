@@ -9,7 +9,13 @@ from image_fixtures import write_classes
 import curvfed
 from curvfed.deployments.commands.command import main
 
-SMALL = {"num_supernodes": 2, "num_rounds": 1, "results_dir": "results", "min_client_size": 1, "quiet": True}
+SMALL = {
+    "num_supernodes": 2,
+    "num_rounds": 1,
+    "results_dir": "results",
+    "min_client_size": 1,
+    "quiet": True,
+}
 
 
 @pytest.fixture
@@ -35,7 +41,9 @@ def test_a_folder_with_the_name_of_the_runs_data_set_is_another_one(here):
 
 def test_the_name_goes_first_and_says_so(here, capsys):
     assert main(["check", "method=fedavg", "dataset=digits", "num-supernodes=2"]) == 0
-    assert "note: digits is a data set's name; ./digits names what is here" in capsys.readouterr().out
+    assert (
+        "note: digits is a data set's name; ./digits names what is here" in capsys.readouterr().out
+    )
 
 
 def test_a_folder_by_its_bare_name_is_refused_with_its_path(here, capsys):
@@ -47,7 +55,13 @@ def test_what_a_folder_has_is_checked_before_anything_is_made(here, capsys):
     write_classes(here / "parts/Train", {"a": 12, "b": 12})
     write_classes(here / "parts/Test", {"a": 2, "b": 2})
     (here / "parts/Train/a/0.gif").touch()
-    pairs = ["method=fedavg", "dataset=./parts", "num-supernodes=2", "min-client-size=1", "num-rounds=1"]
+    pairs = [
+        "method=fedavg",
+        "dataset=./parts",
+        "num-supernodes=2",
+        "min-client-size=1",
+        "num-rounds=1",
+    ]
     assert main(["check", *pairs]) == 0
     out = capsys.readouterr().out
     assert "note: parts: files that are not read: 1 .gif" in out
@@ -56,14 +70,20 @@ def test_what_a_folder_has_is_checked_before_anything_is_made(here, capsys):
     (here / "parts/Test/b/0002.png").write_bytes(b"no image")
     for command in (["check"], ["simulate", "results-dir=results"]):
         assert main([*command, *pairs]) == 2
-        assert "image Test/b/0002.png cannot be read (UnidentifiedImageError: " in capsys.readouterr().err
+        assert (
+            "image Test/b/0002.png cannot be read (UnidentifiedImageError: "
+            in capsys.readouterr().err
+        )
     assert not (here / "results").exists()
 
 
 def test_test_images_of_another_size_are_found_by_check(here, capsys):
     write_classes(here / "parts/train", {"a": 12, "b": 12})
     write_classes(here / "parts/test", {"a": 2, "b": 2}, (9, 9))
-    assert main(["check", "method=fedavg", "dataset=./parts", "num-supernodes=2", "min-client-size=1"]) == 2
+    assert (
+        main(["check", "method=fedavg", "dataset=./parts", "num-supernodes=2", "min-client-size=1"])
+        == 2
+    )
     assert "allowed are images of 1x8x8" in capsys.readouterr().err
 
 

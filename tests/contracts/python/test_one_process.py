@@ -24,7 +24,14 @@ from curvfed.strategies.base.process_settings import own_settings
 
 def simulate(folder: Path, seed: int = 0, quiet: bool = True, **keys: Any) -> curvfed.Run:
     return curvfed.simulate(
-        "fedavg", num_supernodes=2, num_rounds=2, embedding_dim=8, seed=seed, quiet=quiet, results_dir=folder, **keys
+        "fedavg",
+        num_supernodes=2,
+        num_rounds=2,
+        embedding_dim=8,
+        seed=seed,
+        quiet=quiet,
+        results_dir=folder,
+        **keys,
     )
 
 
@@ -42,7 +49,9 @@ def test_runs_in_threads_have_the_figures_of_runs_one_after_the_other(
     assert "round" not in capsys.readouterr().out
 
 
-def test_a_quiet_run_in_a_thread_silences_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_quiet_run_in_a_thread_silences_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda quiet: simulate(tmp_path, quiet=quiet), [True, False, True]))
     assert capsys.readouterr().out.count("done: ") == 1
@@ -59,7 +68,9 @@ def test_a_run_within_a_run_of_the_thread_is_refused(tmp_path: Path) -> None:
     assert simulate(tmp_path).summary["status"] == "completed"
 
 
-def test_a_prediction_has_a_turn_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prediction_has_a_turn_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run, are_waiting = simulate(tmp_path), []
 
     def observed(*arguments: Any) -> Any:
@@ -131,19 +142,32 @@ def test_settings_of_the_calling_program_change_no_figure(tmp_path: Path, settin
 
 def state() -> tuple[Any, ...]:
     return (
-        torch.get_default_dtype(), torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_num_threads(),
-        torch.is_autocast_enabled("cpu"), torch.get_default_device(), torch.are_deterministic_algorithms_enabled(),
-        np.geterr(), torch.get_float32_matmul_precision(), torch.get_rng_state().tolist(),
-    )  # fmt: skip
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.get_num_threads(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_default_device(),
+        torch.are_deterministic_algorithms_enabled(),
+        np.geterr(),
+        torch.get_float32_matmul_precision(),
+        torch.get_rng_state().tolist(),
+    )
 
 
-@pytest.mark.parametrize("place", [torch.backends, torch.backends.cuda.matmul, torch.backends.mkldnn.matmul])
+@pytest.mark.parametrize(
+    "place", [torch.backends, torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]
+)
 def test_precision_that_was_set_by_the_newer_names_of_torch(place: Any) -> None:
     try:
         place.fp32_precision = "tf32"
         with own_settings():
             assert torch.get_float32_matmul_precision() == "highest"
-            assert torch.backends.cuda.matmul.fp32_precision == torch.backends.mkldnn.matmul.fp32_precision == "ieee"
+            assert (
+                torch.backends.cuda.matmul.fp32_precision
+                == torch.backends.mkldnn.matmul.fp32_precision
+                == "ieee"
+            )
         assert place.fp32_precision == "tf32"
     finally:
         torch.backends.fp32_precision = "none"
@@ -156,7 +180,9 @@ def test_the_settings_of_a_fresh_process_stay() -> None:
         assert state() == before
 
 
-def test_the_log_goes_to_the_output_of_the_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_log_goes_to_the_output_of_the_moment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     captured = io.StringIO()
     with contextlib.redirect_stdout(captured):
         simulate(tmp_path, quiet=False)

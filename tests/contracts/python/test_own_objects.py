@@ -1,4 +1,5 @@
-"""Methods and networks of one's own as objects: they run as named ones do, and what cannot be used is refused at once."""
+"""Methods and networks of one's own as objects: they run as named ones do, and what cannot be used
+is refused at once."""
 
 import functools
 from pathlib import Path
@@ -66,9 +67,13 @@ def test_a_class_of_a_network_runs_as_its_name_does_and_predicts():
 def test_keywords_of_a_factory_are_set_by_a_partial_or_in_the_name_and_can_be_an_axis(tmp_path):
     run = curvfed.simulate("fedavg", model=functools.partial(Mean, width=16), **SMALL)
     assert run.config["model"] == f"{__name__}:Mean(width=16)"
-    assert {array.shape[0] for name, array in Files(run.path).model.items() if name == "first.bias"} == {16}
+    assert {
+        array.shape[0] for name, array in Files(run.path).model.items() if name == "first.bias"
+    } == {16}
     axis = f'model = ["{__name__}:Mean(width=8)", "{__name__}:Mean(width=16)"]'
-    (tmp_path / "widths.toml").write_text(f'title = "Widths"\n[settings]\nmethod = "fedavg"\n{axis}\n')
+    (tmp_path / "widths.toml").write_text(
+        f'title = "Widths"\n[settings]\nmethod = "fedavg"\n{axis}\n'
+    )
     names = {planned.name for planned in read_plan(tmp_path / "widths.toml", "").runs}
     assert len(names) == 2
     assert all(name == Path(name).name for name in names)
@@ -87,7 +92,10 @@ def test_a_class_within_a_function_runs_and_another_process_is_told_why_it_canno
 
 def test_a_row_and_a_learner_run_as_methods_of_packages_do():
     row = Method(
-        "my average", space="flat", aggregation="mine", server=lambda arrays, keys, run, clients: Average(arrays)
+        "my average",
+        space="flat",
+        aggregation="mine",
+        server=lambda arrays, keys, run, clients: Average(arrays),
     )
     average = curvfed.simulate("fedavg", model="gcn", **SMALL)
     for method, name in ((row, "mine"), (Slower, "slower")):
@@ -95,7 +103,9 @@ def test_a_row_and_a_learner_run_as_methods_of_packages_do():
         assert run.config["method"] == name
         assert name in METHODS
         arrays = Files(average.path).model
-        assert all(np.array_equal(array, arrays[name]) for name, array in Files(run.path).model.items())
+        assert all(
+            np.array_equal(array, arrays[name]) for name, array in Files(run.path).model.items()
+        )
         assert len(run.predict("trees", client=0))
 
 

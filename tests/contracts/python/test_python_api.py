@@ -1,4 +1,5 @@
-"""What one calls from Python: runs on data in memory are as those on files of the same, and a run is read back."""
+"""What one calls from Python: runs on data in memory are as those on files of the same, and a run
+is read back."""
 
 import doctest
 import json
@@ -53,7 +54,11 @@ def nodes(folder: Path) -> tuple[list[object], list[Path]]:
     """Graphs of nodes, the first with masks of its own and in float64, and their files."""
     graphs = [Data(**user_fields(seed=seed)) for seed in range(3)]
     number = torch.arange(graphs[0].num_nodes) % 3
-    graphs[0].train_mask, graphs[0].val_mask, graphs[0].test_mask = number == 0, number == 1, number == 2
+    graphs[0].train_mask, graphs[0].val_mask, graphs[0].test_mask = (
+        number == 0,
+        number == 1,
+        number == 2,
+    )
     graphs[0].x = graphs[0].x.double()
     return graphs, stored(folder, graphs)
 
@@ -71,7 +76,8 @@ def stored(folder: Path, items: list[object]) -> list[Path]:
 
 
 def images(folder: Path) -> tuple[list[object], list[Path]]:
-    """Grey images in the order in which folders of classes are read, as NumPy's arrays and as torch's."""
+    """Grey images in the order in which folders of classes are read, as NumPy's arrays and as
+    torch's."""
     items: list[object] = []
     for number in range(3):
         pixels, labels = made(30, (8, 8), 3, seed=number)
@@ -81,7 +87,9 @@ def images(folder: Path) -> tuple[list[object], list[Path]]:
             path = folder / str(number) / name / f"{place:04d}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(image).save(path)
-        items.append((torch.from_numpy(pixels)[:, None], names) if number else (pixels, names.tolist()))
+        items.append(
+            (torch.from_numpy(pixels)[:, None], names) if number else (pixels, names.tolist())
+        )
     return items, [folder / str(number) for number in range(3)]
 
 
@@ -106,31 +114,51 @@ FAMILIES = {
 def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     make, keys = FAMILIES[family]
     items, paths = make(tmp_path)
-    made = curvfed.simulate(data=items, results_dir=tmp_path / "results", run_name="memory", **SMALL | keys)
+    made = curvfed.simulate(
+        data=items, results_dir=tmp_path / "results", run_name="memory", **SMALL | keys
+    )
     flat = {key.replace(".", "__"): value for key, value in python_api.dotted(keys).items()}
-    configs = [SIMULATED | {"partition-id": number, "data-path": str(path)} for number, path in enumerate(paths)]
+    configs = [
+        SIMULATED | {"partition-id": number, "data-path": str(path)}
+        for number, path in enumerate(paths)
+    ]
     files = run(tmp_path / "results", "files", nodes=configs, share_statistics=True, **flat)
     described = Files(made.path).described["clients"]
-    assert [one["digest"] for one in described] == [one["digest"] for one in files.described["clients"]]
+    assert [one["digest"] for one in described] == [
+        one["digest"] for one in files.described["clients"]
+    ]
     mine, theirs = (load_file(path / "model.safetensors") for path in (made.path, files.path))
     assert mine.keys() == theirs.keys()
     assert all((mine[name] == theirs[name]).all() for name in mine)
     if family == "points":  # the paths themselves do as well
-        given = curvfed.simulate(data=paths, results_dir=tmp_path / "results", run_name="paths", **SMALL | keys)
-        assert (given.path / "model.safetensors").read_bytes() == (files.path / "model.safetensors").read_bytes()
+        given = curvfed.simulate(
+            data=paths, results_dir=tmp_path / "results", run_name="paths", **SMALL | keys
+        )
+        assert (given.path / "model.safetensors").read_bytes() == (
+            files.path / "model.safetensors"
+        ).read_bytes()
     assert made.summary["dataset"] == files.summary["dataset"] == "own data of 3 nodes"
     for path in (made.path, files.path):
         assert curvfed.load(path).config["dataset"] == "own"
-        assert f"<h1>{keys['method']} on own data of 3 nodes</h1>" in page_text(RunFiles.read(path), ())
+        assert f"<h1>{keys['method']} on own data of 3 nodes</h1>" in page_text(
+            RunFiles.read(path), ()
+        )
     for key in ("personal_accuracy_mean", "num_clients", "rounds", "bytes_up"):
         assert made.summary[key] == files.summary[key]
-    assert (made.clients.score.dropna() == pd.read_csv(files.path / "clients.csv").score.dropna()).all()
+    assert (
+        made.clients.score.dropna() == pd.read_csv(files.path / "clients.csv").score.dropna()
+    ).all()
     assert not (here / "curvfed" / "personal" / "memory").exists()
     # And what is predicted of them.
     client = None if family in ("graphs", "points") else 2
     shown = [items[2], paths[2]] if family != "images" else [items[2][0], paths[2]]
     found, read = (made.predict(one, client) for one in shown)
-    names = [family.removesuffix("s"), "class", "probability", *(["unknown"] if family == "points" else [])]
+    names = [
+        family.removesuffix("s"),
+        "class",
+        "probability",
+        *(["unknown"] if family == "points" else []),
+    ]
     assert found.columns.tolist() == read.columns.tolist() == names
     assert found["class"].tolist() == read["class"].tolist()
     assert found.probability.tolist() == read.probability.tolist()
@@ -159,13 +187,17 @@ def test_predictions_refuse_data_of_another_kind(tmp_path):
     graphs, _ = nodes(tmp_path)
     with pytest.raises(PredictError, match="the data has 8 features per node"):
         made.predict(graphs[0])
-    with pytest.raises(PredictError, match="are for the classification of images, those of the run of nodes"):
+    with pytest.raises(
+        PredictError, match="are for the classification of images, those of the run of nodes"
+    ):
         made.predict(np.zeros((4, 8, 8), np.uint8))
     for other in (
         ("hull", "uniform", {"points": {"num": 300}}),
         ("fedavg", "digits", {"images": {"train-subset": 100}}),
     ):
-        with pytest.raises(PredictError, match="are for the classification of nodes, those of the run of"):
+        with pytest.raises(
+            PredictError, match="are for the classification of nodes, those of the run of"
+        ):
             curvfed.simulate(*other[:2], num_supernodes=2, **SMALL | other[2]).predict(graphs[0])
 
 
@@ -175,10 +207,19 @@ def test_predictions_refuse_data_of_another_kind(tmp_path):
         ("graph.pt", r"data\[0\]: no file or folder graph.pt; allowed is a path"),
         (Data(edge_index=torch.zeros(2, 0, dtype=torch.long)), r"data\[0\]: x must be a tensor"),
         ([], r"data\[0\]: the list is empty"),
-        ((np.zeros((4, 8, 8)), [0, 1, 0, 1]), r"data\[0\]: images are float64 of shape \(4, 8, 8\); allowed are uint8"),
+        (
+            (np.zeros((4, 8, 8)), [0, 1, 0, 1]),
+            r"data\[0\]: images are float64 of shape \(4, 8, 8\); allowed are uint8",
+        ),
         ((np.zeros((4, 2, 8, 8), np.uint8), [0] * 4), "c of 1 or 3"),
-        ((np.zeros((4, 8, 8), np.uint8), [0, 1]), r"data\[0\]: labels has shape \(2,\); allowed is \(4,\)"),
-        ((np.zeros((4, 8, 8), np.uint8), [0.5] * 4), r"data\[0\]: labels is float64; allowed are whole numbers"),
+        (
+            (np.zeros((4, 8, 8), np.uint8), [0, 1]),
+            r"data\[0\]: labels has shape \(2,\); allowed is \(4,\)",
+        ),
+        (
+            (np.zeros((4, 8, 8), np.uint8), [0.5] * 4),
+            r"data\[0\]: labels is float64; allowed are whole numbers",
+        ),
         (np.zeros((4, 8, 8), np.uint8), r"data\[0\]: labels has shape \(\)"),
         ((np.zeros((4, 3)), [0] * 4), r"data\[0\]: points is float64 of shape \(4, 3\)"),
     ],
@@ -215,21 +256,31 @@ def test_a_file_that_cannot_be_used_is_refused_before_anything_is_made(tmp_path,
     (tmp_path / "good.csv").write_text("x,y,label\n" + lines)
     (tmp_path / "bad.csv").write_text("x,y,kind,size\n" + lines.replace("\n", ",7\n"))
     with pytest.raises(ValueError, match=r'data\[1\] = ".*bad\.csv".*"label".*x, y, kind, size'):
-        curvfed.simulate("hull", data=[tmp_path / "good.csv", tmp_path / "bad.csv", tmp_path / "good.csv"], quiet=True)
+        curvfed.simulate(
+            "hull",
+            data=[tmp_path / "good.csv", tmp_path / "bad.csv", tmp_path / "good.csv"],
+            quiet=True,
+        )
     assert results(here) == []
 
 
 def test_images_in_memory_need_no_layer_before_the_classifier(here):
     images = np.random.default_rng(0).integers(0, 256, (20, 8, 8), dtype=np.uint8)
     made = curvfed.simulate(
-        "fedavg", data=[(images, np.arange(20) % 2)] * 2, embedding_dim=0, num_rounds=np.int64(1), quiet=True
+        "fedavg",
+        data=[(images, np.arange(20) % 2)] * 2,
+        embedding_dim=0,
+        num_rounds=np.int64(1),
+        quiet=True,
     )
     assert (made.summary["status"], made.config["embedding-dim"]) == ("completed", 0)
 
 
 def test_data_of_another_task_are_refused_before_anything_is_made(tmp_path, here):
     graphs, _ = nodes(tmp_path)
-    with pytest.raises(ConfigError, match=r'^data\[0\] is nodes; method = "hyperfed" works on images$'):
+    with pytest.raises(
+        ConfigError, match=r'^data\[0\] is nodes; method = "hyperfed" works on images$'
+    ):
         curvfed.simulate("hyperfed", data=graphs, **SMALL)
     assert results(here) == []
 
@@ -238,7 +289,10 @@ def test_a_taken_name_is_refused_and_the_run_is_left_as_it_is(here):
     made = curvfed.simulate("local", num_supernodes=2, run_name="mine", **SMALL)
     before = {path.name: path.stat().st_mtime_ns for path in made.path.iterdir()}
     for keys, told in (
-        ({"run_name": "mine"}, 'run-name = "mine": .* exists; allowed is a new name, or resume = true'),
+        (
+            {"run_name": "mine"},
+            'run-name = "mine": .* exists; allowed is a new name, or resume = true',
+        ),
         ({"run_name": "absent", "resume": True}, "resume = true: there is no run in"),
         ({"run_name": "mine", "resume": True, "seed": 5}, "seed = 5, but the run began with 0"),
     ):
@@ -250,7 +304,10 @@ def test_a_taken_name_is_refused_and_the_run_is_left_as_it_is(here):
 
 def test_a_graph_in_numpys_arrays_is_that_in_tensors():
     fields = user_fields()
-    arrays = {name: value.numpy() if isinstance(value, torch.Tensor) else value for name, value in fields.items()}
+    arrays = {
+        name: value.numpy() if isinstance(value, torch.Tensor) else value
+        for name, value in fields.items()
+    }
     one, other = check_data("here", fields), check_data("here", arrays)
     for name in ("features", "edge_index", "labels"):
         assert torch.equal(getattr(one, name), getattr(other, name))
@@ -263,17 +320,42 @@ def test_images_of_many_classes_are_numbered_by_value():
 
 def test_keys_are_those_of_the_run_config(tmp_path):
     made = curvfed.simulate(
-        "flatland", "trees", num_supernodes=2, results_dir=tmp_path, flatland={"gate": False, "curvature_init": "constant"},
-        **{"flatland.proximal": 0.5}, seed=3, device=None, **SMALL,
-    )  # fmt: skip
-    kept = {key: made.config[key] for key in ("num-rounds", "seed", "device", "flatland.gate", "flatland.proximal")}
-    assert kept == {"num-rounds": 2, "seed": 3, "device": "auto", "flatland.gate": False, "flatland.proximal": 0.5}
+        "flatland",
+        "trees",
+        num_supernodes=2,
+        results_dir=tmp_path,
+        flatland={"gate": False, "curvature_init": "constant"},
+        **{"flatland.proximal": 0.5},
+        seed=3,
+        device=None,
+        **SMALL,
+    )
+    kept = {
+        key: made.config[key]
+        for key in ("num-rounds", "seed", "device", "flatland.gate", "flatland.proximal")
+    }
+    assert kept == {
+        "num-rounds": 2,
+        "seed": 3,
+        "device": "auto",
+        "flatland.gate": False,
+        "flatland.proximal": 0.5,
+    }
     assert made.config["flatland.curvature-init"] == "constant"
     assert made.path.parent == tmp_path
     assert made.path.name.startswith("flatland-trees-3-")
-    same = run(tmp_path, "same", 2, seed=3, flatland__gate=False, flatland__curvature_init="constant",
-               flatland__proximal=0.5)  # fmt: skip
-    assert (same.path / "model.safetensors").read_bytes() == (made.path / "model.safetensors").read_bytes()
+    same = run(
+        tmp_path,
+        "same",
+        2,
+        seed=3,
+        flatland__gate=False,
+        flatland__curvature_init="constant",
+        flatland__proximal=0.5,
+    )
+    assert (same.path / "model.safetensors").read_bytes() == (
+        made.path / "model.safetensors"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -298,7 +380,9 @@ def test_a_wrong_key_is_told_as_the_command_tells_it(keys, settings, here):
 def test_the_number_of_clients_is_that_of_the_data(tmp_path, here):
     with pytest.raises(UsageError, match="num-supernodes is 2; data has 3 clients"):
         curvfed.simulate(data=nodes(tmp_path)[0], num_supernodes=2)
-    with pytest.raises(UsageError, match="num-supernodes is 0, but must be a whole number of at least 1"):
+    with pytest.raises(
+        UsageError, match="num-supernodes is 0, but must be a whole number of at least 1"
+    ):
         curvfed.simulate(num_supernodes=0)
     assert results(here) == []
 
@@ -307,9 +391,14 @@ def test_tables_have_their_dtypes():
     made = curvfed.simulate("fedavg", num_supernodes=2, **SMALL)
     assert made.rounds.columns.tolist() == list(rows(made.path / "rounds.csv")[0])
     assert made.clients.columns.tolist() == list(rows(made.path / "clients.csv")[0])
-    kinds = {name: made.rounds[name].dtype.kind for name in ("round", "replies", "bytes_up", "loss", "seconds")}
+    kinds = {
+        name: made.rounds[name].dtype.kind
+        for name in ("round", "replies", "bytes_up", "loss", "seconds")
+    }
     assert kinds == {"round": "i", "replies": "i", "bytes_up": "f", "loss": "f", "seconds": "f"}
-    assert {str(made.rounds[name].dtype) for name in ("phase", "reasons", "weights", "aggregation_note")} == {"string"}
+    assert {
+        str(made.rounds[name].dtype) for name in ("phase", "reasons", "weights", "aggregation_note")
+    } == {"string"}
     assert {str(made.clients[name].dtype) for name in ("phase", "dropped")} == {"string"}
     trained = made.clients[made.clients.phase == "train"]
     assert trained[["round", "partition"]].to_numpy().tolist() == [[1, 0], [1, 1], [2, 0], [2, 1]]
@@ -320,8 +409,13 @@ def test_tables_have_their_dtypes():
 
 def test_runs_on_own_data_are_named_so_and_resumed_with_and_without_saying_it(tmp_path):
     items, paths = nodes(tmp_path)
-    assert curvfed.simulate("local", data=items, **SMALL | {"num_rounds": 0}).path.name.startswith("local-own-0-2")
-    configs = [SIMULATED | {"partition-id": number, "data-path": str(path)} for number, path in enumerate(paths)]
+    assert curvfed.simulate("local", data=items, **SMALL | {"num_rounds": 0}).path.name.startswith(
+        "local-own-0-2"
+    )
+    configs = [
+        SIMULATED | {"partition-id": number, "data-path": str(path)}
+        for number, path in enumerate(paths)
+    ]
     for number, dataset in enumerate(["auto", "own", "auto"], start=1):
         keys = {"num_rounds": number, "dataset": dataset, "embedding_dim": 8, "method": "fedavg"}
         found = run(tmp_path, "mine", nodes=configs, resume=number > 1, **keys)
@@ -336,11 +430,18 @@ def test_data_in_memory_are_let_go_and_resumed(tmp_path):
     once = curvfed.simulate("fedper", data=items, run_name="once", **SMALL)
     begun = curvfed.simulate("fedper", data=items, run_name="begun", **SMALL | {"num_rounds": 1})
     assert not curvfed.client_app.clients_in_memory._clients
-    assert curvfed.simulate("fedper", data=items, run_name="begun", resume=True, **SMALL).path == begun.path
+    assert (
+        curvfed.simulate("fedper", data=items, run_name="begun", resume=True, **SMALL).path
+        == begun.path
+    )
     mine, theirs = (load_file(one.path / "model.safetensors") for one in (begun, once))
     assert all((mine[name] == theirs[name]).all() for name in mine)
-    with pytest.raises(ConfigError, match="the data of partitions 0, 2 have changed since the run began"):
-        curvfed.simulate("fedper", data=items[::-1], run_name="begun", resume=True, **SMALL | {"num_rounds": 3})
+    with pytest.raises(
+        ConfigError, match="the data of partitions 0, 2 have changed since the run began"
+    ):
+        curvfed.simulate(
+            "fedper", data=items[::-1], run_name="begun", resume=True, **SMALL | {"num_rounds": 3}
+        )
 
 
 def test_a_failed_run_says_where_it_is_and_can_be_looked_at(monkeypatch):
@@ -363,10 +464,18 @@ def test_a_failed_run_says_where_it_is_and_can_be_looked_at(monkeypatch):
 
 
 def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
-    told = {"status": "completed", "method": "<b>m</b>", "dataset": "a & b", "rounds": 3, "num_clients": 2,
-            "metrics": {"<i>": 0.5}, "global_accuracy": 0.25,
-            "personal_accuracy_mean": 0.9125, "personal_accuracy_std": 0.05,
-            "best_validation": {"round": 2, "global_accuracy": 0.75}}  # fmt: skip
+    told = {
+        "status": "completed",
+        "method": "<b>m</b>",
+        "dataset": "a & b",
+        "rounds": 3,
+        "num_clients": 2,
+        "metrics": {"<i>": 0.5},
+        "global_accuracy": 0.25,
+        "personal_accuracy_mean": 0.9125,
+        "personal_accuracy_std": 0.05,
+        "best_validation": {"round": 2, "global_accuracy": 0.75},
+    }
     folder = tmp_path / "<run>"
     folder.mkdir()
     (folder / "summary.json").write_text(json.dumps(told))
@@ -377,7 +486,16 @@ def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
     assert found.report().read_text().startswith("<!")
     linked = found._repr_html_()
     assert f'<a href="{(folder / "report.html").as_uri()}">' in linked
-    assert set(re.findall(r"</?(\w+)", linked)) <= {"table", "thead", "tbody", "tr", "th", "td", "p", "a"}
+    assert set(re.findall(r"</?(\w+)", linked)) <= {
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "p",
+        "a",
+    }
     for text in ("&lt;b&gt;m&lt;/b&gt;", "a &amp; b", "0.9125 ± 0.0500", "<td>0.7500</td>"):
         assert text in shown
     assert repr(found) == f"<curvfed.Run <b>m</b> on a & b, completed, in {folder}>"
@@ -387,7 +505,14 @@ def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
     ("settings", "axis"),
     [
         ({"method": "fedavg"}, "test accuracy (%)"),
-        ({"method": "fedavg", "dataset": "digits", "images": {"train_subset": 150, "test_subset": 50}}, "accuracy (%)"),
+        (
+            {
+                "method": "fedavg",
+                "dataset": "digits",
+                "images": {"train_subset": 150, "test_subset": 50},
+            },
+            "accuracy (%)",
+        ),
         ({"method": "hull", "points": {"num": 300}}, ""),
     ],
 )
@@ -409,17 +534,17 @@ def test_a_run_is_found_by_its_path_or_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(made.path.parents[1])
     for place in ("mine", made.path, "results/mine", f"~/curvfed/results/{made.path.name}"):
         assert curvfed.load(place).path == made.path
-    with pytest.raises(FileNotFoundError, match=f"there is no run in other nor in {made.path.parent}/other"):
+    with pytest.raises(
+        FileNotFoundError, match=f"there is no run in other nor in {made.path.parent}/other"
+    ):
         curvfed.load("other")
 
 
 def test_importing_the_package_imports_nothing_heavy():
     code = (
-        "import sys, curvfed; dir(curvfed); curvfed.__version__\n"
-        "print([name for name in ('torch', 'flwr', 'pandas', 'numpy', 'pydantic') if name in sys.modules])\n"
-        "from curvfed import geometry\n"
-        "try: curvfed.nothing\n"
-        "except AttributeError as error: print(error)\n"
+        "import sys, curvfed; dir(curvfed); curvfed.__version__\nprint([name for name in ('torch',"
+        " 'flwr', 'pandas', 'numpy', 'pydantic') if name in sys.modules])\nfrom curvfed import"
+        " geometry\ntry: curvfed.nothing\nexcept AttributeError as error: print(error)\n"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout == "[]\nmodule 'curvfed' has no attribute 'nothing'\n"
@@ -436,7 +561,9 @@ def test_the_examples_in_the_docstrings_are_true():
 def test_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / "python.md").read_text(), re.DOTALL | re.MULTILINE)
+    blocks = re.findall(
+        r"^```python\n(.*?)^```$", (DOCS / "python.md").read_text(), re.DOTALL | re.MULTILINE
+    )
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "docs/python.md", "exec"), names)
@@ -446,7 +573,10 @@ def test_the_page_runs(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("data", ["graph.pt", Path("graph.pt"), {"a": "graph.pt"}, [], 3])
 def test_data_are_a_list_of_the_clients(data):
-    with pytest.raises(UsageError, match=f"data is a {type(data).__name__}.* a list with a path or an object for each"):
+    with pytest.raises(
+        UsageError,
+        match=f"data is a {type(data).__name__}.* a list with a path or an object for each",
+    ):
         curvfed.simulate("fedavg", data=data)
 
 
@@ -454,7 +584,9 @@ def test_a_graph_alone_is_no_list_of_the_clients_and_an_iterator_is_one(tmp_path
     graph = Data(**user_fields())
     with pytest.raises(UsageError, match="data is a Data;"):
         curvfed.simulate("fedavg", data=graph)
-    run = curvfed.simulate("fedavg", data=iter([graph, graph]), results_dir=tmp_path, num_rounds=1, quiet=True)
+    run = curvfed.simulate(
+        "fedavg", data=iter([graph, graph]), results_dir=tmp_path, num_rounds=1, quiet=True
+    )
     assert run.summary["num_clients"] == 2
 
 

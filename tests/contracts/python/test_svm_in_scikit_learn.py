@@ -20,7 +20,9 @@ def clusters():
     return np.repeat(centres, 12, axis=0) + 0.08 * generator.standard_normal((36, 2)), labels
 
 
-@pytest.mark.parametrize("model", [PoincareSVM(-1.0, 2.0), PoincareSVM(-1.3, 1, [[0.1, 0.2]]), EuclideanSVM(math.inf)])
+@pytest.mark.parametrize(
+    "model", [PoincareSVM(-1.0, 2.0), PoincareSVM(-1.3, 1, [[0.1, 0.2]]), EuclideanSVM(math.inf)]
+)
 def test_clone_has_the_same_parameters_and_is_not_fitted(model):
     points, labels = clusters()
     keep = labels != "c" if getattr(model, "reference", None) is not None else labels != "d"
@@ -31,7 +33,9 @@ def test_clone_has_the_same_parameters_and_is_not_fitted(model):
         np.testing.assert_array_equal(copy.get_params()[name], value)
     with pytest.raises(NotFittedError, match="fit"):
         copy.predict(points)
-    np.testing.assert_array_equal(copy.fit(points[keep], labels[keep]).predict(points), model.predict(points))
+    np.testing.assert_array_equal(
+        copy.fit(points[keep], labels[keep]).predict(points), model.predict(points)
+    )
 
 
 def test_tools():
@@ -40,8 +44,15 @@ def test_tools():
         warnings.simplefilter("error")
         assert is_classifier(PoincareSVM(-1.0, 1.0))
         assert cross_val_score(PoincareSVM(-1.0, 1.0), points, labels, cv=3).tolist() == [1, 1, 1]
-        assert cross_val_score(PoincareSVM(-1.0, 1.0), points, labels, cv=3, scoring="neg_log_loss").min() > -0.7
-        search = GridSearchCV(make_pipeline(PoincareSVM(-1.0, 1.0)), {"poincaresvm__C": [0.1, 10.0]}, cv=3)
+        assert (
+            cross_val_score(
+                PoincareSVM(-1.0, 1.0), points, labels, cv=3, scoring="neg_log_loss"
+            ).min()
+            > -0.7
+        )
+        search = GridSearchCV(
+            make_pipeline(PoincareSVM(-1.0, 1.0)), {"poincaresvm__C": [0.1, 10.0]}, cv=3
+        )
         assert search.fit(points, labels).score(points, labels) == 1
 
 

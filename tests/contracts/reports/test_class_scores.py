@@ -1,4 +1,6 @@
-"""Recall by class and client, what is taken for what, and reliability of probabilities in reports."""
+"""Recall by class and client, what is taken for what, and reliability of probabilities in
+reports.
+"""
 
 import numpy as np
 import pytest
@@ -9,7 +11,14 @@ from scipy import stats
 
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report.class_scores import by_client, confusion, counted, of_run, recalls, wilson
+from curvfed.server_app.report.class_scores import (
+    by_client,
+    confusion,
+    counted,
+    of_run,
+    recalls,
+    wilson,
+)
 from curvfed.server_app.report.hull_classes import bands
 from curvfed.server_app.report.page import write_report
 from curvfed.server_app.run import RoundError
@@ -48,7 +57,15 @@ def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
         ({"method": "adafgl", "fine_tune_epochs": 2}, True),
         ({"method": "fedavg", "num_rounds": 3, "fraction_train": 0.4}, True),
         ({"method": "fedavg", "num_rounds": 0}, True),
-        ({"method": "fedbabu", "dataset": "digits", "images__train_subset": 150, "train_size": 0.6}, False),
+        (
+            {
+                "method": "fedbabu",
+                "dataset": "digits",
+                "images__train_subset": 150,
+                "train_size": 0.6,
+            },
+            False,
+        ),
     ],
 )
 def test_every_clients_last_score_is_told_by_class(tmp_path, settings, nothing_else):
@@ -58,7 +75,10 @@ def test_every_clients_last_score_is_told_by_class(tmp_path, settings, nothing_e
     assert {f"client {partition}": score for partition, score in last.items()} == pytest.approx(
         {one.name: one.share for one in by_client(told)}
     )
-    sizes = {f"client {one['partition']}": one["statistics"]["num_test"] for one in found.described["clients"]}
+    sizes = {
+        f"client {one['partition']}": one["statistics"]["num_test"]
+        for one in found.described["clients"]
+    }
     assert sizes == {one.name: one.of for one in by_client(told)}
     assert [one.share for one in by_client(told)] == sorted(last.values())
     page = (found.path / "report.html").read_text()
@@ -67,13 +87,17 @@ def test_every_clients_last_score_is_told_by_class(tmp_path, settings, nothing_e
     if nothing_else:
         classes = recalls(of_run(told), told.class_names)
         pooled = found.summary["metrics"]["personal_accuracy_pooled"]
-        assert sum(one.share * one.of for one in classes) / sum(sizes.values()) == pytest.approx(pooled)
+        assert sum(one.share * one.of for one in classes) / sum(sizes.values()) == pytest.approx(
+            pooled
+        )
         assert [confusion(told).facts["right"]] == pytest.approx([pooled])
 
 
 def test_points_are_told_by_class_too(tmp_path):
     found = run(tmp_path, method="fedavg", dataset="uniform", points__num=300)
-    assert confusion(RunFiles.read(found.path)).facts["right"] == pytest.approx(found.summary["global_accuracy"])
+    assert confusion(RunFiles.read(found.path)).facts["right"] == pytest.approx(
+        found.summary["global_accuracy"]
+    )
     assert "Classes, the worst first" in (found.path / "report.html").read_text()
 
 
@@ -81,7 +105,11 @@ def test_a_resumed_run_tells_the_same_and_a_longer_one_the_later(tmp_path):
     whole, cut = run(tmp_path, "whole", num_rounds=4), run(tmp_path, "cut", num_rounds=2)
     earlier = (cut.path / "confusion.csv").read_bytes()
     longer = run(tmp_path, "cut", num_rounds=4, resume=True)
-    assert (longer.path / "confusion.csv").read_bytes() == (whole.path / "confusion.csv").read_bytes() != earlier
+    assert (
+        (longer.path / "confusion.csv").read_bytes()
+        == (whole.path / "confusion.csv").read_bytes()
+        != earlier
+    )
 
 
 def test_nothing_is_told_in_a_secure_sum(tmp_path):
@@ -104,12 +132,29 @@ def test_rows_that_make_no_sense_are_left_out(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "told", [[0, 0], [0, 2, 1], [2, 0, 1], [-1, 0, 1], [0, -2, 1], [0, 0, 0], [0, 0, -1], [0, 0, 1, 0, 0, 1], "001",
-             [0, 0, 2**53], [0.0, 0, 1], [True, 0, 1], [0, 0, 3], []],
-)  # fmt: skip
+    "told",
+    [
+        [0, 0],
+        [0, 2, 1],
+        [2, 0, 1],
+        [-1, 0, 1],
+        [0, -2, 1],
+        [0, 0, 0],
+        [0, 0, -1],
+        [0, 0, 1, 0, 0, 1],
+        "001",
+        [0, 0, 2**53],
+        [0.0, 0, 1],
+        [True, 0, 1],
+        [0, 0, 3],
+        [],
+    ],
+)
 def test_counts_that_cannot_be_are_refused(told):
     check_confusion([0, 0, 2, 0, 1, 1, 1, -1, 1], 2, 4)
-    with pytest.raises(MessageError, match=r"counts|test examples have a predicted class; there are 4"):
+    with pytest.raises(
+        MessageError, match=r"counts|test examples have a predicted class; there are 4"
+    ):
         check_confusion(told, 2, 4)
 
 
@@ -119,7 +164,9 @@ def telling(value, partition=1, **where):
     def intercept(message, handle):
         reply = handle(message)
         header = reply.content["header"]
-        if header["partition"] == partition and all(header[name] == wanted for name, wanted in where.items()):
+        if header["partition"] == partition and all(
+            header[name] == wanted for name, wanted in where.items()
+        ):
             reply.content["parts"] = ConfigRecord({"confusion": value})
         return reply
 
@@ -132,19 +179,32 @@ def test_counts_at_another_time_or_of_a_node_that_shares_no_statistics_are_refus
     nodes[1] |= {} if where else {"share-statistics": False}
     settings = {"method": "fedavg", "nodes": nodes, "share_statistics": True}
     found = run(tmp_path, intercept=telling([0, 0, 2**40], phase="train", **where), **settings)
-    assert "are not expected" in next(row["dropped"] for row in found.clients if row["partition"] == "1")
+    assert "are not expected" in next(
+        row["dropped"] for row in found.clients if row["partition"] == "1"
+    )
     assert all(one.of < 1000 for one in by_client(RunFiles.read(found.path)))
 
 
 @pytest.mark.parametrize("value", [5, [0, 99, 7], [0, 1, 7, 9], [0, 1, 10**9]])
 def test_no_phase_of_a_secure_sum_brings_counts(tmp_path, value):
-    found = run(tmp_path, method="fedavg", secure_sum=True, clients=4, intercept=telling(value, phase="forget"))
+    found = run(
+        tmp_path,
+        method="fedavg",
+        secure_sum=True,
+        clients=4,
+        intercept=telling(value, phase="forget"),
+    )
     assert found.summary["status"].startswith("completed")
     assert not (found.path / "confusion.csv").exists()
 
 
 def test_a_client_without_its_last_score_has_no_counts(tmp_path):
-    settings = {"method": "fedbabu", "dataset": "digits", "images__train_subset": 150, "train_size": 0.6}
+    settings = {
+        "method": "fedbabu",
+        "dataset": "digits",
+        "images__train_subset": 150,
+        "train_size": 0.6,
+    }
     found = run(tmp_path, intercept=telling([0, 0, 10**9], phase="fine-tune"), **settings)
     assert found.summary["metrics"]["clients_left_out"] == 1
     assert {one.name for one in by_client(RunFiles.read(found.path))} == {"client 0", "client 2"}

@@ -62,7 +62,12 @@ class Drawing:
 
     def lines(self, *marks: str) -> list[np.ndarray]:
         """The lines of all paths whose style has all of these."""
-        parts = [part for lines, style in self.paths if all(mark in style for mark in marks) for part in lines]
+        parts = [
+            part
+            for lines, style in self.paths
+            if all(mark in style for mark in marks)
+            for part in lines
+        ]
         return [self.place(numbers(part)) for part in parts]
 
     def place(self, at: np.ndarray) -> np.ndarray:
@@ -74,7 +79,11 @@ def numbers(path: str) -> np.ndarray:
 
 
 PIXEL = 2 / 320  # of the disc to a point of print; coordinates have two decimals
-DOT, WRONG, DECISION = ("stroke-width: 3", "opacity: 0.4"), ("var(--ink)", "stroke-width: 0.9"), "stroke-width: 1.8"
+DOT, WRONG, DECISION = (
+    ("stroke-width: 3", "opacity: 0.4"),
+    ("var(--ink)", "stroke-width: 0.9"),
+    "stroke-width: 1.8",
+)
 
 
 def arrays(folder: Path) -> dict[str, np.ndarray]:
@@ -97,23 +106,43 @@ def drawn(whole: Path) -> list[Drawn]:
 def test_the_page_is_complete_in_itself(whole: Path) -> None:
     page = Page(write_report(whole))
     beginnings = [
-        "Poincaré disc with 9 convex hulls of 3 clients in 3 groups, with 180 training points, the hulls before "
-        "quantisation, 3 decision geodesics, 6 test points predicted wrongly.",
-        "Line chart of test accuracy by epsilon. Poincaré SVM: 90.00% at 0.01 to 60.00% at 10. Euclidean SVM: 80.00%",
-        "Line chart of vertices of a hull by epsilon. Mean: 9.00 at 0.01 to 3.00 at 10. Most: 14.00 at",
-        "Line chart of share of points revealed by epsilon. Revealed: 50.00% at 0.01 to 20.00% at 10.",
+        (
+            "Poincaré disc with 9 convex hulls of 3 clients in 3 groups, with 180 training points,"
+            " the hulls before quantisation, 3 decision geodesics, 6 test points predicted wrongly."
+        ),
+        (
+            "Line chart of test accuracy by epsilon. Poincaré SVM: 90.00% at 0.01 to 60.00% at 10."
+            " Euclidean SVM: 80.00%"
+        ),
+        (
+            "Line chart of vertices of a hull by epsilon. Mean: 9.00 at 0.01 to 3.00 at 10. Most:"
+            " 14.00 at"
+        ),
+        (
+            "Line chart of share of points revealed by epsilon. Revealed: 50.00% at 0.01 to 20.00%"
+            " at 10."
+        ),
     ]
-    assert [text[: len(beginning)] for text, beginning in zip(page.labels, beginnings, strict=False)] == beginnings
+    assert [
+        text[: len(beginning)] for text, beginning in zip(page.labels, beginnings, strict=False)
+    ] == beginnings
     assert page.tags.count("figcaption") == page.tags.count("figure") == page.tags.count("svg")
     assert not {"script", "iframe", "object", "img", "base"} & set(page.tags)
-    pointing = [value for name, value in page.attributes if name in ("src", "href", "xlink:href", "action", "data")]
+    pointing = [
+        value
+        for name, value in page.attributes
+        if name in ("src", "href", "xlink:href", "action", "data")
+    ]
     assert all(target.startswith(("#", "data:")) for target in pointing)
     assert "://" not in page.source
     names = [value for name, value in page.attributes if name == "id"]
     assert len(names) == len(set(names))
     assert write_report(whole).read_text() == page.source  # equal files, equal bytes
     drawings = "".join(re.findall(r"<svg.*?</svg>", page.source, re.DOTALL))
-    assert set(re.findall(r"(?:fill|stroke): (?!none)(?!var\()([^;\"]+)", drawings)) <= {*HUES, ON_COLOUR}
+    assert set(re.findall(r"(?:fill|stroke): (?!none)(?!var\()([^;\"]+)", drawings)) <= {
+        *HUES,
+        ON_COLOUR,
+    }
 
 
 def test_tables_tell_what_the_summary_does(whole: Path) -> None:
@@ -121,7 +150,9 @@ def test_tables_tell_what_the_summary_does(whole: Path) -> None:
     assert rows["Training points of all clients"] == ["180"]
     file = arrays(whole)
     assert rows["… that are vertices of hulls"] == [str(len(file["points"]))]
-    assert rows["… as a share of the training points"] == [f"{100 * len(file['points']) / 180:.2f}%"]
+    assert rows["… as a share of the training points"] == [
+        f"{100 * len(file['points']) / 180:.2f}%"
+    ]
     assert rows["Prime of the sums"] == ["4,215,309,883"]
     assert rows["ε, hyperbolic distance"] == ["0.01"]
     assert rows["Decoded hulls are those of the clients"] == ["yes"]
@@ -130,7 +161,12 @@ def test_tables_tell_what_the_summary_does(whole: Path) -> None:
     for one, count in Counter(file["hull"].tolist()).items():
         first = int(np.argmax(file["hull"] == one))
         client, group = file["client"][first], file["group"][first]
-        assert rows[str(one + 1)] == [str(client + 1), str(group + 1), str(file["names"][group]), str(count)]
+        assert rows[str(one + 1)] == [
+            str(client + 1),
+            str(group + 1),
+            str(file["names"][group]),
+            str(count),
+        ]
 
 
 def told(folder: Path, **changes: Any) -> dict[str, Any]:
@@ -138,7 +174,9 @@ def told(folder: Path, **changes: Any) -> dict[str, Any]:
     summary = json.loads((folder / "summary.json").read_text())
     own = {name: value for name, value in changes.items() if name in summary}
     metrics = {name: value for name, value in changes.items() if name not in summary}
-    summary |= own | {"metrics": {n: v for n, v in (summary["metrics"] | metrics).items() if v is not None}}
+    summary |= own | {
+        "metrics": {n: v for n, v in (summary["metrics"] | metrics).items() if v is not None}
+    }
     (folder / "summary.json").write_text(json.dumps(summary))
     return summary
 
@@ -151,18 +189,31 @@ def in_words(folder: Path) -> str:
 def test_the_result_in_sentences(tmp_path: Path) -> None:
     folder = make_hull_run(tmp_path)
     told(folder, dropouts=0, hull_points_shared=54, hull_share_revealed=0.3)
-    of_all = "54 of 180 training points (30.00%) left the clients, each as the bin (ε = 0.01) that it lies in."
-    begins = "The Poincaré SVM trained on the secure sum of 3 clients' convex hulls has a test accuracy of 86.04%"
-    assert in_words(folder) == (
-        f"{begins}; a Euclidean SVM on the same hulls (FLE) has 75.12%. With all points in one place, a classifier reaches "
-        f"78.33% (CH-CP). {of_all}"
+    of_all = (
+        "54 of 180 training points (30.00%) left the clients, each as the bin (ε = 0.01) that it"
+        " lies in."
+    )
+    begins = (
+        "The Poincaré SVM trained on the secure sum of 3 clients' convex hulls has a test accuracy"
+        " of 86.04%"
+    )
+    assert (
+        in_words(folder)
+        == f"{begins}; a Euclidean SVM on the same hulls (FLE) has 75.12%. With all points in one"
+        f" place, a classifier reaches 78.33% (CH-CP). {of_all}"
     )
     told(folder, accuracy_fle=None, accuracy_ch_cp=None)
     assert in_words(folder) == f"{begins}. {of_all}"
     told(folder, accuracy_cp=0.8, accuracy_logistic=0.9)
-    assert "With all points in one place, classifiers reach 80.00% (CP), 90.00% (logistic)." in in_words(folder)
+    assert (
+        "With all points in one place, classifiers reach 80.00% (CP), 90.00% (logistic)."
+        in in_words(folder)
+    )
     told(folder, personal_accuracy_mean=0.7, personal_accuracy_std=0.1)
-    own = "has a mean accuracy of 70.00% on the clients' own test points (standard deviation over clients 10.00%)."
+    own = (
+        "has a mean accuracy of 70.00% on the clients' own test points (standard deviation over"
+        " clients 10.00%)."
+    )
     assert f" (logistic). It {own} {of_all}" in in_words(folder)
     told(folder, global_accuracy=None, accuracy_cp=None, accuracy_logistic=None)
     assert in_words(folder).startswith(
@@ -182,7 +233,9 @@ def test_points_of_clients_that_dropped_out_have_not_left_them(tmp_path: Path) -
     assert f" {number} vertices of hulls left the clients, each" in in_words(folder)
     lost = {name: arrays(folder)[name] for name in ("client", "hull", "group", "points", "bins")}
     kept = lost["client"] < 2
-    fewer = make_hull_run(tmp_path / "fewer", changes={name: column[kept] for name, column in lost.items()})
+    fewer = make_hull_run(
+        tmp_path / "fewer", changes={name: column[kept] for name, column in lost.items()}
+    )
     assert "the secure sum of 2 clients' convex hulls" in in_words(fewer)
     assert "Dashed are the hulls of all clients before" in words(draw(fewer))[1]
     assert "Dashed are the same hulls before" in words(draw(folder))[1]
@@ -190,9 +243,15 @@ def test_points_of_clients_that_dropped_out_have_not_left_them(tmp_path: Path) -
 
 def test_a_run_may_train_another_classifier(tmp_path: Path) -> None:
     folder = make_hull_run(tmp_path, settings={"hull.classifier": "logistic"}, swept=True)
-    assert in_words(folder).startswith("The logistic model trained on the secure sum of 3 clients' convex hulls has")
+    assert in_words(folder).startswith(
+        "The logistic model trained on the secure sum of 3 clients' convex hulls has"
+    )
     run = RunFiles.read(folder)
-    assert section(run, "Result").rows["this run"] == ["logistic model", "the clients' hulls", "86.04%"]
+    assert section(run, "Result").rows["this run"] == [
+        "logistic model",
+        "the clients' hulls",
+        "86.04%",
+    ]
     assert "Logistic model: 90.00% at 0.01" in words(draw(folder, 1))[0]
 
 
@@ -204,8 +263,16 @@ def test_the_result_as_a_table(whole: Path, tmp_path: Path) -> None:
         "CH-CP": ["Poincaré SVM", "hulls of all points in one place", "78.33%"],
     }
     folder = make_hull_run(tmp_path)
-    told(folder, **dict.fromkeys(ACCURACIES, 0.5), personal_accuracy_mean=0.75, personal_accuracy_std=0.125,
-         personal_accuracy_pooled=0.8, clients_left_out=1, new_accuracy=0.25, nodes_refused=0)  # fmt: skip
+    told(
+        folder,
+        **dict.fromkeys(ACCURACIES, 0.5),
+        personal_accuracy_mean=0.75,
+        personal_accuracy_std=0.125,
+        personal_accuracy_pooled=0.8,
+        clients_left_out=1,
+        new_accuracy=0.25,
+        nodes_refused=0,
+    )
     rows = section(RunFiles.read(folder), "Result").rows
     assert len(rows) == 1 + len(ACCURACIES) + 5
     assert rows["Accuracy on the clients' own test points"] == ["75.00% ± 12.50%"]
@@ -218,9 +285,12 @@ def test_the_result_as_a_table(whole: Path, tmp_path: Path) -> None:
 def test_no_figure_is_told_twice(whole: Path) -> None:
     page = Page(write_report(whole))
     first = [re.sub("<.*?>", "", row) for row in re.findall("<tr><th[^>]*>(.*?)</th>", page.source)]
-    assert not [name for name, count in Counter(first).items() if count > 1 and name not in ("", "1", "2")]
+    assert not [
+        name for name, count in Counter(first).items() if count > 1 and name not in ("", "1", "2")
+    ]
     assert not any(
-        name.startswith(("Bytes up", "Bytes down", "Seconds", "Hull ", "Svm", "Accuracy ")) for name in first
+        name.startswith(("Bytes up", "Bytes down", "Seconds", "Hull ", "Svm", "Accuracy "))
+        for name in first
     )
     assert "Last round" not in page.text
     assert ">0 rounds<" not in page.source
@@ -238,15 +308,30 @@ def test_every_phase_has_its_messages(whole: Path) -> None:
 
 
 def ended(root: Path, phases: Sequence[str], **changes: Any) -> Page:
-    """The page of a run without hulls, after some phases, of which clients.csv tells a lost reply in the last one."""
-    config = parse({"run-name": "ended", "results-dir": str(root), "method": "hull", **changes.pop("settings", {})})
+    """The page of a run without hulls, after some phases, of which clients.csv tells a lost reply
+    in the last one."""
+    config = parse(
+        {
+            "run-name": "ended",
+            "results-dir": str(root),
+            "method": "hull",
+            **changes.pop("settings", {}),
+        }
+    )
     directory = RunDirectory.open(config)
-    metrics = {f"{name}_{phase}": 8.0 for phase in phases for name in ("seconds", "bytes_up", "bytes_down")}
+    metrics = {
+        f"{name}_{phase}": 8.0 for phase in phases for name in ("seconds", "bytes_up", "bytes_down")
+    }
     for phase in phases:
         row = {"round": 0, "phase": phase, "bytes_up": 8, "bytes_down": 8}
         lost = {"partition": 1, "dropped": "no reply"} if phase == phases[-1] else {"partition": 1}
         directory.append(row, [row | {"partition": 0}, row | lost])
-    metrics |= {"hull_points": 200, "hull_points_shared": 50, "hull_share_revealed": 0.25, "clients_left_out": 3}
+    metrics |= {
+        "hull_points": 200,
+        "hull_points_shared": 50,
+        "hull_share_revealed": 0.25,
+        "clients_left_out": 3,
+    }
     about = {"num_clients": 3, "rounds": 0, "metrics": metrics if phases else {}, "seconds": 9.0}
     directory.write_summary(failed_summary("", config) | about | changes)
     return Page(write_report(directory.path))
@@ -256,7 +341,8 @@ def test_a_dry_run_says_what_would_leave(tmp_path: Path) -> None:
     dry = {"settings": {"hull.dry-run": True}, "status": "completed"}
     page = ended(tmp_path, ["measure"], **dry)
     told = (
-        "A dry run: the clients have counted, and nothing else was sent. 50 of 200 training points (25.00%) would leave"
+        "A dry run: the clients have counted, and nothing else was sent. 50 of 200 training points"
+        " (25.00%) would leave"
     )
     assert f"{told} the clients, each as the bin (ε = 0.01) that it lies in." in page.text
     assert page.rows["… that are vertices of hulls"] == ["50"]
@@ -264,7 +350,9 @@ def test_a_dry_run_says_what_would_leave(tmp_path: Path) -> None:
     assert "masks cancel" not in page.text
     assert page.alerts == []
     private = ended(tmp_path / "private", ["measure"], **dry, metrics={})
-    assert "How many of a client's points would leave it is in that client's own log." in private.text
+    assert (
+        "How many of a client's points would leave it is in that client's own log." in private.text
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,7 +363,9 @@ def test_a_dry_run_says_what_would_leave(tmp_path: Path) -> None:
         (["measure", "keys", "shares", "hulls", "unmask"], "after phase unmask", False),
     ],
 )
-def test_a_failed_run_says_how_far_it_came(tmp_path: Path, phases: list[str], when: str, seen: bool | None) -> None:
+def test_a_failed_run_says_how_far_it_came(
+    tmp_path: Path, phases: list[str], when: str, seen: bool | None
+) -> None:
     page = ended(tmp_path, phases, status="failed", error="too few clients")
     assert page.alerts[0].startswith(f"The run failed {when}.too few clients")
     assert ("No mask was taken off: the server has seen no hull." in page.text) == (seen is True)
@@ -288,12 +378,17 @@ def test_a_failed_run_says_how_far_it_came(tmp_path: Path, phases: list[str], wh
 def test_figures_may_be_absent(tmp_path: Path) -> None:
     folder = make_hull_run(tmp_path)
     told = json.loads((folder / "summary.json").read_text())
-    (folder / "summary.json").write_text(json.dumps(told | {"metrics": None, "global_accuracy": None}))
+    (folder / "summary.json").write_text(
+        json.dumps(told | {"metrics": None, "global_accuracy": None})
+    )
     run = RunFiles.read(folder)
     assert tables_of(run, "Hulls") == ["Hulls"]
     assert tables_of(run, "Result") == []
     (folder / "summary.json").unlink()
-    assert [picture.words for picture in hull_figures(RunFiles.read(folder))] == ["disc", "confusion"]
+    assert [picture.words for picture in hull_figures(RunFiles.read(folder))] == [
+        "disc",
+        "confusion",
+    ]
 
 
 def test_hulls_are_drawn_with_all_their_corners_in_order(whole: Path, drawn: list[Drawn]) -> None:
@@ -304,7 +399,11 @@ def test_hulls_are_drawn_with_all_their_corners_in_order(whole: Path, drawn: lis
         assert len(lines) == 9
         for number in range(9):
             corners = file[points][file[hulls] == number]
-            (line,) = [line for line in lines if max(off_line(corner, line) for corner in corners) < 0.1 * PIXEL]
+            (line,) = [
+                line
+                for line in lines
+                if max(off_line(corner, line) for corner in corners) < 0.1 * PIXEL
+            ]
             assert (line[0] == line[-1]).all()
             # Once round, however the corners are stored.
             turned = np.unwrap(np.arctan2(*(line - corners.mean(axis=0)).T[::-1]))
@@ -361,7 +460,10 @@ def test_lines_are_where_the_classifier_is_undecided(tmp_path: Path, curvature: 
     scores = run.hulls.classifier.model.decision_function(inner)
     scale = np.abs(run.hulls.classifier.model.decision_function(arrays(folder)["points"])).min()
     assert np.abs(scores).max() < 0.05 * scale
-    assert "The line is the classifier's decision, the diamond its reference point." in words(draw(folder))[1]
+    assert (
+        "The line is the classifier's decision, the diamond its reference point."
+        in words(draw(folder))[1]
+    )
 
 
 def test_the_background_is_what_the_classifier_decides(whole: Path, drawn: list[Drawn]) -> None:
@@ -372,7 +474,8 @@ def test_the_background_is_what_the_classifier_decides(whole: Path, drawn: list[
     assert data is not None
     image = np.asarray(Image.open(io.BytesIO(base64.b64decode(data[1]))).convert("RGBA"))
     upwards = re.search(r"matrix\(\S+ \S+ \S+ (\S+)", figure.svg)
-    image = image[::-1] if upwards is None or float(upwards[1]) > 0 else image  # from the lower left pixel on
+    # from the lower left pixel on
+    image = image[::-1] if upwards is None or float(upwards[1]) > 0 else image
     assert image.shape == (GRID, GRID, 4)
     colour_of = {tuple(int(hue[at : at + 2], 16) for at in (1, 3, 5)): hue for hue in HUES[:3]}
     names = run.hulls.names
@@ -386,7 +489,9 @@ def test_the_background_is_what_the_classifier_decides(whole: Path, drawn: list[
     assert not image[0, 0, 3]
 
 
-@pytest.mark.parametrize("spoil", [lambda path: path.unlink(), lambda path: path.write_bytes(b"none"), None])
+@pytest.mark.parametrize(
+    "spoil", [lambda path: path.unlink(), lambda path: path.write_bytes(b"none"), None]
+)
 def test_without_its_classifier_there_is_no_background(tmp_path: Path, spoil: Any) -> None:
     """Nor with that of another number of groups."""
     folder = make_hull_run(tmp_path)
@@ -405,7 +510,10 @@ def test_real_nodes_points_stay_unknown(tmp_path: Path) -> None:
     folder = make_hull_run(tmp_path, simulated=False, tested=False)
     figure = draw(folder)
     label, caption = words(figure)
-    assert label == "Poincaré disc with 9 convex hulls of 3 clients in 3 groups, with 3 decision geodesics."
+    assert (
+        label
+        == "Poincaré disc with 9 convex hulls of 3 clients in 3 groups, with 3 decision geodesics."
+    )
     assert "the server does not know which class a group is" in caption
     assert "Dots" not in caption
     assert "Crosses" not in caption
@@ -419,9 +527,14 @@ def test_real_nodes_points_stay_unknown(tmp_path: Path) -> None:
 def test_points_near_the_origin_are_drawn_from_nearer(tmp_path: Path) -> None:
     folder = make_hull_run(tmp_path, curvature=-0.0015, reach=0.1, classes=tuple("abcd"))
     figure, file = draw(folder), arrays(folder)
-    told = re.search(r"The view is (\S+) times less wide than the disc, and (\S+) from side to side", words(figure)[1])
+    told = re.search(
+        r"The view is (\S+) times less wide than the disc, and (\S+) from side to side",
+        words(figure)[1],
+    )
     assert told is not None
-    extent = np.ptp(np.concatenate([file["sample_points"], file["points"]]), axis=0).max() * np.sqrt(0.0015)
+    extent = np.ptp(
+        np.concatenate([file["sample_points"], file["points"]]), axis=0
+    ).max() * np.sqrt(0.0015)
     assert float(told[1]) == pytest.approx(2 / (1.1 * extent), rel=0.01)
     # Where the disc is nearly flat, a length is twice that of the coordinates.
     assert float(told[2]) == pytest.approx(2 * 1.1 * extent / np.sqrt(0.0015), rel=0.05)
@@ -444,7 +557,10 @@ def test_curves_over_epsilon(tmp_path: Path, drawn: list[Drawn]) -> None:
     assert "Poincaré SVM: 90.00% at 0.1 to 50.00% at 10." in label
     assert caption.endswith("Nothing came of ε = 1.")
     single = {name: values[:1] for name, values in gaps.items()}
-    assert "Poincaré SVM: 50.00% at 10." in words(draw(make_hull_run(tmp_path / "one", changes=single), 1))[0]
+    assert (
+        "Poincaré SVM: 50.00% at 10."
+        in words(draw(make_hull_run(tmp_path / "one", changes=single), 1))[0]
+    )
     lost = gaps | {"sweep_epsilon": np.zeros(3)}
     lost_run = RunFiles.read(make_hull_run(tmp_path / "lost", changes=lost))
     assert [picture.words for picture in hull_figures(lost_run)] == ["disc", "confusion"]
@@ -452,7 +568,9 @@ def test_curves_over_epsilon(tmp_path: Path, drawn: list[Drawn]) -> None:
 
 def test_many_hulls_are_a_small_page(tmp_path: Path) -> None:
     classes = tuple(f"class {one}" for one in range(8))
-    folder = make_hull_run(tmp_path, clients=10, classes=classes, per_hull=100, reach=0.9, swept=True)
+    folder = make_hull_run(
+        tmp_path, clients=10, classes=classes, per_hull=100, reach=0.9, swept=True
+    )
     page = Page(write_report(folder))
     assert len(page.source) < 700_000
     assert drawn_texts(page)[0] == list(classes)
@@ -460,7 +578,10 @@ def test_many_hulls_are_a_small_page(tmp_path: Path) -> None:
 
 
 def test_a_group_may_have_no_hulls(tmp_path: Path) -> None:
-    names = {"names": np.array(["cat", "ant", "bee", ""]), "class_names": np.array(["ant", "bee", "cat", "dog"])}
+    names = {
+        "names": np.array(["cat", "ant", "bee", ""]),
+        "class_names": np.array(["ant", "bee", "cat", "dog"]),
+    }
     figure = draw(make_hull_run(tmp_path, changes=names))
     assert texts(figure) == ["ant", "bee", "cat", "group 4"]
     assert len(Drawing(figure).lines("stroke-width: 1.1")) == 3
@@ -469,18 +590,24 @@ def test_a_group_may_have_no_hulls(tmp_path: Path) -> None:
 
 def test_more_classes_than_hues(tmp_path: Path) -> None:
     classes = tuple(f"class {one}" for one in range(30))
-    assert texts(draw(make_hull_run(tmp_path, clients=1, classes=classes, per_hull=5))) == list(classes[:MOST_KEYS])
+    assert texts(draw(make_hull_run(tmp_path, clients=1, classes=classes, per_hull=5))) == list(
+        classes[:MOST_KEYS]
+    )
 
 
 def test_names_from_other_machines_do_no_harm(tmp_path: Path) -> None:
-    page = Page(write_report(make_hull_run(tmp_path, classes=(HOSTILE, "b" * 400, "\x00\ud800"[:1] + "c"))))
+    page = Page(
+        write_report(make_hull_run(tmp_path, classes=(HOSTILE, "b" * 400, "\x00\ud800"[:1] + "c")))
+    )
     assert not {"script", "img"} & set(page.tags)
     assert max(map(len, drawn_texts(page)[0])) < 40
 
 
 @pytest.mark.parametrize("kind", ["points", "segments", "equal", "far"])
 def test_hulls_of_few_points(tmp_path: Path, kind: str) -> None:
-    """Single points, segments, one point many times, and at the edge of what quantisation reaches."""
+    """Single points, segments, one point many times, and at the edge of what quantisation
+    reaches.
+    """
     rng = np.random.default_rng(1)
     hull = np.arange(6).repeat({"points": 1, "segments": 2, "equal": 1, "far": 3}[kind])
     points = rng.uniform(-0.6, 0.6, (len(hull), 2))
@@ -488,8 +615,18 @@ def test_hulls_of_few_points(tmp_path: Path, kind: str) -> None:
         points[:] = [0.3, 0.4]
     if kind == "far":
         points *= 0.99999 / np.hypot(*points.T)[:, None]
-    changes: dict[str, Any] = {"points": points, "hull": hull, "client": hull // 3, "group": hull % 3}
-    changes |= {"bins": np.arange(len(hull)), "true_points": points, "true_hull": hull, "true_class": hull % 3}
+    changes: dict[str, Any] = {
+        "points": points,
+        "hull": hull,
+        "client": hull // 3,
+        "group": hull % 3,
+    }
+    changes |= {
+        "bins": np.arange(len(hull)),
+        "true_points": points,
+        "true_hull": hull,
+        "true_class": hull % 3,
+    }
     folder = make_hull_run(tmp_path, changes=changes)
     lines = Drawing(draw(folder)).lines("fill-opacity: 0.12")
     assert len(lines) == 6
@@ -499,7 +636,9 @@ def test_hulls_of_few_points(tmp_path: Path, kind: str) -> None:
 
 
 def test_other_runs_have_none(tmp_path: Path) -> None:
-    run = RunFiles.read(make_image_run(tmp_path, clients=2, rounds=2, classes=("a", "b"), images=20, dim=3))
+    run = RunFiles.read(
+        make_image_run(tmp_path, clients=2, rounds=2, classes=("a", "b"), images=20, dim=3)
+    )
     assert run.hulls is None
     assert "hulls.npz" not in run.absent
     assert hull_figures(run) == tables_of(run, "Hulls") == []
@@ -547,10 +686,14 @@ def torn(path: Path) -> None:
         lambda path: rewrite(path, true_hull=np.zeros(3, int)),
         lambda path: rewrite(path, class_names=None),
         lambda path: rewrite(path, sweep_epsilon=np.ones(3)),
-        lambda path: rewrite(path, **{f"sweep_{name}": np.ones(3) for name in SWEEP[:-1]}, sweep_share=np.ones(2)),
-        lambda path: rewrite(path, points=np.empty((0, 2)), hull=np.empty(0), client=np.empty(0), group=np.empty(0)),
+        lambda path: rewrite(
+            path, **{f"sweep_{name}": np.ones(3) for name in SWEEP[:-1]}, sweep_share=np.ones(2)
+        ),
+        lambda path: rewrite(
+            path, points=np.empty((0, 2)), hull=np.empty(0), client=np.empty(0), group=np.empty(0)
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_unfit_file_is_left_out(tmp_path: Path, spoil: Any) -> None:
     folder = make_hull_run(tmp_path, model=False)
     spoil(folder / "hulls.npz")
@@ -558,7 +701,9 @@ def test_an_unfit_file_is_left_out(tmp_path: Path, spoil: Any) -> None:
     assert run.absent == ["rounds.csv", "clients.csv", "hulls.npz"]
     assert hull_figures(run) == []
     assert tables_of(run, "Hulls") == ["Protocol"]
-    assert "secure sum of the clients' convex hulls has a test accuracy of 86.04%" in in_words(folder)
+    assert "secure sum of the clients' convex hulls has a test accuracy of 86.04%" in in_words(
+        folder
+    )
 
 
 def test_polylines_look_like_geodesics() -> None:
@@ -572,11 +717,17 @@ def test_polylines_look_like_geodesics() -> None:
     for radius in (0.01, 0.6, 0.99, 0.9999):
         for _ in range(20):
             turns = 2 * np.pi * rng.random(2)
-            start, end = radius * np.stack([np.cos(turns), np.sin(turns)], axis=1) * rng.uniform(0.5, 1, (2, 1))
+            start, end = (
+                radius
+                * np.stack([np.cos(turns), np.sin(turns)], axis=1)
+                * rng.uniform(0.5, 1, (2, 1))
+            )
             line = geodesic(start, end, 2 / 340)
             assert (line[[0, -1]] == [start, end]).all()
             whole = distance(start, end)
-            np.testing.assert_allclose(distance(start, line) + distance(line, end), whole, rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(
+                distance(start, line) + distance(line, end), whole, rtol=1e-6, atol=1e-9
+            )
             fine = geodesic(start, end, 2e-4)
             assert max(off_line(point, line) for point in fine) < 0.3 * 2 / 340
             assert len(line) < 60

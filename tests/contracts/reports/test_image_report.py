@@ -1,4 +1,5 @@
-"""The report of runs on images: pictures of the global model, of personal ones and of the aggregation."""
+"""The report of runs on images: pictures of the global model, of personal ones and of the
+aggregation."""
 
 import base64
 import contextlib
@@ -34,7 +35,11 @@ from curvfed.strategies.methods import METHODS
 ENTRY = b"PK\x01\x02"
 """What the entry of an archive's directory begins with."""
 
-ALONE = b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }" + b" " * 59 + b"\n"
+ALONE = (
+    b"\x93NUMPY\x01\x00v\x00{'descr': '<f8', 'fortran_order': False, 'shape': (0,), }"
+    + b" " * 59
+    + b"\n"
+)
 """An array that is no archive of arrays."""
 
 ANIMALS = ("ant", "bee", "cat")
@@ -46,7 +51,9 @@ def report(folder: Path) -> Page:
 
 def small(root: Path, **changes: Any) -> Path:
     """A run of few clients, rounds and images."""
-    return make_image_run(root, **({"clients": 3, "rounds": 4, "classes": ANIMALS, "images": 90, "dim": 5} | changes))
+    return make_image_run(
+        root, **({"clients": 3, "rounds": 4, "classes": ANIMALS, "images": 90, "dim": 5} | changes)
+    )
 
 
 def draw(what: Callable[[RunFiles], Picture | None], folder: Path) -> Drawn:
@@ -80,7 +87,9 @@ def rows(path: Path) -> list[dict[str, str]]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that has everything. Read only."""
     root = tmp_path_factory.mktemp("whole")
-    return make_image_run(root, "spherefed", space="sphere", clients=5, calibrated=True, fine_tuned=(10, 20))
+    return make_image_run(
+        root, "spherefed", space="sphere", clients=5, calibrated=True, fine_tuned=(10, 20)
+    )
 
 
 def test_every_picture_has_words_and_a_caption_and_is_complete_in_itself(whole: Path) -> None:
@@ -94,14 +103,20 @@ def test_every_picture_has_words_and_a_caption_and_is_complete_in_itself(whole: 
         "Map of 5 clients by 20 rounds: ",
         "A cell per client and class, 5 clients and 10 classes; ",
     ]
-    assert [text[: len(beginning)] for text, beginning in zip(shown.labels, beginnings, strict=True)] == beginnings
+    assert [
+        text[: len(beginning)] for text, beginning in zip(shown.labels, beginnings, strict=True)
+    ] == beginnings
     assert shown.tags.count("figcaption") == shown.tags.count("figure") == shown.tags.count("svg")
     assert "sizes in images" in shown.text
     assert shown.rows["Calibration"] == ["0.30 s"]
     assert shown.rows["Fine-tuning"] == ["1.40 s"]
     # Nothing is asked of the network, and what is pointed at is there, once.
     assert not {"script", "iframe", "object", "img", "base"} & set(shown.tags)
-    pointing = [value for name, value in shown.attributes if name in ("src", "href", "xlink:href", "action", "data")]
+    pointing = [
+        value
+        for name, value in shown.attributes
+        if name in ("src", "href", "xlink:href", "action", "data")
+    ]
     pointing += re.findall(r"url\(([^)]*)\)", shown.source)
     assert any(target.startswith("data:image/png") for target in pointing)
     assert all(target.startswith(("#", "data:")) for target in pointing)
@@ -123,14 +138,24 @@ def test_accuracies_over_the_rounds_are_those_of_the_files(tmp_path: Path) -> No
     first, last = (100 * float(told["train", number]["global_accuracy"]) for number in "14")
     tuned = [100 * float(told["fine-tune", number]["personal_accuracy_mean"]) for number in "24"]
     trained = [row for row in rows(folder / "clients.csv") if row["phase"] == "train"]
-    score = [100 * np.mean([float(row["score"]) for row in trained if row["round"] == number]) for number in "14"]
+    score = [
+        100 * np.mean([float(row["score"]) for row in trained if row["round"] == number])
+        for number in "14"
+    ]
     picture = draw(image_figures.accuracy, folder)
-    assert picture.label == (
-        f"Line chart of accuracy by round. Global: from {first:.2f}% in round 1 to {last:.2f}% in round 4. Personal, after "
-        f"local training: from {score[0]:.2f}% in round 1 to {score[1]:.2f}% in round 4. Global, calibrated: 96.12% in "
-        f"round 4. Personal, fine-tuned: from {tuned[0]:.2f}% in round 2 to {tuned[1]:.2f}% in round 4."
+    assert (
+        picture.label
+        == f"Line chart of accuracy by round. Global: from {first:.2f}% in round 1 to {last:.2f}%"
+        f" in round 4. Personal, after local training: from {score[0]:.2f}% in round 1 to"
+        f" {score[1]:.2f}% in round 4. Global, calibrated: 96.12% in round 4. Personal,"
+        f" fine-tuned: from {tuned[0]:.2f}% in round 2 to {tuned[1]:.2f}% in round 4."
     )
-    names = {"global", "global, calibrated", "personal, after local training", "personal, fine-tuned"}
+    names = {
+        "global",
+        "global, calibrated",
+        "personal, after local training",
+        "personal, fine-tuned",
+    }
     assert names <= set(picture.texts)
 
 
@@ -154,10 +179,14 @@ def test_fine_tuned_scores_do_not_mix_with_those_of_the_rounds(tmp_path: Path) -
         assert values.shape == (count, 3)
         for row in told:
             if row["phase"] == wanted:
-                assert values[list(at).index(float(row["round"])), int(row["partition"])] == float(row["score"])
+                assert values[list(at).index(float(row["round"])), int(row["partition"])] == float(
+                    row["score"]
+                )
     table = section(run, "Clients").rows
     last = {
-        (row["phase"], row["partition"]): f"{100 * float(row['score']):.2f}%" for row in told if row["round"] == "4"
+        (row["phase"], row["partition"]): f"{100 * float(row['score']):.2f}%"
+        for row in told
+        if row["round"] == "4"
     }
     for client in "012":
         cells = dict(zip(table["client"], table[client], strict=True))
@@ -166,36 +195,56 @@ def test_fine_tuned_scores_do_not_mix_with_those_of_the_rounds(tmp_path: Path) -
 
 
 def test_a_run_without_a_global_model_shows_what_it_has(tmp_path: Path) -> None:
-    folder = small(tmp_path / "tuned", method="fedrep", weights=False, global_test=False, fine_tuned=(4,))
+    folder = small(
+        tmp_path / "tuned", method="fedrep", weights=False, global_test=False, fine_tuned=(4,)
+    )
     picture = draw(image_figures.accuracy, folder)
-    assert picture.label.startswith("Line chart of accuracy by round. Personal, after local training: from ")
-    assert picture.caption == "Mean over the clients of the accuracy of personal models on their own test images."
+    assert picture.label.startswith(
+        "Line chart of accuracy by round. Personal, after local training: from "
+    )
+    assert (
+        picture.caption
+        == "Mean over the clients of the accuracy of personal models on their own test images."
+    )
     folder = small(tmp_path / "plain", method="fedrep", weights=False, global_test=False)
     plain = RunFiles.read(folder)
-    draws = (image_figures.accuracy, class_scores.confusion, image_figures.features, image_figures.weights)
+    draws = (
+        image_figures.accuracy,
+        class_scores.confusion,
+        image_figures.features,
+        image_figures.weights,
+    )
     assert [what(plain) for what in draws] == [None] * 4
     assert "After 4 rounds the 3 clients reach a mean test accuracy of 95.12%" in lead(folder)
     assert plain.absent == []
     alone = small(tmp_path / "alone", changes={"personal_accuracy_mean": None})
     (alone / "clients.csv").unlink()
-    assert re.fullmatch(r"Line chart of accuracy by round\. Global: [^:]*", draw(image_figures.accuracy, alone).label)
+    assert re.fullmatch(
+        r"Line chart of accuracy by round\. Global: [^:]*",
+        draw(image_figures.accuracy, alone).label,
+    )
 
 
 def test_the_result_in_sentences(tmp_path: Path) -> None:
     def told(name: str, **changes: Any) -> str:
         return lead(small(tmp_path / name, **changes))
 
-    assert told("a", fine_tuned=(4,)) == (
-        "After 4 rounds the global model has a test accuracy of 94.31%. The copies of it that the 3 clients fine-tuned "
-        "reach a mean test accuracy of 95.12% (standard deviation over clients 2.13%); always answering the most frequent "
-        "class would have 41.11%."
+    assert (
+        told("a", fine_tuned=(4,))
+        == "After 4 rounds the global model has a test accuracy of 94.31%. The copies of it that"
+        " the 3 clients fine-tuned reach a mean test accuracy of 95.12% (standard deviation over"
+        " clients 2.13%); always answering the most frequent class would have 41.11%."
     )
     calibrated = told("b", method="spherefed", calibrated=True)
     assert (
-        "test accuracy of 94.31%, and 96.12% with its classifier calibrated. The personal models of the 3" in calibrated
+        "test accuracy of 94.31%, and 96.12% with its classifier calibrated. The personal models of"
+        " the 3" in calibrated
     )
     alone = told("c", clients=1, fine_tuned=(4,))
-    assert "The copy of it that the client fine-tuned reaches a test accuracy of 95.12%; always" in alone
+    assert (
+        "The copy of it that the client fine-tuned reaches a test accuracy of 95.12%; always"
+        in alone
+    )
     untrained = told("d", changes={"personal_accuracy_mean": None, "rounds": 0})
     assert untrained == "Before any training the global model has a test accuracy of 94.31%."
 
@@ -207,7 +256,10 @@ def result(folder: Path) -> dict[str, list[str]]:
 
 def test_the_result_as_a_table(tmp_path: Path, whole: Path) -> None:
     told = [row for row in rows(whole / "rounds.csv") if row["phase"] == "train"][-1]
-    trained = f"{100 * float(told['personal_accuracy_mean']):.2f}% ± {100 * float(told['personal_accuracy_std']):.2f}%"
+    trained = (
+        f"{100 * float(told['personal_accuracy_mean']):.2f}% ±"
+        f" {100 * float(told['personal_accuracy_std']):.2f}%"
+    )
     assert result(whole) == {
         "": ["Last round (20)"],
         "Accuracy after fine-tuning": ["95.12% ± 2.13%"],
@@ -221,7 +273,11 @@ def test_the_result_as_a_table(tmp_path: Path, whole: Path) -> None:
         "Accuracy of the most frequent class alone": ["41.11%"],
         "Clients left out, without test data": ["0"],
     }
-    found = result(small(tmp_path, changes={"metrics": {"personal_accuracy_before": 0.9251, "new_accuracy": 0.5}}))
+    found = result(
+        small(
+            tmp_path, changes={"metrics": {"personal_accuracy_before": 0.9251, "new_accuracy": 0.5}}
+        )
+    )
     assert found["Accuracy after local training"] == ["95.12% ± 2.13%"]
     assert found["Accuracy before local training"] == ["92.51%"]
     assert found["New accuracy"] == ["50.00%"]
@@ -229,8 +285,12 @@ def test_the_result_as_a_table(tmp_path: Path, whole: Path) -> None:
 
 
 def test_the_best_round_is_one_of_local_training(tmp_path: Path) -> None:
-    best = {"round": 2, "personal_accuracy_mean": 0.5, "personal_accuracy_std": 0.25,
-            "metrics": {"personal_accuracy_before": 0.4, "validation": 0.6}}  # fmt: skip
+    best = {
+        "round": 2,
+        "personal_accuracy_mean": 0.5,
+        "personal_accuracy_std": 0.25,
+        "metrics": {"personal_accuracy_before": 0.4, "validation": 0.6},
+    }
     found = result(small(tmp_path, fine_tuned=(4,), changes={"best_validation": best}))
     assert found["Accuracy after fine-tuning"] == ["95.12% ± 2.13%", "–"]
     assert found["Accuracy after local training"][1] == "50.00% ± 25.00%"
@@ -241,7 +301,12 @@ def test_the_best_round_is_one_of_local_training(tmp_path: Path) -> None:
     ("method", "settings", "name", "unit"),
     [
         ("fedavg", {}, "Cross-entropy", "nats"),
-        ("spherefed", {"spherefed.loss": "mse"}, "Mean squared error of the scores of the classes", ""),
+        (
+            "spherefed",
+            {"spherefed.loss": "mse"},
+            "Mean squared error of the scores of the classes",
+            "",
+        ),
         ("spherefed", {"spherefed.loss": "cross-entropy"}, "Cross-entropy", "nats"),
         ("hyperfed", {"hyperfed.mixup": 0.0}, "Triplet loss, of hyperbolic distances,", ""),
         ("hyperfed", {"hyperfed.mixup": 2.0}, "and 2 times the cross-entropy of mixed images", ""),
@@ -249,7 +314,9 @@ def test_the_best_round_is_one_of_local_training(tmp_path: Path) -> None:
         ("of another version", {}, "Cross-entropy", "nats"),
     ],
 )
-def test_the_loss_is_called_what_it_is(method: str, settings: dict[str, Any], name: str, unit: str) -> None:
+def test_the_loss_is_called_what_it_is(
+    method: str, settings: dict[str, Any], name: str, unit: str
+) -> None:
     told = round_figures.loss_name(RunFiles("run", {"method": method}, settings))
     assert told[0].endswith(name)
     assert told[1] == unit
@@ -271,21 +338,29 @@ def test_the_matrix_counts_what_the_model_predicts(tmp_path: Path) -> None:
     rewrite(folder, labels=labels, predicted=predicted)
     page = write_report(folder).read_text()
     told = re.findall(r'<th scope="row">(ant|bee|cat)</th><td>(\d+)</td><td>([\d.]+)%</td>', page)
-    assert told == [("bee", "30", "66.67"), ("ant", "40", "95.00"), ("cat", "20", "100.00")]  # the worst first
+    # the worst first
+    assert told == [("bee", "30", "66.67"), ("ant", "40", "95.00"), ("cat", "20", "100.00")]
     picture = draw(class_scores.confusion, folder)
-    assert picture.label == (
-        "Matrix of 3 true by 3 predicted classes: 86.67% of 90 images are on the diagonal. Most often bee is taken for ant "
-        "(9 of 30), then ant is taken for bee (1 of 40), then ant is taken for cat (1 of 40)."
+    assert (
+        picture.label
+        == "Matrix of 3 true by 3 predicted classes: 86.67% of 90 images are on the diagonal. Most"
+        " often bee is taken for ant (9 of 30), then ant is taken for bee (1 of 40), then ant is"
+        " taken for cat (1 of 40)."
     )
     assert "For 1 image the model's output is not finite." in picture.caption
     assert Counter(picture.texts) == Counter(
         [*ANIMALS, *ANIMALS, "true class", "predicted class", "95", "2.5", "2.5", "30", "67", "100"]
     )
     image = pixels(picture.svg)
-    blue, orange = ([int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in ("#2a8fd0", "#d9751a"))
+    blue, orange = (
+        [int(colour[at : at + 2], 16) for at in (1, 3, 5)] for colour in ("#2a8fd0", "#d9751a")
+    )
     assert image[2, 2].tolist() == [*blue, 255]
     assert (image[..., 3] > 0).tolist() == [[True] * 3, [True, True, False], [False, False, True]]
-    assert np.abs(image[1, 0, :3] - np.array(orange)).max() < np.abs(image[0, 1, :3] - np.array(orange)).max()
+    assert (
+        np.abs(image[1, 0, :3] - np.array(orange)).max()
+        < np.abs(image[0, 1, :3] - np.array(orange)).max()
+    )
     rewrite(folder, labels=labels, predicted=labels)
     assert "No class is taken for another." in draw(class_scores.confusion, folder).caption
 
@@ -294,12 +369,23 @@ def rewrite(folder: Path, **changes: Any) -> None:
     """Change arrays of `global_test.npz`; None leaves one out."""
     with np.load(folder / "global_test.npz") as told:
         arrays = {name: told[name] for name in told} | changes
-    write_npz(folder / "global_test.npz", {name: array for name, array in arrays.items() if array is not None})
+    write_npz(
+        folder / "global_test.npz",
+        {name: array for name, array in arrays.items() if array is not None},
+    )
 
 
 def test_small_shares_are_told_with_a_decimal() -> None:
     shares = [0.0004, 0.0005, 0.0349, 0.0994, 0.0996, 0.5, 1.0]
-    assert [class_scores.short_share(share) for share in shares] == ["<.1", ".1", "3.5", "9.9", "10", "50", "100"]
+    assert [class_scores.short_share(share) for share in shares] == [
+        "<.1",
+        ".1",
+        "3.5",
+        "9.9",
+        "10",
+        "50",
+        "100",
+    ]
 
 
 def test_classes_that_the_clients_do_not_name_have_numbers(tmp_path: Path) -> None:
@@ -307,7 +393,9 @@ def test_classes_that_the_clients_do_not_name_have_numbers(tmp_path: Path) -> No
     labels = np.arange(90) % 5
     rewrite(folder, labels=labels, predicted=(labels + (labels == 4)) % 6)
     names = [*ANIMALS, "3", "4", "5"]
-    assert [text for text in draw(class_scores.confusion, folder).texts if text in names] == 2 * names
+    assert [
+        text for text in draw(class_scores.confusion, folder).texts if text in names
+    ] == 2 * names
     assert names[:5] == draw(image_figures.features, folder).texts[:5]
 
 
@@ -341,19 +429,28 @@ def test_weights_are_drawn_over_shares(tmp_path: Path) -> None:
         writer.writerows(told)
     ratios = np.full((3, 4), np.nan)
     for number in range(4):
-        here = [row for row in told if row["round"] == str(number + 1) and row["num_examples"] not in ("", "0")]
+        here = [
+            row
+            for row in told
+            if row["round"] == str(number + 1) and row["num_examples"] not in ("", "0")
+        ]
         total = sum(int(row["num_examples"]) for row in here)
         for row in here:
-            ratios[int(row["partition"]), number] = float(row["weight"]) * total / int(row["num_examples"])
+            ratios[int(row["partition"]), number] = (
+                float(row["weight"]) * total / int(row["num_examples"])
+            )
     picture = draw(image_figures.weights, folder)
-    assert picture.label == (
-        f"Map of 3 clients by 4 rounds: a client's weight in the aggregation is {np.nanmin(ratios):.2f} to "
-        f"{np.nanmax(ratios):.2f} times its share of the training data."
+    assert (
+        picture.label == "Map of 3 clients by 4 rounds: a client's weight in the aggregation is"
+        f" {np.nanmin(ratios):.2f} to {np.nanmax(ratios):.2f} times its share of the training"
+        " data."
     )
     image = pixels(picture.svg).astype(int)
     assert image.shape == (3, 4, 4)
     np.testing.assert_array_equal(image[..., 3] > 0, np.isfinite(ratios))
-    np.testing.assert_array_equal(image[..., 0] > image[..., 2] + 8, np.nan_to_num(ratios, nan=1) > 1 + 1e-9)
+    np.testing.assert_array_equal(
+        image[..., 0] > image[..., 2] + 8, np.nan_to_num(ratios, nan=1) > 1 + 1e-9
+    )
     depth = np.abs(np.nan_to_num(ratios, nan=1) - 1)
     order = np.argsort(depth, axis=None)
     assert (np.diff(image[..., 3].flat[order][np.isfinite(ratios.flat[order])]) >= 0).all()
@@ -361,7 +458,10 @@ def test_weights_are_drawn_over_shares(tmp_path: Path) -> None:
     words = picture.caption
     apart = np.mean([float(row["weights_l1"]) for row in rounds])
     assert f"The weights lie {100 * apart:.2f}% from the shares in L1" in words
-    assert f"to the average's, is {np.mean([float(row['norm_ratio']) for row in rounds]):.3f}." in words
+    assert (
+        f"to the average's, is {np.mean([float(row['norm_ratio']) for row in rounds]):.3f}."
+        in words
+    )
     assert words.endswith(" In 1 of 4 rounds averaged: one client alone moved.")
 
 
@@ -379,15 +479,22 @@ def test_many_clients_and_classes_are_shaded(tmp_path: Path) -> None:
     told = json.loads((folder / "clients.json").read_text())["clients"]
     counts = np.array([about["statistics"]["class_counts"] for about in told])
     squares = draw(round_figures.classes, folder)
-    assert squares.label.startswith("A cell per client and class, 100 clients and 100 classes; the largest holds ")
-    assert squares.caption.startswith("The colour of a cell deepens with the square root of the number of images")
+    assert squares.label.startswith(
+        "A cell per client and class, 100 clients and 100 classes; the largest holds "
+    )
+    assert squares.caption.startswith(
+        "The colour of a cell deepens with the square root of the number of images"
+    )
     image = pixels(squares.svg).astype(int)
     assert image.shape == (100, 100, 4)
     assert image[..., 3].max() == image[np.unravel_index(counts.T.argmax(), (100, 100))][3] == 255
     np.testing.assert_array_equal(image[..., 3] > 0, counts.T > 0)
     assert np.corrcoef(image[..., 3].ravel(), np.sqrt(counts.T).ravel())[0, 1] > 0.99
     assert 20 <= sum(text.startswith("class ") for text in squares.texts) <= 25
-    others = [draw(what, folder) for what in (class_scores.confusion, image_figures.features, image_figures.weights)]
+    others = [
+        draw(what, folder)
+        for what in (class_scores.confusion, image_figures.features, image_figures.weights)
+    ]
     assert pixels(others[2].svg).shape == (100, 3, 4)
     assert all(len(picture.svg) < 300_000 for picture in [squares, *others])
 
@@ -414,7 +521,14 @@ def test_an_image_per_class_stands_above_its_name(tmp_path: Path) -> None:
     assert "black, cut or turned" in picture.caption
     sheet = pixels(picture.svg)
     assert sheet.shape == (20, 50, 4)
-    assert [sheet[10 * (place // 5), 10 * (place % 5), 0] for place in range(6)] == [0, 10, 20, 30, 40, 50]
+    assert [sheet[10 * (place // 5), 10 * (place % 5), 0] for place in range(6)] == [
+        0,
+        10,
+        20,
+        30,
+        40,
+        50,
+    ]
     assert (sheet[..., 3] == 255).sum() == images.size
 
 
@@ -444,7 +558,8 @@ def test_any_file_may_be_absent(tmp_path: Path, absent: str) -> None:
         lambda path: path.write_bytes(b"not an archive"),
         lambda path: overwrite(path, b"features.npy", 20, b"\xff" * 40),
         lambda path: overwrite(path, ENTRY, 8, b"\x01"),  # says that it is encrypted
-        lambda path: overwrite(path, ENTRY, 10, b"\x09"),  # says that it is compressed in an unknown way
+        # says that it is compressed in an unknown way
+        lambda path: overwrite(path, ENTRY, 10, b"\x09"),
         lambda path: path.write_bytes(ALONE),
         lambda path: rewrite(path.parent, labels=np.array(["one"] * 90)),
         lambda path: rewrite(path.parent, labels=np.zeros(90, [("a", int), ("b", int)])),
@@ -458,7 +573,9 @@ def test_any_file_may_be_absent(tmp_path: Path, absent: str) -> None:
         lambda path: rewrite(path.parent, features=np.zeros(90)),
         lambda path: rewrite(path.parent, prototypes=np.zeros((3, 4))),
         lambda path: rewrite(path.parent, images=np.zeros((2, 4, 4, 1), np.uint8)),
-        lambda path: rewrite(path.parent, images=np.zeros((1, 4, 4, 1), np.uint8), image_labels=np.array([9])),
+        lambda path: rewrite(
+            path.parent, images=np.zeros((1, 4, 4, 1), np.uint8), image_labels=np.array([9])
+        ),
     ],
 )
 def test_an_unfit_file_of_predictions_is_left_out(tmp_path: Path, spoil: Any) -> None:
@@ -486,15 +603,27 @@ def test_no_damage_breaks_the_reader(whole: Path, tmp_path: Path, seed: int) -> 
         GlobalTest.read(tmp_path / "global_test.npz")
 
 
-def given(features: Any, space: str = "flat", prototypes: Any = None, labels: Any = None) -> GlobalTest:
+def given(
+    features: Any, space: str = "flat", prototypes: Any = None, labels: Any = None
+) -> GlobalTest:
     features = np.asarray(features, dtype=np.float64)
     labels = np.zeros(len(features), int) if labels is None else np.asarray(labels)
-    return GlobalTest(labels, labels, features, None if prototypes is None else np.asarray(prototypes, float), space)
+    return GlobalTest(
+        labels,
+        labels,
+        features,
+        None if prototypes is None else np.asarray(prototypes, float),
+        space,
+    )
 
 
 def stretched(rng: np.random.Generator, count: int = 300) -> np.ndarray:
-    """Points (count, 5) whose spread is far greater along two directions than along others, and unequal along these."""
-    return rng.normal(size=(count, 5)) * [9, 4, 1, 1, 0.5] @ np.linalg.qr(rng.normal(size=(5, 5)))[0] + 3
+    """Points (count, 5) whose spread is far greater along two directions than along others, and
+    unequal along these."""
+    return (
+        rng.normal(size=(count, 5)) * [9, 4, 1, 1, 0.5] @ np.linalg.qr(rng.normal(size=(5, 5)))[0]
+        + 3
+    )
 
 
 def test_flat_features_are_drawn_by_principal_components() -> None:
@@ -505,7 +634,10 @@ def test_flat_features_are_drawn_by_principal_components() -> None:
     expected = left[:, :2] * sizes[:2]
     expected *= np.sign((expected * view.points).sum(axis=0))
     np.testing.assert_allclose(view.points, expected, atol=1e-9)
-    assert f"with {100 * np.square(sizes[:2]).sum() / np.square(sizes).sum():.2f}% of the variance" in view.how
+    assert (
+        f"with {100 * np.square(sizes[:2]).sum() / np.square(sizes).sum():.2f}% of the variance"
+        in view.how
+    )
     assert view.prototypes.shape == (0, 2)
     assert (view.disc, view.axes) == (False, ("first component", "second component"))
 
@@ -515,7 +647,8 @@ def test_features_on_the_sphere_count_by_their_direction() -> None:
     features, lengths = stretched(rng), rng.uniform(0.1, 50, (300, 1))
     prototypes = rng.normal(size=(4, 5))
     view, other = (
-        project(given(f, "sphere", w)) for f, w in ((features, prototypes), (lengths * features, 7 * prototypes))
+        project(given(f, "sphere", w))
+        for f, w in ((features, prototypes), (lengths * features, 7 * prototypes))
     )
     assert view is not None
     assert other is not None
@@ -525,7 +658,9 @@ def test_features_on_the_sphere_count_by_their_direction() -> None:
     both = np.concatenate([features, prototypes])
     unit = both / np.linalg.norm(both, axis=1, keepdims=True)
     basis = np.linalg.lstsq(unit[:300] - unit[:300].mean(axis=0), view.points, rcond=None)[0]
-    np.testing.assert_allclose((unit[300:] - unit[:300].mean(axis=0)) @ basis, view.prototypes, atol=1e-9)
+    np.testing.assert_allclose(
+        (unit[300:] - unit[:300].mean(axis=0)) @ basis, view.prototypes, atol=1e-9
+    )
 
 
 def test_in_two_dimensions_the_disc_itself_is_drawn() -> None:
@@ -536,7 +671,9 @@ def test_in_two_dimensions_the_disc_itself_is_drawn() -> None:
     assert view is not None
     assert view.disc
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
-    np.testing.assert_allclose(view.points, np.tanh(lengths) * features / np.where(lengths, lengths, 1), atol=1e-14)
+    np.testing.assert_allclose(
+        view.points, np.tanh(lengths) * features / np.where(lengths, lengths, 1), atol=1e-14
+    )
     np.testing.assert_allclose(view.prototypes, prototypes, atol=1e-14)
     line = project(given(features[:, :1], "poincare", [[0.5], [-0.5]]))
     assert line is not None
@@ -556,7 +693,9 @@ def test_dots_on_the_rim_are_brought_nearer_and_the_page_says_by_how_much(dim: i
     told = re.search(r"drawn (\S+) times nearer", view.how)
     assert told is not None
     if dim == 2:
-        np.testing.assert_allclose(radii * float(told[1]), np.linalg.norm(features, axis=1), rtol=5e-3)
+        np.testing.assert_allclose(
+            radii * float(told[1]), np.linalg.norm(features, axis=1), rtol=5e-3
+        )
         np.testing.assert_allclose(np.linalg.norm(view.prototypes, axis=1), 0.9)
     assert (np.linalg.norm(view.points, axis=1) < 1).all()
     near = project(given(features / 20 * FAR / 2, "poincare"))
@@ -577,7 +716,8 @@ def test_the_origin_stays_the_centre_of_the_disc() -> None:
 @pytest.mark.parametrize("space", ["flat", "sphere", "poincare"])
 @pytest.mark.parametrize("count", [3, 4, 10])
 def test_classes_that_spread_evenly_lie_round_a_circle(space: str, count: int) -> None:
-    """Around a simplex no two components come first: by chance all but two classes would lie on top of each other."""
+    """Around a simplex no two components come first: by chance all but two classes would lie on top
+    of each other."""
     rng = np.random.default_rng(5)
     simplex = np.linalg.qr(rng.normal(size=(20, 20)))[0][:count]
     simplex -= simplex.mean(axis=0)
@@ -593,15 +733,24 @@ def test_classes_that_spread_evenly_lie_round_a_circle(space: str, count: int) -
         np.testing.assert_allclose(turns, 2 * np.pi / count, atol=0.05)
     lengths = np.linalg.norm(means, axis=1)
     assert lengths.max() / lengths.min() < 1.05
-    assert all(view.how == other.how and (view.points == other.points).all()
-               for other in [project(given(features, space, 0.9 * simplex, labels))] if other)  # fmt: skip
+    assert all(
+        view.how == other.how and (view.points == other.points).all()
+        for other in [project(given(features, space, 0.9 * simplex, labels))]
+        if other
+    )
 
 
 @pytest.mark.parametrize("space", ["flat", "sphere", "poincare"])
 def test_features_at_their_edges(space: str) -> None:
     rng = np.random.default_rng(6)
-    for features in (np.zeros((4, 3)), np.ones((4, 3)), rng.normal(size=(5, 1)), rng.normal(size=(2, 7)),
-                     1e30 * rng.normal(size=(9, 4)), np.eye(6)):  # fmt: skip
+    for features in (
+        np.zeros((4, 3)),
+        np.ones((4, 3)),
+        rng.normal(size=(5, 1)),
+        rng.normal(size=(2, 7)),
+        1e30 * rng.normal(size=(9, 4)),
+        np.eye(6),
+    ):
         view = project(given(features, space, labels=np.arange(len(features)) % 2))
         assert view is not None
         assert view.points.shape == (len(features), 2)
@@ -622,7 +771,8 @@ def test_features_at_their_edges(space: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("images", "shown", "classes"), [(90, 60, 3), (2000, 2000, 1), (2000, 2000, 3), (2000, 2000, 30)]
+    ("images", "shown", "classes"),
+    [(90, 60, 3), (2000, 2000, 1), (2000, 2000, 3), (2000, 2000, 30)],
 )
 def test_every_feature_is_a_dot_of_the_colour_of_its_class(
     tmp_path: Path, images: int, shown: int, classes: int
@@ -637,12 +787,15 @@ def test_every_feature_is_a_dot_of_the_colour_of_its_class(
     )
     dots: Counter[str] = Counter()
     for path, colour in re.findall(
-        r'<path d="([^"]*)"[^>]*style="fill: none; stroke: (#\w{6});[^"]*linecap: round', picture.svg
+        r'<path d="([^"]*)"[^>]*style="fill: none; stroke: (#\w{6});[^"]*linecap: round',
+        picture.svg,
     ):
         ends = re.findall(r"M (\S+ \S+) \nL (\S+ \S+)", path)
         assert all(start == end for start, end in ends)
         dots[colour] += len(ends)
-    assert dots == {hues(classes)[one]: count for one, count in Counter(labels[:shown].tolist()).items()}
+    assert dots == {
+        hues(classes)[one]: count for one, count in Counter(labels[:shown].tolist()).items()
+    }
     assert len(picture.svg) < 150_000
 
 
@@ -653,5 +806,7 @@ def test_colours_of_many_classes_are_all_different() -> None:
 
 
 def test_the_columns_that_the_report_reads_are_written() -> None:
-    assert {"global_accuracy", "weights_l1", "norm_ratio", "aggregation_note"} <= set(TABLES["rounds.csv"])
+    assert {"global_accuracy", "weights_l1", "norm_ratio", "aggregation_note"} <= set(
+        TABLES["rounds.csv"]
+    )
     assert {"weight", "num_examples"} <= set(TABLES["clients.csv"])

@@ -1,4 +1,5 @@
-"""The report: right figures, complete in itself, safe with what other machines say, made of whatever files there are."""
+"""The report: right figures, complete in itself, safe with what other machines say, made of
+whatever files there are."""
 
 import itertools
 import json
@@ -60,12 +61,22 @@ def summary(metric: str = "accuracy", **changes: Any) -> dict[str, Any]:
 
 
 def make_run(
-    root: Path, told: Mapping[str, Any] | None = None, *, settings: Mapping[str, Any] | None = None, clients: int = 3,
-    rounds: int = 3, metric: str = "accuracy", statistics: bool = True, curvature: bool = True,
-    dropped: Mapping[tuple[int, int], str] | None = None, class_names: tuple[str, ...] = ("tree", "bush"),
-    refused: Mapping[str, str] | None = None, spaces: tuple[str, ...] = (),
-) -> Path:  # fmt: skip
-    """A run directory as the server writes it, of invented figures; a dropped reply leaves its cells empty.
+    root: Path,
+    told: Mapping[str, Any] | None = None,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    clients: int = 3,
+    rounds: int = 3,
+    metric: str = "accuracy",
+    statistics: bool = True,
+    curvature: bool = True,
+    dropped: Mapping[tuple[int, int], str] | None = None,
+    class_names: tuple[str, ...] = ("tree", "bush"),
+    refused: Mapping[str, str] | None = None,
+    spaces: tuple[str, ...] = (),
+) -> Path:
+    """A run directory as the server writes it, of invented figures; a dropped reply leaves its
+    cells empty.
 
     With `spaces`, the names of data sets, one client after the other holds graphs of them in turn.
     """
@@ -97,14 +108,26 @@ def make_run(
     for number in range(1, rounds + 1):
         rows = []
         for partition in range(clients):
-            row: dict[str, Any] = {"round": number, "phase": "train", "partition": partition, "bytes_down": 10}
+            row: dict[str, Any] = {
+                "round": number,
+                "phase": "train",
+                "partition": partition,
+                "bytes_down": 10,
+            }
             reason = (dropped or {}).get((number, partition))
-            scored = {"score": rng.random(), "validation": rng.random(), "loss": rng.random(), "bytes_up": 10}
+            scored = {
+                "score": rng.random(),
+                "validation": rng.random(),
+                "loss": rng.random(),
+                "bytes_up": 10,
+            }
             if curvature and statistics:
                 scored["curvature"] = -1 - rng.random()
             rows.append(row | ({"dropped": reason} if reason else scored))
         directory.append({"round": number, "phase": "train", "seconds": 0.5}, rows)
-    directory.write_summary(summary(metric, num_clients=clients, rounds=rounds) if told is None else told)
+    directory.write_summary(
+        summary(metric, num_clients=clients, rounds=rounds) if told is None else told
+    )
     return directory.path
 
 
@@ -115,7 +138,11 @@ def report(folder: Path) -> Page:
 def test_nothing_is_asked_of_the_network(tmp_path: Path) -> None:
     page = report(make_run(tmp_path))
     assert not {"script", "iframe", "object", "img", "base"} & set(page.tags)
-    pointing = [value for name, value in page.attributes if name in ("src", "href", "xlink:href", "action", "data")]
+    pointing = [
+        value
+        for name, value in page.attributes
+        if name in ("src", "href", "xlink:href", "action", "data")
+    ]
     pointing += re.findall(r"url\(([^)]*)\)", page.source)
     assert pointing
     assert all(target.startswith(("#", "data:")) for target in pointing)
@@ -134,7 +161,8 @@ def test_pictures_take_the_colours_of_the_page(tmp_path: Path) -> None:
     assert re.findall(r"(?:fill|stroke): (?!none)(?!var\()[^;\"]+", drawings) == []
     used = set(re.findall(r"var\(--(\w+)\)", page.source)) - {"share"}
     light, dark = (
-        set(re.findall(r"--(\w+):", block)) for block in re.findall(r":root \{(.*?)\}", page.source, re.DOTALL)
+        set(re.findall(r"--(\w+):", block))
+        for block in re.findall(r":root \{(.*?)\}", page.source, re.DOTALL)
     )
     assert used <= light == dark
 
@@ -155,7 +183,8 @@ def test_figures_are_those_of_the_summary(tmp_path: Path) -> None:
     assert page.rows["To the clients"] == ["2.0 MB", "90 B"]
     assert page.rows["Personal parameters sent"] == ["0 B", "0 B"]
     assert page.rows["Whole run"] == ["1 min 23 s"]
-    assert page.rows["Outside the rounds: data, models, checkpoints"] == ["1 min 22 s"]  # 83.2 s less 3 times 0.5 s
+    # 83.2 s less 3 times 0.5 s
+    assert page.rows["Outside the rounds: data, models, checkpoints"] == ["1 min 22 s"]
     assert page.rows["First round, with what is set up once"] == ["0.50 s"]
     assert page.alerts == []
 
@@ -168,8 +197,14 @@ def test_the_worst_tenth_stands_for_each_model_by_name(tmp_path: Path) -> None:
         part["metrics"]["personal_accuracy_before_worst_decile"] = before
     (folder / "summary.json").write_text(json.dumps(summary))
     shown = report(folder).rows
-    assert shown["… of the worst tenth of the clients, after local training"] == ["50.00%", "62.50%"]
-    assert shown["… of the worst tenth of the clients, before local training"] == ["25.00%", "37.50%"]
+    assert shown["… of the worst tenth of the clients, after local training"] == [
+        "50.00%",
+        "62.50%",
+    ]
+    assert shown["… of the worst tenth of the clients, before local training"] == [
+        "25.00%",
+        "37.50%",
+    ]
 
 
 def test_the_last_figures_of_every_client_are_told(tmp_path: Path) -> None:
@@ -195,10 +230,16 @@ def test_auc_is_called_auc(tmp_path: Path) -> None:
 def test_every_picture_has_words_and_a_caption(tmp_path: Path) -> None:
     page = report(make_run(tmp_path))
     lines, scatter, cells = page.labels[:3], page.labels[3], page.labels[4]
-    course = re.compile(r"Line chart of .* by round\. The mean over the clients goes from .* to .*\.")
+    course = re.compile(
+        r"Line chart of .* by round\. The mean over the clients goes from .* to .*\."
+    )
     assert all(course.fullmatch(line) for line in lines)
-    assert scatter.startswith("Scatter plot of 3 clients: mean Forman–Ricci curvature from -5.50 to -3.50, ")
-    assert cells == "A cell per client and class, 3 clients and 2 classes; the largest holds 3 nodes."
+    assert scatter.startswith(
+        "Scatter plot of 3 clients: mean Forman–Ricci curvature from -5.50 to -3.50, "
+    )
+    assert (
+        cells == "A cell per client and class, 3 clients and 2 classes; the largest holds 3 nodes."
+    )
     assert page.tags.count("figcaption") == page.tags.count("figure") == page.tags.count("svg")
     assert "test accuracy (%)" in page.text
     assert "best validation: round 2" in page.text
@@ -207,7 +248,13 @@ def test_every_picture_has_words_and_a_caption(tmp_path: Path) -> None:
 def test_what_other_machines_say_stays_text(tmp_path: Path) -> None:
     told = failed_summary(HOSTILE, parse({})) | {"rounds": 3, "dataset": HOSTILE}
     names = (HOSTILE, "\x00\ud800", "樹", "$x$")
-    folder = make_run(tmp_path, told, dropped={(2, 1): HOSTILE}, class_names=names, refused={"node \ud800": HOSTILE})
+    folder = make_run(
+        tmp_path,
+        told,
+        dropped={(2, 1): HOSTILE},
+        class_names=names,
+        refused={"node \ud800": HOSTILE},
+    )
     page = report(folder)
     assert not {"script", "img"} & set(page.tags)
     assert not {name for name, _ in page.attributes if name.startswith("on")}
@@ -245,7 +292,9 @@ def test_a_run_that_never_began(tmp_path: Path) -> None:
     for name in set(FILES) - {"summary.json", "config.toml"}:
         (folder / name).unlink()
     page = report(folder)
-    assert page.alerts[0].startswith("The run failed before its first round was over.no data in /there")
+    assert page.alerts[0].startswith(
+        "The run failed before its first round was over.no data in /there"
+    )
     assert "svg" not in page.tags
     (folder / "config.toml").unlink()
     (folder / "summary.json").unlink()
@@ -269,7 +318,10 @@ def test_no_rounds_one_client_and_empty_cells(tmp_path: Path) -> None:
     assert "After 3 rounds the client reaches a test accuracy of 68.76%;" in one.text
     silent = {(number, partition): "no answer" for number in (1, 2, 3) for partition in range(3)}
     assert report(make_run(tmp_path / "silent", dropped=silent)).text.count("no answer") == 9
-    assert len(report(make_run(tmp_path / "late", dropped={(1, p): "late" for p in range(3)})).labels) == 5
+    assert (
+        len(report(make_run(tmp_path / "late", dropped={(1, p): "late" for p in range(3)})).labels)
+        == 5
+    )
 
 
 def test_secure_sums_say_what_was_seen_and_what_they_cost(tmp_path: Path) -> None:
@@ -277,15 +329,30 @@ def test_secure_sums_say_what_was_seen_and_what_they_cost(tmp_path: Path) -> Non
     directory = RunDirectory(parse({}), folder)
     assert "Parameters alone, without what Flower wraps around them." in report(folder).text
     for number in (1, 2, 3):
-        for phase, up, down in (("keys", 64, 45), ("shares", 200, 100), ("confirm", 6, 2), ("unmask", 30, 3)):
+        for phase, up, down in (
+            ("keys", 64, 45),
+            ("shares", 200, 100),
+            ("confirm", 6, 2),
+            ("unmask", 30, 3),
+        ):
             rows = [
-                {"round": number, "phase": phase, "partition": p, "bytes_up": up, "bytes_down": down} for p in (0, 1, 2)
+                {
+                    "round": number,
+                    "phase": phase,
+                    "partition": p,
+                    "bytes_up": up,
+                    "bytes_down": down,
+                }
+                for p in (0, 1, 2)
             ]
             rows[1] |= {"dropped": "not signed"} if (number, phase) == (2, "keys") else {}
-            directory.append({"round": number, "phase": phase, "bytes_up": up, "bytes_down": down}, rows)
+            directory.append(
+                {"round": number, "phase": phase, "bytes_up": up, "bytes_down": down}, rows
+            )
     page = report(folder)
     assert (
-        "Parameters were seen as their sum over the clients alone (secure-sum = true): 3 secure sums, each" in page.text
+        "Parameters were seen as their sum over the clients alone (secure-sum = true): 3 secure"
+        " sums, each" in page.text
     )
     assert "Parameters alone" not in page.text
     assert page.rows["To the server"] == ["1.5 kB", f"{(90 + 9 * 300) / 1000:.1f} kB"]
@@ -293,13 +360,19 @@ def test_secure_sums_say_what_was_seen_and_what_they_cost(tmp_path: Path) -> Non
     assert page.rows["… keys, shares, confirm and unmask, to the clients"] == ["150 B", "1.4 kB"]
     assert page.rows["round 2, phase keys"] == ["partition 1", "not signed"]
     (folder / "clients.csv").unlink()
-    assert report(folder).rows["… keys, shares, confirm and unmask, to the server"] == ["300 B", "–"]
+    assert report(folder).rows["… keys, shares, confirm and unmask, to the server"] == [
+        "300 B",
+        "–",
+    ]
 
 
 def test_where_nothing_is_told_of_the_clients_there_is_no_table_of_them(tmp_path: Path) -> None:
     page = report(make_run(tmp_path, statistics=False, rounds=0))
     assert page.rows.keys() & {"0", "1", "2", "client"} == set()
-    assert "keep their class counts, sizes, curvatures and mistakes by class to themselves" in page.text
+    assert (
+        "keep their class counts, sizes, curvatures and mistakes by class to themselves"
+        in page.text
+    )
 
 
 def test_private_statistics_leave_no_picture_of_them(tmp_path: Path) -> None:
@@ -308,11 +381,16 @@ def test_private_statistics_leave_no_picture_of_them(tmp_path: Path) -> None:
         "Line chart of test accuracy by round",
         "Line chart of training loss by round",
     ]
-    assert "keep their class counts, sizes, curvatures and mistakes by class to themselves" in page.text
+    assert (
+        "keep their class counts, sizes, curvatures and mistakes by class to themselves"
+        in page.text
+    )
 
 
 def test_flat_methods_have_no_curvature(tmp_path: Path) -> None:
-    page = report(make_run(tmp_path, summary(method="fedavg"), settings={"method": "fedavg"}, curvature=False))
+    page = report(
+        make_run(tmp_path, summary(method="fedavg"), settings={"method": "fedavg"}, curvature=False)
+    )
     assert not any("urvature" in label for label in page.labels)
     assert "Personal parameters sent" not in page.rows
 
@@ -322,18 +400,28 @@ def test_several_data_sets_are_named(tmp_path: Path) -> None:
     page = report(folder)
     assert page.rows["client"][:4] == ["data set", "graphs", "nodes", "training"]
     assert [page.rows[client][:4] for client in "012"] == [
-        ["MUTAG", "20", "300", "7"], ["PROTEINS", "20", "300", "7"], ["MUTAG", "20", "300", "7"]
-    ]  # fmt: skip
+        ["MUTAG", "20", "300", "7"],
+        ["PROTEINS", "20", "300", "7"],
+        ["MUTAG", "20", "300", "7"],
+    ]
     assert "sizes in graphs" in page.text
     cells = page.labels[4]
-    assert cells == "A cell per client and class, 3 clients and 4 classes; the largest holds 3 graphs."
+    assert (
+        cells == "A cell per client and class, 3 clients and 4 classes; the largest holds 3 graphs."
+    )
     drawings = dict(zip(page.labels, drawn_texts(page), strict=True))
-    assert [text for text in drawings[cells] if ":" in text] == ["MUTAG: 0", "MUTAG: 1", "PROTEINS: 0", "PROTEINS: 1"]
+    assert [text for text in drawings[cells] if ":" in text] == [
+        "MUTAG: 0",
+        "MUTAG: 1",
+        "PROTEINS: 0",
+        "PROTEINS: 1",
+    ]
     # At the ends of the lines of accuracy, from the client with the least to that with the most.
     last = [line.split(",") for line in (folder / "clients.csv").read_text().splitlines()]
     score = last[0].index("score")
     order = [
-        ("MUTAG", "PROTEINS", "MUTAG")[int(line[2])] for line in sorted(last[-3:], key=lambda line: float(line[score]))
+        ("MUTAG", "PROTEINS", "MUTAG")[int(line[2])]
+        for line in sorted(last[-3:], key=lambda line: float(line[score]))
     ]
     assert [text for text in drawings[page.labels[0]] if text in ("MUTAG", "PROTEINS")] == order
     # What touches features and classes stays with the client in any method.
@@ -343,7 +431,9 @@ def test_several_data_sets_are_named(tmp_path: Path) -> None:
 
 def test_a_flat_method_keeps_the_ends_of_several_data_sets(tmp_path: Path) -> None:
     settings = {"method": "fedavg"}
-    several = report(make_run(tmp_path / "a", summary(**settings), settings=settings, spaces=("MUTAG", "BZR")))
+    several = report(
+        make_run(tmp_path / "a", summary(**settings), settings=settings, spaces=("MUTAG", "BZR"))
+    )
     assert "Personal parameters (input.*, head.*) stay with the client" in several.text
     one = report(make_run(tmp_path / "b", summary(**settings), settings=settings))
     assert "Personal parameters" not in one.text
@@ -353,7 +443,10 @@ def test_a_flat_method_keeps_the_ends_of_several_data_sets(tmp_path: Path) -> No
 def test_where_one_of_several_data_sets_is_left_its_classes_are_counted(tmp_path: Path) -> None:
     """The others' clients were refused, so that all that are left have the same classes."""
     page = report(make_run(tmp_path, spaces=("MUTAG",), refused={"node 2": "no files of BZR"}))
-    assert page.labels[4] == "A cell per client and class, 3 clients and 2 classes; the largest holds 3 graphs."
+    assert (
+        page.labels[4]
+        == "A cell per client and class, 3 clients and 2 classes; the largest holds 3 graphs."
+    )
     assert page.rows["1"][0] == "MUTAG"
 
 
@@ -364,8 +457,11 @@ def test_names_of_data_sets_stay_text_and_within_the_picture(tmp_path: Path) -> 
     texts = drawn_texts(page)[0]
     assert {HOSTILE[:17] + "…", "??", "x" * 17 + "…"} <= set(texts)
     assert max(map(len, texts)) < 40
-    for clients, names in [(22, 22), (24, 0), (40, 0)]:  # 23 lines of text are higher than the picture
-        page = report(make_run(tmp_path / f"{clients}", clients=clients, rounds=2, spaces=("MUTAG", "BZR")))
+    # 23 lines of text are higher than the picture
+    for clients, names in [(22, 22), (24, 0), (40, 0)]:
+        page = report(
+            make_run(tmp_path / f"{clients}", clients=clients, rounds=2, spaces=("MUTAG", "BZR"))
+        )
         assert sum(text in ("MUTAG", "BZR") for text in drawn_texts(page)[0]) == names
 
 
@@ -378,14 +474,22 @@ class Axes:
     def get_ylim(self) -> tuple[float, float]:
         return 20.0, 100.0
 
-    def annotate(self, name: str, point: tuple[float, float], place: tuple[float, float], **style: Any) -> None:
+    def annotate(
+        self, name: str, point: tuple[float, float], place: tuple[float, float], **style: Any
+    ) -> None:
         self.places.append((name, place[1]))
 
 
-@given(st.lists(st.floats(20, 100) | st.sampled_from([20.0, 61.5, 62.0, 100.0]), min_size=1, max_size=22))
+@given(
+    st.lists(
+        st.floats(20, 100) | st.sampled_from([20.0, 61.5, 62.0, 100.0]), min_size=1, max_size=22
+    )
+)
 def test_names_at_the_ends_of_lines_do_not_touch(ends: list[float]) -> None:
     axes, names = Axes(), [str(client) for client in range(len(ends))]
-    round_figures._name_ends(axes, np.array([1.0, 2.0]), np.array([[50.0] * len(ends), ends]), names)
+    round_figures._name_ends(
+        axes, np.array([1.0, 2.0]), np.array([[50.0] * len(ends), ends]), names
+    )
     heights = [height for _, height in axes.places]
     assert sorted(name for name, _ in axes.places) == sorted(names)
     assert [ends[int(name)] for name, _ in axes.places] == sorted(ends)
@@ -410,31 +514,54 @@ def test_many_clients_and_rounds_stay_small(tmp_path: Path) -> None:
     page = report(make_run(tmp_path, clients=60, rounds=300, dropped=many))
     assert len(page.source) < 2_000_000
     assert "middle 80%" in page.text
-    assert max(path.count("L") for path in re.findall(r' d="([^"]*)"', page.source)) <= 2 * charts.MOST_POINTS + 2
-    assert any(label.startswith("A cell per client and class, 60 clients and 2 classes") for label in page.labels)
+    assert (
+        max(path.count("L") for path in re.findall(r' d="([^"]*)"', page.source))
+        <= 2 * charts.MOST_POINTS + 2
+    )
+    assert any(
+        label.startswith("A cell per client and class, 60 clients and 2 classes")
+        for label in page.labels
+    )
     assert "300 replies were dropped" in page.text
     assert page.source.count(">lost<") == MOST_DROPPED
 
 
 @pytest.mark.parametrize("folder", ["/data", "/my data/100%", 'a "quoted" folder', "it's here"])
 def test_the_commands_ask_for_the_same_run(tmp_path: Path, folder: str) -> None:
-    settings = {"method": "fedprox", "fedprox.mu": 0.5, "seed": 4, "learning-rate": 1e-05, "share-statistics": True,
-                "data-dir": folder}  # fmt: skip
-    alone, ray, flower = report(make_run(tmp_path, settings=settings, refused={"node 9": "late"})).commands
+    settings = {
+        "method": "fedprox",
+        "fedprox.mu": 0.5,
+        "seed": 4,
+        "learning-rate": 1e-05,
+        "share-statistics": True,
+        "data-dir": folder,
+    }
+    alone, ray, flower = report(
+        make_run(tmp_path, settings=settings, refused={"node 9": "late"})
+    ).commands
     assert (alone[:2], ray[:2], alone[2:]) == (["curvfed", "simulate"], ["curvfed", "run"], ray[2:])
     wanted = settings | {"dataset": "trees", "results-dir": str(tmp_path)}
     assert parse_config_args([flower[flower.index("--run-config") + 1]]) == wanted
-    assert parse_config_args([flower[flower.index("--federation-config") + 1]])["num-supernodes"] == 4
+    assert (
+        parse_config_args([flower[flower.index("--federation-config") + 1]])["num-supernodes"] == 4
+    )
     read = read_pairs(alone[2:], defaults() | {"num-supernodes": 1})
-    assert read == wanted | {"num-supernodes": 4, "learning-rate": "1e-05"}  # a number, for its default is a text
+    # a number, for its default is a text
+    assert read == wanted | {"num-supernodes": 4, "learning-rate": "1e-05"}
 
 
 def test_a_relative_path_is_told_from_the_root(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.pt").touch()
     (tmp_path / "trees").mkdir()  # a name that is no path
-    for dataset, told in (("mine.pt", str(tmp_path / "mine.pt")), ("trees", "trees"), ("gone.pt", "gone.pt")):
-        alone, _, _ = report(make_run(tmp_path / dataset.replace(".", "-"), settings={"dataset": dataset})).commands
+    for dataset, told in (
+        ("mine.pt", str(tmp_path / "mine.pt")),
+        ("trees", "trees"),
+        ("gone.pt", "gone.pt"),
+    ):
+        alone, _, _ = report(
+            make_run(tmp_path / dataset.replace(".", "-"), settings={"dataset": dataset})
+        ).commands
         assert f"dataset={told}" in alone
 
 
@@ -454,9 +581,23 @@ def test_gaps_hold_what_was_measured_last() -> None:
 
 def test_units() -> None:
     assert [size(count) for count in (0, 999, 1000, 999_949, 999_950, 2.5e12, 3e15)] == [
-        "0 B", "999 B", "1.0 kB", "999.9 kB", "1.0 MB", "2.5 TB", "3000.0 TB"
-    ]  # fmt: skip
+        "0 B",
+        "999 B",
+        "1.0 kB",
+        "999.9 kB",
+        "1.0 MB",
+        "2.5 TB",
+        "3000.0 TB",
+    ]
     assert [duration(seconds) for seconds in (0.0021, 3, 59.9, 60, 3600.2)] == [
-        "0.0021 s", "3.00 s", "59.90 s", "1 min 00 s", "1 h 00 min"
-    ]  # fmt: skip
-    assert [percent(value) for value in (0.5, 1, None, float("nan"), True, "0.5")] == ["50.00%", "100.00%", *"––––"]
+        "0.0021 s",
+        "3.00 s",
+        "59.90 s",
+        "1 min 00 s",
+        "1 h 00 min",
+    ]
+    assert [percent(value) for value in (0.5, 1, None, float("nan"), True, "0.5")] == [
+        "50.00%",
+        "100.00%",
+        *"––––",
+    ]

@@ -1,4 +1,5 @@
-"""The papers' numbers: all tables are there, settings and methods are the app's, cells are read as printed."""
+"""The papers' numbers: all tables are there, settings and methods are the app's, cells are read as
+printed."""
 
 import subprocess
 import sys
@@ -95,7 +96,8 @@ def typed(tmp_path, monkeypatch):
     return read_row
 
 
-# --- what is typed --------------------------------------------------------------------------------------------------------
+# --- what is typed
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -109,7 +111,9 @@ def test_every_row_has_a_name_of_its_own_and_a_value_for_every_column(paper):
     for table in document(paper)["tables"]:
         names = [row["name"] for row in table["rows"]]
         assert len(set(names)) == len(names), table["name"]
-        assert {len(row["values"]) for row in table["rows"]} <= {len(table["columns"])}, table["name"]
+        assert {len(row["values"]) for row in table["rows"]} <= {len(table["columns"])}, table[
+            "name"
+        ]
 
 
 @pytest.mark.parametrize("paper", PAPERS)
@@ -166,7 +170,8 @@ def test_a_cell_says_what_it_is_of():
     assert cell("hull", "Table 1", "Olsson 0-7", 3).figure == "metrics.accuracy_fle"
 
 
-# --- how it is read -------------------------------------------------------------------------------------------------------
+# --- how it is read
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -200,12 +205,20 @@ def test_the_row_wins_over_the_column_and_the_column_over_the_table(typed):
         1,
         None,
     )
-    assert second.settings == {"dataset": "cora", "seed": 3, "method": "flatland", "flatland.gate": False}
+    assert second.settings == {
+        "dataset": "cora",
+        "seed": 3,
+        "method": "flatland",
+        "flatland.gate": False,
+    }
     assert (second.figure, second.scale) == ("metrics.roc_auc", 1)
 
 
 def test_settings_of_a_row_win_over_its_method(typed):
-    row = '{name = "Ours", figure = "", scale = 1, settings = {seed = 4, method = "fedavg"}, values = ["1", "2"]}'
+    row = (
+        '{name = "Ours", figure = "", scale = 1, settings = {seed = 4, method = "fedavg"}, values ='
+        ' ["1", "2"]}'
+    )
     for found in typed(row):
         assert (found.settings["seed"], found.settings["method"]) == (4, "fedavg")
         assert (found.figure, found.scale) == ("", 1)
@@ -215,11 +228,20 @@ def test_settings_of_a_row_win_over_its_method(typed):
     ("row", "words"),
     [
         ('{name = "Ours", values = ["1"]}', 'row "Ours": 1 values; allowed are 2'),
-        ('{name = "Theirs", values = ["1", "2"]}', 'row "Theirs": no such method; allowed is one of Ours'),
-        ('{name = "Ours", values = ["OOM", "2"]}', 'row "Ours": the cell \'OOM\'; allowed are "" and forms such as'),
+        (
+            '{name = "Theirs", values = ["1", "2"]}',
+            'row "Theirs": no such method; allowed is one of Ours',
+        ),
+        (
+            '{name = "Ours", values = ["OOM", "2"]}',
+            'row "Ours": the cell \'OOM\'; allowed are "" and forms such as',
+        ),
         ('{name = "Ours", values = ["80.6 ±", "2"]}', "the cell '80.6 ±'; allowed"),
         ('{name = "Ours", values = [80.6, "2"]}', "the cell 80.6; allowed"),
-        ('{name = "Ours", setings = {}, values = ["1", "2"]}', 'unknown "setings"; allowed are name, values, settings'),
+        (
+            '{name = "Ours", setings = {}, values = ["1", "2"]}',
+            'unknown "setings"; allowed are name, values, settings',
+        ),
         ('{name = "Ours"}', "values is missing"),
     ],
 )
@@ -238,19 +260,25 @@ def test_a_bad_file_is_named(tmp_path, typed):
         tables("hyperfed")
     table = FILE.format(row="")
     (tmp_path / "spherefed.toml").write_text(table + table[table.index("[[tables]]") :])
-    with pytest.raises(ValueError, match=r"spherefed\.toml: the tables are .*; allowed is each name once"):
+    with pytest.raises(
+        ValueError, match=r"spherefed\.toml: the tables are .*; allowed is each name once"
+    ):
         tables("spherefed")
 
 
 def test_another_paper_or_table_is_refused():
     with pytest.raises(ValueError, match="allowed is one of flatland, hyperfed, spherefed, hull"):
         tables("fedavg")
-    with pytest.raises(ValueError, match=r'hyperfed.toml: no table is called "Table 4"; allowed is one of Table 1, '):
+    with pytest.raises(
+        ValueError,
+        match=r'hyperfed.toml: no table is called "Table 4"; allowed is one of Table 1, ',
+    ):
         read("hyperfed", "Table 4")
 
 
 def test_reading_needs_no_torch():
     program = (
-        "import sys; from curvfed.deployments import papers; papers.tables('hull'); assert 'torch' not in sys.modules"
+        "import sys; from curvfed.deployments import papers; papers.tables('hull'); assert 'torch'"
+        " not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,4 +1,5 @@
-"""The pages of `make paper`: every sweep is on one, and no number is there that no run or paper has."""
+"""The pages of `make paper`: every sweep is on one, and no number is there that no run or paper
+has."""
 
 import re
 from pathlib import Path
@@ -35,7 +36,9 @@ def sweeps(tmp_path, monkeypatch):
     (folder / "flatland").mkdir(parents=True)
     (folder / "flatland" / "table-01.toml").write_text(SWEEP)
     monkeypatch.setattr(
-        reproduce, "shipped", lambda kind: {f"flatland/{path.stem}": path for path in sorted(folder.rglob("*.toml"))}
+        reproduce,
+        "shipped",
+        lambda kind: {f"flatland/{path.stem}": path for path in sorted(folder.rglob("*.toml"))},
     )
     return folder
 
@@ -46,8 +49,8 @@ def record(results: Path, sweeps: Path) -> None:
     made = results / runs[0].name
     made.mkdir(parents=True)
     (made / "summary.json").write_text(
-        '{"status": "completed", "seconds": 90, "best_validation": {"personal_accuracy_mean": 0.5}, '
-        '"versions": {"flwr": "1.39.0"}}'
+        '{"status": "completed", "seconds": 90, "best_validation": {"personal_accuracy_mean": 0.5},'
+        ' "versions": {"flwr": "1.39.0"}}'
     )
     Results(results).record(runs[0])
     Results(results).record(runs[1], "out of memory")
@@ -57,7 +60,9 @@ def test_pages_have_what_was_run_what_failed_and_what_the_paper_says(sweeps, tmp
     record(tmp_path / "runs", sweeps)
     to = tmp_path / "pages"
     to.mkdir()
-    reproduce.write_pages(reproduce.read_all("smoke"), Results(tmp_path / "runs"), to, "make paper DATA=folder")
+    reproduce.write_pages(
+        reproduce.read_all("smoke"), Results(tmp_path / "runs"), to, "make paper DATA=folder"
+    )
     page = (to / "flatland.md").read_text()
     assert "| `fedavg` | 50.0 n = 1, 1 failed (69.2 ± 0.7) |" in page
     assert "| `local` | (79.9 ± 0.2) |" in page
@@ -75,19 +80,32 @@ def test_pages_have_what_was_run_what_failed_and_what_the_paper_says(sweeps, tmp
 
 
 def test_every_run_is_made_once_and_all_that_ship_are(sweeps):
-    (sweeps / "flatland" / "table-02.toml").write_text(SWEEP.replace("seed = [0, 1]", "seed = [1, 2]"))
+    (sweeps / "flatland" / "table-02.toml").write_text(
+        SWEEP.replace("seed = [0, 1]", "seed = [1, 2]")
+    )
     assert len(reproduce.together(reproduce.read_all("smoke"), "smoke").runs) == 6
 
 
-def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(sweeps, tmp_path, capsys, monkeypatch):
+def test_a_folder_that_cannot_be_made_is_named_before_anything_runs(
+    sweeps, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(reproduce, "sweep", lambda *rest: pytest.fail("it ran"))
     (tmp_path / "file").write_text("")
-    assert main(["paper", "--results", str(tmp_path / "runs"), "--to", str(tmp_path / "file" / "pages")]) == 2
+    assert (
+        main(
+            ["paper", "--results", str(tmp_path / "runs"), "--to", str(tmp_path / "file" / "pages")]
+        )
+        == 2
+    )
     assert re.search(r"pages\s+cannot\s+be\s+made: Not a directory", capsys.readouterr().out)
 
 
-def test_a_table_that_cannot_be_made_is_named_before_anything_runs(sweeps, tmp_path, capsys, monkeypatch):
+def test_a_table_that_cannot_be_made_is_named_before_anything_runs(
+    sweeps, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(reproduce, "sweep", lambda *rest: pytest.fail("it ran"))
     (sweeps / "flatland" / "table-02.toml").write_text(SWEEP.replace("rows", "row"))
-    assert main(["paper", "--results", str(tmp_path / "runs"), "--to", str(tmp_path / "pages")]) == 2
+    assert (
+        main(["paper", "--results", str(tmp_path / "runs"), "--to", str(tmp_path / "pages")]) == 2
+    )
     assert "'row' is not known in [[tables]]" in capsys.readouterr().out

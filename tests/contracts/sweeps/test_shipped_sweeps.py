@@ -1,4 +1,5 @@
-"""The files of `sweeps`: each can be planned, run and shown at each of its scales, whatever the runs come to."""
+"""The files of `sweeps`: each can be planned, run and shown at each of its scales, whatever the
+runs come to."""
 
 import csv
 import json
@@ -33,18 +34,34 @@ EVERY = [
 
 PARTITIONS = range(3)
 SHARES = {
-    "global_accuracy": 0.6, "personal_accuracy_mean": 0.7, "best_validation.personal_accuracy_mean": 0.75,
-    "best_validation.global_accuracy": 0.65, "best_validation.metrics.roc_auc": 0.8, "metrics.roc_auc": 0.78,
-    "metrics.global_accuracy_last3": 0.59, "metrics.global_accuracy_calibrated": 0.62,
-    "metrics.global_accuracy_uncalibrated": 0.58, "metrics.personal_accuracy_before": 0.68,
-    "metrics.majority_accuracy": 0.5, "metrics.accuracy_fle": 0.71, "metrics.accuracy_cp": 0.72,
-    "metrics.accuracy_ce": 0.73, "metrics.accuracy_ch_cp": 0.74, "metrics.accuracy_ch_ce": 0.76,
-    "metrics.accuracy_logistic": 0.77, "metrics.hull_share_revealed": 0.4, "metrics.grouping_accuracy": 0.9,
-}  # fmt: skip
+    "global_accuracy": 0.6,
+    "personal_accuracy_mean": 0.7,
+    "best_validation.personal_accuracy_mean": 0.75,
+    "best_validation.global_accuracy": 0.65,
+    "best_validation.metrics.roc_auc": 0.8,
+    "metrics.roc_auc": 0.78,
+    "metrics.global_accuracy_last3": 0.59,
+    "metrics.global_accuracy_calibrated": 0.62,
+    "metrics.global_accuracy_uncalibrated": 0.58,
+    "metrics.personal_accuracy_before": 0.68,
+    "metrics.majority_accuracy": 0.5,
+    "metrics.accuracy_fle": 0.71,
+    "metrics.accuracy_cp": 0.72,
+    "metrics.accuracy_ce": 0.73,
+    "metrics.accuracy_ch_cp": 0.74,
+    "metrics.accuracy_ch_ce": 0.76,
+    "metrics.accuracy_logistic": 0.77,
+    "metrics.hull_share_revealed": 0.4,
+    "metrics.grouping_accuracy": 0.9,
+}
 OTHERS = {
-    "bytes_up": 4e5, "bytes_down": 4e5, "seconds": 3.0, "metrics.hull_vertices_mean": 5.5,
-    "metrics.hull_vertices_max": 10.0, "metrics.heterogeneity": 0.6,
-}  # fmt: skip
+    "bytes_up": 4e5,
+    "bytes_down": 4e5,
+    "seconds": 3.0,
+    "metrics.hull_vertices_mean": 5.5,
+    "metrics.hull_vertices_max": 10.0,
+    "metrics.heterogeneity": 0.6,
+}
 """Figures that a summary has where its run has them; what no summary has, no table can show."""
 
 
@@ -55,9 +72,16 @@ def plan_of(path: Path, scale: str) -> Plan:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run directory that has something of everything: scores of clients and rounds, classes, curvatures, hulls."""
+    """A run directory that has something of everything: scores of clients and rounds, classes,
+    curvatures, hulls."""
     made = make_hull_run(tmp_path_factory.mktemp("runs"))
-    told = {"accuracy": 0.7, "score": 0.7, "curvature": -1.0, "personal_accuracy_mean": 0.7, "global_accuracy": 0.6}
+    told = {
+        "accuracy": 0.7,
+        "score": 0.7,
+        "curvature": -1.0,
+        "personal_accuracy_mean": 0.7,
+        "global_accuracy": 0.6,
+    }
     numbers = dict.fromkeys((*TABLES["rounds.csv"], *TABLES["clients.csv"]), 0.5) | told
     rows = [{"round": one, "phase": "train"} for one in (1, 2, 3)]
     write(made / "rounds.csv", TABLES["rounds.csv"], [numbers | row for row in rows])
@@ -68,8 +92,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     names = ["ant", "bee", "cat"]
     statistics = {"class_counts": [5, 0, 9], "forman": -4.0, "num_train": 9}
-    about = [{"partition": p, "metric": "accuracy", "class_names": names, "statistics": statistics} for p in PARTITIONS]
-    (made / "clients.json").write_text(json.dumps({"clients": about, "facts": {"class_names": names}}))
+    about = [
+        {"partition": p, "metric": "accuracy", "class_names": names, "statistics": statistics}
+        for p in PARTITIONS
+    ]
+    (made / "clients.json").write_text(
+        json.dumps({"clients": about, "facts": {"class_names": names}})
+    )
     (made / "summary.json").write_text(
         json.dumps({"status": "completed", "rounds": 3, "best_validation": {"round": 2}})
     )
@@ -86,10 +115,14 @@ def write(path: Path, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> N
 def runs_of(plan: Plan, folder: Path = Path("nowhere")) -> list[Run]:
     """All runs of a plan as if they had completed, a little apart."""
     return [
-        Run(one, {"status": "completed", "error": ""} | {key: value * (1 + number / 1e4)
-            for key, value in (SHARES | OTHERS).items()}, folder)
+        Run(
+            one,
+            {"status": "completed", "error": ""}
+            | {key: value * (1 + number / 1e4) for key, value in (SHARES | OTHERS).items()},
+            folder,
+        )
         for number, one in enumerate(plan.runs)
-    ]  # fmt: skip
+    ]
 
 
 @cache
@@ -188,7 +221,12 @@ def test_a_method_that_others_are_tested_against_is_in_the_table(path, scale):
 # A figure of the papers' runs has the same parts as one of smoke runs, and more of each.
 @pytest.mark.parametrize(
     ("path", "scale"),
-    [pytest.param(*one.values, id=one.id, marks=[] if "smoke" in one.values else pytest.mark.long) for one in EVERY],
+    [
+        pytest.param(
+            *one.values, id=one.id, marks=[] if "smoke" in one.values else pytest.mark.long
+        )
+        for one in EVERY
+    ],
 )
 def test_figures_can_be_drawn(path, scale, folder):
     plan = plan_of(path, scale)
@@ -196,18 +234,26 @@ def test_figures_can_be_drawn(path, scale, folder):
         assert spec.get("title")
         if "paper" in spec:
             assert paper_of(spec)[0] == path.parent.name
-        assert isinstance(figures.draw(spec, runs_of(plan, folder), str(path)), matplotlib.figure.Figure)
+        assert isinstance(
+            figures.draw(spec, runs_of(plan, folder), str(path)), matplotlib.figure.Figure
+        )
 
 
 @pytest.mark.parametrize(("path", "scale"), EVERY)
 def test_every_run_is_shown(path, scale):
     plan = plan_of(path, scale)
     runs = runs_of(plan)
-    shown = {run.planned.name for spec in (*plan.tables, *plan.figures) for run in matching(runs, spec, str(path))}
+    shown = {
+        run.planned.name
+        for spec in (*plan.tables, *plan.figures)
+        for run in matching(runs, spec, str(path))
+    }
     assert shown == {run.planned.name for run in runs}
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
 def test_the_number_of_clients_is_told(path):
-    """The papers' numbers are of so many clients: what stands beside them must not go by a default."""
+    """The papers' numbers are of so many clients: what stands beside them must not go by a
+    default.
+    """
     assert SUPERNODES in path.read_text(encoding="utf-8")

@@ -35,32 +35,52 @@ ACCURACY = {"kind": "lines", "x": "local-epochs", "figures": ["global_accuracy"]
 def grid(**axes: Any) -> Iterator[dict[str, Any]]:
     """Settings of runs, as a sweep has them; keys are written with _ for -, and __ for the dot."""
     lists = {
-        key.replace("__", ".").replace("_", "-"): one if isinstance(one, list) else [one] for key, one in axes.items()
+        key.replace("__", ".").replace("_", "-"): one if isinstance(one, list) else [one]
+        for key, one in axes.items()
     }
     for values in product(*lists.values()):
         yield dict(zip(lists, values, strict=True))
 
 
 def made(
-    root: Path, settings: Mapping[str, Any], row: Mapping[str, Any] | None = None, *, status: str = "completed",
-    rounds: Sequence[Mapping[str, Any]] = (), clients: Sequence[Mapping[str, Any]] = (),
-    told: Sequence[Mapping[str, Any]] = (), summary: Mapping[str, Any] | None = None,
-) -> Run:  # fmt: skip
+    root: Path,
+    settings: Mapping[str, Any],
+    row: Mapping[str, Any] | None = None,
+    *,
+    status: str = "completed",
+    rounds: Sequence[Mapping[str, Any]] = (),
+    clients: Sequence[Mapping[str, Any]] = (),
+    told: Sequence[Mapping[str, Any]] = (),
+    summary: Mapping[str, Any] | None = None,
+) -> Run:
     """A run with these figures and this directory; `told` are the clients' statistics."""
     folder = root / f"run-{len(list(root.iterdir()))}"
     folder.mkdir()
-    for name, columns, rows in (("rounds", TABLES["rounds.csv"], rounds), ("clients", TABLES["clients.csv"], clients)):
+    for name, columns, rows in (
+        ("rounds", TABLES["rounds.csv"], rounds),
+        ("clients", TABLES["clients.csv"], clients),
+    ):
         with (folder / f"{name}.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, columns)
             writer.writeheader()
             writer.writerows(rows)
-    names = [f"c{number}" for number in range(len((told[0] if told else {}).get("class_counts", ())))]
-    about = [{"partition": number, "metric": "accuracy", "class_names": names, "statistics": one}
-             for number, one in enumerate(told)]  # fmt: skip
-    (folder / "clients.json").write_text(json.dumps({"clients": about, "facts": {"class_names": names}}))
-    (folder / "summary.json").write_text(json.dumps({"status": status, "rounds": 3} | dict(summary or {})))
+    names = [
+        f"c{number}" for number in range(len((told[0] if told else {}).get("class_counts", ())))
+    ]
+    about = [
+        {"partition": number, "metric": "accuracy", "class_names": names, "statistics": one}
+        for number, one in enumerate(told)
+    ]
+    (folder / "clients.json").write_text(
+        json.dumps({"clients": about, "facts": {"class_names": names}})
+    )
+    (folder / "summary.json").write_text(
+        json.dumps({"status": status, "rounds": 3} | dict(summary or {}))
+    )
     return Run(
-        Planned(settings, folder.name), {"run": folder.name, "status": status, "error": ""} | dict(row or {}), folder
+        Planned(settings, folder.name),
+        {"run": folder.name, "status": status, "error": ""} | dict(row or {}),
+        folder,
     )
 
 
@@ -77,11 +97,14 @@ def legend(figure: Any) -> list[str]:
 
 def means(axes: Any) -> dict[str, list[float]]:
     """Of error bars: heights by colour."""
-    return {to_hex(box.lines[0].get_color()): list(box.lines[0].get_ydata()) for box in axes.containers}
+    return {
+        to_hex(box.lines[0].get_color()): list(box.lines[0].get_ydata()) for box in axes.containers
+    }
 
 
 def texts(figure: Any) -> list[Text]:
-    """What is written; ticks beyond the ends of an axis, and those of earlier layouts, are there and not drawn."""
+    """What is written; ticks beyond the ends of an axis, and those of earlier layouts, are there
+    and not drawn."""
     axises = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
     drawn = {id(tick.label1) for axis in axises for tick in axis._update_ticks()}
     ticks = {id(tick.label1) for axis in axises for tick in (*axis.majorTicks, *axis.minorTicks)}
@@ -90,9 +113,14 @@ def texts(figure: Any) -> list[Text]:
 
 
 def check_legible(figure: Any) -> None:
-    """All that is written lies within the figure, nothing on something else, and is large enough at half the width."""
+    """All that is written lies within the figure, nothing on something else, and is large enough at
+    half the width."""
     renderer, width, height = figure.canvas.get_renderer(), *figure.bbox.size
-    boxes = [(one.get_text(), one.get_window_extent(renderer)) for one in texts(figure) if not one.get_rotation() % 90]
+    boxes = [
+        (one.get_text(), one.get_window_extent(renderer))
+        for one in texts(figure)
+        if not one.get_rotation() % 90
+    ]
     for text, box in boxes:
         assert box.x0 >= -1, text
         assert box.y0 >= -1, text
@@ -109,13 +137,27 @@ def check_legible(figure: Any) -> None:
     assert figure.get_figwidth() <= 9
 
 
-def epochs(root: Path, methods: Sequence[str] = ("fedavg", "hyperfed"), seeds: Sequence[int] = (0, 1, 2)) -> list[Run]:
+def epochs(
+    root: Path, methods: Sequence[str] = ("fedavg", "hyperfed"), seeds: Sequence[int] = (0, 1, 2)
+) -> list[Run]:
     """Accuracy .5 + .01 epochs + .1 for the second method, .02 apart from seed to seed."""
     return [
-        made(root, one, {"global_accuracy": 0.5 + 0.01 * one["local-epochs"] + 0.1 * methods.index(one["method"])
-                         + 0.02 * (one["seed"] - 1)})
-        for one in grid(method=list(methods), dataset="digits", local_epochs=[10, 1, 5], seed=list(seeds))
-    ]  # fmt: skip
+        made(
+            root,
+            one,
+            {
+                "global_accuracy": (
+                    0.5
+                    + 0.01 * one["local-epochs"]
+                    + 0.1 * methods.index(one["method"])
+                    + 0.02 * (one["seed"] - 1)
+                )
+            },
+        )
+        for one in grid(
+            method=list(methods), dataset="digits", local_epochs=[10, 1, 5], seed=list(seeds)
+        )
+    ]
 
 
 # Lines
@@ -124,10 +166,13 @@ def epochs(root: Path, methods: Sequence[str] = ("fedavg", "hyperfed"), seeds: S
 def test_lines_are_means_with_standard_deviations(tmp_path):
     figure = draw(ACCURACY, epochs(tmp_path))
     (axes,) = figure.axes
-    fedavg, hyperfed = (style.Look.of(panels.ORDER.index(name)).colour for name in ("fedavg", "hyperfed"))
+    fedavg, hyperfed = (
+        style.Look.of(panels.ORDER.index(name)).colour for name in ("fedavg", "hyperfed")
+    )
     assert {colour: pytest.approx(values) for colour, values in means(axes).items()} == {
-        fedavg: [51, 55, 60], hyperfed: [61, 65, 70],
-    }  # fmt: skip
+        fedavg: [51, 55, 60],
+        hyperfed: [61, 65, 70],
+    }
     line, _, (bars,) = axes.containers[0].lines
     assert list(line.get_xdata()) == [1, 5, 10]
     for segment, middle in zip(bars.get_segments(), (51, 55, 60), strict=True):
@@ -147,14 +192,19 @@ def test_one_seed_has_no_spread_and_says_so(tmp_path):
 
 def test_what_was_not_made_or_failed_is_left_out(tmp_path):
     runs = epochs(tmp_path)
-    gone = [Run(run.planned, {}, run.folder) if run.value("method") == "hyperfed" else run for run in runs]
+    gone = [
+        Run(run.planned, {}, run.folder) if run.value("method") == "hyperfed" else run
+        for run in runs
+    ]
     gone[0] = made(tmp_path, runs[0].planned.settings, {"global_accuracy": 0.1}, status="failed")
     figure = draw(ACCURACY, gone)
     assert legend(figure) == ["fedavg", "± standard deviation over 2 to 3 seeds"]
     assert means(figure.axes[0])[style.Look.of(1).colour] == pytest.approx(
         [51, 55, 61]
     )  # seed 0 of 10 epochs is missing
-    with pytest.raises(NothingToDraw, match=r"sweep.toml: no run that the figure 'Epochs' shows has completed"):
+    with pytest.raises(
+        NothingToDraw, match=r"sweep.toml: no run that the figure 'Epochs' shows has completed"
+    ):
         draw(ACCURACY | {"title": "Epochs"}, [Run(run.planned, {}, run.folder) for run in runs])
     with pytest.raises(NothingToDraw, match="no completed run has personal_accuracy_mean"):
         draw(ACCURACY | {"figures": "personal_accuracy_mean"}, runs)
@@ -163,18 +213,35 @@ def test_what_was_not_made_or_failed_is_left_out(tmp_path):
 
 def test_figures_share_a_panel_or_have_their_own(tmp_path):
     runs = [
-        made(tmp_path, one, {"global_accuracy": 0.9, "metrics.accuracy_fle": 0.8, "metrics.hull_vertices_mean": 7.5,
-                             "metrics.hull_vertices_max": 12})
-        for one in grid(method="hull", dataset=["olsson", "uniform"], hull__epsilon=[0.01, 0.1, 1.0], seed=0)
-    ]  # fmt: skip
+        made(
+            tmp_path,
+            one,
+            {
+                "global_accuracy": 0.9,
+                "metrics.accuracy_fle": 0.8,
+                "metrics.hull_vertices_mean": 7.5,
+                "metrics.hull_vertices_max": 12,
+            },
+        )
+        for one in grid(
+            method="hull", dataset=["olsson", "uniform"], hull__epsilon=[0.01, 0.1, 1.0], seed=0
+        )
+    ]
     spec = {
-        "kind": "lines", "x": "hull.epsilon", "panels": "dataset", "names": {"metrics": {"accuracy_fle": "FLE"}},
-        "figures": [["global_accuracy", "metrics.accuracy_fle"],
-                    ["metrics.hull_vertices_mean", "metrics.hull_vertices_max"]],
-    }  # fmt: skip
+        "kind": "lines",
+        "x": "hull.epsilon",
+        "panels": "dataset",
+        "names": {"metrics": {"accuracy_fle": "FLE"}},
+        "figures": [
+            ["global_accuracy", "metrics.accuracy_fle"],
+            ["metrics.hull_vertices_mean", "metrics.hull_vertices_max"],
+        ],
+    }
     figure = draw(spec, runs)
     assert [axes.get_title() for axes in figure.axes] == ["olsson", "uniform"] * 2
-    assert [axes.get_ylabel() for axes in figure.axes] == ["accuracy (%)"] * 2 + ["vertices of a hull"] * 2
+    assert [axes.get_ylabel() for axes in figure.axes] == ["accuracy (%)"] * 2 + [
+        "vertices of a hull"
+    ] * 2
     assert figure.axes[0].get_xscale() == "log"
     assert legend(figure) == [
         "global accuracy",
@@ -185,17 +252,33 @@ def test_figures_share_a_panel_or_have_their_own(tmp_path):
     ]
     assert sorted(values[0] for values in means(figure.axes[3]).values()) == [7.5, 12]
     check_legible(figure)
-    alone = draw(spec | {"figures": ["global_accuracy", "metrics.accuracy_fle"], "where": {"dataset": "olsson"}}, runs)
+    alone = draw(
+        spec
+        | {
+            "figures": ["global_accuracy", "metrics.accuracy_fle"],
+            "where": {"dataset": "olsson"},
+        },
+        runs,
+    )
     assert [axes.get_ylabel() for axes in alone.axes] == ["global accuracy (%)", "FLE (%)"]
     assert legend(alone) == ["hull", "one seed"]
 
 
 def test_the_last_round_of_a_column_is_a_figure(tmp_path):
     rounds = [
-        {"round": number, "phase": "train", "classifier_cosine": cell} for number, cell in ((1, 0.9), (2, 0.7), (3, ""))
+        {"round": number, "phase": "train", "classifier_cosine": cell}
+        for number, cell in ((1, 0.9), (2, 0.7), (3, ""))
     ]
-    runs = [made(tmp_path, one, rounds=rounds) for one in grid(method="fedavg", alpha=[0.1, 0.5, 1000.0])]
-    spec = {"kind": "lines", "x": "alpha", "figures": "rounds.classifier_cosine", "names": {"1000": "IID"}}
+    runs = [
+        made(tmp_path, one, rounds=rounds)
+        for one in grid(method="fedavg", alpha=[0.1, 0.5, 1000.0])
+    ]
+    spec = {
+        "kind": "lines",
+        "x": "alpha",
+        "figures": "rounds.classifier_cosine",
+        "names": {"1000": "IID"},
+    }
     (axes,) = draw(spec, runs).axes
     assert list(means(axes).values()) == [[0.7, 0.7, 0.7]]
     assert axes.get_ylabel().replace("\n", " ") == "cosine between the clients' classifiers"
@@ -205,27 +288,47 @@ def test_the_last_round_of_a_column_is_a_figure(tmp_path):
 @pytest.mark.parametrize(
     ("key", "values", "log", "scale"),
     [
-        ("learning_rate", [0.01, 0.02], None, "log"), ("embedding_dim", [2, 5, 100], None, "log"),
-        ("embedding_dim", [2, 5, 20], None, "linear"), ("embedding_dim", [2, 5, 100], False, "linear"),
-        ("local_epochs", [1, 5], True, "log"), ("hyperfed__margin", [0.0, 1.0, 5.0], True, "linear"),
+        ("learning_rate", [0.01, 0.02], None, "log"),
+        ("embedding_dim", [2, 5, 100], None, "log"),
+        ("embedding_dim", [2, 5, 20], None, "linear"),
+        ("embedding_dim", [2, 5, 100], False, "linear"),
+        ("local_epochs", [1, 5], True, "log"),
+        ("hyperfed__margin", [0.0, 1.0, 5.0], True, "linear"),
     ],
-)  # fmt: skip
+)
 def test_an_axis_is_logarithmic_where_values_ask_for_it(key, values, log, scale, tmp_path):
-    runs = [made(tmp_path, one, {"global_accuracy": 0.5}) for one in grid(method="fedavg", **{key: values})]
+    runs = [
+        made(tmp_path, one, {"global_accuracy": 0.5})
+        for one in grid(method="fedavg", **{key: values})
+    ]
     x = key.replace("__", ".").replace("_", "-")
-    spec = {"kind": "lines", "x": x, "figures": "global_accuracy"} | ({} if log is None else {"log": log})
+    spec = {"kind": "lines", "x": x, "figures": "global_accuracy"} | (
+        {} if log is None else {"log": log}
+    )
     assert draw(spec, runs).axes[0].get_xscale() == scale
 
 
 def test_words_are_places_in_the_order_of_the_sweep(tmp_path):
-    runs = [made(tmp_path, one, {"global_accuracy": 0.5}) for one in
-            grid(method=["spherefed", "fedavg"], dataset=["mnist", "digits"], partition=["iid", "dirichlet"])]  # fmt: skip
-    spec = {"kind": "lines", "x": ["dataset", "partition"], "figures": "global_accuracy", "names": {"iid": "IID"}}
+    runs = [
+        made(tmp_path, one, {"global_accuracy": 0.5})
+        for one in grid(
+            method=["spherefed", "fedavg"],
+            dataset=["mnist", "digits"],
+            partition=["iid", "dirichlet"],
+        )
+    ]
+    spec = {
+        "kind": "lines",
+        "x": ["dataset", "partition"],
+        "figures": "global_accuracy",
+        "names": {"iid": "IID"},
+    }
     (axes,) = draw(spec, runs).axes
     words = [" ".join(tick.get_text().split()) for tick in axes.get_xticklabels()]
     assert words == ["mnist, IID", "mnist, dirichlet", "digits, IID", "digits, dirichlet"]
     assert axes.get_xlabel() == "data set, partition"
-    assert {box.lines[0].get_linestyle() for box in axes.containers} == {"None"}  # nothing lies between words
+    # nothing lies between words
+    assert {box.lines[0].get_linestyle() for box in axes.containers} == {"None"}
 
 
 # The papers' numbers
@@ -234,13 +337,28 @@ def test_words_are_places_in_the_order_of_the_sweep(tmp_path):
 def test_the_papers_numbers_are_hollow_marks(tmp_path):
     runs = [
         made(tmp_path, one, {"personal_accuracy_mean": 0.9, "global_accuracy": 0.8})
-        for one in grid(method="hyperfed", dataset=["fmnist", "cifar10"], embedding_dim=[2, 10, 30], alpha=0.5, seed=0)
+        for one in grid(
+            method="hyperfed",
+            dataset=["fmnist", "cifar10"],
+            embedding_dim=[2, 10, 30],
+            alpha=0.5,
+            seed=0,
+        )
     ]
     spec = {"kind": "lines", "x": "embedding-dim", "lines": "dataset", "paper": "hyperfed, Table 3"}
     figure = draw(spec | {"figures": ["personal_accuracy_mean", "global_accuracy"]}, runs)
-    hollow = [sorted((*line.get_xdata(), *line.get_ydata()) for line in axes.lines if line.get_markerfacecolor() == "white")
-              for axes in figure.axes]  # fmt: skip
-    assert hollow == [[(2, 10, 72.82, 82.83), (2, 10, 88.91, 93.84)], [(2, 10, 60.87, 69.84), (2, 10, 88.59, 90.91)]]
+    hollow = [
+        sorted(
+            (*line.get_xdata(), *line.get_ydata())
+            for line in axes.lines
+            if line.get_markerfacecolor() == "white"
+        )
+        for axes in figure.axes
+    ]
+    assert hollow == [
+        [(2, 10, 72.82, 82.83), (2, 10, 88.91, 93.84)],
+        [(2, 10, 60.87, 69.84), (2, 10, 88.59, 90.91)],
+    ]
     assert "the paper's number, Table 3" in legend(figure)
     with pytest.raises(UsageError, match="no table is called"):
         draw(spec | {"paper": "hyperfed, Table 9", "figures": "global_accuracy"}, runs)
@@ -250,47 +368,89 @@ def test_a_number_that_may_be_anothers_is_not_shown(tmp_path):
     def hollow(settings: Mapping[str, Any], **spec: Any) -> list[float]:
         runs = [made(tmp_path, one, {"global_accuracy": 0.8}) for one in grid(**settings)]
         drawn = draw({"kind": "lines", "x": "method", "figures": "global_accuracy"} | spec, runs)
-        return [y for line in drawn.axes[0].lines if line.get_markerfacecolor() == "white" for y in line.get_ydata()]
+        return [
+            y
+            for line in drawn.axes[0].lines
+            if line.get_markerfacecolor() == "white"
+            for y in line.get_ydata()
+        ]
 
     table = {"paper": "hyperfed, Table 1"}
-    printed = {(one.settings["dataset"], one.settings["alpha"]): one.value for one in read("hyperfed", "Table 1")
-               if one.settings["method"] == "fedavg"}  # fmt: skip
+    printed = {
+        (one.settings["dataset"], one.settings["alpha"]): one.value
+        for one in read("hyperfed", "Table 1")
+        if one.settings["method"] == "fedavg"
+    }
     base = {"method": "fedavg", "dataset": "cifar10"}
-    assert hollow(base | {"alpha": 0.5}, **table) == [printed["cifar10", 0.5]]  # alpha is not named in the figure
+    # alpha is not named in the figure
+    assert hollow(base | {"alpha": 0.5}, **table) == [printed["cifar10", 0.5]]
     assert hollow(base | {"alpha": 0.3}, **table) == []
     assert hollow({"method": "fedavg", "dataset": "mnist", "alpha": 0.5}, **table) == []
-    assert hollow(base | {"alpha": 0.5, "num-rounds": 3, "num-supernodes": 7}, **table) == [printed["cifar10", 0.5]]
+    assert hollow(base | {"alpha": 0.5, "num-rounds": 3, "num-supernodes": 7}, **table) == [
+        printed["cifar10", 0.5]
+    ]
 
 
 # Bars
 
 
 def test_bars_have_means_spreads_and_a_dot_for_each_seed(tmp_path):
-    figure = draw({"kind": "bars", "x": "local-epochs", "figures": "global_accuracy", "base": 40}, epochs(tmp_path))
+    figure = draw(
+        {"kind": "bars", "x": "local-epochs", "figures": "global_accuracy", "base": 40},
+        epochs(tmp_path),
+    )
     (axes,) = figure.axes
-    bars = [[patch.get_height() for patch in box] for box in axes.containers if hasattr(box, "patches")]
+    bars = [
+        [patch.get_height() for patch in box] for box in axes.containers if hasattr(box, "patches")
+    ]
     assert [pytest.approx(heights) for heights in bars] == [[51, 55, 60], [61, 65, 70]]
     dots = sorted(
-        y for line in axes.lines if len(line.get_xdata()) == 3 and line.get_marker() == "o" for y in line.get_ydata()
+        y
+        for line in axes.lines
+        if len(line.get_xdata()) == 3 and line.get_marker() == "o"
+        for y in line.get_ydata()
     )
-    assert dots == pytest.approx(sorted(value + aside for heights in bars for value in heights for aside in (-2, 0, 2)))
+    assert dots == pytest.approx(
+        sorted(value + aside for heights in bars for value in heights for aside in (-2, 0, 2))
+    )
     assert axes.get_ylim()[0] == 40
     assert axes.get_ylabel() == "global accuracy (%)"
     assert legend(figure) == ["fedavg", "hyperfed", "± standard deviation over 3 seeds"]
     check_legible(figure)
-    edges = sorted((patch.get_x(), patch.get_x() + patch.get_width()) for box in axes.containers
-                   if hasattr(box, "patches") for patch in box)  # fmt: skip
+    edges = sorted(
+        (patch.get_x(), patch.get_x() + patch.get_width())
+        for box in axes.containers
+        if hasattr(box, "patches")
+        for patch in box
+    )
     assert all(left[1] <= right[0] + 1e-9 for left, right in pairwise(edges))
 
 
 def test_bars_say_other_keys_than_the_method(tmp_path):
-    runs = [made(tmp_path, one, {"global_accuracy": 0.5, "personal_accuracy_mean": 0.6}) for one in
-            grid(method=["fedavg", "fedprox"], alpha=[0.1, 5.0], num_supernodes=[10, 20])]  # fmt: skip
-    spec = {"kind": "bars", "x": "method", "bars": "alpha", "panels": "num-supernodes", "figures": "global_accuracy"}
+    runs = [
+        made(tmp_path, one, {"global_accuracy": 0.5, "personal_accuracy_mean": 0.6})
+        for one in grid(method=["fedavg", "fedprox"], alpha=[0.1, 5.0], num_supernodes=[10, 20])
+    ]
+    spec = {
+        "kind": "bars",
+        "x": "method",
+        "bars": "alpha",
+        "panels": "num-supernodes",
+        "figures": "global_accuracy",
+    }
     figure = draw(spec, runs)
     assert [axes.get_title() for axes in figure.axes] == ["10 clients", "20 clients"]
     assert legend(figure) == ["α = 0.1", "α = 5", "one seed"]
-    both = draw(spec | {"x": "num-supernodes", "bars": ["method", "alpha"], "panels": [], "names": {"5": ""}}, runs)
+    both = draw(
+        spec
+        | {
+            "x": "num-supernodes",
+            "bars": ["method", "alpha"],
+            "panels": [],
+            "names": {"5": ""},
+        },
+        runs,
+    )
     assert legend(both) == ["fedavg, α = 0.1", "fedavg", "fedprox, α = 0.1", "fedprox", "one seed"]
 
 
@@ -300,12 +460,19 @@ def test_bars_say_other_keys_than_the_method(tmp_path):
 def test_curves_are_smoothed_means_with_bands(tmp_path):
     def rounds(seed: int) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = [
-            {"round": number, "phase": "train", "personal_accuracy_mean": 0.1 * number + 0.05 * seed}
+            {
+                "round": number,
+                "phase": "train",
+                "personal_accuracy_mean": 0.1 * number + 0.05 * seed,
+            }
             for number in range(1, 7)
         ]
         return [*rows, {"round": 6, "phase": "fine-tune", "personal_accuracy_mean": 0.99}]
 
-    runs = [made(tmp_path, one, rounds=rounds(one["seed"])) for one in grid(method=["flatland", "local"], seed=[0, 2])]
+    runs = [
+        made(tmp_path, one, rounds=rounds(one["seed"]))
+        for one in grid(method=["flatland", "local"], seed=[0, 2])
+    ]
     figure = draw({"kind": "curves", "y": "personal_accuracy_mean", "smooth": 3}, runs)
     (axes,) = figure.axes
     for line in axes.lines:
@@ -318,7 +485,9 @@ def test_curves_are_smoothed_means_with_bands(tmp_path):
     check_legible(figure)
     tuned = draw({"kind": "curves", "y": "personal_accuracy_mean", "phase": "fine-tune"}, runs)
     assert [list(line.get_ydata()) for line in tuned.axes[0].lines] == [[99], [99]]
-    with pytest.raises(NothingToDraw, match=r"rounds.csv of no completed run has loss in phase train"):
+    with pytest.raises(
+        NothingToDraw, match=r"rounds.csv of no completed run has loss in phase train"
+    ):
         draw({"kind": "curves", "y": "loss"}, runs)
     with pytest.raises(UsageError, match=r"smooth = 0 .* allowed is a whole number >= 1"):
         draw({"kind": "curves", "y": "loss", "smooth": 0}, runs)
@@ -327,7 +496,10 @@ def test_curves_are_smoothed_means_with_bands(tmp_path):
 def test_curves_end_where_the_shortest_seed_ends(tmp_path):
     runs = []
     for one in grid(method="fedavg", seed=[0, 1]):
-        rows = [{"round": n, "phase": "train", "global_accuracy": 0.1 * n} for n in range(1, 5 - one["seed"])]
+        rows = [
+            {"round": n, "phase": "train", "global_accuracy": 0.1 * n}
+            for n in range(1, 5 - one["seed"])
+        ]
         runs.append(made(tmp_path, one, rounds=rows))
     (line,) = draw({"kind": "curves", "y": "global_accuracy", "smooth": 50}, runs).axes[0].lines
     assert (list(line.get_xdata()), list(line.get_ydata())) == ([3], [pytest.approx(20)])
@@ -336,29 +508,51 @@ def test_curves_end_where_the_shortest_seed_ends(tmp_path):
 # Clients
 
 
-def of_clients(root: Path, methods: Sequence[str] = ("flatland", "local"), seeds: Sequence[int] = (0, 1), number: int = 4
-               ) -> list[Run]:  # fmt: skip
-    """Client c of the m-th method reaches (10 c + round + m)% in each of three rounds, plus 40% with another seed."""
+def of_clients(
+    root: Path,
+    methods: Sequence[str] = ("flatland", "local"),
+    seeds: Sequence[int] = (0, 1),
+    number: int = 4,
+) -> list[Run]:
+    """Client c of the m-th method reaches (10 c + round + m)% in each of three rounds, plus 40%
+    with another seed."""
     runs = []
     for one in grid(method=list(methods), dataset="trees", seed=list(seeds)):
         extra = methods.index(one["method"]) + 40 * one["seed"]
         rows = [
-            {"round": n, "phase": "train", "partition": c, "score": (10 * c + n + extra) / 100, "score_before": 0.01,
-             "curvature": -1 - 0.1 * n * c}
-            for n in (1, 2, 3) for c in range(number)
-        ]  # fmt: skip
-        told = [{"forman": -2.0 * c - one["seed"], "class_counts": [c + 1, 0, 1]} for c in range(number)]
+            {
+                "round": n,
+                "phase": "train",
+                "partition": c,
+                "score": (10 * c + n + extra) / 100,
+                "score_before": 0.01,
+                "curvature": -1 - 0.1 * n * c,
+            }
+            for n in (1, 2, 3)
+            for c in range(number)
+        ]
+        told = [
+            {"forman": -2.0 * c - one["seed"], "class_counts": [c + 1, 0, 1]} for c in range(number)
+        ]
         best = {"best_validation": {"round": 2}}
-        runs.append(made(root, one, {"best_validation.round": 2}, clients=rows, told=told, summary=best))
+        runs.append(
+            made(root, one, {"best_validation.round": 2}, clients=rows, told=told, summary=best)
+        )
     return runs
 
 
-@pytest.mark.parametrize(("at", "number", "words"), [("last", 3, ""), ("best", 2, ", best validation")])
+@pytest.mark.parametrize(
+    ("at", "number", "words"), [("last", 3, ""), ("best", 2, ", best validation")]
+)
 def test_clients_have_what_they_reached(at, number, words, tmp_path):
     figure = draw({"kind": "clients", "at": at}, of_clients(tmp_path))
     (axes,) = figure.axes
-    heights = [[patch.get_height() for patch in box] for box in axes.containers if hasattr(box, "patches")]
-    assert [pytest.approx(one) for one in heights] == [[10 * c + number + m for c in range(4)] for m in (0, 1)]
+    heights = [
+        [patch.get_height() for patch in box] for box in axes.containers if hasattr(box, "patches")
+    ]
+    assert [pytest.approx(one) for one in heights] == [
+        [10 * c + number + m for c in range(4)] for m in (0, 1)
+    ]
     assert axes.get_xlabel() == "client (seed 0)"
     assert axes.get_ylabel().replace("\n", " ") == f"personal accuracy{words} (%)"
     assert legend(figure) == ["flatland", "local"]
@@ -370,7 +564,9 @@ def test_clients_of_the_seed_that_most_have(tmp_path):
     del runs[0]
     assert draw({"kind": "clients"}, runs).axes[0].get_xlabel() == "client (seed 1)"
     before = draw({"kind": "clients", "column": "score_before"}, runs).axes[0]
-    assert {patch.get_height() for box in before.containers for patch in getattr(box, "patches", [])} == {1.0}
+    assert {
+        patch.get_height() for box in before.containers for patch in getattr(box, "patches", [])
+    } == {1.0}
     with pytest.raises(UsageError, match=r"at = 'first' .* allowed are last, best"):
         draw({"kind": "clients", "at": "first"}, runs)
 
@@ -397,7 +593,10 @@ def test_curvatures_of_spaces_and_graphs(tmp_path):
     assert [patch.get_height() for patch in axes.patches] == [0, -2, -4, -6]
     assert axes.get_xlabel() == "client (seed 0)"
     (axes,) = draw({"kind": "curvatures", "against": "graph"}, runs).axes
-    assert [list(line.get_xdata()) for line in axes.lines[1::2]] == [[0, -2, -4, -6], [-1, -3, -5, -7]]
+    assert [list(line.get_xdata()) for line in axes.lines[1::2]] == [
+        [0, -2, -4, -6],
+        [-1, -3, -5, -7],
+    ]
     figure = draw({"kind": "curvatures", "against": "count"}, runs)
     assert sum(patch.get_height() for patch in figure.axes[0].patches[1:]) == 8
     assert figure.axes[0].get_ylabel() == "clients of 2 seeds"
@@ -405,7 +604,9 @@ def test_curvatures_of_spaces_and_graphs(tmp_path):
     with pytest.raises(UsageError, match="allowed are of = space or graph"):
         draw({"kind": "curvatures", "of": "graph", "against": "graph"}, runs)
     plain = [made(tmp_path, one) for one in grid(method="fedavg", dataset="digits")]
-    with pytest.raises(NothingToDraw, match="no completed run tells curvatures of its clients' spaces"):
+    with pytest.raises(
+        NothingToDraw, match="no completed run tells curvatures of its clients' spaces"
+    ):
         draw({"kind": "curvatures"}, plain)
 
 
@@ -413,10 +614,14 @@ def test_what_is_told_of_data_needs_no_choice_of_a_method(tmp_path):
     runs = of_clients(tmp_path)
     assert len(draw({"kind": "curvatures", "of": "graph"}, runs).axes) == 1
     every = draw({"kind": "curvatures", "of": "graph", "panels": "method"}, runs).axes
-    assert [axes.get_ylabel().replace("\n", " ") for axes in every] == ["mean Forman–Ricci curvature"] * 2
+    assert [axes.get_ylabel().replace("\n", " ") for axes in every] == [
+        "mean Forman–Ricci curvature"
+    ] * 2
     with pytest.raises(UsageError, match=r"runs of one point differ in method \(flatland, local\)"):
         draw({"kind": "curvatures"}, runs)
-    other = made(tmp_path, {"method": "fedavg", "dataset": "trees", "seed": 0}, told=[{"forman": 5.0}])
+    other = made(
+        tmp_path, {"method": "fedavg", "dataset": "trees", "seed": 0}, told=[{"forman": 5.0}]
+    )
     with pytest.raises(UsageError, match=r"runs of one panel \(trees\) have different data"):
         draw({"kind": "curvatures", "of": "graph"}, [*runs, other])
 
@@ -428,7 +633,9 @@ def test_classes_are_shares_of_their_examples(tmp_path):
     figure = draw({"kind": "classes", "panels": "dataset"}, of_clients(tmp_path))
     axes, bar = figure.axes
     (image,) = axes.images
-    assert image.get_array().filled(-1) == pytest.approx(np.array([[10, 20, 30, 40], [-1] * 4, [25] * 4]))
+    assert image.get_array().filled(-1) == pytest.approx(
+        np.array([[10, 20, 30, 40], [-1] * 4, [25] * 4])
+    )
     assert [tick.get_text() for tick in axes.get_yticklabels()] == ["c0", "c1", "c2"]
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("client (seed 0)", "class")
     assert bar.get_ylabel().replace("\n", " ") == "share of the class's examples (%)"
@@ -439,11 +646,18 @@ def test_classes_are_shares_of_their_examples(tmp_path):
 def test_a_hundred_classes_are_legible(tmp_path):
     rng = np.random.default_rng(0)
     runs = [
-        made(tmp_path, one, told=[{"class_counts": rng.integers(0, 9, 100).tolist()} for _ in range(100)])
+        made(
+            tmp_path,
+            one,
+            told=[{"class_counts": rng.integers(0, 9, 100).tolist()} for _ in range(100)],
+        )
         for one in grid(method="fedavg", dataset=["cifar100", "other"], alpha=[0.1, 0.5])
     ]
     figure = draw({"kind": "classes"}, runs)
-    assert [axes.get_title() for axes in figure.axes[:2]] == ["cifar100, α = 0.1", "cifar100, α = 0.5"]
+    assert [axes.get_title() for axes in figure.axes[:2]] == [
+        "cifar100, α = 0.1",
+        "cifar100, α = 0.5",
+    ]
     check_legible(figure)
     for number in (1, 2, 3):
         check_legible(draw({"kind": "classes"}, runs[:number]))
@@ -457,10 +671,20 @@ def hulls(tmp_path_factory):
     """Runs of two epsilons, with a curvature of their own."""
     root, runs = tmp_path_factory.mktemp("hulls"), []
     for index, one in enumerate(
-        grid(method="hull", dataset="uniform", hull__epsilon=[0.01, 1.0], points__num=300, seed=[0, 1])
+        grid(
+            method="hull",
+            dataset="uniform",
+            hull__epsilon=[0.01, 1.0],
+            points__num=300,
+            seed=[0, 1],
+        )
     ):
-        folder = make_hull_run(root / str(index), curvature=-0.25, reach=0.3 + 0.3 * one["hull.epsilon"])
-        runs.append(Run(Planned(one, folder.name), {"run": folder.name, "status": "completed"}, folder))
+        folder = make_hull_run(
+            root / str(index), curvature=-0.25, reach=0.3 + 0.3 * one["hull.epsilon"]
+        )
+        runs.append(
+            Run(Planned(one, folder.name), {"run": folder.name, "status": "completed"}, folder)
+        )
     return runs
 
 
@@ -470,22 +694,41 @@ def test_discs_show_hulls_within_the_unit_circle(hulls):
     first = figure.axes[0]
     with np.load(hulls[0].folder / "hulls.npz") as arrays:
         assert re.fullmatch(r"ε = 0.01\n\d\.\d vertices a hull", first.get_title())
-        assert f"{len(arrays['points']) / (arrays['hull'].max() + 1):.1f} vertices" in first.get_title()
+        assert (
+            f"{len(arrays['points']) / (arrays['hull'].max() + 1):.1f} vertices"
+            in first.get_title()
+        )
         drawn = np.concatenate([patch.get_path().vertices for patch in first.patches[1:]])
         for corners in (arrays["points"], arrays["true_points"]):  # the disc's radius is 2
-            assert all(np.isclose(drawn, corner / 2, atol=1e-12).all(axis=1).any() for corner in corners)
-        assert sum(len(one.get_offsets()) for one in first.collections) == len(arrays["sample_points"])
+            assert all(
+                np.isclose(drawn, corner / 2, atol=1e-12).all(axis=1).any() for corner in corners
+            )
+        assert sum(len(one.get_offsets()) for one in first.collections) == len(
+            arrays["sample_points"]
+        )
     assert np.hypot(*drawn.T).max() <= 1 + 1e-9
-    assert first.get_xlim() == figure.axes[1].get_xlim()  # one view, for distortions are to be compared
-    assert legend(figure) == ["ant", "bee", "cat", "hulls as sent", "before quantisation", "decision"]
+    # one view, for distortions are to be compared
+    assert first.get_xlim() == figure.axes[1].get_xlim()
+    assert legend(figure) == [
+        "ant",
+        "bee",
+        "cat",
+        "hulls as sent",
+        "before quantisation",
+        "decision",
+    ]
     check_legible(figure)
 
 
 def test_discs_show_the_hyperplane_that_labels_uniform_points(hulls):
-    figure = draw({"kind": "discs", "truth": True, "hulls": False, "where": {"hull": {"epsilon": 1.0}}}, hulls)
+    figure = draw(
+        {"kind": "discs", "truth": True, "hulls": False, "where": {"hull": {"epsilon": 1.0}}}, hulls
+    )
     (axes,) = figure.axes
     plane = two_classes(300, 0.95, 0.5, 0.1, -1.0, 0)[2]
-    assert [axes.lines[0].get_xdata()[0], axes.lines[0].get_ydata()[0]] == pytest.approx(plane.reference)
+    assert [axes.lines[0].get_xdata()[0], axes.lines[0].get_ydata()[0]] == pytest.approx(
+        plane.reference
+    )
     line = axes.patches[1].get_path().vertices
     assert plane.distance(line[1:-1]) == pytest.approx(0, abs=1e-6)
     assert "vertices" not in axes.get_title()
@@ -497,8 +740,13 @@ def test_discs_that_cannot_be(hulls, tmp_path):
         draw({"kind": "discs"}, [made(tmp_path, {"method": "hull", "dataset": "uniform"})])
     with pytest.raises(UsageError, match="needs one of geodesics, hulls, points, truth to be true"):
         draw({"kind": "discs", "points": False, "hulls": False}, hulls)
-    real = [Run(Planned(dict(run.planned.settings) | {"dataset": "olsson"}, "x"), run.row, run.folder) for run in hulls]
-    with pytest.raises(UsageError, match="truth is known of the data set uniform alone, not of olsson"):
+    real = [
+        Run(Planned(dict(run.planned.settings) | {"dataset": "olsson"}, "x"), run.row, run.folder)
+        for run in hulls
+    ]
+    with pytest.raises(
+        UsageError, match="truth is known of the data set uniform alone, not of olsson"
+    ):
         draw({"kind": "discs", "truth": True}, real)
 
 
@@ -506,22 +754,35 @@ def test_discs_that_cannot_be(hulls, tmp_path):
 
 
 def test_every_kind_is_there_and_wants_its_own_parts(tmp_path):
-    assert list(figures.KINDS) == ["bars", "classes", "clients", "curvatures", "curves", "discs", "lines"]
+    assert list(figures.KINDS) == [
+        "bars",
+        "classes",
+        "clients",
+        "curvatures",
+        "curves",
+        "discs",
+        "lines",
+    ]
     runs = epochs(tmp_path)
     with pytest.raises(
-        UsageError, match=r"sweep\.toml: kind = 'pie' in \[\[figures\]\]; allowed is one of bars, classes"
+        UsageError,
+        match=r"sweep\.toml: kind = 'pie' in \[\[figures\]\]; allowed is one of bars, classes",
     ):
         draw({"kind": "pie"}, runs)
     with pytest.raises(UsageError, match="kind = 'series'"):
         draw({"kind": "series"}, runs)
-    with pytest.raises(UsageError, match="'colour' is not known in a figure of kind lines; allowed are figures, kind"):
+    with pytest.raises(
+        UsageError,
+        match="'colour' is not known in a figure of kind lines; allowed are figures, kind",
+    ):
         draw(ACCURACY | {"colour": "red"}, runs)
     with pytest.raises(UsageError, match="base = 'x' in a figure; allowed is a number"):
         draw({"kind": "bars", "base": "x"}, runs)
     with pytest.raises(UsageError, match="'epochs' is not a key of the run config"):
         draw(ACCURACY | {"x": "epochs"}, runs)
     with pytest.raises(
-        UsageError, match=r"'global_acuracy' is not a figure of these runs; did you mean 'global_accuracy'\?"
+        UsageError,
+        match=r"'global_acuracy' is not a figure of these runs; did you mean 'global_accuracy'\?",
     ):
         draw(ACCURACY | {"figures": "global_acuracy"}, runs)
     nearest = r"is not a column of rounds\.csv; did you mean 'personal_accuracy_mean'\?"
@@ -535,14 +796,18 @@ def test_every_kind_is_there_and_wants_its_own_parts(tmp_path):
         draw({"kind": "bars", "x": "local-epochs"}, runs)
     with pytest.raises(UsageError, match="a figure of kind curves needs y"):
         draw({"kind": "curves"}, runs)
-    with pytest.raises(UsageError, match=r"runs of one point differ in local-epochs \(1, 10, 5\): name it in where"):
+    with pytest.raises(
+        UsageError, match=r"runs of one point differ in local-epochs \(1, 10, 5\): name it in where"
+    ):
         draw(ACCURACY | {"x": "dataset"}, runs)
     with pytest.raises(UsageError, match="no run of the sweep has"):
         draw(ACCURACY | {"where": {"method": "local"}}, runs)
 
 
 def test_a_method_looks_the_same_in_every_figure(tmp_path):
-    several = draw(ACCURACY, epochs(tmp_path, methods=["local", "spherefed", "flatland", "hyperfed"]))
+    several = draw(
+        ACCURACY, epochs(tmp_path, methods=["local", "spherefed", "flatland", "hyperfed"])
+    )
     alone = draw(ACCURACY, epochs(tmp_path, methods=["hyperfed"]))
     assert means(alone.axes[0]).keys() < means(several.axes[0]).keys()
     every = [style.Look.of(number) for number in range(len(panels.ORDER))]
@@ -552,43 +817,88 @@ def test_a_method_looks_the_same_in_every_figure(tmp_path):
         == len({(one.marker, one.dashes) for one in every})
         == len(every)
     )
-    assert all(one.colour != other.colour and one.marker != other.marker and one.dashes != other.dashes
-               for one, other in pairwise(every))  # fmt: skip
+    assert all(
+        one.colour != other.colour and one.marker != other.marker and one.dashes != other.dashes
+        for one, other in pairwise(every)
+    )
 
 
 def test_colours_can_be_told_apart_from_paper_and_from_each_other():
     def luminance(colour: str) -> float:
         parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        return float(np.dot([0.2126, 0.7152, 0.0722], [one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4
-                                                       for one in parts]))  # fmt: skip
+        return float(
+            np.dot(
+                [0.2126, 0.7152, 0.0722],
+                [
+                    one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4
+                    for one in parts
+                ],
+            )
+        )
 
     assert all(1.05 / (luminance(colour) + 0.05) > 2 for colour in style.PALETTE)
     assert len(set(style.PALETTE)) == len(style.PALETTE) == 7
 
 
-LONG = "a method whose name is as long as that of a whole paragraph, and which says so at some length"
+LONG = (
+    "a method whose name is as long as that of a whole paragraph, and which says so at some length"
+)
 
 
 @pytest.mark.parametrize(
     ("kind", "number"),
-    only([("lines", 2), ("bars", 2), ("lines", 14), ("bars", 14)], {("bars", 2), ("lines", 14)}.__contains__),
+    only(
+        [("lines", 2), ("bars", 2), ("lines", 14), ("bars", 14)],
+        {("bars", 2), ("lines", 14)}.__contains__,
+    ),
 )
 def test_long_names_and_many_lines_stay_within_the_figure(kind, number, tmp_path):
     methods = list(METHODS)[:number]
-    names = {name: f"{name} {LONG}" for name in methods[:2]} | {"digits": f"data set {LONG}", "mnist": "x" * 90}
-    runs = [made(tmp_path, one, {"global_accuracy": 0.5, "personal_accuracy_mean": 0.123456}) for one in
-            grid(method=methods, dataset=["digits", "mnist", "cifar10", "cifar100"])]  # fmt: skip
-    spec = {"kind": kind, "x": "dataset", "figures": ["global_accuracy", "personal_accuracy_mean"], "names": names}
+    names = {name: f"{name} {LONG}" for name in methods[:2]} | {
+        "digits": f"data set {LONG}",
+        "mnist": "x" * 90,
+    }
+    runs = [
+        made(tmp_path, one, {"global_accuracy": 0.5, "personal_accuracy_mean": 0.123456})
+        for one in grid(method=methods, dataset=["digits", "mnist", "cifar10", "cifar100"])
+    ]
+    spec = {
+        "kind": kind,
+        "x": "dataset",
+        "figures": ["global_accuracy", "personal_accuracy_mean"],
+        "names": names,
+    }
     check_legible(draw(spec, runs))
-    check_legible(draw(spec | {"x": "method", ("lines" if kind == "lines" else "bars"): [], "panels": "dataset"}, runs))
+    check_legible(
+        draw(
+            spec
+            | {
+                "x": "method",
+                ("lines" if kind == "lines" else "bars"): [],
+                "panels": "dataset",
+            },
+            runs,
+        )
+    )
 
 
 @pytest.mark.parametrize("panels", only([1, 2, 3, 4, 5, 7], {1, 3, 7}.__contains__))
 def test_any_number_of_panels_is_legible(panels, tmp_path):
-    datasets = ["digits", "mnist", "emnist", "fmnist", "cifar10", "cifar100", "tinyimagenet"][:panels]
-    runs = [made(tmp_path, one, {"global_accuracy": 0.7 + 0.001 * one["embedding-dim"]}) for one in
-            grid(method=["fedavg", "hyperfed"], dataset=datasets, embedding_dim=[2, 5, 10, 20, 25, 50, 100])]  # fmt: skip
-    figure = draw({"kind": "lines", "x": "embedding-dim", "figures": "global_accuracy", "panels": "dataset"}, runs)
+    datasets = ["digits", "mnist", "emnist", "fmnist", "cifar10", "cifar100", "tinyimagenet"][
+        :panels
+    ]
+    runs = [
+        made(tmp_path, one, {"global_accuracy": 0.7 + 0.001 * one["embedding-dim"]})
+        for one in grid(
+            method=["fedavg", "hyperfed"],
+            dataset=datasets,
+            embedding_dim=[2, 5, 10, 20, 25, 50, 100],
+        )
+    ]
+    figure = draw(
+        {"kind": "lines", "x": "embedding-dim", "figures": "global_accuracy", "panels": "dataset"},
+        runs,
+    )
     assert [axes.get_title() for axes in figure.axes] == datasets
     check_legible(figure)
 
@@ -599,7 +909,8 @@ def test_any_number_of_panels_is_legible(panels, tmp_path):
 def test_figures_for_papers_are_pdf_with_equal_bytes(tmp_path) -> None:
     runs = epochs(tmp_path)
     first, second = (
-        style.save(figures.draw(ACCURACY, runs, SOURCE), tmp_path / stem, pdf=True)[-1] for stem in ("one", "two")
+        style.save(figures.draw(ACCURACY, runs, SOURCE), tmp_path / stem, pdf=True)[-1]
+        for stem in ("one", "two")
     )
     assert first.name == "one.pdf"
     assert first.read_bytes().startswith(b"%PDF")

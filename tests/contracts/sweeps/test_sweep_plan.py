@@ -59,13 +59,16 @@ def pairs(plan: Plan, *keys: str) -> list[tuple[Any, ...]]:
     return [tuple(run.value(key) for key in keys) for run in plan.runs]
 
 
-# --- The grammar ------------------------------------------------------------------------------------------------------
+# --- The grammar
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_the_last_key_changes_fastest(written):
     plan = written(GRID)
     assert (plan.title, plan.source, plan.about) == ("A grid", "Table 1", "Two axes.")
-    assert pairs(plan, "method", "seed") == [(m, s) for m in ("flatland", "fedavg") for s in (0, 1, 2)]
+    assert pairs(plan, "method", "seed") == [
+        (m, s) for m in ("flatland", "fedavg") for s in (0, 1, 2)
+    ]
     assert {run.value("num-supernodes") for run in plan.runs} == {3}
     assert not any(run.refused for run in plan.runs)
     assert plan.runs[0].value("dropout") == RunConfig().dropout  # by default
@@ -90,8 +93,13 @@ def test_a_scale_is_on_top_and_may_have_runs_of_its_own(written):
         '[[figures]]\nname = "f"\n[[scales.paper.figures]]\nname = "g"\n[[tables]]\nname = "t"\n'
     )
     smoke, paper = (written(content, scale) for scale in ("smoke", "paper"))
-    assert pairs(smoke, "method", "seed", "num-rounds", "alpha") == [("flatland", 0, 3, 0.1), ("fedavg", 0, 3, 0.1)]
-    assert pairs(paper, "method", "seed", "num-rounds", "alpha") == [("local", seed, 200, 0.5) for seed in (0, 1, 2)]
+    assert pairs(smoke, "method", "seed", "num-rounds", "alpha") == [
+        ("flatland", 0, 3, 0.1),
+        ("fedavg", 0, 3, 0.1),
+    ]
+    assert pairs(paper, "method", "seed", "num-rounds", "alpha") == [
+        ("local", seed, 200, 0.5) for seed in (0, 1, 2)
+    ]
     assert [smoke.figures[0]["name"], paper.figures[0]["name"]] == ["f", "g"]
     assert smoke.tables == paper.tables
     assert (smoke.scale, paper.scale) == ("smoke", "paper")
@@ -111,27 +119,51 @@ def test_tables_and_dotted_keys_are_one(written):
 
 
 def test_equal_configurations_are_one_run(written):
-    """However they are written: by default, as a whole number, in capitals, in another order, or twice."""
+    """However they are written: by default, as a whole number, in capitals, in another order, or
+    twice."""
     twice = written("[settings]\nseed = [0, 1, 0]\n[[runs]]\n[[runs]]\nnum-rounds = 100\n")
     assert pairs(twice, "seed") == [(0,), (1,)]
-    alike = ['method = "flatland"', 'dataset = "auto"', 'dataset = "trees"', 'dataset = "Trees"', "num-supernodes = 10",
-             "alpha = 0.5", "min-replies = 1\nseed = 0", 'sinks = ""']  # fmt: skip
+    alike = [
+        'method = "flatland"',
+        'dataset = "auto"',
+        'dataset = "trees"',
+        'dataset = "Trees"',
+        "num-supernodes = 10",
+        "alpha = 0.5",
+        "min-replies = 1\nseed = 0",
+        'sinks = ""',
+    ]
     assert len({written(f"[settings]\n{one}\n").runs[0].name for one in alike}) == 1
-    assert len({written(f"[settings]\n{one}\n").runs[0].name for one in ("decay = 1", "decay = 1.0")}) == 1
-    others = ["seed = 1", "num-supernodes = 9", "num-rounds = 99", "flatland.gate = false", 'method = "fedavg"',
-              'dataset = "cora"', "seed = 0"]  # fmt: skip
+    assert (
+        len({written(f"[settings]\n{one}\n").runs[0].name for one in ("decay = 1", "decay = 1.0")})
+        == 1
+    )
+    others = [
+        "seed = 1",
+        "num-supernodes = 9",
+        "num-rounds = 99",
+        "flatland.gate = false",
+        'method = "fedavg"',
+        'dataset = "cora"',
+        "seed = 0",
+    ]
     assert len({written(f"[settings]\n{one}\n").runs[0].name for one in others}) == len(others)
 
 
 def test_names_are_those_of_run_directories(written):
-    plan = written('[settings]\ndataset = "MUTAG,BZR"\nmethod = ["flatland", "fedsage+"]\nnum-supernodes = 2\n')
+    plan = written(
+        '[settings]\ndataset = "MUTAG,BZR"\nmethod = ["flatland", "fedsage+"]\nnum-supernodes = 2\n'
+    )
     for run in plan.runs:
         parse({"run-name": run.name})
     assert plan.runs[0].name.startswith("flatland-mutag-bzr-")
 
 
 def test_a_refused_configuration_is_kept_with_its_reason(written):
-    plan = written('[settings]\nmethod = ["flatland", "spherefed", "flatlnd"]\ndataset = "cora"\nseed = [0, -1]\n')
+    plan = written(
+        '[settings]\nmethod = ["flatland", "spherefed", "flatlnd"]\ndataset = "cora"\nseed = [0,'
+        " -1]\n"
+    )
     assert [bool(run.refused) for run in plan.runs] == [False, True, True, True, True, True]
     assert "seed = -1: allowed is a whole number >= 0" in plan.runs[1].refused
     assert "spherefed" in plan.runs[2].refused
@@ -148,7 +180,9 @@ VALUES = {
 }
 
 
-AXES = {key: st.lists(st.sampled_from(values), min_size=1, max_size=3) for key, values in VALUES.items()}
+AXES = {
+    key: st.lists(st.sampled_from(values), min_size=1, max_size=3) for key, values in VALUES.items()
+}
 
 
 @settings(max_examples=20)
@@ -166,18 +200,46 @@ def test_the_runs_are_the_product_of_the_axes_less_the_duplicates(tmp_path_facto
 @pytest.mark.parametrize(
     ("content", "scale", "message"),
     [
-        ("[settings]\nnum-ronds = 3", "", "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?"),
-        ("[settings.flatland]\ngat = true", "", "'flatland.gat' is not a key of the run config; did you mean"),
+        (
+            "[settings]\nnum-ronds = 3",
+            "",
+            "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?",
+        ),
+        (
+            "[settings.flatland]\ngat = true",
+            "",
+            "'flatland.gat' is not a key of the run config; did you mean",
+        ),
         ("[settings]\nseed = []", "", "seed is an empty list; allowed is one value or more"),
-        ("[settings]\nseed = [[1]]", "", "seed has [1]; allowed is a number, a string, true, false, or a list"),
+        (
+            "[settings]\nseed = [[1]]",
+            "",
+            "seed has [1]; allowed is a number, a string, true, false, or a list",
+        ),
         ("[settings]\nseed = 1979-05-27", "", "seed has datetime.date(1979, 5, 27); allowed is"),
-        ("[settings]\nnum-supernodes = [2, 0]", "", "num-supernodes is 0, but must be a whole number of at least 1"),
-        ("[seting]\nseed = 1", "", "'seting' is not known; allowed are title, source, about, scales, settings, runs, "),
+        (
+            "[settings]\nnum-supernodes = [2, 0]",
+            "",
+            "num-supernodes is 0, but must be a whole number of at least 1",
+        ),
+        (
+            "[seting]\nseed = 1",
+            "",
+            "'seting' is not known; allowed are title, source, about, scales, settings, runs, ",
+        ),
         ("[seting]\nseed = 1", "", "did you mean 'settings'?"),
         ("seed = 1", "", "keys of a run belong in [settings] or [[runs]]"),
         ("settings = 1", "", "settings is 1, but must be a table"),
-        ("[runs]\nseed = 1", "", "runs is {'seed': 1}, but must be tables, each headed by [[runs]]"),
-        ("[scales.smoke]\nseed = 1", "smoke", "scale smoke: 'seed' is not known; allowed are settings, runs, tables,"),
+        (
+            "[runs]\nseed = 1",
+            "",
+            "runs is {'seed': 1}, but must be tables, each headed by [[runs]]",
+        ),
+        (
+            "[scales.smoke]\nseed = 1",
+            "smoke",
+            "scale smoke: 'seed' is not known; allowed are settings, runs, tables,",
+        ),
         ("[scales]\nsmoke = 1", "smoke", "smoke is 1, but must be a table"),
         ("[scales.smoke.settings]\nseed = 1", "", "has the scales smoke: name one by --scale"),
         ("[scales.smoke.settings]\nseed = 1", "paper", "has no scale 'paper'; it has smoke"),
@@ -186,8 +248,10 @@ def test_the_runs_are_the_product_of_the_axes_less_the_duplicates(tmp_path_facto
         ("[settings\nseed = 1", "", "is not TOML: "),
         *((f'[settings]\n{key} = "x"', "", f"'{key}' is not for a sweep") for key in PLACES),
     ],
-)  # fmt: skip
-def test_wrong_usage_names_the_file_the_key_and_what_is_allowed(written, tmp_path, content, scale, message):
+)
+def test_wrong_usage_names_the_file_the_key_and_what_is_allowed(
+    written, tmp_path, content, scale, message
+):
     with pytest.raises(UsageError) as error:
         written(content, scale)
     assert message in str(error.value)
@@ -204,7 +268,8 @@ def test_a_file_that_is_not_there(tmp_path):
         read_plan(tmp_path / "bytes.toml")
 
 
-# --- The user's own data ----------------------------------------------------------------------------------------------
+# --- The user's own data
+# ----------------------------------------------------------------------------------------------
 
 
 def test_relative_paths_start_at_the_folder_of_the_file(written, tmp_path, monkeypatch):
@@ -212,10 +277,14 @@ def test_relative_paths_start_at_the_folder_of_the_file(written, tmp_path, monke
     content = f'[settings]\nmethod = "fedavg"\ndataset = {json.dumps(names)}\n'
     plan = written(content)
     assert [run.paths.get("dataset") for run in plan.runs] == [
-        *(str(path) for path in (tmp_path / "mine.pt", tmp_path.parent / "mine.csv", tmp_path / "a" / "b")),
+        *(
+            str(path)
+            for path in (tmp_path / "mine.pt", tmp_path.parent / "mine.csv", tmp_path / "a" / "b")
+        ),
         *(None, None, None),
     ]
-    assert pairs(plan, "dataset") == [(name,) for name in names]  # tables and figures ask for what the file says
+    # tables and figures ask for what the file says
+    assert pairs(plan, "dataset") == [(name,) for name in names]
     runs = [run.name for run in plan.runs]
     monkeypatch.chdir(tmp_path)
     assert [run.name for run in read_plan(Path("sweep.toml")).runs] == runs
@@ -228,7 +297,12 @@ def test_own_data_are_known_by_what_they_hold(written, tmp_path):
     (folder / "mine.csv").write_text("x,y,label\n0,0,a\n")
 
     def names() -> list[str]:
-        return [run.name for run in written('[settings]\ndataset = ["mine.csv", "./a"]\ntest-data = "mine.csv"\n').runs]
+        return [
+            run.name
+            for run in written(
+                '[settings]\ndataset = ["mine.csv", "./a"]\ntest-data = "mine.csv"\n'
+            ).runs
+        ]
 
     before = names()
     moved = shutil.copytree(tmp_path, tmp_path.with_name("elsewhere"))
@@ -241,7 +315,8 @@ def test_own_data_are_known_by_what_they_hold(written, tmp_path):
 
 def test_the_path_of_data_that_are_not_there_is_part_of_what_a_run_is(written, tmp_path):
     names = {
-        written(f'[settings]\ndataset = "{path}"\n').runs[0].name for path in ("mine.pt", "a/mine.pt", "./mine.pt")
+        written(f'[settings]\ndataset = "{path}"\n').runs[0].name
+        for path in ("mine.pt", "a/mine.pt", "./mine.pt")
     }
     assert len(names) == 2
 
@@ -252,7 +327,8 @@ def test_the_test_data_of_a_user_are_a_path_too(written, tmp_path):
     assert [dict(run.paths) for run in runs] == [{}, {}, {"test-data": str(tmp_path / "held-out")}]
 
 
-# --- The table --------------------------------------------------------------------------------------------------------
+# --- The table
+# --------------------------------------------------------------------------------------------------------
 
 
 def finish(folder: Path, run: Planned, **summary: Any) -> None:
@@ -278,7 +354,11 @@ def test_every_key_and_every_figure_is_a_column(written, tmp_path):
     assert set(defaults()) | {"num-supernodes", "run", "status", "error"} <= set(row)
     assert (row["run"], row["status"], row["error"]) == (plan.runs[0].name, "completed", "")
     assert (row["dataset"], row["num-supernodes"], row["flatland.gate"]) == ("trees", 3, 1)
-    assert (row["personal_accuracy_mean"], row["metrics.roc_auc"], row["best_validation.round"]) == (0.5, 0.75, 2)
+    assert (
+        row["personal_accuracy_mean"],
+        row["metrics.roc_auc"],
+        row["best_validation.round"],
+    ) == (0.5, 0.75, 2)
     assert row["best_validation.global_accuracy"] is None
 
 
@@ -287,7 +367,10 @@ def test_any_question_is_a_query(written, tmp_path):
     for number, run in enumerate(plan.runs):
         finish(tmp_path, run, seed=run.value("seed"), personal_accuracy_mean=number / 8)
         results.record(run)
-    query = 'SELECT method, avg(personal_accuracy_mean), count(*) FROM runs WHERE "num-supernodes" = 3 GROUP BY method'
+    query = (
+        'SELECT method, avg(personal_accuracy_mean), count(*) FROM runs WHERE "num-supernodes" = 3'
+        " GROUP BY method"
+    )
     with sqlite3.connect(tmp_path / FILE) as database:
         assert database.execute(query).fetchall() == [("fedavg", 0.5, 3), ("flatland", 0.125, 3)]
     database.close()
@@ -304,10 +387,18 @@ def test_a_run_has_one_row_the_last(written, tmp_path):
 
 
 def test_a_refused_run_has_its_whole_configuration(written, tmp_path):
-    results, plan = Results(tmp_path), written('[settings]\nmethod = "spherefed"\ndataset = "cora"\n')
+    results, plan = (
+        Results(tmp_path),
+        written('[settings]\nmethod = "spherefed"\ndataset = "cora"\n'),
+    )
     results.record(plan.runs[0], plan.runs[0].refused)
     (row,) = results.rows()
-    assert (row["status"], row["method"], row["seed"], row["num-supernodes"]) == ("failed", "spherefed", 0, 10)
+    assert (row["status"], row["method"], row["seed"], row["num-supernodes"]) == (
+        "failed",
+        "spherefed",
+        0,
+        10,
+    )
     assert row["error"] == plan.runs[0].refused
 
 
@@ -339,12 +430,25 @@ def test_a_completed_run_that_nobody_wrote_down_is_taken_in(written, tmp_path):
 
 def test_figures_that_are_no_number_and_names_that_differ_in_case(written, tmp_path):
     results, plan = Results(tmp_path), written(GRID)
-    odd = {"list": [1, "a"], "yes": True, "Roc": 1, "roc": 3, 'quote"d': 2, "none": None, "a b": "ü"}
+    odd = {
+        "list": [1, "a"],
+        "yes": True,
+        "Roc": 1,
+        "roc": 3,
+        'quote"d': 2,
+        "none": None,
+        "a b": "ü",
+    }
     for run in plan.runs[:2]:
         finish(tmp_path, run, metrics=odd)
         results.record(run)
     row = results.rows()[1]
-    assert (row["metrics.list"], row["metrics.yes"], row['metrics.quote"d'], row["metrics.a b"]) == (
+    assert (
+        row["metrics.list"],
+        row["metrics.yes"],
+        row['metrics.quote"d'],
+        row["metrics.a b"],
+    ) == (
         '[1, "a"]',
         1,
         2,
@@ -363,8 +467,12 @@ def test_others_read_while_it_is_written(written, tmp_path):
     reader.close()
 
 
-@pytest.mark.parametrize("content", [b"no database, but as long as one" * 99, b"SQLite format 3\0" + bytes(999)])
-def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(written, tmp_path, content):
+@pytest.mark.parametrize(
+    "content", [b"no database, but as long as one" * 99, b"SQLite format 3\0" + bytes(999)]
+)
+def test_a_damaged_table_is_named_and_made_again_from_the_run_directories(
+    written, tmp_path, content
+):
     results, plan = Results(tmp_path), written(GRID)
     finish(tmp_path, plan.runs[0])
     (tmp_path / FILE).write_bytes(content)
@@ -382,7 +490,8 @@ def test_a_table_that_cannot_be_written_is_named(written, tmp_path):
         Results(tmp_path).record(written(GRID).runs[0])
 
 
-# --- Progress ---------------------------------------------------------------------------------------------------------
+# --- Progress
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_line_per_run_where_there_is_no_terminal(monkeypatch):
@@ -401,7 +510,9 @@ def test_a_line_per_run_where_there_is_no_terminal(monkeypatch):
     assert lines[:3] == [
         "[x]: 1 of 5 done, 2 running",
         "[x]: 2 of 5 done, 2 running, 3.0 min left   (one, 60 s)",
-        "failed two: line 1 line [2] " + "x" * (LONGEST - len("line 1 line [2] ")) + "… (see logs/two.log)",
+        "failed two: line 1 line [2] "
+        + "x" * (LONGEST - len("line 1 line [2] "))
+        + "… (see logs/two.log)",
     ]
     assert lines[3:] == [
         "[x]: 2 of 5 done, 1 running, 1 failed, 60 s left   (two, 60 s)",
@@ -421,7 +532,8 @@ def test_one_line_that_moves_on_a_terminal():
     assert out.getvalue().endswith("\x1b[2KA grid: 1 of 2 done, 1 failed\n\x1b[?25h")
 
 
-# --- The command line, before Ray -------------------------------------------------------------------------------------
+# --- The command line, before Ray
+# -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -438,7 +550,12 @@ def test_one_line_that_moves_on_a_terminal():
 )
 def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message):
     written(GRID)
-    assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs"), *arguments]) == 2
+    assert (
+        main(
+            ["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs"), *arguments]
+        )
+        == 2
+    )
     said = capsys.readouterr()
     assert message in said.out + said.err
 
@@ -447,16 +564,27 @@ def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message)
     ("content", "message"),
     [
         ('[[tables]]\nrow = "method"', "'row' is not known in [[tables]]"),
-        ('[[tables]]\nrows = "method"\nfigures = "global_acuracy"', "did you mean 'global_accuracy'?"),
+        (
+            '[[tables]]\nrows = "method"\nfigures = "global_acuracy"',
+            "did you mean 'global_accuracy'?",
+        ),
         ('[[tables]]\nrows = "seed"\nfigures = "seconds"', "runs of one cell differ in method"),
         ('[[figures]]\nkind = "line"', "kind = 'line' in [[figures]]"),
-        ('[[figures]]\nkind = "curves"\ny = "los"', "'los' is not a column of rounds.csv; did you mean 'loss'?"),
-        ('[[figures]]\nkind = "bars"\nx = "epochs"\nfigures = "seconds"', "'epochs' is not a key of the run config"),
+        (
+            '[[figures]]\nkind = "curves"\ny = "los"',
+            "'los' is not a column of rounds.csv; did you mean 'loss'?",
+        ),
+        (
+            '[[figures]]\nkind = "bars"\nx = "epochs"\nfigures = "seconds"',
+            "'epochs' is not a key of the run config",
+        ),
         ('[[figures]]\nkind = "clients"\nat = "end"', "at = 'end' in a figure of kind clients"),
         ('[[figures]]\nkind = "discs"\npoints = false\nhulls = false', "needs one of geodesics"),
     ],
 )
-def test_tables_and_figures_that_cannot_be_made_are_refused_before_any_run(written, tmp_path, capsys, content, message):
+def test_tables_and_figures_that_cannot_be_made_are_refused_before_any_run(
+    written, tmp_path, capsys, content, message
+):
     written(GRID + content)
     assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs")]) == 2
     assert message in capsys.readouterr().out
@@ -479,13 +607,16 @@ def test_what_only_runs_can_tell_stops_no_sweep(written):
         y = "loss"
     """
     others = (
-        f'[[figures]]\nkind = "{kind}"\npanels = "method"\n' for kind in ("clients", "classes", "curvatures", "discs")
+        f'[[figures]]\nkind = "{kind}"\npanels = "method"\n'
+        for kind in ("clients", "classes", "curvatures", "discs")
     )
     check(written(content + "".join(others)))
 
 
 def test_a_sweep_of_refused_runs_needs_no_ray(written, tmp_path, capsys):
-    written('title = "[b]bad[/b]"\n[settings]\nmethod = "spherefed"\ndataset = "cora"\nseed = [0, 1]\n')
+    written(
+        'title = "[b]bad[/b]"\n[settings]\nmethod = "spherefed"\ndataset = "cora"\nseed = [0, 1]\n'
+    )
     folder = tmp_path / "a folder"
     for _ in range(2):
         assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(folder)]) == 1

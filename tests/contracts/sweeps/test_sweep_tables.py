@@ -1,4 +1,5 @@
-"""Tables of sweeps against an independent calculation: means, spreads, the best, paired tests, the papers' numbers."""
+"""Tables of sweeps against an independent calculation: means, spreads, the best, paired tests, the
+papers' numbers."""
 
 import csv
 import io
@@ -44,15 +45,24 @@ SPEC = {
 
 
 def runs_of(values: dict[tuple[str, int, int], Any], **more: Any) -> list[Run]:
-    """Runs on Cora whose figure is given by method, clients and seed; None for one that failed, absent ones not made."""
+    """Runs on Cora whose figure is given by method, clients and seed; None for one that failed,
+    absent ones not made."""
     runs = []
     for method, clients, seed in itertools.product(METHODS, CLIENTS, SEEDS):
-        settings = {"method": method, "dataset": "cora", "num-supernodes": clients, "seed": seed} | more
+        settings = {
+            "method": method,
+            "dataset": "cora",
+            "num-supernodes": clients,
+            "seed": seed,
+        } | more
         row: dict[str, Any] = {}
         if (method, clients, seed) in values:
             value = values[method, clients, seed]
             failed = value is None
-            row = {"status": "failed" if failed else "completed", "error": "out of memory" if failed else ""}
+            row = {
+                "status": "failed" if failed else "completed",
+                "error": "out of memory" if failed else "",
+            }
             row |= {} if failed else {FIGURE: value}
         runs.append(Run(Planned(settings, f"{method}-{clients}-{seed}"), row, Path("nowhere")))
     return runs
@@ -69,7 +79,10 @@ def values() -> dict[tuple[str, int, int], Any]:
 
 
 def read_csv(text: str) -> dict[tuple[str, int], dict[str, str]]:
-    return {(row["method"], int(row["num-supernodes"])): row for row in csv.DictReader(io.StringIO(text))}
+    return {
+        (row["method"], int(row["num-supernodes"])): row
+        for row in csv.DictReader(io.StringIO(text))
+    }
 
 
 def test_means_spreads_and_tests_are_numpys_and_scipys(values):
@@ -104,8 +117,8 @@ def test_every_format_prints_the_same_cells(values, tmp_path):
     path.write_text(html_table(made))
     assert Page(path).rows["flatland"][0] == f"{cell} (80.5 ± 0.3)"
     assert (
-        r"\caption{Cora. Cells: personal accuracy, best validation (\%). Mean $\pm$ standard deviation over 4 seeds."
-        in latex(made)
+        r"\caption{Cora. Cells: personal accuracy, best validation (\%). Mean $\pm$ standard"
+        r" deviation over 4 seeds." in latex(made)
     )
     assert "over 4 seeds" in markdown(made)
     assert "above or below fedavg" in markdown(made)
@@ -113,9 +126,16 @@ def test_every_format_prints_the_same_cells(values, tmp_path):
 
 def test_the_unit_is_told_once(values):
     told = "personal accuracy, best validation (%)"
-    for change in ({}, {"columns": [], "where": {"num-supernodes": 10}}, {"figures": [FIGURE, "bytes_up"]}):
+    for change in (
+        {},
+        {"columns": [], "where": {"num-supernodes": 10}},
+        {"figures": [FIGURE, "bytes_up"]},
+    ):
         text = markdown(make_table(SPEC | change, runs_of(values), "here"))
-        assert (f"Cells: {told}." in text, text.count(told)) == (not change, 2 if "figures" in change else 1)
+        assert (f"Cells: {told}." in text, text.count(told)) == (
+            not change,
+            2 if "figures" in change else 1,
+        )
 
 
 def test_arrows_are_explained_where_there_are_any(values):
@@ -134,7 +154,10 @@ def test_the_papers_number_stands_beside_the_cell_of_its_settings(values):
         if one.settings["dataset"] == "cora"
     }
     for place, row in table.items():
-        assert (float(row["paper"]), float(row["paper_std"])) == (printed[place].value, printed[place].spread)
+        assert (float(row["paper"]), float(row["paper_std"])) == (
+            printed[place].value,
+            printed[place].spread,
+        )
 
 
 def test_without_a_paper_and_with_other_settings_there_is_none(values):
@@ -142,7 +165,11 @@ def test_without_a_paper_and_with_other_settings_there_is_none(values):
     assert other.cells["paper"].isna().all()
     spec = SPEC | {"columns": ["num-supernodes", "dataset"]}
     elsewhere = [
-        Run(Planned({**run.planned.settings, "dataset": "pubmed"}, run.planned.name), run.row, run.folder)
+        Run(
+            Planned({**run.planned.settings, "dataset": "pubmed"}, run.planned.name),
+            run.row,
+            run.folder,
+        )
         for run in runs_of(values)
     ]
     assert make_table(spec, elsewhere, "here").cells["paper"].isna().all()
@@ -166,7 +193,9 @@ def test_what_is_missing_is_empty_and_what_failed_is_marked(values):
     del values["flatland", 20, 0]
     made = make_table(SPEC, runs_of(values), "here")
     lines = {
-        line.split("|")[1].strip(" `"): line.split("|")[2:-1] for line in markdown(made).splitlines() if "`" in line
+        line.split("|")[1].strip(" `"): line.split("|")[2:-1]
+        for line in markdown(made).splitlines()
+        if "`" in line
     }
     assert lines["local"][0].strip() == "failed (79.9 ± 0.2)"
     assert lines["local"][1].strip() == "(80.3 ± 0.2)"
@@ -176,8 +205,12 @@ def test_what_is_missing_is_empty_and_what_failed_is_marked(values):
     table = read_csv(csv_text(made))
     assert table["flatland", 20]["pairs"] == "3"
     assert table["flatland", 20]["seeds"] == "1 2 3"
-    ours, other = ([values[method, 20, seed] for seed in (1, 2, 3)] for method in ("flatland", "fedavg"))
-    assert float(table["flatland", 20]["p"]) == pytest.approx(stats.ttest_rel(ours, other).pvalue, rel=1e-9)
+    ours, other = (
+        [values[method, 20, seed] for seed in (1, 2, 3)] for method in ("flatland", "fedavg")
+    )
+    assert float(table["flatland", 20]["p"]) == pytest.approx(
+        stats.ttest_rel(ours, other).pvalue, rel=1e-9
+    )
     assert table["local", 20]["mean"] == ""
     assert table["local", 20]["not_made"] == "4"
 
@@ -187,7 +220,11 @@ def test_all_that_print_as_the_best_are_bold(values):
         values["local", 10, seed] = 0.90001
         values["flatland", 10, seed] = 0.9
     made = make_table(SPEC, runs_of(values), "here")
-    bold = [line.split("|")[1].strip(" `") for line in markdown(made).splitlines() if "**90.0 ± 0.0" in line]
+    bold = [
+        line.split("|")[1].strip(" `")
+        for line in markdown(made).splitlines()
+        if "**90.0 ± 0.0" in line
+    ]
     assert bold == ["local", "flatland"]
     least = make_table(SPEC | {"lowest": True}, runs_of(values), "here")
     assert ["fedavg", 10] in best_of(least)[["method", "num-supernodes"]].values.tolist()
@@ -198,28 +235,51 @@ def best_of(table: Table) -> pd.DataFrame:
 
 
 def test_bold_are_the_best_on_the_same_data_alone(values):
-    across = make_table(SPEC | {"rows": "num-supernodes", "columns": "method"}, runs_of(values), "here")
-    assert best_of(across)[["num-supernodes", "method"]].values.tolist() == [[10, "flatland"], [20, "flatland"]]
+    across = make_table(
+        SPEC | {"rows": "num-supernodes", "columns": "method"}, runs_of(values), "here"
+    )
+    assert best_of(across)[["num-supernodes", "method"]].values.tolist() == [
+        [10, "flatland"],
+        [20, "flatland"],
+    ]
     assert "Bold: the best of a row, on the same data." in markdown(across)
-    split = make_table(SPEC | {"rows": ["num-supernodes", "method"], "columns": []}, runs_of(values), "here")
-    assert best_of(split)[["num-supernodes", "method"]].values.tolist() == [[10, "flatland"], [20, "flatland"]]
+    split = make_table(
+        SPEC | {"rows": ["num-supernodes", "method"], "columns": []}, runs_of(values), "here"
+    )
+    assert best_of(split)[["num-supernodes", "method"]].values.tolist() == [
+        [10, "flatland"],
+        [20, "flatland"],
+    ]
     assert "Bold: the best of a column, on the same data." in markdown(split)
-    of_data = SPEC | {"rows": "num-supernodes", "columns": [], "where": {"method": "local"}, "against": ""}
+    of_data = SPEC | {
+        "rows": "num-supernodes",
+        "columns": [],
+        "where": {"method": "local"},
+        "against": "",
+    }
     assert best_of(make_table(of_data, runs_of(values), "here")).empty
 
 
 def test_the_best_of_costs_is_the_least_unless_the_table_says_otherwise():
     runs = [
-        Run(Planned({"method": method}, method), {"status": "completed", "bytes_up": size, "global_accuracy": size},
-            Path("nowhere"))
+        Run(
+            Planned({"method": method}, method),
+            {"status": "completed", "bytes_up": size, "global_accuracy": size},
+            Path("nowhere"),
+        )
         for method, size in (("fedavg", 0.9), ("fedper", 0.5))
-    ]  # fmt: skip
+    ]
 
     def best(**more: Any) -> dict[str, str]:
         spec = {"rows": "method", "figures": ["bytes_up", "global_accuracy"]} | more
-        return dict(best_of(make_table(spec, [*runs], "here"))[["figure", "method"]].values.tolist())
+        return dict(
+            best_of(make_table(spec, [*runs], "here"))[["figure", "method"]].values.tolist()
+        )
 
-    runs = [Run(run.planned, run.row | {"bytes_up": 1e6 * run.row["bytes_up"]}, run.folder) for run in runs]
+    runs = [
+        Run(run.planned, run.row | {"bytes_up": 1e6 * run.row["bytes_up"]}, run.folder)
+        for run in runs
+    ]
     assert best() == {"bytes_up": "fedper", "global_accuracy": "fedavg"}
     assert best(lowest=True) == {"bytes_up": "fedper", "global_accuracy": "fedper"}
     assert best(lowest=False) == {"bytes_up": "fedavg", "global_accuracy": "fedavg"}
@@ -228,12 +288,24 @@ def test_the_best_of_costs_is_the_least_unless_the_table_says_otherwise():
 def test_cells_of_unequal_numbers_of_seeds_say_theirs(values):
     runs = runs_of(values)
     runs = [
-        Run(run.planned, {key: value for key, value in run.row.items() if key != FIGURE}, run.folder)
-        if run.value("method") == "local" and (run.value("num-supernodes") == 10 or run.value("seed") == 3) else run
+        (
+            Run(
+                run.planned,
+                {key: value for key, value in run.row.items() if key != FIGURE},
+                run.folder,
+            )
+            if run.value("method") == "local"
+            and (run.value("num-supernodes") == 10 or run.value("seed") == 3)
+            else run
+        )
         for run in runs
-    ]  # fmt: skip
+    ]
     made = make_table(SPEC, runs, "here")
-    lines = {line.split("|")[1].strip(" `"): line.split("|") for line in markdown(made).splitlines() if "`" in line}
+    lines = {
+        line.split("|")[1].strip(" `"): line.split("|")
+        for line in markdown(made).splitlines()
+        if "`" in line
+    }
     assert lines["local"][2].strip() == "– (79.9 ± 0.2)"
     assert "n = 3" in lines["local"][3]
     assert "n = 4" in lines["flatland"][2]
@@ -267,7 +339,11 @@ def test_another_method_can_be_tested_against(values):
 def numbers_of(**settings: Any) -> list[Any]:
     """The paper's numbers beside the cells of one run."""
     spec = {"rows": "dataset", "figures": settings.pop("figure"), "paper": settings.pop("paper")}
-    run = Run(Planned({key.replace("_", "-"): value for key, value in settings.items()}, "it"), {}, Path("nowhere"))
+    run = Run(
+        Planned({key.replace("_", "-"): value for key, value in settings.items()}, "it"),
+        {},
+        Path("nowhere"),
+    )
     return make_table(spec, [run], "here").cells["paper"].tolist()
 
 
@@ -275,28 +351,52 @@ def test_a_number_of_the_data_is_that_of_any_method_and_one_of_other_clients_is_
     cora = {"dataset": "cora", "figure": "metrics.heterogeneity", "paper": "flatland, Table 6"}
     assert numbers_of(method="fedavg", num_supernodes=10, **cora) == [0.606]
     assert numbers_of(method="flatland", num_supernodes=20, **cora) == [0.665]
-    assert numbers_of(method="fedavg", num_supernodes=5, **cora) == [pytest.approx(nan, nan_ok=True)]
+    assert numbers_of(method="fedavg", num_supernodes=5, **cora) == [
+        pytest.approx(nan, nan_ok=True)
+    ]
 
 
 def test_numbers_that_are_held_against_nothing_stand_beside_no_cell():
-    cifar = {"method": "fedavg", "dataset": "cifar100", "num_supernodes": 10, "paper": "spherefed, Table 1"}
+    cifar = {
+        "method": "fedavg",
+        "dataset": "cifar100",
+        "num_supernodes": 10,
+        "paper": "spherefed, Table 1",
+    }
     assert numbers_of(figure="global_accuracy", **cifar) == [68.78]
     assert numbers_of(figure="bytes_up", **cifar) == [pytest.approx(nan, nan_ok=True)]
 
 
 def test_a_cell_is_held_against_the_number_of_its_own_settings():
-    """Of two numbers for one place, it is the cell's own runs that tell which, not the first runs of the table."""
+    """Of two numbers for one place, it is the cell's own runs that tell which, not the first runs
+    of the table."""
     spec = {
         "rows": "model",
         "columns": ["dataset", "method"],
         "figures": "global_accuracy",
         "paper": "spherefed, Table 2",
     }
-    made = make_table(spec, [
-        Run(Planned({"method": "fedavg", "dataset": "cifar100", "num-supernodes": 10, "model": "mobilenetv2"} | more, "it"),
-            {}, Path("nowhere"))
-        for more in ({"alpha": 0.5}, {"method": "spherefed", "alpha": 0.1})
-    ], "here")  # fmt: skip
+    made = make_table(
+        spec,
+        [
+            Run(
+                Planned(
+                    {
+                        "method": "fedavg",
+                        "dataset": "cifar100",
+                        "num-supernodes": 10,
+                        "model": "mobilenetv2",
+                    }
+                    | more,
+                    "it",
+                ),
+                {},
+                Path("nowhere"),
+            )
+            for more in ({"alpha": 0.5}, {"method": "spherefed", "alpha": 0.1})
+        ],
+        "here",
+    )
     told = dict(made.cells.dropna(subset="paper")[["method", "paper"]].values.tolist())
     assert told == {"fedavg": 68.78, "spherefed": 66.52}
 
@@ -336,10 +436,16 @@ def test_a_spec_that_cannot_be_followed_is_refused_by_name(values, change, words
     ],
 )
 def test_a_figure_that_no_run_can_have_is_refused_with_the_nearest(values, name, near):
-    runs = [Run(run.planned, run.row | {"metrics.hops_mean": 3.0}, run.folder) for run in runs_of(values)]
+    runs = [
+        Run(run.planned, run.row | {"metrics.hops_mean": 3.0}, run.folder)
+        for run in runs_of(values)
+    ]
     with pytest.raises(UsageError) as refusal:
         make_table(SPEC | {"figures": [FIGURE, name]}, runs, "here")
-    assert str(refusal.value) == f"here: {name!r} is not a figure of these runs; did you mean {near!r}?"
+    assert (
+        str(refusal.value)
+        == f"here: {name!r} is not a figure of these runs; did you mean {near!r}?"
+    )
 
 
 @pytest.mark.parametrize(
@@ -366,7 +472,10 @@ def test_the_paired_test_is_scipys_whatever_the_numbers(pairs):
     values |= {("fedavg", 10, seed): theirs for seed, (_, theirs) in enumerate(pairs)}
     runs = [
         Run(
-            Planned({"method": method, "dataset": "cora", "num-supernodes": clients, "seed": seed}, f"{method}-{seed}"),
+            Planned(
+                {"method": method, "dataset": "cora", "num-supernodes": clients, "seed": seed},
+                f"{method}-{seed}",
+            ),
             {"status": "completed", FIGURE: value},
             Path("nowhere"),
         )
@@ -377,7 +486,9 @@ def test_the_paired_test_is_scipys_whatever_the_numbers(pairs):
     differences_ = np.array([100 * (ours - theirs) for ours, theirs in pairs])
     assert paired["difference"] == pytest.approx(differences_.mean(), abs=1e-9)
     if differences_.std() > 1e-6:
-        assert paired["p"] == pytest.approx(stats.ttest_1samp(differences_, 0).pvalue, rel=1e-5, abs=1e-12)
+        assert paired["p"] == pytest.approx(
+            stats.ttest_1samp(differences_, 0).pvalue, rel=1e-5, abs=1e-12
+        )
     else:
         assert paired["p"] in (0.0, 1.0) or math.isfinite(paired["p"])
 
@@ -389,7 +500,8 @@ def test_a_sentence_counts_what_differs_from_the_paper(values):
         values["flatland", clients, seed] = 0.9
     told = differences(make_table(SPEC, runs_of(values), "here"))
     assert told.startswith(
-        "4 of 6 numbers differ from the paper's by more than the spreads of both; the most: local, 20 clients: −30.3"
+        "4 of 6 numbers differ from the paper's by more than the spreads of both; the most: local,"
+        " 20 clients: −30.3"
     )
     assert "flatland, 10 clients: +9.5" in told
 
@@ -401,7 +513,9 @@ def test_what_is_equal_as_printed_does_not_differ_from_the_paper(values):
     table = make_table(SPEC, runs_of(values), "here")
     cells = table.cells.assign(paper=50.03, paper_std=0.0, std=0.0)
     assert differences(replace(table, cells=cells)).startswith("None of the 6 numbers differs")
-    assert differences(replace(table, cells=cells.assign(paper=50.06))).startswith("6 of 6 numbers differ")
+    assert differences(replace(table, cells=cells.assign(paper=50.06))).startswith(
+        "6 of 6 numbers differ"
+    )
     others = cells.assign(figure="global_accuracy", paper=60.0)
     told = differences(replace(table, cells=pd.concat([cells, others], ignore_index=True)))
     assert told.startswith("6 of 12 numbers differ")
@@ -409,7 +523,11 @@ def test_what_is_equal_as_printed_does_not_differ_from_the_paper(values):
 
 
 def test_hostile_words_stay_words(values, tmp_path):
-    made = make_table(SPEC | {"title": HOSTILE, "words": HOSTILE, "names": {"local": HOSTILE}}, runs_of(values), "here")
+    made = make_table(
+        SPEC | {"title": HOSTILE, "words": HOSTILE, "names": {"local": HOSTILE}},
+        runs_of(values),
+        "here",
+    )
     path = tmp_path / "page.html"
     path.write_text(html_table(made))
     shown = Page(path)
@@ -420,17 +538,37 @@ def test_hostile_words_stay_words(values, tmp_path):
 def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsys):
     file = tmp_path / "it.toml"
     file.write_text(
-        'title = "Two methods"\nabout = "In words."\n[settings]\nmethod = ["fedavg", "local"]\ndataset = "trees"\n'
-        'seed = [0, 1]\n[[tables]]\nrows = "method"\nfigures = ["global_accuracy", "bytes_up"]\n'
+        'title = "Two methods"\nabout = "In words."\n[settings]\nmethod = ["fedavg",'
+        ' "local"]\ndataset = "trees"\nseed = [0, 1]\n[[tables]]\nrows = "method"\nfigures ='
+        ' ["global_accuracy", "bytes_up"]\n'
     )
-    assert main(["report", str(file), "--results", str(tmp_path / "none"), "--to", str(tmp_path / "out")]) == 2
+    assert (
+        main(
+            [
+                "report",
+                str(file),
+                "--results",
+                str(tmp_path / "none"),
+                "--to",
+                str(tmp_path / "out"),
+            ]
+        )
+        == 2
+    )
     assert "no run of" in capsys.readouterr().out
     plan = read_plan(file)
     results = Results(tmp_path)
     for run in plan.runs[:3]:
         results.record(run, "" if run.value("method") == "fedavg" else "out of memory")
-    assert main(["report", str(file), "--results", str(tmp_path), "--to", str(tmp_path / "out")]) == 0
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"it.md", "it.html", "it.tex", "it.csv"}
+    assert (
+        main(["report", str(file), "--results", str(tmp_path), "--to", str(tmp_path / "out")]) == 0
+    )
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "it.md",
+        "it.html",
+        "it.tex",
+        "it.csv",
+    }
     text = (tmp_path / "out" / "it.md").read_text()
     assert "1 of 4 runs have not been made." in text
     assert "out of memory" in text
@@ -457,6 +595,8 @@ def _file(folder: Path, more: str) -> Path:
 
 def test_quantities_keep_their_kind_whatever_stands_before_them():
     assert quantity("best_validation.metrics.roc_auc").scale == 100
-    assert quantity("best_validation.global_accuracy").label == "global accuracy, best validation (%)"
+    assert (
+        quantity("best_validation.global_accuracy").label == "global accuracy, best validation (%)"
+    )
     assert quantity("metrics.some_thing").label == "some thing"
     assert re.fullmatch(r"\d+\.\d{3}", f"{0.1234:.{quantity('metrics.some_thing').decimals}f}")

@@ -1,4 +1,5 @@
-"""Cohorts: who is drawn, who is who, and what becomes of replies that are missing, late, wrong or doubled."""
+"""Cohorts: who is drawn, who is who, and what becomes of replies that are missing, late, wrong or
+doubled."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -30,7 +31,9 @@ def patient(monkeypatch):
 
 
 @given(partitions, fractions, st.integers(0, 2**31 - 1), st.integers(0, 10**6), st.randoms())
-def test_a_sample_is_sorted_seeded_and_independent_of_order(clients, fraction, seed, round_number, chance):
+def test_a_sample_is_sorted_seeded_and_independent_of_order(
+    clients, fraction, seed, round_number, chance
+):
     drawn = sample(clients, fraction, seed, round_number)
     assert drawn == sorted(set(drawn))
     assert set(drawn) <= set(clients)
@@ -50,7 +53,8 @@ def test_samples_change_with_round_and_seed_and_reach_everyone():
 
 
 def test_samples_are_fair():
-    """Each of 10 clients is drawn in 3 of 10 rounds: 5 standard deviations of the binomial at 2,000 draws."""
+    """Each of 10 clients is drawn in 3 of 10 rounds: 5 standard deviations of the binomial at 2,000
+    draws."""
     drawn = [client for number in range(2000) for client in sample(range(10), 0.3, 7, number)]
     slack = 5 * (2000 * 0.3 * 0.7) ** 0.5
     assert all(abs(drawn.count(client) - 600) < slack for client in range(10))
@@ -90,23 +94,37 @@ class Scripted(InProcessGrid):
         return [reply(self.asked) for reply in self.script.pop(0)] if self.script else []
 
 
-def good(node: int, examples: int = 1, header: Header = HEADER) -> Callable[[dict[int, Message]], Message]:
+def good(
+    node: int, examples: int = 1, header: Header = HEADER
+) -> Callable[[dict[int, Message]], Message]:
     content = encode_reply(Reply(header, node - 11, num_examples=examples))
     return lambda asked: Message(content, reply_to=asked[node])
 
 
-def error(node: int, code: int = ErrorCode.CLIENT_APP_RAISED_EXCEPTION) -> Callable[[dict[int, Message]], Message]:
-    return lambda asked: Message(Error(code=code, reason="secret text of an exception"), reply_to=asked[node])
+def error(
+    node: int, code: int = ErrorCode.CLIENT_APP_RAISED_EXCEPTION
+) -> Callable[[dict[int, Message]], Message]:
+    return lambda asked: Message(
+        Error(code=code, reason="secret text of an exception"), reply_to=asked[node]
+    )
 
 
-def ask(grid: Scripted, nodes: Iterable[int], timeout: float = LONG, header: Header = HEADER, on_reply=None):
+def ask(
+    grid: Scripted,
+    nodes: Iterable[int],
+    timeout: float = LONG,
+    header: Header = HEADER,
+    on_reply=None,
+):
     return exchange(grid, {node: Request(header, stamp=node) for node in nodes}, timeout, on_reply)
 
 
 def test_replies_come_in_any_order():
     told: list[tuple[int, int]] = []
     grid = Scripted([[good(13, 3)], [], [good(11, 1), good(12, 2)]])
-    replies, failures, seconds = ask(grid, (11, 12, 13), on_reply=lambda *progress: told.append(progress))
+    replies, failures, seconds = ask(
+        grid, (11, 12, 13), on_reply=lambda *progress: told.append(progress)
+    )
     assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 2, 13: 3}
     assert failures == {}
     assert seconds.keys() == {11, 12, 13}
@@ -117,7 +135,10 @@ def test_replies_come_in_any_order():
 def test_every_node_gets_its_own_request_of_the_phases_type():
     grid = Scripted([[good(11), good(12)]])
     ask(grid, (11, 12))
-    assert {node: message.content["header"]["stamp"] for node, message in grid.asked.items()} == {11: 11, 12: 12}
+    assert {node: message.content["header"]["stamp"] for node, message in grid.asked.items()} == {
+        11: 11,
+        12: 12,
+    }
     assert {message.metadata.message_type for message in grid.asked.values()} == {"train"}
     described = Scripted([[good(11, header=Header("run", "curvature", 0))]])
     ask(described, (11,), header=Header("run", "curvature", 0))
@@ -155,12 +176,16 @@ def test_the_timeout_holds_while_replies_trickle_in(clock):
             clock.sleep(50)
             return super().pull_messages(message_ids)
 
-    replies, failures, _ = ask(Slow([[good(node)] for node in range(11, 31)]), range(11, 31), timeout=300)
-    assert (len(replies), len(failures)) == (7, 13)  # the last comes after the timeout, in a pull from before
+    replies, failures, _ = ask(
+        Slow([[good(node)] for node in range(11, 31)]), range(11, 31), timeout=300
+    )
+    # the last comes after the timeout, in a pull from before
+    assert (len(replies), len(failures)) == (7, 13)
 
 
 class Network(Scripted):
-    """Nodes that work elsewhere, of which one may send half a reply: the pull that sees it waits for the other half.
+    """Nodes that work elsewhere, of which one may send half a reply: the pull that sees it waits
+    for the other half.
 
     As with Flower, a pull has the replies that it sees to itself: to later ones they are lost.
     """
@@ -176,12 +201,16 @@ class Network(Scripted):
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         node_of = {message.metadata.message_id: node for node, message in self.asked.items()}
         lost = [
-            error(node_of[one], ErrorCode.MESSAGE_UNAVAILABLE)(self.asked) for one in message_ids if one in self.taken
+            error(node_of[one], ErrorCode.MESSAGE_UNAVAILABLE)(self.asked)
+            for one in message_ids
+            if one in self.taken
         ]
         self.told_lost += len(lost)
         found = [*super().pull_messages(message_ids)]
         self.taken |= {message.metadata.reply_to_message_id for message in found}
-        if any(not one.has_error() and one.content["header"]["num_examples"] == HALF for one in found):
+        if any(
+            not one.has_error() and one.content["header"]["num_examples"] == HALF for one in found
+        ):
             assert self.rest.wait(LONG)
         return found + lost
 
@@ -222,7 +251,10 @@ def test_a_half_that_never_comes_is_lost(monkeypatch):
     class Lossy(Network):
         def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
             found = super().pull_messages(message_ids)
-            is_half = [not one.has_error() and one.content["header"]["num_examples"] == HALF for one in found]
+            is_half = [
+                not one.has_error() and one.content["header"]["num_examples"] == HALF
+                for one in found
+            ]
             lost = error(11, ErrorCode.MESSAGE_UNAVAILABLE)(self.asked)
             return [lost if half else one for half, one in zip(is_half, found, strict=True)]
 
@@ -265,7 +297,12 @@ def test_nobody_is_nudged_before_its_time():
     grid = HttpGrid()
     _, failures, _ = ask(grid, (11, 12), timeout=wake_up.MIN_WAIT - 1)
     assert (list(failures), grid.woken) == ([12], [])
-    assert [is_due(21, []), is_due(21, [8.0]), is_due(25, [8.0]), is_due(19, [])] == [True, False, True, False]
+    assert [is_due(21, []), is_due(21, [8.0]), is_due(25, [8.0]), is_due(19, [])] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 @pytest.mark.usefixtures("clock")
@@ -321,7 +358,9 @@ def test_a_reply_of_another_round_is_refused():
 
 
 def test_a_doubled_reply_counts_once():
-    replies, failures, _ = ask(Scripted([[good(11, 1), good(11, 50)], [good(11, 50), good(12)]]), (11, 12))
+    replies, failures, _ = ask(
+        Scripted([[good(11, 1), good(11, 50)], [good(11, 50), good(12)]]), (11, 12)
+    )
     assert {node: reply.num_examples for node, reply in replies.items()} == {11: 1, 12: 1}
     assert failures == {}
 
@@ -329,7 +368,12 @@ def test_a_doubled_reply_counts_once():
 def test_an_error_fails_its_node_and_its_text_goes_nowhere():
     replies, failures, seconds = ask(Scripted([[error(11), good(12)]]), (11, 12))
     assert list(replies) == [12]
-    assert failures == {11: "Flower reports error 2 for this client; its log, or that of the simulation, has details"}
+    assert failures == {
+        11: (
+            "Flower reports error 2 for this client; its log, or that of the simulation, has"
+            " details"
+        )
+    }
     assert seconds.keys() == {11, 12}
 
 
@@ -349,7 +393,9 @@ def test_an_error_that_the_client_tells_fails_it_by_name_while_nobody_is_known()
         return lambda asked: Message(content, reply_to=asked[node])
 
     first = Header("run", "describe", 0)
-    _, failures, _ = ask(Scripted([[refuse(11, first, 4), refuse(12, first, -1)]]), (11, 12), header=first)
+    _, failures, _ = ask(
+        Scripted([[refuse(11, first, 4), refuse(12, first, -1)]]), (11, 12), header=first
+    )
     assert failures == {11: "partition-id 4: no file x.pt", 12: "no file x.pt"}
     _, failures, _ = ask(Scripted([[refuse(11, HEADER, 4)]]), (11,))
     assert failures == {11: "no file x.pt"}

@@ -1,4 +1,5 @@
-"""Messages: what goes in comes out, and what is not a message is refused in words that hold nothing of it."""
+"""Messages: what goes in comes out, and what is not a message is refused in words that hold nothing
+of it."""
 
 import io
 import math
@@ -20,7 +21,12 @@ from curvfed.strategies.wire.arrays import (
     encode_arrays,
     one_line,
 )
-from curvfed.strategies.wire.checks import HULL_METRICS, MAX_PARTITIONS, check_hull_metrics, check_metrics
+from curvfed.strategies.wire.checks import (
+    HULL_METRICS,
+    MAX_PARTITIONS,
+    check_hull_metrics,
+    check_metrics,
+)
 from curvfed.strategies.wire.messages import (
     ANSWERED_BY_ARRAYS,
     HULLS,
@@ -39,7 +45,9 @@ from curvfed.strategies.wire.messages import (
 
 HEADER = Header("run", "train", 3)
 ASKED = Header("run", "describe", 0)
-DESCRIPTION = Description("nodes", "", "accuracy", 3, ("a", "b"), "d" * 64, "", {"num_test": 4, "class_counts": [5, 6]})
+DESCRIPTION = Description(
+    "nodes", "", "accuracy", 3, ("a", "b"), "d" * 64, "", {"num_test": 4, "class_counts": [5, 6]}
+)
 
 ints = st.integers(0, 2**63 - 1)
 numbers = st.floats(allow_nan=False)
@@ -51,9 +59,14 @@ arrays = hnp.arrays(
     hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
 )
 headers = st.builds(Header, texts, st.sampled_from(["curvature", "train", "evaluate"]), ints)
-facts = st.builds(Facts, texts, ints, st.lists(texts).map(tuple), texts, st.booleans(), numbers, numbers)
+facts = st.builds(
+    Facts, texts, ints, st.lists(texts).map(tuple), texts, st.booleans(), numbers, numbers
+)
 values = st.one_of(
-    *(one | st.lists(one, min_size=1, max_size=3) for one in (ints, numbers, texts, st.binary(max_size=20)))
+    *(
+        one | st.lists(one, min_size=1, max_size=3)
+        for one in (ints, numbers, texts, st.binary(max_size=20))
+    )
 )
 parts = st.dictionaries(texts.filter(bool), values, max_size=4)
 named_arrays = st.dictionaries(texts.filter(bool), arrays, max_size=4)
@@ -64,7 +77,11 @@ def descriptions(draw):
     task = draw(names | st.sampled_from(["graphs", "points"]))
     classes = tuple(draw(st.lists(names, min_size=task != "points", max_size=5, unique=True)))
     counts = draw(st.lists(ints, min_size=len(classes), max_size=len(classes)))
-    ranges = {"num_test": st.integers(0, 2**53 - 1), "forman": finite, "majority_accuracy": st.floats(0, 1)}
+    ranges = {
+        "num_test": st.integers(0, 2**53 - 1),
+        "forman": finite,
+        "majority_accuracy": st.floats(0, 1),
+    }
     statistics = draw(st.fixed_dictionaries({}, optional=ranges))
     partition_digest = draw(names)
     return Description(
@@ -103,7 +120,9 @@ def described(**changes):
         if change is None:
             del content[key]
         else:
-            content[key] = ConfigRecord({k: v for k, v in {**content[key], **change}.items() if v is not None})
+            content[key] = ConfigRecord(
+                {k: v for k, v in {**content[key], **change}.items() if v is not None}
+            )
     return content
 
 
@@ -158,7 +177,12 @@ def test_request_of_the_first_phase_holds_a_header_alone(phase):
     content = encode_request(Request(Header("run", phase, 0)))
     assert list(content) == ["header"]
     back = decode_request(content)
-    assert (back.header, back.stamp, back.facts, dict(back.arrays)) == (Header("run", phase, 0), 0, None, {})
+    assert (back.header, back.stamp, back.facts, dict(back.arrays)) == (
+        Header("run", phase, 0),
+        0,
+        None,
+        {},
+    )
     assert back.parts == {}
 
 
@@ -199,30 +223,43 @@ def test_parts_that_are_no_record_of_values_are_none():
     ("description", "words"),
     [
         ({"task": "points", "num_features": 3}, "num_features is 3; points have 2"),
-        ({"task": "points", "num_features": 2, "space": "MUTAG"}, "data of points have no feature space of their own"),
+        (
+            {"task": "points", "num_features": 2, "space": "MUTAG"},
+            "data of points have no feature space of their own",
+        ),
         (
             {"task": "points", "num_features": 2, "class_names": ("a", "a")},
             "there are 2 class names; allowed are 0 to 10000, all different",
         ),
-        ({"task": "nodes", "class_names": ()}, "there are 0 class names; allowed are 1 to 10000, all different"),
+        (
+            {"task": "nodes", "class_names": ()},
+            "there are 0 class names; allowed are 1 to 10000, all different",
+        ),
     ],
 )
 def test_points_have_two_coordinates_and_may_have_no_classes(description, words):
     """A client that holds no points may take part."""
     told = replace(DESCRIPTION, statistics={})
-    reply = Reply(ASKED, 0, description=replace(told, task="points", num_features=2, class_names=()))
+    reply = Reply(
+        ASKED, 0, description=replace(told, task="points", num_features=2, class_names=())
+    )
     assert decode_reply(encode_reply(reply), ASKED) == reply
     with pytest.raises(MessageError) as caught:
         decode_reply(encode_reply(Reply(ASKED, 0, description=replace(told, **description))), ASKED)
     assert str(caught.value) == words
 
 
-@pytest.mark.parametrize(("partition", "parts"), [(1, 0), (1, 1), (1, -1), (-1, 3), (1, MAX_PARTITIONS + 1)])
+@pytest.mark.parametrize(
+    ("partition", "parts"), [(1, 0), (1, 1), (1, -1), (-1, 3), (1, MAX_PARTITIONS + 1)]
+)
 def test_a_part_that_a_public_data_set_cannot_have(partition, parts):
     told = replace(DESCRIPTION, partition_digest="p" * 64, num_partitions=2)
     assert decode_reply(encode_reply(Reply(ASKED, 1, description=told)), ASKED).description == told
     with pytest.raises(MessageError) as caught:
-        decode_reply(encode_reply(Reply(ASKED, partition, description=replace(told, num_partitions=parts))), ASKED)
+        decode_reply(
+            encode_reply(Reply(ASKED, partition, description=replace(told, num_partitions=parts))),
+            ASKED,
+        )
     assert str(caught.value).startswith(
         f"num_partitions is {parts}; allowed is a number above partition-id, {partition},"
     )
@@ -288,16 +325,28 @@ def test_reply_of_another_form(content, words):
         ({"body": {"num_partitions": None}}, '"num_partitions" is NoneType, expected int'),
         ({"body": {"num_partitions": 2.0}}, '"num_partitions" is float, expected int'),
         ({"body": {"num_partitions": True}}, '"num_partitions" is bool, expected int'),
-        ({"body": {"num_partitions": 2}}, "num_partitions is 2; allowed for a client's own data is 0"),
+        (
+            {"body": {"num_partitions": 2}},
+            "num_partitions is 2; allowed for a client's own data is 0",
+        ),
         ({"statistics": {"num_test": "4"}}, '"num_test" is not a finite number'),
         ({"statistics": {"forman": math.nan}}, '"forman" is not a finite number'),
-        ({"statistics": {"majority_accuracy": [0.5]}}, '"majority_accuracy" is not a finite number'),
-        ({"statistics": {"class_counts": [5]}}, '"class_counts" does not have one whole number, 0 or more, per class'),
+        (
+            {"statistics": {"majority_accuracy": [0.5]}},
+            '"majority_accuracy" is not a finite number',
+        ),
+        (
+            {"statistics": {"class_counts": [5]}},
+            '"class_counts" does not have one whole number, 0 or more, per class',
+        ),
         (
             {"statistics": {"class_counts": [5, -1]}},
             '"class_counts" does not have one whole number, 0 or more, per class',
         ),
-        ({"statistics": {"class_counts": "56"}}, '"class_counts" does not have one whole number, 0 or more, per class'),
+        (
+            {"statistics": {"class_counts": "56"}},
+            '"class_counts" does not have one whole number, 0 or more, per class',
+        ),
     ],
 )
 def test_description_of_another_form(changes, words):
@@ -325,7 +374,9 @@ def test_description_of_another_form(changes, words):
         (
             {
                 "header": record(stamp=0),
-                "facts": ConfigRecord({"task": "nodes", "num_features": 3, "class_names": ["a"], "shape": ""}),
+                "facts": ConfigRecord(
+                    {"task": "nodes", "num_features": 3, "class_names": ["a"], "shape": ""}
+                ),
             },
             '"own_ends" is NoneType, expected bool',
         ),
@@ -361,7 +412,10 @@ def test_bytes_that_are_no_array(arrays_record):
         decode_reply(RecordDict({"header": record(), "arrays": arrays_record}), HEADER)
 
 
-@given(st.binary(max_size=300) | st.binary(max_size=200).map(lambda tail: npy(np.ones((2, 2), np.float32))[:80] + tail))
+@given(
+    st.binary(max_size=300)
+    | st.binary(max_size=200).map(lambda tail: npy(np.ones((2, 2), np.float32))[:80] + tail)
+)
 def test_any_bytes_are_an_array_or_refused(data):
     try:
         found = decode_arrays(raw(data))
@@ -382,18 +436,27 @@ def test_a_damaged_archive_is_refused(data):
 
 
 def test_metrics_that_are_no_numbers_are_left_out():
-    content = RecordDict({"header": record(), "metrics": MetricRecord({"loss": 1, "score": [0.5, 0.5]})})
+    content = RecordDict(
+        {"header": record(), "metrics": MetricRecord({"loss": 1, "score": [0.5, 0.5]})}
+    )
     assert decode_reply(content, HEADER).metrics == {"loss": 1.0}
 
 
-EXPECTED = {"w": np.zeros((2, 3), np.float32), "b": np.zeros(3, np.float32), "k": np.zeros((), np.float32)}
+EXPECTED = {
+    "w": np.zeros((2, 3), np.float32),
+    "b": np.zeros(3, np.float32),
+    "k": np.zeros((), np.float32),
+}
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"k": None}, "parameters do not match: unexpected [], missing ['k']"),
-        ({"first.time": np.zeros(3, np.float32)}, "parameters do not match: unexpected ['first.time'], missing []"),
+        (
+            {"first.time": np.zeros(3, np.float32)},
+            "parameters do not match: unexpected ['first.time'], missing []",
+        ),
         ({"w": np.zeros((3, 2), np.float32)}, "w is float32[3, 2], expected float32[2, 3]"),
         ({"k": np.zeros(1, np.float32)}, "k is float32[1], expected float32[]"),
         ({"b": np.zeros(3, np.float64)}, "b is float64[3], expected float32[3]"),
@@ -426,7 +489,14 @@ def test_metrics_must_be_finite(name, bad):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("loss", 1e31), ("seconds", -1.0), ("steps", 1.5), ("points", -10.0), ("moved", 2.0**53), ("curvature", -2e30)],
+    [
+        ("loss", 1e31),
+        ("seconds", -1.0),
+        ("steps", 1.5),
+        ("points", -10.0),
+        ("moved", 2.0**53),
+        ("curvature", -2e30),
+    ],
 )
 def test_metrics_that_nothing_can_measure(name, value):
     with pytest.raises(MessageError, match=f"{name} is .*; allowed is"):
@@ -438,7 +508,9 @@ def test_figures_of_hulls_come_together_or_not_at_all(absent):
     whole = {"points": 9.0, "revealed": 4.0, "vertices": 4.0, "moved": 0.0, "thinned": 0.0}
     check_hull_metrics(whole)
     check_hull_metrics({})
-    with pytest.raises(MessageError, match="expected are points, revealed, vertices, moved, thinned, or none"):
+    with pytest.raises(
+        MessageError, match="expected are points, revealed, vertices, moved, thinned, or none"
+    ):
         check_hull_metrics({name: value for name, value in whole.items() if name != absent})
     with pytest.raises(MessageError, match="10 points are revealed and 0 moved of 9"):
         check_hull_metrics(whole | {"revealed": 10.0})
@@ -464,7 +536,12 @@ def test_what_a_client_tells_of_its_failure_is_a_line():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"class_names": ("a", "b\n")}, {"class_names": ("a", 201 * "b")}, {"space": "\x1b[2J"}, {"metric": "\t"}],
+    [
+        {"class_names": ("a", "b\n")},
+        {"class_names": ("a", 201 * "b")},
+        {"space": "\x1b[2J"},
+        {"metric": "\t"},
+    ],
 )
 def test_names_of_data_are_short_and_printable(changes):
     reply = Reply(ASKED, 1, description=replace(DESCRIPTION, **changes))
@@ -472,7 +549,9 @@ def test_names_of_data_are_short_and_printable(changes):
         decode_reply(encode_reply(reply), ASKED)
 
 
-@pytest.mark.parametrize(("name", "value"), [("score", 1.5), ("score", -0.1), ("validation_before", 7.0)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("score", 1.5), ("score", -0.1), ("validation_before", 7.0)]
+)
 def test_scores_are_shares(name, value):
     with pytest.raises(MessageError, match=rf"{name} is {value}; allowed is a share in \[0, 1\]"):
         check_metrics({name: value}, KNOWN)

@@ -51,7 +51,8 @@ def run_of(num: int = 4, **changes: object) -> Run:
     return Run(what, vectors(what))
 
 
-# --- The session -----------------------------------------------------------------------------------------------------
+# --- The session
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -70,11 +71,17 @@ def run_of(num: int = 4, **changes: object) -> Run:
         ({"clients": (1, 2**32)}, "to 4294967295"),
         (
             {"threshold": 2},
-            "secure.threshold = 2 for 4 clients: it must be from 3, more than half of them, to 4, all of them, or auto",
+            (
+                "secure.threshold = 2 for 4 clients: it must be from 3, more than half of them, to"
+                " 4, all of them, or auto"
+            ),
         ),
         (
             {"threshold": 5},
-            "secure.threshold = 5 for 4 clients: it must be from 3, more than half of them, to 4, all of them, or auto",
+            (
+                "secure.threshold = 5 for 4 clients: it must be from 3, more than half of them, to"
+                " 4, all of them, or auto"
+            ),
         ),
         ({"threshold": -1}, "secure.threshold = -1"),
         ({"neighbours": -1}, "neighbours -1"),
@@ -113,7 +120,8 @@ def test_every_field_of_a_session_tells_it_apart():
     assert session(10, neighbours=30).degree == 9
 
 
-# --- The steps -------------------------------------------------------------------------------------------------------
+# --- The steps
+# -------------------------------------------------------------------------------------------------------
 
 
 def clients_steps(run: Run) -> dict[str, Callable[[SecureSumClient], object]]:
@@ -135,7 +143,11 @@ def test_a_clients_steps_come_once_and_in_order(stored):
         assert run.clients[0].state.step == step
         for other, take in clients_steps(run).items():
             if other != step:
-                reason = "it was taken before" if CLIENT_STEPS.index(other) < place else f"the next is {step}"
+                reason = (
+                    "it was taken before"
+                    if CLIENT_STEPS.index(other) < place
+                    else f"the next is {step}"
+                )
                 with refused(f"step {other} of partition 0 is out of order: {reason}"):
                     take(run.clients[0])
     with refused("step share keys of partition 0 is out of order"):
@@ -149,7 +161,9 @@ def test_a_message_of_a_step_that_is_closed_not_yet_open_or_was_taken():
     receive: dict[str, Callable[[int], None]] = {
         "public keys": lambda p: server.receive_keys(p, late.keys[p % 9], late.signing_key(p % 9)),
         "encrypted shares": lambda p: server.receive_shares(p, late.shares[p % 9]),
-        "masked inputs": lambda p: server.receive_masked_input(p, late.masked[p % 9], late.checks[p % 9]),
+        "masked inputs": lambda p: server.receive_masked_input(
+            p, late.masked[p % 9], late.checks[p % 9]
+        ),
         "signatures": lambda p: server.receive_signature(p, late.signatures[p % 9]),
         "revealed shares": lambda p: server.receive_revealed_shares(p, late.revealed[p % 9]),
     }
@@ -246,7 +260,8 @@ def test_a_client_without_enough_neighbours():
     run.clients[0].receive_shares(delivered)
 
 
-# --- Malformed messages ----------------------------------------------------------------------------------------------
+# --- Malformed messages
+# ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -325,10 +340,15 @@ def test_keys_that_the_server_refuses():
 
 
 def test_degenerate_keys_are_those_whose_exchange_fails():
-    """All points of the list, their neighbours, what is not reduced, and each with the bit that is ignored."""
+    """All points of the list, their neighbours, what is not reduced, and each with the bit that is
+    ignored."""
     secret = X25519PrivateKey.from_private_bytes(b"\x07" * 32)
     listed = [int.from_bytes(key, "little") for key in crypto._DEGENERATE]
-    near = {point + step for point in listed for step in (-1, 0, 1)} | {*range(20)} | {*range(2**255 - 40, 2**255)}
+    near = (
+        {point + step for point in listed for step in (-1, 0, 1)}
+        | {*range(20)}
+        | {*range(2**255 - 40, 2**255)}
+    )
     found = set()
     for point in near - {-1}:
         for top in (0, 2**255):
@@ -418,10 +438,13 @@ def test_revealed_shares_that_the_server_refuses():
     take(0, good)
 
 
-# --- Flipped bits and replays ----------------------------------------------------------------------------------------
+# --- Flipped bits and replays
+# ----------------------------------------------------------------------------------------
 
 
-def signed_clients(what: Session, **options: object) -> tuple[dict[int, SecureSumClient], dict[int, bytes]]:
+def signed_clients(
+    what: Session, **options: object
+) -> tuple[dict[int, SecureSumClient], dict[int, bytes]]:
     signers = {p: Ed25519PrivateKey.from_private_bytes(bytes([p + 1] * 32)) for p in what.clients}
     members = {p: SecureSumClient.begin(what, p, signers[p], entropy(p)) for p in what.clients}
     return members, {p: key.public_key().public_bytes_raw() for p, key in signers.items()}
@@ -436,7 +459,11 @@ def test_any_bit_of_signed_keys():
             odd = keys[1].model_copy(update={name: flipped(value, bit)})
             with refused("partition 1: "):
                 SecureSumServer(what).receive_keys(1, odd, roster[1])
-            with refused("partition 1: its keys are not signed" if odd.signature else "only if all members sign"):
+            with refused(
+                "partition 1: its keys are not signed"
+                if odd.signature
+                else "only if all members sign"
+            ):
                 members[0].share_keys(keys | {1: odd}, roster=roster)
     members[0].share_keys(keys, roster=roster)
 
@@ -447,7 +474,9 @@ def test_any_bit_of_unsigned_keys_ends_in_a_refusal_at_the_peers(name):
     saved = {p: member.state for p, member in run.clients.items()}
     encrypted = run.clients[1].share_keys(run.keys).by_partition[0]
     for bit in range(0, 256, 3):
-        odd = run.keys | {1: run.keys[1].model_copy(update={name: flipped(getattr(run.keys[1], name), bit)})}
+        odd = run.keys | {
+            1: run.keys[1].model_copy(update={name: flipped(getattr(run.keys[1], name), bit)})
+        }
         with refused("the keys of partition 1 are not those that it sent"):
             SecureSumClient(saved[1]).share_keys(odd)
         member = SecureSumClient(saved[0])
@@ -519,7 +548,8 @@ def test_a_wrong_share_without_one_to_spare():
         run.server.receive_revealed_shares(p, answer if p else answer | {2: flipped(answer[2], 0)})
     with refused("partition 2: its shares do not fit together"):
         run.server.total()
-    run.server.receive_revealed_shares(3, run.clients[3].unmask(run.signatures, run.roster))  # which makes good for it
+    # which makes good for it
+    run.server.receive_revealed_shares(3, run.clients[3].unmask(run.signatures, run.roster))
     assert run.server.total().tolist() == plain_sum(what, run.values, what.clients)
     assert run.server.suspects == {0}
 
@@ -540,12 +570,16 @@ def test_two_who_spoil_different_clients_shares_are_both_named():
 def test_messages_of_an_earlier_session():
     """Of the same clients, alike but for the run's name."""
     old, new = run_of(run="earlier").until("unmask"), run_of(run="later")
-    new.clients = {p: SecureSumClient.begin(new.session, p, new.signers[p]) for p in new.session.clients}
+    new.clients = {
+        p: SecureSumClient.begin(new.session, p, new.signers[p]) for p in new.session.clients
+    }
     new.until("keys")
     with refused("the keys of partition 0 are not those that it sent"):
         new.clients[0].share_keys(old.keys)
     stale = copy.deepcopy(new.server)
-    shares = {p: member.share_keys(new.keys, roster=new.roster) for p, member in new.clients.items()}
+    shares = {
+        p: member.share_keys(new.keys, roster=new.roster) for p, member in new.clients.items()
+    }
     for p in shares:
         new.server.receive_shares(p, shares[p])
         stale.receive_shares(p, old.shares[p] if p == 1 else shares[p])
@@ -567,7 +601,9 @@ def test_messages_of_an_earlier_session():
     with refused("1 of 4 clients signed these survivors; needed 3"):
         new.clients[0].unmask(old.signatures, new.roster)
     for p, member in new.clients.items():
-        new.server.receive_revealed_shares(p, old.revealed[p] if p == 1 else member.unmask(new.signatures, new.roster))
+        new.server.receive_revealed_shares(
+            p, old.revealed[p] if p == 1 else member.unmask(new.signatures, new.roster)
+        )
     assert new.server.total().tolist() == plain_sum(new.session, new.values, new.session.clients)
     assert new.server.suspects == {1}
 
@@ -584,7 +620,8 @@ def test_signed_keys_of_an_earlier_session():
         SecureSumServer(new).receive_keys(1, stale, roster[1])
 
 
-# --- The roster ------------------------------------------------------------------------------------------------------
+# --- The roster
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_a_server_in_the_middle():
@@ -595,7 +632,9 @@ def test_a_server_in_the_middle():
     for key in (None, Ed25519PrivateKey.generate()):
         swapped = keys | {1: SecureSumClient.begin(what, 1, key).advertise_keys()}
         with refused(
-            "partition 1: its keys are not signed by its key in the roster" if key else "only if all members sign"
+            "partition 1: its keys are not signed by its key in the roster"
+            if key
+            else "only if all members sign"
         ):
             members[0].share_keys(swapped, roster=roster)
     renamed = keys | {1: keys[1].model_copy(update={"signature": keys[2].signature})}
@@ -639,11 +678,15 @@ def test_half_of_the_members_do_not_sign():
     for p in run.session.clients:
         member = SecureSumClient.begin(run.session, p, run.signers[p] if p < 2 else None)
         run.server.receive_keys(p, member.advertise_keys(), run.signing_key(p))
-    with refused(r"partitions \[0, 1\] sign their keys, \[2, 3\] do not: give every node a signing-key and a roster"):
+    with refused(
+        r"partitions \[0, 1\] sign their keys, \[2, 3\] do not: give every node a signing-key and a"
+        r" roster"
+    ):
         run.server.close_keys()
 
 
-# --- Stored clients --------------------------------------------------------------------------------------------------
+# --- Stored clients
+# --------------------------------------------------------------------------------------------------
 
 
 def test_a_stored_client_fits_a_flower_record_and_holds_no_more_than_it_needs():
@@ -653,10 +696,14 @@ def test_a_stored_client_fits_a_flower_record_and_holds_no_more_than_it_needs():
     for step in STEPS:
         state = run.clients[0].state
         assert ClientState.from_parts(dict(ConfigRecord(state.as_parts()))) == state
-        kept = [value in (state.mask_secret, state.encryption_secret, state.seed) for value in secret]
-        assert kept == {"mask": [True, False, True], "confirm": [False] * 3, "unmask": [False] * 3}.get(
-            step, [True] * 3
-        )
+        kept = [
+            value in (state.mask_secret, state.encryption_secret, state.seed) for value in secret
+        ]
+        assert kept == {
+            "mask": [True, False, True],
+            "confirm": [False] * 3,
+            "unmask": [False] * 3,
+        }.get(step, [True] * 3)
         getattr(run, f"_{step}")()
     state = run.clients[0].state
     assert state == ClientState(session=run.bound, me=0, step="done")
@@ -699,7 +746,9 @@ def test_no_secret_in_any_text():
     for step in STEPS:
         for member in run.clients.values():
             state = member.state
-            seen.update((state.mask_secret, state.encryption_secret, state.seed, *state.shares.values()))
+            seen.update(
+                (state.mask_secret, state.encryption_secret, state.seed, *state.shares.values())
+            )
             texts += [repr(member), str(member), repr(member.state), str(member.state)]
             for take in clients_steps(run).values():
                 try:
@@ -716,15 +765,22 @@ def test_no_secret_in_any_text():
             assert form not in whole
 
 
-# --- The messages ----------------------------------------------------------------------------------------------------
+# --- The messages
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_messages_fit_flower_records_and_come_back():
     run = run_of().until("unmask")
-    messages = [*run.keys.values(), *run.shares.values(), *map(BytesByPartition.of, run.revealed.values())]
+    messages = [
+        *run.keys.values(),
+        *run.shares.values(),
+        *map(BytesByPartition.of, run.revealed.values()),
+    ]
     for message in [*messages, BytesByPartition.of({})]:
         assert type(message).from_parts(dict(ConfigRecord(message.as_parts()))) == message
-    assert [BytesByPartition.of(one).by_partition for one in run.revealed.values()] == list(run.revealed.values())
+    assert [BytesByPartition.of(one).by_partition for one in run.revealed.values()] == list(
+        run.revealed.values()
+    )
     assert public_keys_in(public_keys_message(run.keys)) == run.keys
 
 
@@ -750,7 +806,11 @@ GOOD_SHARES = {"partitions": [1], "values": [b""], "commitment": bytes(32)}
         (BytesByPartition, {"partitions": ["1"], "values": [b""]}, "partitions.0: .* integer"),
         (BytesByPartition, {"partitions": [1.0], "values": [b""]}, "partitions.0: .* integer"),
         (BytesByPartition, {"partitions": [1], "values": [b""], "more": 1}, "more: "),
-        (Opening, {"target": "train", "modulus": "97", "length": 5, "clients": [0, 1]}, "modulus: .* integer"),
+        (
+            Opening,
+            {"target": "train", "modulus": "97", "length": 5, "clients": [0, 1]},
+            "modulus: .* integer",
+        ),
         (Survivors, {"survivors": [0, None]}, "survivors.1: .* integer"),
         (Advertisement, GOOD_KEYS, "signing_key: .*required"),
         (Advertisement, GOOD_KEYS | {"signing_key": bytes(33)}, "signing_key: .* 32 bytes"),
@@ -778,7 +838,8 @@ def test_a_refusal_shows_no_value_and_is_short():
     assert len(str(caught.value)) < 300
 
 
-# --- Fixed point -----------------------------------------------------------------------------------------------------
+# --- Fixed point
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

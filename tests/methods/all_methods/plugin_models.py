@@ -38,7 +38,11 @@ class Pooled(nn.Module):
 
     def __init__(self, num_features: int, num_classes: int) -> None:
         super().__init__()
-        self.layer, self.norm, self.head = GCNConv(num_features, 8), BatchNorm(8), nn.Linear(8, num_classes)
+        self.layer, self.norm, self.head = (
+            GCNConv(num_features, 8),
+            BatchNorm(8),
+            nn.Linear(8, num_classes),
+        )
 
     def forward(self, x: Tensor, edge_index: Tensor, batch: Tensor) -> Tensor:
         """Logits of each graph."""
@@ -50,7 +54,9 @@ class Conv(nn.Module):
 
     def __init__(self, shape: tuple[int, int, int], num_classes: int) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Conv2d(shape[0], 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten())
+        self.net = nn.Sequential(
+            nn.Conv2d(shape[0], 4, 3, 2, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten()
+        )
         self.head = nn.Linear(4 * -(-shape[1] // 2) * -(-shape[2] // 2), num_classes)
 
     def forward(self, images: Tensor) -> Tensor:

@@ -18,7 +18,17 @@ from curvfed.tasks.graphs.models.registry import MODELS, ModelSpec, build
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "add-a-method.md").read_text(encoding="utf-8")
-ROOMS = ("curvfed", "server_app", "client_app", "strategies", "tasks", "geometry", "deployments", "docs", "presets")
+ROOMS = (
+    "curvfed",
+    "server_app",
+    "client_app",
+    "strategies",
+    "tasks",
+    "geometry",
+    "deployments",
+    "docs",
+    "presets",
+)
 GENERATED = {"strategies/method_index.py", "docs/configuration.md", "pyproject.toml"}
 
 
@@ -37,7 +47,9 @@ def block(language: str) -> str:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    files = (
+        path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    )
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
@@ -59,8 +71,14 @@ def project(tmp_path_factory) -> Path:
 
 
 def call(folder: Path, *words: str) -> str:
-    environment = os.environ | {"PYTHONPATH": str(folder), "HOME": str(folder.parent / "home"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, *words], cwd=folder.parent, env=environment, capture_output=True, text=True)
+    environment = os.environ | {
+        "PYTHONPATH": str(folder),
+        "HOME": str(folder.parent / "home"),
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        [sys.executable, *words], cwd=folder.parent, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -77,7 +95,13 @@ def test_the_command_runs_and_both_halves_work(project):
     small = ["num-supernodes=2", "num-rounds=2", "local-epochs=2", "embedding-dim=8"]
     runs = {
         "page": words[2:] + small,
-        "neutral": ["method=fedslow", "dataset=trees", "fedslow.step=1.0", "fedslow.mu=0.0", *small],
+        "neutral": [
+            "method=fedslow",
+            "dataset=trees",
+            "fedslow.step=1.0",
+            "fedslow.mu=0.0",
+            *small,
+        ],
         "client": ["method=fedslow", "dataset=trees", "fedslow.step=1.0", *small],
         "fedavg": ["method=fedavg", "dataset=trees", *small],
     }
@@ -88,7 +112,10 @@ def test_the_command_runs_and_both_halves_work(project):
         assert json.loads((folder / "summary.json").read_text())["status"] == "completed"
         models[name] = load_file(folder / "model.safetensors")
         with (folder / "rounds.csv").open(newline="") as file:
-            assert [row["round"] for row in csv.DictReader(file) if row["phase"] == "train"] == ["1", "2"]
+            assert [row["round"] for row in csv.DictReader(file) if row["phase"] == "train"] == [
+                "1",
+                "2",
+            ]
     gap = {
         name: max(np.abs(array - models["fedavg"][key]).max() for key, array in model.items())
         for name, model in models.items()
@@ -97,7 +124,9 @@ def test_the_command_runs_and_both_halves_work(project):
 
 
 def test_the_names_of_parameters_are_the_models():
-    told = {kind: names.split() for kind, names in re.findall(r"\| `(\w+)` \| .*?`([\w. ]+)` \|", PAGE)}
+    told = {
+        kind: names.split() for kind, names in re.findall(r"\| `(\w+)` \| .*?`([\w. ]+)` \|", PAGE)
+    }
     shared = told["gcn"]
     told["gated"] += shared
     told["lorentz"] += shared

@@ -1,4 +1,5 @@
-"""What holds for every method of rounds: a run that was stopped and resumed has the bits of one that was not."""
+"""What holds for every method of rounds: a run that was stopped and resumed has the bits of one
+that was not."""
 
 import pytest
 from app_runs import EVERY, QUICK, run
@@ -13,17 +14,26 @@ from curvfed.strategies.methods import METHODS
 IN_ROUNDS = [name for name, row in METHODS.items() if row.aggregation != ONE_SHOT]
 FIRST = {name: next(task for task in QUICK if task in row.tasks) for name, row in METHODS.items()}
 """Each method has its state on every task; the others of its tasks are left to the longer tier."""
-CASES = only([(name, task) for name, task in EVERY if name in IN_ROUNDS], lambda case: FIRST[case[0]] == case[1])
+CASES = only(
+    [(name, task) for name, task in EVERY if name in IN_ROUNDS],
+    lambda case: FIRST[case[0]] == case[1],
+)
 ROUNDS = 3
 
 
 @pytest.mark.parametrize(("method", "task"), CASES)
 def test_a_resumed_run_has_the_bits_of_a_whole_one(method, task, tmp_path):
-    """Two of three clients train in a round, so that what the others keep is older than what they are sent.
+    """Two of three clients train in a round, so that what the others keep is older than what they
+    are sent.
 
     Equal seeds give equal bits, then: both runs make all rounds but the last by themselves.
     """
-    settings = QUICK[task] | {"method": method, "num_rounds": ROUNDS, "fraction_train": 0.67, "fine_tune_every": 2}
+    settings = QUICK[task] | {
+        "method": method,
+        "num_rounds": ROUNDS,
+        "fraction_train": 0.67,
+        "fine_tune_every": 2,
+    }
     if METHODS[method].tunes_own_network:
         settings["fine_tune_epochs"] = 10
     whole = run(tmp_path, "whole", **settings)
@@ -53,5 +63,7 @@ def test_a_resumed_run_has_the_bits_of_a_whole_one(method, task, tmp_path):
 def test_the_parts_of_a_row_are_there(method):
     row = METHODS[method]
     assert issubclass(learner_class(row), Learner)
-    assert (row.server is None) == (row.aggregation == "average" or HOMES.get(row.aggregation, method) != method)
+    assert (row.server is None) == (
+        row.aggregation == "average" or HOMES.get(row.aggregation, method) != method
+    )
     assert set(row.settings) <= set(row.tasks)

@@ -1,4 +1,5 @@
-"""Whole runs under Flower's own strategies: what they make of the replies, of a liar, and of an interruption."""
+"""Whole runs under Flower's own strategies: what they make of the replies, of a liar, and of an
+interruption."""
 
 from dataclasses import replace
 
@@ -12,9 +13,17 @@ from curvfed.strategies.base.shared_tables import FLOWER
 
 CLIENTS = 5
 DIGITS = {
-    "method": "fedavg", "dataset": "digits", "images__train_subset": 300, "images__test_subset": 200, "clients": CLIENTS,
-    "local_epochs": 3, "batch_size": 16, "partition": "iid", "learning_rate": 0.1, "fine_tune_epochs": 0,
-}  # fmt: skip
+    "method": "fedavg",
+    "dataset": "digits",
+    "images__train_subset": 300,
+    "images__test_subset": 200,
+    "clients": CLIENTS,
+    "local_epochs": 3,
+    "batch_size": 16,
+    "partition": "iid",
+    "learning_rate": 0.1,
+    "fine_tune_epochs": 0,
+}
 KEYS = {
     "flower:FedAdagrad": {"flower__eta": 0.01},
     "flower:FedAdam": {"flower__eta": 0.01},
@@ -41,7 +50,8 @@ def test_every_one_of_them_trains(base, untrained, tmp_path):
     assert found.summary["global_accuracy"] > untrained.summary["global_accuracy"] + 0.25
 
 
-# One that has a state and one that has none; the wrapper, which writes and reads it, is the same for all.
+# One that has a state and one that has none; the wrapper, which writes and reads it, is the same
+# for all.
 @pytest.mark.parametrize("base", only(FLOWER, {"flower:FedAdam", "flower:FedMedian"}.__contains__))
 def test_interrupted_and_resumed_it_has_the_same_bits(base, tmp_path):
     whole = digits(tmp_path / "whole", "run", base, num_rounds=4, fraction_train=0.8)
@@ -54,7 +64,10 @@ def test_interrupted_and_resumed_it_has_the_same_bits(base, tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         digits(tmp_path, "run", base, num_rounds=4, fraction_train=0.8, intercept=stop)
-    assert digits(tmp_path, "run", base, num_rounds=4, fraction_train=0.8, resume=True).figures == whole.figures
+    assert (
+        digits(tmp_path, "run", base, num_rounds=4, fraction_train=0.8, resume=True).figures
+        == whole.figures
+    )
 
 
 def test_the_model_is_the_median_of_the_last_replies(tmp_path):
@@ -76,7 +89,8 @@ def test_krum_hands_out_the_model_of_one_client(tmp_path):
     replies = {partition_of(reply): reply for reply in recorder.replies("train")[-CLIENTS:]}
     names = sorted(array_names(replies[0]))
     flat = [
-        np.concatenate([replies[p]["arrays"][n].numpy().ravel() for n in names]).astype(float) for p in range(CLIENTS)
+        np.concatenate([replies[p]["arrays"][n].numpy().ravel() for n in names]).astype(float)
+        for p in range(CLIENTS)
     ]
     scores = [np.sort([np.sum((a - b) ** 2) for b in flat])[1 : CLIENTS - 2].sum() for a in flat]
     chosen = replies[int(np.argmin(scores))]
@@ -85,7 +99,9 @@ def test_krum_hands_out_the_model_of_one_client(tmp_path):
 
 
 def lies(reply):
-    return replace(reply, arrays={name: np.full_like(array, 3.0) for name, array in reply.arrays.items()})
+    return replace(
+        reply, arrays={name: np.full_like(array, 3.0) for name, array in reply.arrays.items()}
+    )
 
 
 def lying_in(number):
@@ -95,7 +111,9 @@ def lying_in(number):
 @pytest.fixture(scope="module")
 def average(tmp_path_factory):
     """Of the replies of all, a liar's too."""
-    return digits(tmp_path_factory.mktemp("average"), "run", "average", num_rounds=6, intercept=lying_in(6))
+    return digits(
+        tmp_path_factory.mktemp("average"), "run", "average", num_rounds=6, intercept=lying_in(6)
+    )
 
 
 @pytest.mark.parametrize(
@@ -105,7 +123,9 @@ def average(tmp_path_factory):
         {"flower:FedMedian", "flower:Krum"}.__contains__,
     ),
 )
-def test_a_liar_in_the_last_round_costs_the_average_its_model_and_these_little(base, average, tmp_path):
+def test_a_liar_in_the_last_round_costs_the_average_its_model_and_these_little(
+    base, average, tmp_path
+):
     honest = digits(tmp_path, "honest", base, num_rounds=6)
     found = digits(tmp_path, "run", base, num_rounds=6, intercept=lying_in(6))
     assert found.summary["global_accuracy"] > honest.summary["global_accuracy"] - 0.1
@@ -115,7 +135,11 @@ def test_a_liar_in_the_last_round_costs_the_average_its_model_and_these_little(b
 def test_fedopt_is_flowers_strategy_with_other_keys(tmp_path):
     optimizer = {"learning_rate": 0.02, "beta1": 0.8, "beta2": 0.9, "tau": 0.01}
     row = digits(
-        tmp_path, "row", "fedopt", fedopt__optimizer="yogi", **{f"fedopt__{k}": v for k, v in optimizer.items()}
+        tmp_path,
+        "row",
+        "fedopt",
+        fedopt__optimizer="yogi",
+        **{f"fedopt__{k}": v for k, v in optimizer.items()},
     )
     keys = {"flower__eta": 0.02, "flower__beta_1": 0.8, "flower__beta_2": 0.9, "flower__tau": 0.01}
     own = digits(tmp_path, "own", "flower:FedYogi", **keys)

@@ -37,8 +37,17 @@ SMALL = {
     "local_epochs": 2,
     "batch_size": 32,
 }
-ACCURATE = ("fedavg", "spherefed", "hyperfed", "hyperfed-averaged", "fednova", "fedopt", "ccvr", "hyperfed-geodesic",
-            "hyperfed-shared")  # fmt: skip
+ACCURATE = (
+    "fedavg",
+    "spherefed",
+    "hyperfed",
+    "hyperfed-averaged",
+    "fednova",
+    "fedopt",
+    "ccvr",
+    "hyperfed-geodesic",
+    "hyperfed-shared",
+)
 OWN_STARTS = ("apple", "multi-task")
 """Aggregations that leave no model for all."""
 
@@ -49,8 +58,13 @@ def small(folder, name="run", **settings):
 
 def spec_of(found):
     """The settled configuration of a run, and its model."""
-    config = settled(parse({"dataset": "digits", "embedding-dim": 8} | {"method": found.summary["method"]}), "images")
-    facts = Facts(**found.described["facts"] | {"class_names": tuple(found.described["facts"]["class_names"])})
+    config = settled(
+        parse({"dataset": "digits", "embedding-dim": 8} | {"method": found.summary["method"]}),
+        "images",
+    )
+    facts = Facts(
+        **found.described["facts"] | {"class_names": tuple(found.described["facts"]["class_names"])}
+    )
     return config, model_spec(config, facts)
 
 
@@ -67,12 +81,18 @@ def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
     for reply in recorder.replies("train"):
         assert_matched(set(array_names(reply)), page.sends)
     if row.client is None or method == "fedrep":
-        fixed = {name for name in names if name.startswith("head.") and name not in personal and has_fixed_head(config)}
+        fixed = {
+            name
+            for name in names
+            if name.startswith("head.") and name not in personal and has_fixed_head(config)
+        }
         for reply in recorder.replies("train"):
             assert set(array_names(reply)) == set(names) - personal - fixed
     for reply in recorder.replies("fine-tune"):
         assert not array_names(reply)
-    assert (found.summary["global_accuracy"] is None) == (bool(personal) or config.aggregation in OWN_STARTS)
+    assert (found.summary["global_accuracy"] is None) == (
+        bool(personal) or config.aggregation in OWN_STARTS
+    )
     if method in ACCURATE:  # ten classes
         assert found.summary["global_accuracy"] > 0.6
     assert found.summary["personal_accuracy_mean"] > 0.2
@@ -100,9 +120,16 @@ def test_a_fixed_head_is_sent_once_and_again_to_who_failed(tmp_path):
     recorder = Recorder()
     fault = Fault(1, forged(lambda reply: replace(reply, error="no")), "train", 2)
     small(
-        tmp_path, "failed", method="hyperfed", num_rounds=3, intercept=lambda r, h: recorder(r, lambda x: fault(x, h))
+        tmp_path,
+        "failed",
+        method="hyperfed",
+        num_rounds=3,
+        intercept=lambda r, h: recorder(r, lambda x: fault(x, h)),
     )
-    assert fixed_sent(recorder) == [*(("train", 1, partition) for partition in range(3)), ("train", 3, 1)]
+    assert fixed_sent(recorder) == [
+        *(("train", 1, partition) for partition in range(3)),
+        ("train", 3, 1),
+    ]
 
 
 def test_a_client_that_lost_the_fixed_head_is_dropped_and_gets_it_anew(tmp_path):
@@ -122,7 +149,14 @@ def test_a_client_that_lost_the_fixed_head_is_dropped_and_gets_it_anew(tmp_path)
 def test_fine_tuning_leaves_no_trace_in_the_rounds(tmp_path):
     for method in ("hyperfed", "fedbabu", "fedper"):
         plain = small(tmp_path, f"{method}-plain", method=method, num_rounds=3, fine_tune_epochs=0)
-        tuned = small(tmp_path, f"{method}-tuned", method=method, num_rounds=3, fine_tune_every=1, fine_tune="all")
+        tuned = small(
+            tmp_path,
+            f"{method}-tuned",
+            method=method,
+            num_rounds=3,
+            fine_tune_every=1,
+            fine_tune="all",
+        )
         assert all(np.array_equal(plain.model[name], tuned.model[name]) for name in plain.model)
         assert [row["phase"] for row in tuned.rounds] == ["train", "fine-tune"] * 3
 
@@ -132,10 +166,16 @@ def test_what_fine_tuning_changes(fine_tune, tmp_path):
     found = small(tmp_path, method="spherefed", fine_tune=fine_tune, num_rounds=1)
     changed = set()
     for partition in range(3):
-        (file,) = (found.path / "checkpoint" / "clients" / f"{partition:05d}" / "tuned").glob("*.safetensors")
-        personal = {name.removeprefix("parameter/"): array for name, array in load_file(file).items()}
+        (file,) = (found.path / "checkpoint" / "clients" / f"{partition:05d}" / "tuned").glob(
+            "*.safetensors"
+        )
+        personal = {
+            name.removeprefix("parameter/"): array for name, array in load_file(file).items()
+        }
         changed |= {
-            name.split(".")[0] for name, array in personal.items() if not np.array_equal(array, found.model[name])
+            name.split(".")[0]
+            for name, array in personal.items()
+            if not np.array_equal(array, found.model[name])
         }
     assert changed == {"trained": {"body"}, "all": {"body", "head"}}.get(fine_tune, {"head"})
 
@@ -156,10 +196,13 @@ def test_the_calibrated_head_is_the_least_squares_one_of_all_features(tmp_path):
             z = model.features((data.images[data.train] / 255 - mean) / std).double()
         features.append(z / z.norm(dim=1, keepdim=True))
         targets.append(torch.eye(10, dtype=torch.float64)[data.labels[data.train]])
-    pooled, _, _, _ = np.linalg.lstsq(torch.cat(features).numpy(), torch.cat(targets).numpy(), rcond=1e-6)
+    pooled, _, _, _ = np.linalg.lstsq(
+        torch.cat(features).numpy(), torch.cat(targets).numpy(), rcond=1e-6
+    )
     head = found.model["calibrated/head.weight"]
     assert head.shape == (10, 8)
-    # Features are float32 on one side, of another batch on the other, and V squares their condition number.
+    # Features are float32 on one side, of another batch on the other, and V squares their condition
+    # number.
     np.testing.assert_allclose(head, pooled.T, rtol=0, atol=1e-3)
     metrics = found.summary["metrics"]
     assert found.summary["global_accuracy"] == metrics["global_accuracy_calibrated"]
@@ -168,7 +211,13 @@ def test_the_calibrated_head_is_the_least_squares_one_of_all_features(tmp_path):
 
 def test_running_statistics_are_averaged_with_the_parameters(tmp_path):
     recorder = Recorder()
-    settings = {"images__norm": "batch", "model": "convnet", "method": "hyperfed", "num_rounds": 1, "local_epochs": 1}
+    settings = {
+        "images__norm": "batch",
+        "model": "convnet",
+        "method": "hyperfed",
+        "num_rounds": 1,
+        "local_epochs": 1,
+    }
     found = small(tmp_path, intercept=recorder, **settings)
     statistics = [name for name in found.model if name.endswith(("running_mean", "running_var"))]
     assert len(statistics) == 14
@@ -185,8 +234,11 @@ def test_weights_of_consistent_aggregation_are_in_the_tables(tmp_path):
     found = small(tmp_path, method="hyperfed", num_rounds=2)
     for row in (row for row in found.rounds if row["phase"] == "train"):
         told = dict(pair.split(":") for pair in row["weights"].split())
-        of_clients = {r["partition"]: r["weight"] for r in found.clients
-                      if r["phase"] == "train" and r["round"] == row["round"]}  # fmt: skip
+        of_clients = {
+            r["partition"]: r["weight"]
+            for r in found.clients
+            if r["phase"] == "train" and r["round"] == row["round"]
+        }
         assert told.keys() == of_clients.keys() == {"0", "1", "2"}
         assert math.isclose(sum(map(float, of_clients.values())), 1)
         assert 0 < float(row["weights_l1"]) <= 0.2 + 1e-9  # at most radius/K at each of K clients
@@ -202,7 +254,8 @@ def test_radius_zero_is_the_average_to_the_bit(tmp_path):
 
 @pytest.mark.parametrize("base", ["fednova", "fedopt", "consistent"])
 def test_spherefed_on_other_bases(base, tmp_path):
-    settings = {"method": "spherefed", "batch_size": 4, "partition": "dirichlet", "alpha": 0.3}  # steps differ
+    # steps differ
+    settings = {"method": "spherefed", "batch_size": 4, "partition": "dirichlet", "alpha": 0.3}
     found = small(tmp_path, base, aggregation=base, **settings)
     plain = small(tmp_path, "plain", **settings)
     assert len({row["steps"] for row in plain.clients if row["phase"] == "train"}) > 1
@@ -210,16 +263,24 @@ def test_spherefed_on_other_bases(base, tmp_path):
     assert not np.array_equal(found.model["body.0.0.weight"], plain.model["body.0.0.weight"])
 
 
-@pytest.mark.parametrize(("method", "phase", "place"), [
-    ("spherefed", "calibrate", -1), ("spherefed", "calibrate", 1), ("ccvr", "ccvr", -2), ("ccvr", "ccvr", 10),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("method", "phase", "place"),
+    [
+        ("spherefed", "calibrate", -1),
+        ("spherefed", "calibrate", 1),
+        ("ccvr", "ccvr", -2),
+        ("ccvr", "ccvr", 10),
+    ],
+)
 def test_one_number_of_one_client_does_not_spoil_the_calibration(method, phase, place, tmp_path):
     def inflated(reply):
         sums = np.array(reply.arrays["sums"])
         sums[place] = 1e300
         return replace(reply, arrays={"sums": sums})
 
-    found = small(tmp_path, method=method, num_rounds=1, intercept=Fault(0, forged(inflated), phase, 1))
+    found = small(
+        tmp_path, method=method, num_rounds=1, intercept=Fault(0, forged(inflated), phase, 1)
+    )
     (row,) = [row for row in found.rounds if row["phase"] == phase]
     assert (row["replies"], row["dropped"]) == ("2", "1")
     assert all(np.isfinite(array).all() for array in found.model.values())
@@ -240,15 +301,20 @@ def test_a_calibration_that_fails_costs_nothing_else(tmp_path):
     assert found.rounds[-1]["phase"] == "fine-tune"
 
 
-@pytest.mark.parametrize(("change", "reason"), [
-    ({"metrics": {"steps": 1e15}}, "steps is 1000000000000000.0"),
-    ({"metrics": {"steps": 0.0}}, "steps is 0.0"),
-    ({"metrics": {"steps": 2.5}}, "steps is 2.5; allowed is a whole number"),
-    ({"num_examples": 10**15}, "num_examples is 1000000000000000; it was"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"metrics": {"steps": 1e15}}, "steps is 1000000000000000.0"),
+        ({"metrics": {"steps": 0.0}}, "steps is 0.0"),
+        ({"metrics": {"steps": 2.5}}, "steps is 2.5; allowed is a whole number"),
+        ({"num_examples": 10**15}, "num_examples is 1000000000000000; it was"),
+    ],
+)
 def test_work_that_a_client_cannot_have_done_is_dropped(change, reason, tmp_path):
     def forge(reply):
-        more = {"metrics": {**reply.metrics, **change["metrics"]}} if "metrics" in change else change
+        more = (
+            {"metrics": {**reply.metrics, **change["metrics"]}} if "metrics" in change else change
+        )
         return replace(reply, **more)
 
     found = small(tmp_path, method="fednova", intercept=Fault(1, forged(forge), "train", 2))
@@ -258,18 +324,36 @@ def test_work_that_a_client_cannot_have_done_is_dropped(change, reason, tmp_path
 
 def test_negative_variances_are_dropped(tmp_path):
     def forge(reply):
-        return replace(reply, arrays={name: -np.array(array) if name.endswith("running_var") else array
-                                      for name, array in reply.arrays.items()})  # fmt: skip
+        return replace(
+            reply,
+            arrays={
+                name: -np.array(array) if name.endswith("running_var") else array
+                for name, array in reply.arrays.items()
+            },
+        )
 
-    settings = {"images__norm": "batch", "model": "convnet", "method": "fedavg", "num_rounds": 1, "local_epochs": 1}
+    settings = {
+        "images__norm": "batch",
+        "model": "convnet",
+        "method": "fedavg",
+        "num_rounds": 1,
+        "local_epochs": 1,
+    }
     found = small(tmp_path, intercept=Fault(1, forged(forge), "train", 1), **settings)
     assert "negative variances" in found.rounds[0]["reasons"]
 
 
 def test_an_aggregate_that_is_not_finite_ends_the_run_before_it_is_kept(tmp_path):
-    huge = forged(lambda r: replace(r, arrays={n: np.full_like(a, 3e38) for n, a in r.arrays.items()}))
+    huge = forged(
+        lambda r: replace(r, arrays={n: np.full_like(a, 3e38) for n, a in r.arrays.items()})
+    )
     with pytest.raises(RoundError, match="not finite after the aggregation"):
-        small(tmp_path, method="fedopt", fedopt__learning_rate=10.0, intercept=Fault(1, huge, "train", 1))
+        small(
+            tmp_path,
+            method="fedopt",
+            fedopt__learning_rate=10.0,
+            intercept=Fault(1, huge, "train", 1),
+        )
     assert not list((tmp_path / "run" / "checkpoint" / "server").glob("*"))
 
 
@@ -282,18 +366,24 @@ def test_clients_of_hyperfed_fixed_have_prototypes_of_their_own(tmp_path):
         np.testing.assert_allclose(np.linalg.norm(heads[one], axis=1), math.atanh(0.9), rtol=1e-5)
 
 
-@pytest.mark.parametrize("settings", [
-    {"method": "fedrep", "aggregation": "fednova", "optimizer_state": "personal"},
-    {"method": "fedavg", "aggregation": "fednova", "optimizer": "adam"},
-    {"method": "fednova", "optimizer_state": "kept"},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "fedrep", "aggregation": "fednova", "optimizer_state": "personal"},
+        {"method": "fedavg", "aggregation": "fednova", "optimizer": "adam"},
+        {"method": "fednova", "optimizer_state": "kept"},
+    ],
+)
 def test_fednova_counts_steps_of_sgd_from_rest_alone(settings, tmp_path):
     with pytest.raises(ConfigError, match="allowed with fednova is sgd that starts afresh"):
         small(tmp_path, **settings)
 
 
 def test_fedprox_is_a_base_by_mu(tmp_path):
-    free, held = (small(tmp_path, f"mu{mu}", method="spherefed", spherefed__mu=mu, num_rounds=1) for mu in (0.0, 20.0))
+    free, held = (
+        small(tmp_path, f"mu{mu}", method="spherefed", spherefed__mu=mu, num_rounds=1)
+        for mu in (0.0, 20.0)
+    )
     start = build_model(spec_of(free)[1], 0).get_parameter("body.0.0.weight").detach().numpy()
     moved, less = (np.linalg.norm(found.model["body.0.0.weight"] - start) for found in (free, held))
     assert 0 < less < 0.5 * moved
@@ -303,7 +393,12 @@ def test_fedrep_trains_the_head_before_the_body(tmp_path, monkeypatch):
     trained, train = [], learner_side.train
 
     def watched(model, task, optimizer, epochs, *rest, **more):
-        trained.append((epochs, {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad}))
+        trained.append(
+            (
+                epochs,
+                {name.split(".")[0] for name, p in model.named_parameters() if p.requires_grad},
+            )
+        )
         return train(model, task, optimizer, epochs, *rest, **more)
 
     for module in (learner_side, fedrep):
@@ -325,7 +420,9 @@ def test_a_schedule_sets_the_rate_of_every_round(tmp_path, monkeypatch):
     assert rates == [0.2] * 6 + [0.1] * 6
     rates.clear()
     small(tmp_path, "cosine", schedule="cosine", **settings)
-    assert rates[::3] == pytest.approx([0.1 * (1 + math.cos(math.pi * done / 4)) for done in range(4)])
+    assert rates[::3] == pytest.approx(
+        [0.1 * (1 + math.cos(math.pi * done / 4)) for done in range(4)]
+    )
     with pytest.raises(ConfigError, match="num-rounds = 5"):
         small(tmp_path, "cosine", schedule="cosine", resume=True, **settings | {"num_rounds": 5})
 
@@ -335,14 +432,20 @@ def test_clients_without_images_and_classes_that_nobody_has(tmp_path):
     for method in ("hyperfed", "spherefed", "ccvr", "fednova", "fedrep"):
         found = small(tmp_path, method, method=method, **settings)
         assert found.summary["status"] == "completed"
-        sizes = [int(row["num_examples"]) for row in found.clients if row["phase"] == "train" and row["round"] == "1"]
+        sizes = [
+            int(row["num_examples"])
+            for row in found.clients
+            if row["phase"] == "train" and row["round"] == "1"
+        ]
         assert 0 in sizes
         assert not any(row["dropped"] for row in found.clients)
     counts = [client["statistics"]["class_counts"] for client in found.described["clients"]]
     assert any(sum(one) == 0 for one in counts)
 
 
-def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(tmp_path, monkeypatch):
+def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(
+    tmp_path, monkeypatch
+):
     train = learner_side.train
 
     def poisoned(model, task, optimizer, *rest):
@@ -355,7 +458,11 @@ def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(
     worst = int(plain.clients[1]["num_examples"])
     monkeypatch.setattr(learner_side, "train", poisoned)
     found = small(tmp_path, method="hyperfed", num_rounds=2, fine_tune_epochs=0)
-    assert {row["partition"] for row in found.clients if "the loss is nan in local epoch 1" in row["dropped"]} == {"1"}
+    assert {
+        row["partition"]
+        for row in found.clients
+        if "the loss is nan in local epoch 1" in row["dropped"]
+    } == {"1"}
     assert all(np.isfinite(array).all() for array in found.model.values())
     monkeypatch.undo()
     with pytest.raises(RoundError, match="0 good replies of 3"):
@@ -363,29 +470,46 @@ def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(
 
 
 @pytest.mark.parametrize(("method", "phase"), [("spherefed", "calibrate"), ("ccvr", "ccvr")])
-@pytest.mark.parametrize("change", [
-    lambda sums: np.full_like(sums, math.nan), lambda sums: sums[:-1], lambda sums: sums.astype(np.float32),
-    lambda sums: 2 * sums, lambda sums: -sums,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda sums: np.full_like(sums, math.nan),
+        lambda sums: sums[:-1],
+        lambda sums: sums.astype(np.float32),
+        lambda sums: 2 * sums,
+        lambda sums: -sums,
+    ],
+)
 def test_sums_that_are_none_are_dropped(change, method, phase, tmp_path):
-    fault = Fault(0, forged(lambda r: replace(r, arrays={"sums": change(np.array(r.arrays["sums"]))})), phase, 1)
+    fault = Fault(
+        0,
+        forged(lambda r: replace(r, arrays={"sums": change(np.array(r.arrays["sums"]))})),
+        phase,
+        1,
+    )
     found = small(tmp_path, method=method, num_rounds=1, intercept=fault)
     (row,) = [row for row in found.rounds if row["phase"] == phase]
     assert (row["replies"], row["dropped"]) == ("2", "1")
 
 
-@pytest.mark.parametrize(("settings", "text"), [
-    ({"method": "hyperfed", "embedding_dim": 1}, "embedding-dim 1 has room for 2 prototypes"),
-    ({"method": "hyperfed", "hyperfed__slope": 1.0}, "hyperfed.slope = 1.0: allowed is a number > 0 and <= 0.99999"),
-    ({"method": "hyperfed", "hyperfed__slope": 0.0}, "hyperfed.slope = 0.0"),
-    ({"method": "hyperfed", "hyperfed__margin": -1.0}, "hyperfed.margin = -1.0"),
-    ({"method": "flatland"}, 'dataset = "digits" is a data set of images'),
-    ({"method": "fedavg", "model": "gcn"}, 'model = "gcn": allowed for data sets of images'),
-    ({"method": "fedavg", "model": "vgg13"}, 'model = "vgg13": vgg13 takes images of 1x16x16'),
-    ({"method": "fedavg", "fine_tune": "closed-form"}, "closed-form"),
-    ({"method": "fedavg", "test_data": "nowhere"}, "nowhere"),
-    ({"method": "fedavg", "clients": 40}, "min-client-size"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"method": "hyperfed", "embedding_dim": 1}, "embedding-dim 1 has room for 2 prototypes"),
+        (
+            {"method": "hyperfed", "hyperfed__slope": 1.0},
+            "hyperfed.slope = 1.0: allowed is a number > 0 and <= 0.99999",
+        ),
+        ({"method": "hyperfed", "hyperfed__slope": 0.0}, "hyperfed.slope = 0.0"),
+        ({"method": "hyperfed", "hyperfed__margin": -1.0}, "hyperfed.margin = -1.0"),
+        ({"method": "flatland"}, 'dataset = "digits" is a data set of images'),
+        ({"method": "fedavg", "model": "gcn"}, 'model = "gcn": allowed for data sets of images'),
+        ({"method": "fedavg", "model": "vgg13"}, 'model = "vgg13": vgg13 takes images of 1x16x16'),
+        ({"method": "fedavg", "fine_tune": "closed-form"}, "closed-form"),
+        ({"method": "fedavg", "test_data": "nowhere"}, "nowhere"),
+        ({"method": "fedavg", "clients": 40}, "min-client-size"),
+    ],
+)
 def test_bad_settings_are_named(settings, text, tmp_path):
     with pytest.raises((ConfigError, FederationError)) as caught:
         small(tmp_path, **settings)
@@ -416,12 +540,15 @@ def test_real_nodes_with_folders_of_their_own(tmp_path):
 
 
 def shown_images(found):
-    """The images of a run's `global_test.npz`, by the name of their class; the report has a picture of them."""
+    """The images of a run's `global_test.npz`, by the name of their class; the report has a picture
+    of them."""
     test = GlobalTest.read(found.path / "global_test.npz")
     report = write_report(found.path).read_text()
     assert ("Test images, one per class" in report) == (len(test.images) > 0)
     names = found.described["facts"]["class_names"]
-    return {names[label]: image for image, label in zip(test.images, test.image_labels, strict=True)}
+    return {
+        names[label]: image for image, label in zip(test.images, test.image_labels, strict=True)
+    }
 
 
 def test_the_report_shows_an_image_per_class_of_the_users_own_folder(tmp_path):
@@ -458,10 +585,17 @@ def test_grey_images_among_colour_are_refused_by_name_or_converted(tmp_path):
     nodes = folders(tmp_path, (16, 16, 3), (16, 16), (16, 16, 3))
     found = run(tmp_path, "apart", method="fedavg", nodes=nodes)
     assert found.described["refused"] == {
-        "partition-id 1": "its data are images of 1x16x16 scored by accuracy, the others' are images of 3x16x16 scored by "
-        "accuracy"
+        "partition-id 1": (
+            "its data are images of 1x16x16 scored by accuracy, the others' are images of 3x16x16"
+            " scored by accuracy"
+        )
     }
-    assert run(tmp_path, "together", method="fedavg", nodes=nodes, images__channels=3).summary["num_clients"] == 3
+    assert (
+        run(tmp_path, "together", method="fedavg", nodes=nodes, images__channels=3).summary[
+            "num_clients"
+        ]
+        == 3
+    )
 
 
 def test_a_single_class_has_no_negatives(tmp_path):
@@ -477,10 +611,14 @@ def test_a_method_of_another_package_is_calibrated_in_closed_form(tmp_path, monk
     known = run(tmp_path, "known", method="spherefed", **SMALL)
     monkeypatch.setattr("curvfed.strategies.methods.spherefed.METHODS", {"spherefed": own})
     found = run(tmp_path, "found", method="spherefed", **SMALL)
-    np.testing.assert_array_equal(found.model["calibrated/head.weight"], known.model["calibrated/head.weight"])
+    np.testing.assert_array_equal(
+        found.model["calibrated/head.weight"], known.model["calibrated/head.weight"]
+    )
 
 
-@pytest.mark.parametrize(("method", "phase"), [("ccvr", "calibrate"), ("fedavg", "calibrate"), ("spherefed", "ccvr")])
+@pytest.mark.parametrize(
+    ("method", "phase"), [("ccvr", "calibrate"), ("fedavg", "calibrate"), ("spherefed", "ccvr")]
+)
 def test_sums_that_the_method_has_no_phase_for_are_not_given(method, phase, tmp_path):
     config = parse({"method": method, "dataset": "digits", "share-statistics": True})
     client = Client(config, "run", 0, {"partition-id": 0, "num-partitions": 10})

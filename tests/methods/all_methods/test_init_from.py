@@ -50,7 +50,12 @@ def test_an_encoder_without_a_classifier(tmp_path):
 def test_what_stays_at_the_clients_is_left_out(tmp_path):
     before = run(tmp_path, "before", method="fedavg")
     recorder = Recorder()
-    run(tmp_path, method="fedper", init_from=str(before.path / "model.safetensors"), intercept=recorder)
+    run(
+        tmp_path,
+        method="fedper",
+        init_from=str(before.path / "model.safetensors"),
+        intercept=recorder,
+    )
     assert not any(name.startswith("head.") for name in first_sent(recorder))
 
 
@@ -59,7 +64,8 @@ def test_what_differs_is_named(tmp_path):
     arrays = load_file(before.path / "model.safetensors") | {"third.bias": np.zeros(3, np.float32)}
     save_file(arrays, tmp_path / "own.safetensors")
     with pytest.raises(
-        ConfigError, match=r"third.bias \(not in the model\), first.bias \(is \[4\], the model's \[8\]\)"
+        ConfigError,
+        match=r"third.bias \(not in the model\), first.bias \(is \[4\], the model's \[8\]\)",
     ):
         run(tmp_path, "other", method="fedavg", init_from=str(tmp_path / "own.safetensors"))
     for name, text in (("absent", None), ("damaged", "x")):

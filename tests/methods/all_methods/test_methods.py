@@ -1,4 +1,5 @@
-"""Every method runs, leaves what is promised, and becomes the method it should become in its limits."""
+"""Every method runs, leaves what is promised, and becomes the method it should become in its
+limits."""
 
 import math
 import tomllib
@@ -27,21 +28,70 @@ from curvfed.tasks.graphs.models.registry import build
 
 REPORT = curvfed.server_app.app._report
 SUMMARY = {
-    "status", "method", "dataset", "seed", "num_clients", "rounds", "global_accuracy", "personal_accuracy_mean",
-    "personal_accuracy_std", "personal_accuracy_worst_decile", "metrics",
-    "best_validation", "bytes_up", "bytes_down", "seconds", "seconds_training",
-    "seconds_aggregation", "versions", "settled", "warnings", "absences",
-}  # fmt: skip
-ROUND_COLUMNS = ["round", "phase", "global_accuracy", "personal_accuracy_mean", "loss", "replies", "dropped", "bytes_up",
-                 "bytes_down", "seconds"]  # fmt: skip
-FILES = {"summary.json", "config.toml", "rounds.csv", "clients.csv", "clients.json", "confusion.csv", "model.safetensors",
-         "checkpoint"}  # fmt: skip
+    "status",
+    "method",
+    "dataset",
+    "seed",
+    "num_clients",
+    "rounds",
+    "global_accuracy",
+    "personal_accuracy_mean",
+    "personal_accuracy_std",
+    "personal_accuracy_worst_decile",
+    "metrics",
+    "best_validation",
+    "bytes_up",
+    "bytes_down",
+    "seconds",
+    "seconds_training",
+    "seconds_aggregation",
+    "versions",
+    "settled",
+    "warnings",
+    "absences",
+}
+ROUND_COLUMNS = [
+    "round",
+    "phase",
+    "global_accuracy",
+    "personal_accuracy_mean",
+    "loss",
+    "replies",
+    "dropped",
+    "bytes_up",
+    "bytes_down",
+    "seconds",
+]
+FILES = {
+    "summary.json",
+    "config.toml",
+    "rounds.csv",
+    "clients.csv",
+    "clients.json",
+    "confusion.csv",
+    "model.safetensors",
+    "checkpoint",
+}
 SHARED = {
-    "gcn": {"first.weight", "first.bias", "second.weight", "second.bias", "head.weight", "head.bias"},
+    "gcn": {
+        "first.weight",
+        "first.bias",
+        "second.weight",
+        "second.bias",
+        "head.weight",
+        "head.bias",
+    },
     "time": {"first.time", "second.time"},
     "gate": {"first.gate", "second.gate"},
 }
-EUCLIDEAN_TIME = {"second.time", "head.time", "first.to_time", "second.to_time", "first.time_bias", "second.time_bias"}
+EUCLIDEAN_TIME = {
+    "second.time",
+    "head.time",
+    "first.to_time",
+    "second.to_time",
+    "first.time_bias",
+    "second.time_bias",
+}
 PARAMETERS = {
     # method: shared, personal
     "flatland": (SHARED["gcn"], SHARED["time"] | SHARED["gate"] | {"k"}),
@@ -55,12 +105,20 @@ PARAMETERS = {
     "fedper": (SHARED["gcn"] - {"head.weight", "head.bias"}, {"head.weight", "head.bias"}),
     "fed-pub": (SHARED["gcn"] | {"embedding"}, {"first.mask", "second.mask", "head.mask"}),
     "gcfl": (SHARED["gcn"] - {"head.weight", "head.bias"}, {"head.weight", "head.bias"}),
-    "fedavg-bias": ({"first.weight", "second.weight", "head.weight"}, {"first.bias", "second.bias", "head.bias"}),
+    "fedavg-bias": (
+        {"first.weight", "second.weight", "head.weight"},
+        {"first.bias", "second.bias", "head.bias"},
+    ),
 }
 OF_THE_SERVER = {
-    # What a method that sends clients different parameters keeps in their place, for three clients and no split.
-    "fed-pub": lambda shared: shared | {f"client/{partition}/{name}" for partition in range(3) for name in shared},
-    "gcfl": lambda shared: {f"cluster/0/{name}" for name in shared} | {"members", "rounds", "norms"},
+    # What a method that sends clients different parameters keeps in their place, for three clients
+    # and no split.
+    "fed-pub": lambda shared: (
+        shared | {f"client/{partition}/{name}" for partition in range(3) for name in shared}
+    ),
+    "gcfl": (
+        lambda shared: {f"cluster/0/{name}" for name in shared} | {"members", "rounds", "norms"}
+    ),
 }
 PROXIMAL = ("flatland", "flatland-constant", "flatland-shared", "flatland-euclidean")
 
@@ -70,11 +128,17 @@ OF_NODES = {name: method for name, method in METHODS.items() if "nodes" in metho
 
 def parameters(arrays):
     """The parameters among what a client keeps."""
-    return {name.removeprefix("parameter/"): array for name, array in arrays.items() if name.startswith("parameter/")}
+    return {
+        name.removeprefix("parameter/"): array
+        for name, array in arrays.items()
+        if name.startswith("parameter/")
+    }
 
 
 def same(one, other):
-    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
+    return one.keys() == other.keys() and all(
+        one[name].tobytes() == other[name].tobytes() for name in one
+    )
 
 
 @pytest.mark.parametrize("method", PARAMETERS)
@@ -95,13 +159,22 @@ def test_every_method_runs_and_leaves_what_is_promised(method, tmp_path):
     summary = found.summary
 
     assert summary.keys() == SUMMARY
-    assert (summary["status"], summary["method"], summary["dataset"]) == ("completed", method, "trees")
+    assert (summary["status"], summary["method"], summary["dataset"]) == (
+        "completed",
+        method,
+        "trees",
+    )
     assert (summary["seed"], summary["num_clients"], summary["rounds"]) == (0, 3, 2)
     assert summary["global_accuracy"] is None
     assert 0 <= summary["personal_accuracy_mean"] <= 1
     assert 0 <= summary["personal_accuracy_std"] <= 0.5
     assert summary["best_validation"]["round"] in (1, 2)
-    for name in ("personal_accuracy_before", "personal_accuracy_pooled", "majority_accuracy", "validation"):
+    for name in (
+        "personal_accuracy_before",
+        "personal_accuracy_pooled",
+        "majority_accuracy",
+        "validation",
+    ):
         assert 0 <= summary["metrics"][name] <= 1
     assert summary["metrics"]["heterogeneity"] > 0
     assert (summary["metrics"]["clients_left_out"], summary["metrics"]["replies_dropped"]) == (0, 0)
@@ -110,14 +183,22 @@ def test_every_method_runs_and_leaves_what_is_promised(method, tmp_path):
     assert {entry.name for entry in found.path.iterdir()} == FILES
     tunes = settled(parse({"method": method}), "nodes").fine_tunes
     phases = [("1", "train"), ("2", "train"), *[("2", "fine-tune")] * tunes]
-    assert [(row["round"], row["phase"], row["replies"]) for row in found.rounds] == [(*one, "3") for one in phases]
+    assert [(row["round"], row["phase"], row["replies"]) for row in found.rounds] == [
+        (*one, "3") for one in phases
+    ]
     assert list(found.rounds[0])[: len(ROUND_COLUMNS)] == ROUND_COLUMNS
     assert [(row["round"], row["phase"], row["partition"]) for row in found.clients] == [
         (*one, p) for one in phases for p in "012"
     ]
     assert all(math.isfinite(float(row["loss"])) for row in found.clients)
-    for messages, told in ((recorder.replies("train"), "bytes_up"), (recorder.requests("train"), "bytes_down")):
-        sizes = [sum(array.nbytes for array in decode_arrays(one.get("arrays", {})).values()) for one in messages]
+    for messages, told in (
+        (recorder.replies("train"), "bytes_up"),
+        (recorder.requests("train"), "bytes_down"),
+    ):
+        sizes = [
+            sum(array.nbytes for array in decode_arrays(one.get("arrays", {})).values())
+            for one in messages
+        ]
         assert np.mean(sizes) == summary[told]
 
 
@@ -129,22 +210,37 @@ def test_last_row_and_summary_say_the_same(tmp_path):
     assert found.summary["personal_accuracy_std"] == pytest.approx(np.std(scores), abs=1e-15)
     assert float(last["personal_accuracy_mean"]) == found.summary["personal_accuracy_mean"]
     assert (
-        found.summary["personal_accuracy_worst_decile"] == float(last["personal_accuracy_worst_decile"]) == min(scores)
+        found.summary["personal_accuracy_worst_decile"]
+        == float(last["personal_accuracy_worst_decile"])
+        == min(scores)
     )
     validation = {}
     for row in found.clients:
         validation.setdefault(int(row["round"]), []).append(float(row["validation"]))
     means = {number: np.mean(values) for number, values in validation.items()}
-    assert found.summary["best_validation"]["round"] == max(means, key=lambda number: (means[number], -number))
+    assert found.summary["best_validation"]["round"] == max(
+        means, key=lambda number: (means[number], -number)
+    )
 
 
 @pytest.mark.parametrize("method", ["fedavg", "adafgl"])
 def test_what_is_handed_out_after_fine_tuning_competes_by_validation(method, tmp_path):
     found = run(
-        tmp_path, method=method, num_rounds=2, fine_tune_epochs=20, learning_rate=1e-3, fine_tune_learning_rate=0.02
+        tmp_path,
+        method=method,
+        num_rounds=2,
+        fine_tune_epochs=20,
+        learning_rate=1e-3,
+        fine_tune_learning_rate=0.02,
     )
     means = {
-        phase: np.mean([float(row["validation"]) for row in found.clients if (row["round"], row["phase"]) == phase])
+        phase: np.mean(
+            [
+                float(row["validation"])
+                for row in found.clients
+                if (row["round"], row["phase"]) == phase
+            ]
+        )
         for phase in (("1", "train"), ("2", "fine-tune"))
     }
     assert means["2", "fine-tune"] > means["1", "train"]
@@ -156,7 +252,9 @@ def test_what_is_handed_out_after_fine_tuning_competes_by_validation(method, tmp
 
 def test_fine_tuning_has_a_rate_of_its_own(tmp_path):
     """At rate 0 it changes nothing."""
-    found = run(tmp_path, method="fedavg", num_rounds=2, fine_tune_epochs=3, fine_tune_learning_rate=0)
+    found = run(
+        tmp_path, method="fedavg", num_rounds=2, fine_tune_epochs=3, fine_tune_learning_rate=0
+    )
     tuned = [row for row in found.clients if row["phase"] == "fine-tune"]
     assert [row["score"] for row in tuned] == [row["score_before"] for row in tuned]
 
@@ -165,7 +263,9 @@ def test_fine_tuning_has_a_rate_of_its_own(tmp_path):
 def test_the_worst_decile_is_the_mean_of_the_worst_tenth(sizes):
     values = np.random.default_rng(0).random(sizes)
     about = SimpleNamespace(metric="accuracy", statistics={})
-    figures = personal_figures({p: {"score": v} for p, v in enumerate(values)}, dict.fromkeys(range(sizes), about))
+    figures = personal_figures(
+        {p: {"score": v} for p, v in enumerate(values)}, dict.fromkeys(range(sizes), about)
+    )
     expected = np.sort(values)[: -(-sizes // 10)].mean()
     assert figures["personal_accuracy_worst_decile"] == pytest.approx(expected, abs=1e-15)
 
@@ -175,7 +275,9 @@ def test_the_configuration_that_is_kept_runs_again_to_the_same_end(tmp_path):
     kept = tomllib.loads((first.path / "config.toml").read_text())
     flat = {key: value for key, value in kept.items() if not isinstance(value, dict)}
     tables = {name: table for name, table in kept.items() if isinstance(table, dict)}
-    flat |= {f"{name}.{key}": value for name, table in tables.items() for key, value in table.items()}
+    flat |= {
+        f"{name}.{key}": value for name, table in tables.items() for key, value in table.items()
+    }
     assert flat.keys() == flatten(parse({})).keys()
     flat |= {"results-dir": str(tmp_path / "second")}
     assert run(tmp_path / "second", **flat).figures == first.figures
@@ -197,14 +299,15 @@ def test_the_average_is_that_of_the_replies_by_data_size(tmp_path):
     assert len(set(sizes)) > 1
     sent = [decode_arrays(reply["arrays"]) for reply in replies]
     for name, array in found.model.items():
-        exact = sum(size * arrays[name].astype(np.float64) for size, arrays in zip(sizes, sent, strict=True)) / sum(
-            sizes
-        )
+        exact = sum(
+            size * arrays[name].astype(np.float64) for size, arrays in zip(sizes, sent, strict=True)
+        ) / sum(sizes)
         np.testing.assert_allclose(array, exact, rtol=2 * np.finfo(np.float32).eps, atol=1e-9)
 
 
 def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp_path):
-    """Put together again from what was sent and what was kept, the model scores what the client said."""
+    """Put together again from what was sent and what was kept, the model scores what the client
+    said."""
     recorder = Recorder()
     found = run(tmp_path, num_rounds=2, intercept=recorder)
     facts = found.described["facts"]
@@ -212,13 +315,20 @@ def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp
     for reply in recorder.replies("train")[3:]:
         partition = partition_of(reply)
         told = parameters(found.personal(partition)) | decode_arrays(reply["arrays"])
-        model = build(model_spec(config, Facts("nodes", facts["num_features"], tuple(facts["class_names"]))), seed=99)
+        model = build(
+            model_spec(config, Facts("nodes", facts["num_features"], tuple(facts["class_names"]))),
+            seed=99,
+        )
         model.load_state_dict({name: torch.tensor(array) for name, array in told.items()})
         graph = load_client(GraphSpec("trees", tmp_path), partition, 3, tmp_path)
         logits = NodeTask(graph, graph.class_names, torch.device("cpu")).logits(model)
         right = logits.argmax(dim=1) == graph.labels
-        assert reply["metrics"]["score"] == pytest.approx(float(right[graph.test].double().mean()), abs=1e-15)
-        assert reply["metrics"]["validation"] == pytest.approx(float(right[graph.val].double().mean()), abs=1e-15)
+        assert reply["metrics"]["score"] == pytest.approx(
+            float(right[graph.test].double().mean()), abs=1e-15
+        )
+        assert reply["metrics"]["validation"] == pytest.approx(
+            float(right[graph.val].double().mean()), abs=1e-15
+        )
 
 
 def test_fedprox_without_its_term_is_fedavg(tmp_path):
@@ -241,19 +351,38 @@ def test_the_proximal_term_is_nothing_in_the_first_local_step(tmp_path):
 def test_a_strong_proximal_term_holds_the_shared_parameters(method, tmp_path):
     def moved(proximal):
         recorder = Recorder()
-        run(tmp_path, str(proximal), method=method, local_epochs=20, num_rounds=1, flatland__proximal=proximal,
-            learning_rate=0.003, intercept=recorder)  # fmt: skip
-        sent, came = (decode_arrays(c[0]["arrays"]) for c in (recorder.requests("train"), recorder.replies("train")))
+        run(
+            tmp_path,
+            str(proximal),
+            method=method,
+            local_epochs=20,
+            num_rounds=1,
+            flatland__proximal=proximal,
+            learning_rate=0.003,
+            intercept=recorder,
+        )
+        sent, came = (
+            decode_arrays(c[0]["arrays"])
+            for c in (recorder.requests("train"), recorder.replies("train"))
+        )
         return math.sqrt(sum(float(np.square(came[name] - sent[name]).sum()) for name in sent))
 
     assert moved(100.0) < 0.5 * moved(0.0)
 
 
 def test_one_client_alone_is_local_training(tmp_path):
-    for fedavg_state, local_state in [("personal", "fresh"), ("kept", "personal"), ("auto", "auto")]:
+    for fedavg_state, local_state in [
+        ("personal", "fresh"),
+        ("kept", "personal"),
+        ("auto", "auto"),
+    ]:
         settings = {"clients": 1, "num_rounds": 4}
-        shared = run(tmp_path, f"f{fedavg_state}", method="fedavg", optimizer_state=fedavg_state, **settings)
-        alone = run(tmp_path, f"l{local_state}", method="local", optimizer_state=local_state, **settings)
+        shared = run(
+            tmp_path, f"f{fedavg_state}", method="fedavg", optimizer_state=fedavg_state, **settings
+        )
+        alone = run(
+            tmp_path, f"l{local_state}", method="local", optimizer_state=local_state, **settings
+        )
         assert same(shared.model, parameters(alone.personal(0)))
         assert shared.summary["personal_accuracy_mean"] == alone.summary["personal_accuracy_mean"]
         assert [row["loss"] for row in shared.rounds] == [row["loss"] for row in alone.rounds]
@@ -262,7 +391,9 @@ def test_one_client_alone_is_local_training(tmp_path):
 @pytest.mark.parametrize("method", ["local", "local-lorentz"])
 def test_local_training_sends_no_arrays_and_hears_of_nobody(method, tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, "three", method=method, flatland__curvature_init="constant", intercept=recorder)
+    found = run(
+        tmp_path, "three", method=method, flatland__curvature_init="constant", intercept=recorder
+    )
     assert {phase_of(content) for content in recorder.requests()} == {"describe", "train"}
     assert not any(array_names(content) for content in [*recorder.requests(), *recorder.replies()])
     assert (found.summary["bytes_up"], found.summary["bytes_down"]) == (0, 0)
@@ -272,9 +403,13 @@ def test_local_training_sends_no_arrays_and_hears_of_nobody(method, tmp_path):
 
 def test_flatland_sends_as_many_bytes_as_fedavg_of_its_width(tmp_path):
     flatland, fedavg = run(tmp_path, "a"), run(tmp_path, "b", method="fedavg")
-    assert flatland.summary["bytes_up"] == fedavg.summary["bytes_up"] == fedavg.summary["bytes_down"]
+    assert (
+        flatland.summary["bytes_up"] == fedavg.summary["bytes_up"] == fedavg.summary["bytes_down"]
+    )
     width, words, topics = 8, 300, 6
-    assert fedavg.summary["bytes_up"] == 4 * (words * width + width + width * width + width + width * topics + topics)
+    assert fedavg.summary["bytes_up"] == 4 * (
+        words * width + width + width * width + width + width * topics + topics
+    )
 
 
 @pytest.mark.parametrize("method", [name for name, (_, personal) in PARAMETERS.items() if personal])
@@ -296,8 +431,12 @@ def test_moments_are_kept_by_every_method_or_only_beside_personal_parameters(tmp
         ("fedavg", "fresh"),
         ("flatland-shared", "fresh"),
     ]:
-        kinds = {kind: run(tmp_path, f"{method}-{kind}", method=method, optimizer_state=kind, num_rounds=3)
-                 for kind in ("auto", "kept", "fresh", "personal")}  # fmt: skip
+        kinds = {
+            kind: run(
+                tmp_path, f"{method}-{kind}", method=method, optimizer_state=kind, num_rounds=3
+            )
+            for kind in ("auto", "kept", "fresh", "personal")
+        }
         assert same(kinds["auto"].model, kinds["kept"].model)
         assert same(kinds["personal"].model, kinds[same_as].model)
         assert not same(kinds["kept"].model, kinds["fresh"].model)
@@ -308,7 +447,11 @@ def test_moments_are_kept_by_every_method_or_only_beside_personal_parameters(tmp
 
 def test_moments_count_the_steps_of_all_rounds(tmp_path):
     found = run(tmp_path, num_rounds=3, local_epochs=2)
-    steps = {name: int(array) for name, array in found.personal(2).items() if name.startswith("optimizer/step/")}
+    steps = {
+        name: int(array)
+        for name, array in found.personal(2).items()
+        if name.startswith("optimizer/step/")
+    }
     assert set(steps.values()) == {6}
     assert len(steps) == sum(map(len, PARAMETERS["flatland"]))
 
@@ -330,7 +473,9 @@ def test_no_rounds_score_the_initial_model(method, tmp_path):
     assert [(row["round"], row["phase"], row["replies"], row["loss"]) for row in found.rounds] == [
         ("0", "evaluate", "3", "")
     ]
-    spec = model_spec(parse({"method": method, "embedding-dim": 8}), Facts("nodes", 300, tuple("012345")))
+    spec = model_spec(
+        parse({"method": method, "embedding-dim": 8}), Facts("nodes", 300, tuple("012345"))
+    )
     start = {name: tensor.numpy() for name, tensor in build(spec, seed=5).state_dict().items()}
     assert same(found.model, {name: start[name] for name in PARAMETERS[method][0]})
 
@@ -338,10 +483,20 @@ def test_no_rounds_score_the_initial_model(method, tmp_path):
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
 def test_part_of_the_clients_train_and_all_are_scored_in_the_end(method, tmp_path):
     found = run(tmp_path, clients=5, method=method, num_rounds=4, fraction_train=0.4, seed=3)
-    trained = {r: [int(row["partition"]) for row in found.clients if row["round"] == str(r) and row["phase"] == "train"]
-               for r in range(1, 5)}  # fmt: skip
+    trained = {
+        r: [
+            int(row["partition"])
+            for row in found.clients
+            if row["round"] == str(r) and row["phase"] == "train"
+        ]
+        for r in range(1, 5)
+    }
     assert trained == {number: sample(range(5), 0.4, 3, number) for number in range(1, 5)}
-    scored = [int(row["partition"]) for row in found.clients if row["round"] == "4" and row["phase"] == "evaluate"]
+    scored = [
+        int(row["partition"])
+        for row in found.clients
+        if row["round"] == "4" and row["phase"] == "evaluate"
+    ]
     assert sorted(scored + trained[4]) == list(range(5))
     assert found.summary["metrics"]["clients_left_out"] == 0
     last = [float(row["score"]) for row in found.clients if row["round"] == "4"]
@@ -351,7 +506,15 @@ def test_part_of_the_clients_train_and_all_are_scored_in_the_end(method, tmp_pat
 
 def test_who_does_not_train_keeps_what_is_personal(tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, clients=5, num_rounds=5, fraction_train=0.4, evaluate_every=1, seed=1, intercept=recorder)
+    found = run(
+        tmp_path,
+        clients=5,
+        num_rounds=5,
+        fraction_train=0.4,
+        evaluate_every=1,
+        seed=1,
+        intercept=recorder,
+    )
     last = {}
     for request, reply in recorder.pairs:
         if phase_of(request) in ("train", "evaluate"):
@@ -359,7 +522,9 @@ def test_who_does_not_train_keeps_what_is_personal(tmp_path):
         if phase_of(request) == "train":
             last[partition_of(reply)] = request["header"]["round"]
     for partition, number in last.items():
-        files = sorted((found.path / "checkpoint" / "clients" / f"{partition:05d}").glob("0*.safetensors"))
+        files = sorted(
+            (found.path / "checkpoint" / "clients" / f"{partition:05d}").glob("0*.safetensors")
+        )
         assert files[-1].stem == f"{number:08d}"
 
 
@@ -371,7 +536,9 @@ def test_evaluation_does_not_change_the_training(tmp_path):
     assert often.summary["personal_accuracy_mean"] == never.summary["personal_accuracy_mean"]
 
 
-@pytest.mark.parametrize(("every", "rounds"), [(0, ["5"]), (2, ["2", "4", "5"]), (5, ["5"]), (9, ["5"])])
+@pytest.mark.parametrize(
+    ("every", "rounds"), [(0, ["5"]), (2, ["2", "4", "5"]), (5, ["5"]), (9, ["5"])]
+)
 def test_the_others_are_scored_every_so_many_rounds(every, rounds, tmp_path):
     found = run(tmp_path, clients=4, num_rounds=5, fraction_train=0.5, evaluate_every=every)
     assert [row["round"] for row in found.rounds if row["phase"] == "evaluate"] == rounds
@@ -386,9 +553,10 @@ def test_curvature_starts_at_the_standardised_curvature_of_the_graph(tmp_path):
     recorder = Recorder()
     found = run(tmp_path, clients=4, num_rounds=1, learning_rate=1e-30, intercept=recorder)
     forman = np.array([about["statistics"]["forman"] for about in found.described["clients"]])
-    assert [reply["metrics"]["ricci"] for reply in sorted(recorder.replies("curvature"), key=partition_of)] == list(
-        forman
-    )
+    assert [
+        reply["metrics"]["ricci"]
+        for reply in sorted(recorder.replies("curvature"), key=partition_of)
+    ] == list(forman)
     k = (forman - forman.mean()) / forman.std()
     np.testing.assert_allclose(curvatures(found, 1), -1 / (1 / (1 + np.exp(-k)) + 0.5), rtol=1e-6)
 
@@ -396,8 +564,14 @@ def test_curvature_starts_at_the_standardised_curvature_of_the_graph(tmp_path):
 @pytest.mark.parametrize("method", ["flatland", "flatland-constant", "flatland-shared"])
 def test_a_constant_start_is_minus_one_and_asks_nobody(method, tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, method=method, num_rounds=1, learning_rate=1e-30, flatland__curvature_init="constant",
-                intercept=recorder)  # fmt: skip
+    found = run(
+        tmp_path,
+        method=method,
+        num_rounds=1,
+        learning_rate=1e-30,
+        flatland__curvature_init="constant",
+        intercept=recorder,
+    )
     assert set(curvatures(found, 1)) == {-1.0}
     assert not recorder.replies("curvature")
 
@@ -421,11 +595,19 @@ def test_without_the_gate_there_is_none(tmp_path):
 
 
 def test_dropout_differs_from_round_to_round_and_from_client_to_client(tmp_path):
-    """Clients with the same data and parameters that do not move: their losses differ by what was dropped alone."""
+    """Clients with the same data and parameters that do not move: their losses differ by what was
+    dropped alone."""
     torch.save(user_fields(), tmp_path / "own.pt")
     nodes = [{"partition-id": index, "data-path": str(tmp_path / "own.pt")} for index in range(3)]
     for dropout, distinct in [(0.5, 6), (0.0, 1)]:
-        found = run(tmp_path, f"{dropout}", nodes=nodes, method="fedavg", learning_rate=1e-30, dropout=dropout)
+        found = run(
+            tmp_path,
+            f"{dropout}",
+            nodes=nodes,
+            method="fedavg",
+            learning_rate=1e-30,
+            dropout=dropout,
+        )
         assert len({row["loss"] for row in found.clients}) == distinct
 
 
@@ -446,7 +628,12 @@ def test_a_process_that_takes_too_much_goes_back_to_few_clients(own_home, monkey
     kept = []
     for number in range(12):
         taken = 0 if number < 6 else 2**60
-        live.get_client(parse({"dataset": "trees"}), "run", number, {"partition-id": number, "num-partitions": 12})
+        live.get_client(
+            parse({"dataset": "trees"}),
+            "run",
+            number,
+            {"partition-id": number, "num-partitions": 12},
+        )
         kept.append(len(live._clients))
     assert kept == [1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 2, 2]
     live.forget_all()
@@ -455,16 +642,22 @@ def test_a_process_that_takes_too_much_goes_back_to_few_clients(own_home, monkey
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
 def test_training_learns(method, tmp_path):
     found = run(tmp_path, method=method, num_rounds=40, embedding_dim=16, schedule="constant")
-    assert found.summary["personal_accuracy_mean"] > found.summary["metrics"]["majority_accuracy"] + 0.1
+    assert (
+        found.summary["personal_accuracy_mean"]
+        > found.summary["metrics"]["majority_accuracy"] + 0.1
+    )
     assert float(found.rounds[-1]["loss"]) < 0.7 * float(found.rounds[0]["loss"])
 
 
 @pytest.mark.parametrize(
-    ("method", "task"), [("fedavg", "nodes"), ("scaffold", "nodes"), ("fedavg", "images"), ("moon", "images")]
+    ("method", "task"),
+    [("fedavg", "nodes"), ("scaffold", "nodes"), ("fedavg", "images"), ("moon", "images")],
 )
 def test_a_learning_rate_of_0_is_one(method, task, tmp_path):
     """And leaves the model where it starts: it does not stand for the task's own."""
     settings = QUICK[task] | {"method": method, "learning_rate": 0.0}
-    begun, made = (run(tmp_path, f"after-{rounds}", num_rounds=rounds, **settings) for rounds in (0, 2))
+    begun, made = (
+        run(tmp_path, f"after-{rounds}", num_rounds=rounds, **settings) for rounds in (0, 2)
+    )
     assert made.summary["status"] == "completed"
     assert same(made.model, begun.model)

@@ -1,4 +1,5 @@
-"""Our aggregations as strategies of Flower: the same as our own round loop, over clients that know nothing of us."""
+"""Our aggregations as strategies of Flower: the same as our own round loop, over clients that know
+nothing of us."""
 
 import doctest
 import logging
@@ -20,14 +21,23 @@ from curvfed.strategies.methods import METHODS
 
 CLIENTS, ROUNDS = 4, 3
 WHOLE = {"min_available_nodes": CLIENTS, "min_train_nodes": CLIENTS, "fraction_evaluate": 0.0}
-DIGITS = {"dataset": "digits", "images__train_subset": 160, "images__test_subset": 50, "local_epochs": 1, "batch_size": 8,
-          "fine_tune_epochs": 0}  # fmt: skip
-ONE_OF_EACH = list({row.aggregation: name for name, row in METHODS.items() if not row.is_one_shot}.values())
+DIGITS = {
+    "dataset": "digits",
+    "images__train_subset": 160,
+    "images__test_subset": 50,
+    "local_epochs": 1,
+    "batch_size": 8,
+    "fine_tune_epochs": 0,
+}
+ONE_OF_EACH = list(
+    {row.aggregation: name for name, row in METHODS.items() if not row.is_one_shot}.values()
+)
 SPLIT = ["flatland", "fedper", "lg-fedavg"]
 
 
 def nodes(number=CLIENTS):
-    """Partition 0 has the lowest node id: replies are then in the order of the partitions, here as in our own loop."""
+    """Partition 0 has the lowest node id: replies are then in the order of the partitions, here as
+    in our own loop."""
     return simulated_nodes(number)[::-1]
 
 
@@ -47,10 +57,14 @@ def assert_equal(one, other):
 
 
 class Replay:
-    """Clients of another app that have the updates of a recorded run, and note what they are sent."""
+    """Clients of another app that have the updates of a recorded run, and note what they are
+    sent.
+    """
 
     def __init__(self, recorder):
-        pairs = [(asked, reply) for asked, reply in recorder.pairs if asked["header"]["phase"] == "train"]
+        pairs = [
+            (asked, reply) for asked, reply in recorder.pairs if asked["header"]["phase"] == "train"
+        ]
         self.asked = {(a["header"]["round"], partition_of(r)): arrays_of(a) for a, r in pairs}
         self.replies = {(a["header"]["round"], partition_of(r)): r for a, r in pairs}
         self.sent = {}
@@ -69,25 +83,45 @@ class Replay:
                 "loss": reply["metrics"]["loss"],
             }
         )
-        return FlowerMessage(RecordDict({"arrays": reply["arrays"], "metrics": metrics}), reply_to=message)
+        return FlowerMessage(
+            RecordDict({"arrays": reply["arrays"], "metrics": metrics}), reply_to=message
+        )
 
     def start(self, chosen, more=()):
-        first = self.asked[1, 0]  # a model, or the core of one for every client, and what a protocol has besides
+        # a model, or the core of one for every client, and what a protocol has besides
+        first = self.asked[1, 0]
         names = [name for name in arrays_of(self.replies[1, 0]) if "/" not in name]
-        initial = {name: first.get(name, first.get(f"core/0/{name}")) for name in names} | dict(more)
-        return chosen.start(InProcessGrid(self.app, {}, nodes()), record(initial), num_rounds=ROUNDS)
+        initial = {name: first.get(name, first.get(f"core/0/{name}")) for name in names} | dict(
+            more
+        )
+        return chosen.start(
+            InProcessGrid(self.app, {}, nodes()), record(initial), num_rounds=ROUNDS
+        )
 
 
 def recorded(folder, method, **settings):
     task = METHODS[method].tasks[0]
-    more = DIGITS if task == "images" else {"dataset": "trees" if task == "nodes" else "auto", "local_epochs": 2}
+    more = (
+        DIGITS
+        if task == "images"
+        else {"dataset": "trees" if task == "nodes" else "auto", "local_epochs": 2}
+    )
     recorder = Recorder()
-    found = run(folder, method=method, clients=CLIENTS, num_rounds=ROUNDS, intercept=recorder, **more | settings)
+    found = run(
+        folder,
+        method=method,
+        clients=CLIENTS,
+        num_rounds=ROUNDS,
+        intercept=recorder,
+        **more | settings,
+    )
     return found, Replay(recorder)
 
 
 def test_consistent_aggregation_is_our_own_loops(tmp_path):
-    found, clients = recorded(tmp_path, "hyperfed", hyperfed__radius=0.7, hyperfed__deviations="raw")
+    found, clients = recorded(
+        tmp_path, "hyperfed", hyperfed__radius=0.7, hyperfed__deviations="raw"
+    )
     chosen = ConsistentAggregation(radius=0.7, deviations="raw", **WHOLE)
     result = clients.start(chosen)
     assert clients.sent.keys() == clients.asked.keys()
@@ -97,7 +131,9 @@ def test_consistent_aggregation_is_our_own_loops(tmp_path):
     assert_equal(final, {name: found.model[name] for name in final})
     assert len(final) > 3
     last = [row for row in found.clients if row["round"] == str(ROUNDS) and row["phase"] == "train"]
-    assert chosen.aggregation.weights() == {int(row["partition"]): float(row["weight"]) for row in last}
+    assert chosen.aggregation.weights() == {
+        int(row["partition"]): float(row["weight"]) for row in last
+    }
     losses = [float(row["loss"]) for row in last]
     assert min(losses) < result.train_metrics_clientapp[ROUNDS]["loss"] < max(losses)
 
@@ -115,7 +151,8 @@ def test_the_split_is_our_own_loops(method, tmp_path):
 
 @pytest.mark.parametrize("method", ONE_OF_EACH)
 def test_every_aggregation_is_our_own_loops(method, tmp_path):
-    """What each client is sent in each round, protocols with starts of its own included, and the state in the end."""
+    """What each client is sent in each round, protocols with starts of its own included, and the
+    state in the end."""
     found, clients = recorded(tmp_path, method)
     chosen = strategy(method, num_rounds=ROUNDS, **WHOLE)
     clients.start(chosen)
@@ -135,7 +172,8 @@ def test_an_aggregation_goes_by_its_own_name_too():
     np.testing.assert_array_equal(*ends)
 
 
-# --- Clients of an ordinary app ---------------------------------------------------------------------------------------
+# --- Clients of an ordinary app
+# ---------------------------------------------------------------------------------------
 
 
 START = {
@@ -148,34 +186,42 @@ SHARED = ["w", "bn.num_batches_tracked", "b"]
 
 
 def plain(change=None, evaluated=None):
-    """A ClientApp that adds its number and one to all that it is sent; `change(partition, arrays, metrics)` comes after."""
+    """A ClientApp that adds its number and one to all that it is sent; `change(partition, arrays,
+    metrics)` comes after."""
     app = ClientApp()
 
     @app.train()
     def train(message, context):
         partition = context.node_config["partition-id"]
         arrays = {
-            name: (array + partition + 1).astype(array.dtype) for name, array in arrays_of(message.content).items()
+            name: (array + partition + 1).astype(array.dtype)
+            for name, array in arrays_of(message.content).items()
         }
         metrics = {"num-examples": partition + 1, "loss": float(partition)}
         content = {"arrays": arrays, "metrics": metrics}
         if change is not None:
             change(partition, content["arrays"], content["metrics"])
-        return FlowerMessage(RecordDict({"arrays": record(arrays), "metrics": MetricRecord(metrics)}), reply_to=message)
+        return FlowerMessage(
+            RecordDict({"arrays": record(arrays), "metrics": MetricRecord(metrics)}),
+            reply_to=message,
+        )
 
     @app.evaluate()
     def evaluate(message, context):
         if evaluated is not None:
             evaluated.append((context.node_config["partition-id"], arrays_of(message.content)))
         return FlowerMessage(
-            RecordDict({"metrics": MetricRecord({"num-examples": 1, "accuracy": 0.5})}), reply_to=message
+            RecordDict({"metrics": MetricRecord({"num-examples": 1, "accuracy": 0.5})}),
+            reply_to=message,
         )
 
     return app
 
 
 def started(chosen, change=None, number=3, rounds=1, start=START, evaluated=None):
-    return chosen.start(InProcessGrid(plain(change, evaluated), {}, nodes(number)), record(start), num_rounds=rounds)
+    return chosen.start(
+        InProcessGrid(plain(change, evaluated), {}, nodes(number)), record(start), num_rounds=rounds
+    )
 
 
 def test_personal_arrays_are_neither_sent_nor_taken_and_the_order_stays():
@@ -187,20 +233,26 @@ def test_personal_arrays_are_neither_sent_nor_taken_and_the_order_stays():
     np.testing.assert_allclose(result.arrays["w"].numpy(), np.full((2, 3), mean), rtol=1e-6)
     np.testing.assert_allclose(result.arrays["b"].numpy(), np.full(2, mean), rtol=1e-3)
     assert result.arrays["bn.num_batches_tracked"].numpy() == round(mean)
-    assert {name: array.numpy().dtype for name, array in result.arrays.items()} == {n: START[n].dtype for n in SHARED}
+    assert {name: array.numpy().dtype for name, array in result.arrays.items()} == {
+        n: START[n].dtype for n in SHARED
+    }
     assert result.train_metrics_clientapp[1]["loss"] == pytest.approx(8 / 6)
     assert result.evaluate_metrics_clientapp[1]["accuracy"] == 0.5
 
 
 BAD = {
-    "has a personal array": lambda arrays, metrics: arrays.update({"head.time": START["head.time"]}),
+    "has a personal array": lambda arrays, metrics: arrays.update(
+        {"head.time": START["head.time"]}
+    ),
     "lacks an array": lambda arrays, metrics: arrays.pop("w"),
     "has another shape": lambda arrays, metrics: arrays.update(w=np.zeros((3, 2), np.float32)),
     "has another dtype": lambda arrays, metrics: arrays.update(w=np.zeros((2, 3))),
     "is not finite": lambda arrays, metrics: arrays.update(w=np.full((2, 3), np.nan, np.float32)),
     "has no number of examples": lambda arrays, metrics: metrics.pop("num-examples"),
     "has a negative one": lambda arrays, metrics: metrics.update({"num-examples": -1}),
-    "has one that is no number": lambda arrays, metrics: metrics.update({"num-examples": float("nan")}),
+    "has one that is no number": lambda arrays, metrics: metrics.update(
+        {"num-examples": float("nan")}
+    ),
     "has a list of them": lambda arrays, metrics: metrics.update({"num-examples": [1, 2]}),
 }
 
@@ -218,12 +270,19 @@ def test_a_bad_reply_is_dropped_with_its_reason(bad, caplog):
     finally:
         logger.removeHandler(caplog.handler)
     np.testing.assert_allclose(result.arrays["w"].numpy(), np.full((2, 3), (1 + 9) / 4), rtol=1e-6)
-    assert [line for line in caplog.messages if line.startswith("round 1: dropped the reply of node 3: ")]
+    assert [
+        line
+        for line in caplog.messages
+        if line.startswith("round 1: dropped the reply of node 3: ")
+    ]
 
     def all_of_them(partition, arrays, metrics):
         BAD[bad](arrays, metrics)
 
-    with pytest.raises(AggregationError, match=r"^round 1: 0 good replies of 3, needed are 1 \(min_replies\)\. node "):
+    with pytest.raises(
+        AggregationError,
+        match=r"^round 1: 0 good replies of 3, needed are 1 \(min_replies\)\. node ",
+    ):
         started(SplitAggregation(personal=("*.time",)), all_of_them)
 
 
@@ -262,7 +321,10 @@ def test_a_result_that_is_not_finite_ends_the_run():
 
 
 def test_clients_without_examples_change_nothing():
-    result = started(ConsistentAggregation(), lambda partition, arrays, metrics: metrics.update({"num-examples": 0}))
+    result = started(
+        ConsistentAggregation(),
+        lambda partition, arrays, metrics: metrics.update({"num-examples": 0}),
+    )
     for name, array in result.arrays.items():
         np.testing.assert_array_equal(array.numpy(), START[name])
     assert not result.train_metrics_clientapp
@@ -281,7 +343,12 @@ def test_who_is_sampled_is_flowers_affair_and_who_is_not_is_not_awaited():
     def change(partition, arrays, metrics):
         asked.append(partition)
 
-    result = started(ConsistentAggregation(fraction_train=0.5, fraction_evaluate=0.25), change, number=8, rounds=4)
+    result = started(
+        ConsistentAggregation(fraction_train=0.5, fraction_evaluate=0.25),
+        change,
+        number=8,
+        rounds=4,
+    )
     assert len(asked) == 16
     assert len(set(asked)) > 4
     assert sorted(result.evaluate_metrics_clientapp) == [1, 2, 3, 4]
@@ -291,10 +358,15 @@ def test_fednova_asks_for_steps():
     def steps(partition, arrays, metrics):
         metrics["num-steps"] = partition + 1
 
-    result = started(strategy("fednova", momentum=0.0), steps, start={"w": START["w"].astype(float)})
-    # Wang et al.: all deviations are 1 for each step, and the sum goes as far as the mean number of steps.
+    result = started(
+        strategy("fednova", momentum=0.0), steps, start={"w": START["w"].astype(float)}
+    )
+    # Wang et al.: all deviations are 1 for each step, and the sum goes as far as the mean number of
+    # steps.
     np.testing.assert_allclose(result.arrays["w"].numpy(), np.full((2, 3), (1 + 4 + 9) / 6))
-    with pytest.raises(AggregationError, match='the metric "num-steps" is None; awaited is a whole number'):
+    with pytest.raises(
+        AggregationError, match='the metric "num-steps" is None; awaited is a whole number'
+    ):
         started(strategy("fednova", momentum=0.0))
 
 
@@ -305,12 +377,15 @@ def test_clients_that_do_not_know_a_protocol_are_told_of_it(method):
             del arrays[name]
         arrays["own"] = np.zeros(1)
 
-    with pytest.raises(AggregationError, match="works with clients that know its protocol: they are sent"):
+    with pytest.raises(
+        AggregationError, match="works with clients that know its protocol: they are sent"
+    ):
         started(strategy(method), change)
 
 
 @pytest.mark.parametrize(
-    ("method", "lacks"), [("fedgta", "head.bias"), ("fedsage+", "first.weight"), ("fed-pub", "embedding")]
+    ("method", "lacks"),
+    [("fedgta", "head.bias"), ("fedsage+", "first.weight"), ("fed-pub", "embedding")],
 )
 def test_aggregations_that_need_our_names_say_so(method, lacks):
     with pytest.raises(ConfigError, match=f"lacks '{lacks}'.*shared arrays are w, "):
@@ -327,7 +402,10 @@ def test_what_cannot_be_is_refused_in_words():
         started(SplitAggregation(personal=("*",)))
     with pytest.raises(ConfigError, match=r'strategy\("hull"\): no method of rounds'):
         strategy("hull")
-    with pytest.raises(ConfigError, match=r'strategy\("fedsgd"\): no method of rounds.*; `curvfed methods` lists all'):
+    with pytest.raises(
+        ConfigError,
+        match=r'strategy\("fedsgd"\): no method of rounds.*; `curvfed methods` lists all',
+    ):
         strategy("fedsgd")
     with pytest.raises(ConfigError, match='unknown key "learning"'):
         strategy("fedopt", learning=1)

@@ -1,4 +1,5 @@
-"""Every method at its default settings on data of the clients' own: at real nodes with a data-path, and in Python."""
+"""Every method at its default settings on data of the clients' own: at real nodes with a data-path,
+and in Python."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,12 @@ from curvfed.tasks.graphs.data.clients import GraphSpec
 NODES = 3
 BRIEF = {"num-rounds": 1}
 TASKS = ("nodes", "graphs", "images", "points")
-CASES = [(name, task) for name, row in METHODS.items() for task in TASKS if task in row.tasks and name != "pca"]
+CASES = [
+    (name, task)
+    for name, row in METHODS.items()
+    for task in TASKS
+    if task in row.tasks and name != "pca"
+]
 """All but `pca`, which has no default genes."""
 
 
@@ -34,7 +40,11 @@ def graph(num_nodes: int) -> dict[str, object]:
     """A ring with chords, 2 classes by halves."""
     if num_nodes > 3:
         return user_fields(num_nodes)
-    return {"x": torch.eye(3, 8), "edge_index": torch.tensor([[0, 1], [1, 2]]), "y": torch.tensor([0, 1, 0])}
+    return {
+        "x": torch.eye(3, 8),
+        "edge_index": torch.tensor([[0, 1], [1, 2]]),
+        "y": torch.tensor([0, 1, 0]),
+    }
 
 
 def write_nodes(path: Path, number: int) -> Path:
@@ -94,7 +104,9 @@ def check_completed(run: curvfed.Run, clients: int) -> None:
 
 @pytest.mark.parametrize(("method", "task"), CASES)
 def test_at_real_nodes(tmp_path, method, task):
-    nodes = real_nodes(tmp_path, [WRITERS[task](tmp_path / f"data{number}", number) for number in range(NODES)])
+    nodes = real_nodes(
+        tmp_path, [WRITERS[task](tmp_path / f"data{number}", number) for number in range(NODES)]
+    )
     forget_all()
     settings = {"method": method, "results-dir": str(tmp_path), "run-name": "run"} | BRIEF
     run = curvfed.load(simulate(settings | {"share-statistics": must_share(method)}, NODES, nodes))
@@ -105,11 +117,16 @@ MEMORY: dict[str, Callable[[int], object]] = {
     "nodes": lambda number: graph((3, 129, 500)[number]),
     "graphs": lambda number: user_graphs((12, 129, 140)[number], number),
     "images": lambda number: made(40, (8, 8), 2, number),
-    "points": lambda number: (blobs([1, 2], 20, number)["x_train"], blobs([1, 2], 20, number)["y_train"]),
+    "points": lambda number: (
+        blobs([1, 2], 20, number)["x_train"],
+        blobs([1, 2], 20, number)["y_train"],
+    ),
 }
 
 
-@pytest.mark.parametrize(("method", "task"), only(CASES, lambda case: case[0] in ("fedavg", "hull")))
+@pytest.mark.parametrize(
+    ("method", "task"), only(CASES, lambda case: case[0] in ("fedavg", "hull"))
+)
 def test_in_python(tmp_path, method, task):
     """Data in memory of two clients, and of a third in a file."""
     data = [MEMORY[task](0), MEMORY[task](1), WRITERS[task](tmp_path / "own", 2)]
@@ -127,24 +144,36 @@ def test_graphs_of_every_size(tmp_path, method, num_nodes):
     forget_all()
     runs = [curvfed.load(simulate(settings, 2, real_nodes(tmp_path, [path, path])))]
     for data in ([path, path], [graph(num_nodes)] * 2):
-        runs.append(curvfed.simulate(method, data=data, results_dir=tmp_path, num_rounds=1, quiet=True))
-    figures = [(run.summary["status"], run.summary["personal_accuracy_mean"], run.summary["absences"]) for run in runs]
+        runs.append(
+            curvfed.simulate(method, data=data, results_dir=tmp_path, num_rounds=1, quiet=True)
+        )
+    figures = [
+        (run.summary["status"], run.summary["personal_accuracy_mean"], run.summary["absences"])
+        for run in runs
+    ]
     assert figures == [figures[0]] * 3
     assert figures[0][0] == "completed"
 
 
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if {"nodes", "graphs"} <= set(row.tasks)])
+@pytest.mark.parametrize(
+    "method", [name for name, row in METHODS.items() if {"nodes", "graphs"} <= set(row.tasks)]
+)
 def test_settings_that_shape_data_are_the_same_for_nodes_and_for_graphs(method):
     """A `.pt` file is read before it is known which of both it holds."""
     config = parse({"method": method})
     nodes, graphs = (vars(settled(config, task)) for task in ("nodes", "graphs"))
     shaping = [name for name in GraphSpec.__dataclass_fields__ if name in nodes]
-    assert {name for name in shaping if nodes[name] != graphs[name]} <= {"batch_size"}  # of no account for graphs
+    # of no account for graphs
+    assert {name for name in shaping if nodes[name] != graphs[name]} <= {"batch_size"}
 
 
 @pytest.mark.parametrize("batch_size", [None, 64])
 def test_a_graph_is_cut_as_its_task_is_trained(tmp_path, batch_size):
     path = write_nodes(tmp_path / "own", 2)
     keys = {} if batch_size is None else {"batch-size": batch_size}
-    data = load_data(parse({"method": "fedavg"} | keys), 0, {"partition-id": 0, "data-path": str(path)} | SIMULATED)
+    data = load_data(
+        parse({"method": "fedavg"} | keys),
+        0,
+        {"partition-id": 0, "data-path": str(path)} | SIMULATED,
+    )
     assert (data.clusters is None) == (batch_size is None)

@@ -1,4 +1,5 @@
-"""The loops that whole runs are measured against do the same training: the same scores, bit for bit."""
+"""The loops that whole runs are measured against do the same training: the same scores, bit for
+bit."""
 
 import pytest
 import torch
@@ -10,7 +11,13 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 
 CLIENTS = 3
-IMAGES = {"dataset": "digits", "batch-size": 32, "local-epochs": 2, "min-client-size": 2, "fine-tune-epochs": 0}
+IMAGES = {
+    "dataset": "digits",
+    "batch-size": 32,
+    "local-epochs": 2,
+    "min-client-size": 2,
+    "fine-tune-epochs": 0,
+}
 GRAPH = {"dataset": "trees", "local-epochs": 2}
 
 
@@ -24,9 +31,20 @@ GRAPH = {"dataset": "trees", "local-epochs": 2}
     ids=["flatland", "fedavg", "hyperfed"],
 )
 def test_a_plain_loop_trains_as_a_run_does(own_home, tmp_path, settings):
-    whole = run(tmp_path, clients=CLIENTS, num_rounds=3, **{key.replace("-", "_"): v for key, v in settings.items()})
-    told = [float(row["score"]) for row in whole.clients if row["round"] == "3" and row["phase"] == "train"]
-    plain = PlainLoop(parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS).run()
+    whole = run(
+        tmp_path,
+        clients=CLIENTS,
+        num_rounds=3,
+        **{key.replace("-", "_"): v for key, v in settings.items()},
+    )
+    told = [
+        float(row["score"])
+        for row in whole.clients
+        if row["round"] == "3" and row["phase"] == "train"
+    ]
+    plain = PlainLoop(
+        parse(flatten(parse({})) | {"embedding-dim": 8, "num-rounds": 3} | settings), CLIENTS
+    ).run()
     assert told == [scores["score"] for scores in plain]
 
 
@@ -39,4 +57,7 @@ def test_plain_steps_are_as_many_on_as_many_images(own_home):
     assert sum(len(batch.labels) for batch in batches) == client.task.num_examples
     before = [parameter.detach().clone() for parameter in client.model.parameters()]
     plain_steps(client, mixed=False)()
-    assert not any(torch.equal(one, other) for one, other in zip(before, client.model.parameters(), strict=True))
+    assert not any(
+        torch.equal(one, other)
+        for one, other in zip(before, client.model.parameters(), strict=True)
+    )

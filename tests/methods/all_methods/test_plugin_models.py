@@ -1,4 +1,5 @@
-"""Models that are not ours, `model="package.module:factory"`: trained, scored, kept apart, gone on with, predicted by."""
+"""Models that are not ours, `model="package.module:factory"`: trained, scored, kept apart, gone on
+with, predicted by."""
 
 import numpy as np
 import pytest
@@ -18,12 +19,24 @@ pytestmark = [
 ]
 
 GCN = {"convs.0.bias", "convs.0.lin.weight", "convs.1.bias", "convs.1.lin.weight"}
-CONV = {"net.0.weight", "net.0.bias", "net.1.weight", "net.1.bias", "net.1.running_mean", "net.1.running_var"}
+CONV = {
+    "net.0.weight",
+    "net.0.bias",
+    "net.1.weight",
+    "net.1.bias",
+    "net.1.running_mean",
+    "net.1.running_var",
+}
 HEAD = {"head.weight", "head.bias"}
 
 
 def test_a_model_of_nodes_is_averaged_and_predicts(tmp_path):
-    settings = {"method": "fedavg", "model": "plugin_models:gcn", "num_rounds": 4, "learning_rate": 0.05}
+    settings = {
+        "method": "fedavg",
+        "model": "plugin_models:gcn",
+        "num_rounds": 4,
+        "learning_rate": 0.05,
+    }
     recorder = Recorder()
     whole = run(tmp_path, "whole", intercept=recorder, **settings)
     assert set(whole.model) == GCN
@@ -33,8 +46,14 @@ def test_a_model_of_nodes_is_averaged_and_predicts(tmp_path):
     interrupted(tmp_path, 9, True, name="stopped", **settings)
     assert run(tmp_path, "stopped", resume=True, **settings).figures == whole.figures
     found = predict(TrainedRun.read(whole.path), "trees", client=1)
-    told = next(float(value) for name, value in found.about.items() if name.startswith("accuracy on"))
-    last = next(row for row in reversed(whole.clients) if row["partition"] == "1" and row["phase"] == "train")
+    told = next(
+        float(value) for name, value in found.about.items() if name.startswith("accuracy on")
+    )
+    last = next(
+        row
+        for row in reversed(whole.clients)
+        if row["partition"] == "1" and row["phase"] == "train"
+    )
     assert 0 < told <= 1
     assert last["score"]
 
@@ -49,7 +68,9 @@ def test_nodes_of_theirs_are_trained_and_predicted_in_batches(model, method, tmp
     assert len(predicted.names) == found.described["clients"][1]["statistics"]["num_nodes"] > 30
 
 
-@pytest.mark.parametrize(("model", "method"), [("gat", "fedprox"), ("gat", "local"), ("gcn", "scaffold")])
+@pytest.mark.parametrize(
+    ("model", "method"), [("gat", "fedprox"), ("gat", "local"), ("gcn", "scaffold")]
+)
 def test_other_methods_take_it(model, method, tmp_path):
     found = run(tmp_path, method=method, model=f"plugin_models:{model}", local_epochs=2)
     assert found.summary["status"] == "completed"
@@ -63,16 +84,26 @@ KEPT = {"k", "first.time", "first.gate", "second.time", "second.gate"}
 
 @pytest.mark.parametrize("method", ["fedavg", "flatland"])
 def test_lorentz_layers_in_a_network_of_ones_own(method, tmp_path):
-    """FlatLand finds what is personal by the names, and starts each client's curvature from its graph."""
-    settings = {"method": method, "model": "plugin_models:Curved", "num_rounds": 4, "learning_rate": 0.05}
+    """FlatLand finds what is personal by the names, and starts each client's curvature from its
+    graph."""
+    settings = {
+        "method": method,
+        "model": "plugin_models:Curved",
+        "num_rounds": 4,
+        "learning_rate": 0.05,
+    }
     whole = run(tmp_path, "whole", **settings)
     stays = KEPT if method == "flatland" else set()
-    shared = {f"{layer}.{name}" for layer in ("first", "second", "head") for name in ("weight", "bias")} | KEPT
+    shared = {
+        f"{layer}.{name}" for layer in ("first", "second", "head") for name in ("weight", "bias")
+    } | KEPT
     assert set(whole.model) == shared - stays
     kept = {name for name in whole.personal(0) if name.startswith("parameter/")}
     assert kept == {f"parameter/{name}" for name in stays}
     first = [
-        abs(float(row["curvature"]) + 1) for row in whole.clients if row["round"] == "1" and row["phase"] == "train"
+        abs(float(row["curvature"]) + 1)
+        for row in whole.clients
+        if row["round"] == "1" and row["phase"] == "train"
     ]
     assert (max(first) > 0.1) == (method == "flatland")  # a step of training moves it by less
     assert float(whole.rounds[-1]["loss"]) < float(whole.rounds[0]["loss"])
@@ -91,15 +122,27 @@ def test_a_flat_network_under_flatland_shares_all_as_ours_does(tmp_path):
 
 def test_whole_graphs(tmp_path):
     write_tu(tmp_path, "MUTAG")
-    settings = {"dataset": "MUTAG", "data_dir": str(tmp_path), "model": "plugin_models:Pooled", "local_epochs": 2}
+    settings = {
+        "dataset": "MUTAG",
+        "data_dir": str(tmp_path),
+        "model": "plugin_models:Pooled",
+        "local_epochs": 2,
+    }
     found = run(tmp_path, method="fedper", **settings)
     running = {"norm.module.running_mean", "norm.module.running_var"}
-    assert set(found.model) == {"layer.bias", "layer.lin.weight", "norm.module.weight", "norm.module.bias"} | running
-    assert {name for name in found.personal(1) if name.startswith("parameter/")} == {f"parameter/{one}" for one in HEAD}
+    assert (
+        set(found.model)
+        == {"layer.bias", "layer.lin.weight", "norm.module.weight", "norm.module.bias"} | running
+    )
+    assert {name for name in found.personal(1) if name.startswith("parameter/")} == {
+        f"parameter/{one}" for one in HEAD
+    }
     assert np.abs(found.model["norm.module.running_mean"]).max() > 0
 
 
-@pytest.mark.parametrize(("method", "shared"), [("fedavg", CONV | HEAD), ("fedrep", CONV), ("ditto", CONV | HEAD)])
+@pytest.mark.parametrize(
+    ("method", "shared"), [("fedavg", CONV | HEAD), ("fedrep", CONV), ("ditto", CONV | HEAD)]
+)
 def test_images(method, shared, tmp_path):
     settings = QUICK["images"] | {"model": "plugin_models:Conv", "global_every": 1}
     whole = run(tmp_path, "whole", method=method, **settings)
@@ -114,19 +157,55 @@ def test_images(method, shared, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "kind", "words"),
     [
-        ({"method": "fedper", "model": "gcn"}, ConfigError, "keeps head.* at each client, and this model has no"),
-        ({"method": "flatland-euclidean", "model": "gcn"}, ConfigError, "keeps *.time, *.to_time, *.time_bias, *.gate at"),
-        ({"method": "fedper", "model": "headless"} | QUICK["images"], ConfigError, "keeps head.* at each client"),
-        ({"method": "hyperfed", "model": "Conv"} | QUICK["images"], ConfigError, "which looks at the classifier"),
-        ({"method": "ccvr", "model": "Conv"} | QUICK["images"], ConfigError, "which looks at the classifier"),
+        (
+            {"method": "fedper", "model": "gcn"},
+            ConfigError,
+            "keeps head.* at each client, and this model has no",
+        ),
+        (
+            {"method": "flatland-euclidean", "model": "gcn"},
+            ConfigError,
+            "keeps *.time, *.to_time, *.time_bias, *.gate at",
+        ),
+        (
+            {"method": "fedper", "model": "headless"} | QUICK["images"],
+            ConfigError,
+            "keeps head.* at each client",
+        ),
+        (
+            {"method": "hyperfed", "model": "Conv"} | QUICK["images"],
+            ConfigError,
+            "which looks at the classifier",
+        ),
+        (
+            {"method": "ccvr", "model": "Conv"} | QUICK["images"],
+            ConfigError,
+            "which looks at the classifier",
+        ),
         ({"method": "moon", "model": "gcn"}, ConfigError, "which looks at the classifier"),
         ({"method": "fed-pub", "model": "gcn"}, ConfigError, "is one of auto, gcn, gin"),
-        ({"method": "fedavg", "model": "gcn", "fine_tune": "head"}, ConfigError, 'fine-tune = "head": allowed with model'),
-        ({"method": "fedavg", "model": "absent"}, DataError, "must be installed wherever server and clients run"),
-        ({"method": "fedavg", "model": "broken"}, DataError, "cannot be made of (300, 6) (RuntimeError; the log says"),
-        ({"method": "fedavg", "model": "number"}, DataError, "makes a int of (300, 6); allowed is a torch.nn.Module"),
+        (
+            {"method": "fedavg", "model": "gcn", "fine_tune": "head"},
+            ConfigError,
+            'fine-tune = "head": allowed with model',
+        ),
+        (
+            {"method": "fedavg", "model": "absent"},
+            DataError,
+            "must be installed wherever server and clients run",
+        ),
+        (
+            {"method": "fedavg", "model": "broken"},
+            DataError,
+            "cannot be made of (300, 6) (RuntimeError; the log says",
+        ),
+        (
+            {"method": "fedavg", "model": "number"},
+            DataError,
+            "makes a int of (300, 6); allowed is a torch.nn.Module",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_will_not_do_says_why(settings, kind, words, tmp_path):
     with pytest.raises(kind) as refused:
         run(tmp_path, **settings | {"model": f"plugin_models:{settings['model']}"})

@@ -1,4 +1,6 @@
-"""Equal runs are equal to the bit, and so is a run that was interrupted anywhere and gone on with."""
+"""Equal runs are equal to the bit, and so is a run that was interrupted anywhere and gone on
+with.
+"""
 
 import json
 import os
@@ -26,7 +28,8 @@ ROOT = Path(__file__).parents[3]
 
 
 class Stop:
-    """Interrupts a run at a message, counted from 0: before the client gets it, or after it has answered."""
+    """Interrupts a run at a message, counted from 0: before the client gets it, or after it has
+    answered."""
 
     def __init__(self, at: int, after: bool) -> None:
         self.left, self.after = at, after
@@ -47,7 +50,14 @@ def interrupted(folder: Path, at: int, after: bool, **settings) -> None:
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg", "local-lorentz", "fedper"])
 def test_the_same_seed_twice(method, tmp_path):
-    settings = {"method": method, "clients": 4, "num_rounds": 4, "fraction_train": 0.5, "local_epochs": 2, "seed": 7}
+    settings = {
+        "method": method,
+        "clients": 4,
+        "num_rounds": 4,
+        "fraction_train": 0.5,
+        "local_epochs": 2,
+        "seed": 7,
+    }
     one, again = run(tmp_path, "one", **settings), run(tmp_path, "again", **settings)
     assert one.figures == again.figures
     assert run(tmp_path, "other", **settings | {"seed": 8}).figures != one.figures
@@ -61,7 +71,13 @@ def test_the_same_seed_twice(method, tmp_path):
     ),
 )
 def test_interrupted_anywhere_and_resumed(method, after, fraction, tmp_path):
-    settings = {"method": method, "clients": 3, "num_rounds": 3, "fraction_train": fraction, "evaluate_every": 2}
+    settings = {
+        "method": method,
+        "clients": 3,
+        "num_rounds": 3,
+        "fraction_train": fraction,
+        "evaluate_every": 2,
+    }
     recorder = Recorder()
     whole = run(tmp_path, "whole", intercept=recorder, **settings)
     messages = len(recorder.pairs)
@@ -71,7 +87,9 @@ def test_interrupted_anywhere_and_resumed(method, after, fraction, tmp_path):
         interrupted(tmp_path, at, after, name=name, **settings)
         stopped = Run(tmp_path / name).summary
         assert (stopped["status"], stopped["error"]) == ("failed", "interrupted")
-        assert run(tmp_path, name, resume=True, **settings).figures == whole.figures, f"stopped at message {at}"
+        assert run(tmp_path, name, resume=True, **settings).figures == whole.figures, (
+            f"stopped at message {at}"
+        )
 
 
 def test_interrupted_twice(tmp_path):
@@ -99,16 +117,32 @@ simulate(settings, 3, intercept=intercept)
 """
 
 
-@pytest.mark.parametrize("settings", only([
-    {"method": "flatland"},
-    {"method": "fedavg", "aggregation": "flower:FedAdam"},
-    {"method": "fedavg", "aggregation": "flower:FedAvgM", "flower.server-momentum": 0.9},
-    {"method": "fedopt", "dataset": "digits", "images.train-subset": 150, "local-epochs": 1},
-], lambda settings: settings["method"] in ("flatland", "fedopt")))  # fmt: skip
+@pytest.mark.parametrize(
+    "settings",
+    only(
+        [
+            {"method": "flatland"},
+            {"method": "fedavg", "aggregation": "flower:FedAdam"},
+            {"method": "fedavg", "aggregation": "flower:FedAvgM", "flower.server-momentum": 0.9},
+            {
+                "method": "fedopt",
+                "dataset": "digits",
+                "images.train-subset": 150,
+                "local-epochs": 1,
+            },
+        ],
+        lambda settings: settings["method"] in ("flatland", "fedopt"),
+    ),
+)
 def test_killed_and_resumed(settings, tmp_path):
     """A process that gets no chance to tidy up; another one goes on."""
-    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "killed"), "7", json.dumps(settings)], cwd=ROOT,
-                             capture_output=True, check=False, env=os.environ | {"HOME": str(tmp_path)})  # fmt: skip
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path / "killed"), "7", json.dumps(settings)],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+        env=os.environ | {"HOME": str(tmp_path)},
+    )
     assert process.returncode == -signal.SIGKILL, process.stderr.decode()
     folder = tmp_path / "killed" / "run"
     assert not (folder / "summary.json").exists()
@@ -181,16 +215,29 @@ def test_tables_that_were_just_begun_are_made_anew(content, tmp_path):
 
 def test_a_reason_of_several_lines_is_one_line_of_the_tables(tmp_path):
     def refuse(request, handle):
-        header = Header(**{key: request.content["header"][key] for key in ("run", "phase", "round")})
-        return Message(encode_reply(Reply(header, 1, error='one,\n"two"\r\n\n3,three\u2028end')), reply_to=request)
+        header = Header(
+            **{key: request.content["header"][key] for key in ("run", "phase", "round")}
+        )
+        return Message(
+            encode_reply(Reply(header, 1, error='one,\n"two"\r\n\n3,three\u2028end')),
+            reply_to=request,
+        )
 
     fault = Fault(1, refuse)
     stop = Stop(6 + 5, False)
     with pytest.raises(KeyboardInterrupt):
-        run(tmp_path, num_rounds=3, intercept=lambda request, handle: stop(request, lambda r: fault(r, handle)))
+        run(
+            tmp_path,
+            num_rounds=3,
+            intercept=lambda request, handle: stop(request, lambda r: fault(r, handle)),
+        )
     found = run(tmp_path, num_rounds=3, resume=True)
     assert [row["dropped"] for row in found.clients] == ["", 'one, "two" 3,three end', *[""] * 7]
-    assert [row["reasons"] for row in found.rounds] == ['partition 1: one, "two" 3,three end', "", ""]
+    assert [row["reasons"] for row in found.rounds] == [
+        'partition 1: one, "two" 3,three end',
+        "",
+        "",
+    ]
 
 
 def test_without_a_checkpoint_it_begins_anew(tmp_path):
@@ -200,7 +247,11 @@ def test_without_a_checkpoint_it_begins_anew(tmp_path):
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and ".lock" not in path.name}
+    return {
+        str(path): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file() and ".lock" not in path.name
+    }
 
 
 @pytest.mark.parametrize(
@@ -212,7 +263,12 @@ def files_of(folder: Path) -> dict[str, bytes]:
     ],
 )
 def test_a_resume_that_cannot_begin_changes_nothing(settings, text, tmp_path):
-    digits = {"method": "fedavg", "dataset": "digits", "images__train_subset": 120, "images__test_subset": 50}
+    digits = {
+        "method": "fedavg",
+        "dataset": "digits",
+        "images__train_subset": 120,
+        "images__test_subset": 50,
+    }
     first = run(tmp_path, num_rounds=2, **digits)
     before = files_of(first.path)
     with pytest.raises(ConfigError, match=text):
@@ -247,7 +303,12 @@ def retell(folder: Path, **changes: object) -> None:
 @pytest.mark.parametrize(
     ("damage", "text"),
     [
-        (lambda folder: [path.write_bytes(b"torn") for path in folder.glob("checkpoint/server/*")], "no checkpoint in"),
+        (
+            lambda folder: [
+                path.write_bytes(b"torn") for path in folder.glob("checkpoint/server/*")
+            ],
+            "no checkpoint in",
+        ),
         (
             lambda folder: shutil.rmtree(folder / "checkpoint" / "server"),
             "has rounds long after the last checkpoint, 0",
@@ -261,9 +322,18 @@ def retell(folder: Path, **changes: object) -> None:
             lambda folder: os.mkfifo(folder / "checkpoint" / "server" / "00000003.safetensors-"),
             r"00000003.safetensors- is a pipe",
         ),
-        (lambda folder: (folder / "rounds.csv").unlink(), "rounds.csv is missing, with the rows of rounds up to 3"),
-        (lambda folder: retell(folder, later=1), "cannot be gone on with .TypeError: .* another version of the app"),
-        (lambda folder: retell(folder, before={"facts": 1, "digests": {}}), "cannot be gone on with .*damaged"),
+        (
+            lambda folder: (folder / "rounds.csv").unlink(),
+            "rounds.csv is missing, with the rows of rounds up to 3",
+        ),
+        (
+            lambda folder: retell(folder, later=1),
+            "cannot be gone on with .TypeError: .* another version of the app",
+        ),
+        (
+            lambda folder: retell(folder, before={"facts": 1, "digests": {}}),
+            "cannot be gone on with .*damaged",
+        ),
         (lambda folder: retell(folder, stamps=3), "cannot be gone on with .AttributeError"),
     ],
     ids=["torn", "lost", "columns", "config", "pipe", "rows", "later", "facts", "stamps"],
@@ -300,12 +370,16 @@ def stop(request, handle):
 signal.signal(signal.SIGINT, killed_soon)
 simulate({"results-dir": sys.argv[1], "run-name": "run", "num-rounds": 3, "embedding-dim": 8}, 2, intercept=stop)
 """
-"""A run in a process whose own handler of signals ends it soon, as Flower's does that hears of `flwr stop`."""
+"""A run in a process whose own handler of signals ends it soon, as Flower's does that hears of
+`flwr stop`."""
 
 
 def test_a_run_that_flower_stops_leaves_a_summary_and_a_report(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", FLOWER, tmp_path], cwd=ROOT, env=os.environ | {"HOME": str(tmp_path)}, timeout=600
+        [sys.executable, "-c", FLOWER, tmp_path],
+        cwd=ROOT,
+        env=os.environ | {"HOME": str(tmp_path)},
+        timeout=600,
     )
     assert done.returncode == 7
     summary = Run(tmp_path / "run").summary
@@ -330,7 +404,9 @@ def test_a_run_that_is_over_goes_on_with_more_rounds(tmp_path):
 
 def test_an_existing_name_is_refused_and_left_alone(tmp_path):
     first = run(tmp_path)
-    with pytest.raises(ConfigError, match=r'run-name = "run": .* exists; allowed is a new name, or resume = true'):
+    with pytest.raises(
+        ConfigError, match=r'run-name = "run": .* exists; allowed is a new name, or resume = true'
+    ):
         run(tmp_path, seed=1)
     assert Run(first.path).figures == first.figures
     (refused,) = tmp_path.glob("run-refused-*")
@@ -360,7 +436,9 @@ def test_another_configuration_is_refused(change, text, tmp_path):
     assert Run(first.path).figures == first.figures
 
 
-@pytest.mark.parametrize("changes", [{"method": "apple"}, {"method": "fedsage+"}, {"schedule": "cosine"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{"method": "apple"}, {"method": "fedsage+"}, {"schedule": "cosine"}], ids=str
+)
 def test_a_schedule_that_goes_by_the_number_of_rounds_keeps_it(changes, tmp_path):
     run(tmp_path, num_rounds=2, **changes)
     with pytest.raises(ConfigError, match="num-rounds = 9, but the run began with 2"):
@@ -376,7 +454,10 @@ def test_other_data_are_refused_by_partition(tmp_path):
     nodes = own_graphs(tmp_path / "nodes")
     interrupted(tmp_path, 9, True, nodes=nodes)
     torch.save(user_fields(seed=77), tmp_path / "nodes" / "1.pt")
-    with pytest.raises(ConfigError, match="resume = true: the data of partitions 1 have changed since the run began"):
+    with pytest.raises(
+        ConfigError,
+        match="resume = true: the data of partitions 1 have changed since the run began",
+    ):
         run(tmp_path, nodes=nodes, resume=True)
 
 
@@ -389,7 +470,9 @@ def test_real_nodes_resume_from_their_own_disks(tmp_path):
     assert run(tmp_path, nodes=nodes, resume=True, **settings).figures == whole.figures
 
 
-def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(tmp_path, monkeypatch, caplog):
+def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(
+    tmp_path, monkeypatch, caplog
+):
     monkeypatch.setattr("curvfed.server_app.federation.NODE_WAIT", 0.6)
     monkeypatch.setattr("curvfed.server_app.federation.nodes_can_join", lambda grid: True)
     caplog.set_level("INFO", "curvfed")
@@ -397,12 +480,19 @@ def test_a_node_that_does_not_come_back_is_waited_for_and_then_done_without(tmp_
     interrupted(tmp_path, 12, True, nodes=nodes, num_rounds=3)
     assert "waiting" not in caplog.text
     found = run(tmp_path, nodes=nodes[:2], resume=True, num_rounds=3)
-    assert (found.summary["status"], found.summary["num_clients"], found.summary["rounds"]) == ("completed", 2, 3)
+    assert (found.summary["status"], found.summary["num_clients"], found.summary["rounds"]) == (
+        "completed",
+        2,
+        3,
+    )
     assert "2 nodes are connected; waiting up to 0.6 s for 3" in caplog.text
     last = [float(row["score"]) for row in found.clients if row["round"] == "3"]
     assert found.summary["personal_accuracy_mean"] == pytest.approx(sum(last) / 2)
     assert found.summary["metrics"]["clients_left_out"] == 0
-    told = r"2 of 2 nodes can take part, needed are 3\. partition-id 2 took part before and is missing: start its node"
+    told = (
+        r"2 of 2 nodes can take part, needed are 3\. partition-id 2 took part before and is"
+        r" missing: start its node"
+    )
     nodes = own_graphs(tmp_path / "others")
     interrupted(tmp_path / "all", 12, True, nodes=nodes, num_rounds=3, min_replies=3)
     with pytest.raises(FederationError, match=told):
@@ -422,13 +512,22 @@ def test_a_client_whose_state_is_lost_is_dropped_with_the_reason(tmp_path):
 
 
 def test_a_client_that_has_lost_nothing_but_moments_goes_on_with_fresh_ones(tmp_path, caplog):
-    nodes, keys = own_graphs(tmp_path / "nodes"), {"method": "fedavg", "optimizer_state": "kept", "num_rounds": 3}
+    nodes, keys = (
+        own_graphs(tmp_path / "nodes"),
+        {
+            "method": "fedavg",
+            "optimizer_state": "kept",
+            "num_rounds": 3,
+        },
+    )
     interrupted(tmp_path, 9, True, nodes=nodes, **keys)
     for path in (tmp_path / "nodes" / "state1").rglob("0*.safetensors"):
         path.write_bytes(b"torn")
     found = run(tmp_path, nodes=nodes, resume=True, **keys)
     assert not [row for row in found.clients if row["dropped"]]
-    told = [record.getMessage() for record in caplog.records if "start afresh" in record.getMessage()]
+    told = [
+        record.getMessage() for record in caplog.records if "start afresh" in record.getMessage()
+    ]
     assert len(told) == 1
     assert told[0].startswith("partition 1: its optimiser's moments are lost")
 
@@ -436,16 +535,22 @@ def test_a_client_that_has_lost_nothing_but_moments_goes_on_with_fresh_ones(tmp_
 def test_state_of_another_client_is_not_taken_up(tmp_path):
     nodes = own_graphs(tmp_path / "nodes")
     interrupted(tmp_path, 12, False, nodes=nodes, num_rounds=3)
-    theirs, mine = (tmp_path / "nodes" / f"state{p}" / "run" / f"{p:05d}" / "00000002.safetensors" for p in (0, 1))
+    theirs, mine = (
+        tmp_path / "nodes" / f"state{p}" / "run" / f"{p:05d}" / "00000002.safetensors"
+        for p in (0, 1)
+    )
     shutil.copy(theirs, mine)
     found = run(tmp_path, nodes=nodes, resume=True, num_rounds=3)
     reasons = {
-        row["partition"]: row["dropped"] for row in found.clients if row["round"] == "3" and row["phase"] == "train"
+        row["partition"]: row["dropped"]
+        for row in found.clients
+        if row["round"] == "3" and row["phase"] == "train"
     }
     assert (reasons["0"], reasons["2"]) == ("", "")
-    assert reasons["1"] == (
-        "the state of round 2 in state-path/run/00001 belongs to another partition and data: give the run "
-        "another run-name, or this node another state-path"
+    assert (
+        reasons["1"]
+        == "the state of round 2 in state-path/run/00001 belongs to another partition and data:"
+        " give the run another run-name, or this node another state-path"
     )
 
 
@@ -466,9 +571,21 @@ def test_a_client_whose_reply_was_lost_goes_back_to_the_state_the_server_knows(t
         return fault(request, lambda message: recorder(message, handle))
 
     found = run(tmp_path, num_rounds=3, intercept=both)
-    stamps = {(asked["header"]["round"], reply["header"]["partition"]): asked["header"]["stamp"]
-              for asked, reply in recorder.pairs}  # fmt: skip
-    assert stamps == {(1, 0): 0, (1, 1): 0, (1, 2): 0, (2, 0): 1, (2, 1): 1, (2, 2): 1, (3, 0): 2, (3, 1): 1, (3, 2): 2}
+    stamps = {
+        (asked["header"]["round"], reply["header"]["partition"]): asked["header"]["stamp"]
+        for asked, reply in recorder.pairs
+    }
+    assert stamps == {
+        (1, 0): 0,
+        (1, 1): 0,
+        (1, 2): 0,
+        (2, 0): 1,
+        (2, 1): 1,
+        (2, 2): 1,
+        (3, 0): 2,
+        (3, 1): 1,
+        (3, 2): 2,
+    }
     steps = {p: int(found.personal(p)["optimizer/step/k"]) for p in range(3)}
     assert steps == {0: 3, 1: 2, 2: 3}
 
@@ -478,14 +595,21 @@ def test_state_of_another_run_is_not_taken_up(tmp_path):
     run(tmp_path, "first", nodes=nodes)
     fresh = run(tmp_path, "second", nodes=nodes)
     for node in nodes:
-        names = sorted(entry.name for entry in Path(node["state-path"]).iterdir() if entry.suffix != ".jsonl")
+        names = sorted(
+            entry.name for entry in Path(node["state-path"]).iterdir() if entry.suffix != ".jsonl"
+        )
         assert names == ["digest.key", "first", "second"]
-    assert fresh.figures["model"] == run(tmp_path, "third", nodes=own_graphs(tmp_path / "other")).figures["model"]
+    assert (
+        fresh.figures["model"]
+        == run(tmp_path, "third", nodes=own_graphs(tmp_path / "other")).figures["model"]
+    )
 
 
 def test_fewer_rounds_than_are_done_are_refused_and_nothing_is_lost(tmp_path):
     whole = run(tmp_path, "one", num_rounds=3)
     kept = (whole.path / "config.toml").read_bytes()
-    with pytest.raises(ConfigError, match=r"num-rounds = 2, but the run has done 3; allowed is 3 or more"):
+    with pytest.raises(
+        ConfigError, match=r"num-rounds = 2, but the run has done 3; allowed is 3 or more"
+    ):
         run(tmp_path, "one", resume=True, num_rounds=2)
     assert (whole.path / "config.toml").read_bytes() == kept

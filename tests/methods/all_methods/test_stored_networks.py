@@ -1,4 +1,5 @@
-"""Networks are ordinary modules of torch: they are pickled, stored and copied, as loaders of data and other programs do."""
+"""Networks are ordinary modules of torch: they are pickled, stored and copied, as loaders of data
+and other programs do."""
 
 import copy
 import io
@@ -33,7 +34,9 @@ def check_stored(module):
     for way, store in WAYS.items():
         again = store(module)
         assert type(again) is type(module)
-        for (name, one), (_, other) in zip(module.state_dict().items(), again.state_dict().items(), strict=True):
+        for (name, one), (_, other) in zip(
+            module.state_dict().items(), again.state_dict().items(), strict=True
+        ):
             assert torch.equal(one, other), (way, name)
         assert str(again) == str(module)
     if hasattr(module, "curvature"):
@@ -51,7 +54,9 @@ def test_the_network_of_every_method(method, task):
     check_stored(network(task, method=method))
 
 
-@pytest.mark.parametrize(("task", "model"), [(task, model) for task, models in MODELS.items() for model in models])
+@pytest.mark.parametrize(
+    ("task", "model"), [(task, model) for task, models in MODELS.items() for model in models]
+)
 def test_every_network(task, model):
     check_stored(network(task, method="fedavg", model=model))
 

@@ -1,4 +1,6 @@
-"""What a sweep's task makes of a run: anew, cut off, failed, made by another, on another machine."""
+"""What a sweep's task makes of a run: anew, cut off, failed, made by another, on another
+machine.
+"""
 
 import logging
 import os
@@ -30,7 +32,9 @@ def made(own_home, tmp_path):
 
     def make_one(name: str = "run", **settings: Any) -> tuple[str, Run]:
         keys = {key.replace("_", "-"): value for key, value in settings.items()}
-        error = make(SMALL | {"dataset": "trees", "threads": 1} | keys, CLIENTS, str(folder), name, "ours")
+        error = make(
+            SMALL | {"dataset": "trees", "threads": 1} | keys, CLIENTS, str(folder), name, "ours"
+        )
         return error, Run(folder / name)
 
     return make_one
@@ -55,8 +59,12 @@ def stop(monkeypatch, kind: type, method: str, at: int, error: BaseException) ->
         {("flatland", 0), ("scaffold", 2)}.__contains__,
     ),
 )
-@pytest.mark.parametrize("told", [KeyboardInterrupt(), SystemExit(15), None], ids=["SIGINT", "SIGTERM", "SIGKILL"])
-def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(made, monkeypatch, method, at, told):
+@pytest.mark.parametrize(
+    "told", [KeyboardInterrupt(), SystemExit(15), None], ids=["SIGINT", "SIGTERM", "SIGKILL"]
+)
+def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(
+    made, monkeypatch, method, at, told
+):
     whole = made("whole", method=method, num_rounds=4)[1]
     stop(monkeypatch, Rounds, "_aggregate", at, told or KeyboardInterrupt())
     with pytest.raises((KeyboardInterrupt, SystemExit)):
@@ -116,7 +124,9 @@ def test_a_run_that_another_process_still_writes_is_waited_for(made, monkeypatch
 
 def test_a_machine_without_the_folder_is_named(made, tmp_path):
     for folder, token in ((tmp_path / "runs", "another's"), (tmp_path / "nowhere", "ours")):
-        with pytest.raises(UsageError, match=f"{os.uname().nodename} does not see {folder}; all machines"):
+        with pytest.raises(
+            UsageError, match=f"{os.uname().nodename} does not see {folder}; all machines"
+        ):
             make({"threads": 1}, 2, str(folder), "run", token)
     assert [path.name for path in (tmp_path / "runs").iterdir()] == [TOKEN_FILE]
 
@@ -124,7 +134,9 @@ def test_a_machine_without_the_folder_is_named(made, tmp_path):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_run_has_the_threads_that_it_is_given(made, monkeypatch, threads):
     found = []
-    monkeypatch.setattr(task, "simulate", lambda settings, number: found.append((threadpool_info(), settings)))
+    monkeypatch.setattr(
+        task, "simulate", lambda settings, number: found.append((threadpool_info(), settings))
+    )
     before = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
     assert made(threads=threads)[0] == "it left no summary"
     ((pools, settings),) = found
@@ -142,4 +154,6 @@ def test_the_log_of_this_process_is_as_before(made):
 
 
 def test_words_of_a_run_that_a_signal_ended():
-    assert {reason(KeyboardInterrupt()), reason(SystemExit()), reason(SystemExit(15))} == set(CUT_OFF)
+    assert {reason(KeyboardInterrupt()), reason(SystemExit()), reason(SystemExit(15))} == set(
+        CUT_OFF
+    )

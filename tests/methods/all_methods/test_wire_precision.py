@@ -1,4 +1,5 @@
-"""Runs whose parameters travel in 16 bits: they train, with half the bytes, from what was really received."""
+"""Runs whose parameters travel in 16 bits: they train, with half the bytes, from what was really
+received."""
 
 from dataclasses import replace
 
@@ -19,10 +20,22 @@ from curvfed.strategies.wire.arrays import MessageError, decode_arrays, encode_a
 from curvfed.strategies.wire.messages import Header, Reply
 from curvfed.strategies.wire.precision import Precision
 
-METHODS = [("fedavg", "nodes"), ("fedavg", "images"), ("flatland", "nodes"), ("flatland-shared", "nodes"),
-           ("scaffold", "images"), ("feddyn", "images"), ("fedper", "nodes"), ("hyperfed", "images"),
-           ("spherefed", "images"), ("apple", "images"), ("fedmtl", "images"), ("fed-pub", "nodes"), ("gcfl", "nodes"),
-           ("fedopt", "images")]  # fmt: skip
+METHODS = [
+    ("fedavg", "nodes"),
+    ("fedavg", "images"),
+    ("flatland", "nodes"),
+    ("flatland-shared", "nodes"),
+    ("scaffold", "images"),
+    ("feddyn", "images"),
+    ("fedper", "nodes"),
+    ("hyperfed", "images"),
+    ("spherefed", "images"),
+    ("apple", "images"),
+    ("fedmtl", "images"),
+    ("fed-pub", "nodes"),
+    ("gcfl", "nodes"),
+    ("fedopt", "images"),
+]
 NARROW = ["bfloat16", "float16"]
 SHARE = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
 
@@ -31,11 +44,14 @@ both = pytest.mark.parametrize("name", NARROW)
 
 def wire_bytes(records):
     """Bytes of the arrays of messages, with NumPy's headers and without them."""
-    arrays = [array for content in records for array in content.array_records.get("arrays", {}).values()]
+    arrays = [
+        array for content in records for array in content.array_records.get("arrays", {}).values()
+    ]
     return sum(len(array.data) for array in arrays), sum(array.numpy().nbytes for array in arrays)
 
 
-# The average, personal parameters, a second array per parameter, and a fixed head; the others are sums of these.
+# The average, personal parameters, a second array per parameter, and a fixed head; the others are
+# sums of these.
 @pytest.mark.parametrize(
     ("method", "task"), only(METHODS, lambda case: case[0] in ("flatland", "scaffold", "spherefed"))
 )
@@ -55,24 +71,34 @@ def test_it_trains_with_half_the_bytes(method, task, tmp_path):
         assert losses == pytest.approx(exact, rel=0.2)
         assert losses[-1] < losses[0]
         assert abs(found.summary[scores] - whole.summary[scores]) <= 0.1
-        for direction, records in (("bytes_up", recorder.replies("train")), ("bytes_down", recorder.requests("train"))):
+        for direction, records in (
+            ("bytes_up", recorder.replies("train")),
+            ("bytes_down", recorder.requests("train")),
+        ):
             with_headers, without = wire_bytes(records)
             assert found.summary[direction] <= 0.51 * whole.summary[direction]
-            # The first requests hold fixed parameters too, which are counted and are not among the arrays here.
+            # The first requests hold fixed parameters too, which are counted and are not among the
+            # arrays here.
             fixed = wire_fixed(records)
-            assert found.summary[direction] * len(records) == pytest.approx(without + fixed, rel=1e-12)
-            assert with_headers - without <= 192 * sum(len(r.array_records.get("arrays", {})) for r in records)
+            assert found.summary[direction] * len(records) == pytest.approx(
+                without + fixed, rel=1e-12
+            )
+            assert with_headers - without <= 192 * sum(
+                len(r.array_records.get("arrays", {})) for r in records
+            )
 
 
 def wire_fixed(records):
-    return sum(array.numpy().nbytes for r in records for array in r.array_records.get("fixed", {}).values())
+    return sum(
+        array.numpy().nbytes for r in records for array in r.array_records.get("fixed", {}).values()
+    )
 
 
 @both
 def test_the_server_keeps_float32_and_sends_it_rounded(name, tmp_path):
     recorder = Recorder()
     found = run(tmp_path, num_rounds=1, method="fedavg", wire_precision=name, intercept=recorder)
-    (sent, *_) = [decode_arrays(one["arrays"]) for one in recorder.requests("train")]
+    sent, *_ = [decode_arrays(one["arrays"]) for one in recorder.requests("train")]
     model = found.model
     precision = Precision(name, frozenset(model))
     assert all(array.dtype == np.float32 for array in model.values())
@@ -80,43 +106,67 @@ def test_the_server_keeps_float32_and_sends_it_rounded(name, tmp_path):
         precision.widen(sent),
         [precision.widen(decode_arrays(r["arrays"])) for r in recorder.replies("train")],
     )
-    examples = np.array([r["header"]["num_examples"] for r in recorder.replies("train")], np.float64)
+    examples = np.array(
+        [r["header"]["num_examples"] for r in recorder.replies("train")], np.float64
+    )
     weights = examples / examples.sum()
     unrounded = run(tmp_path, "start", num_rounds=0, method="fedavg").model
     for key, array in model.items():
-        step = sum(w * (r[key].astype(np.float64) - start[key]) for w, r in zip(weights, replies, strict=True))
+        step = sum(
+            w * (r[key].astype(np.float64) - start[key])
+            for w, r in zip(weights, replies, strict=True)
+        )
         assert np.array_equal(start[key], precision.widen(precision.narrow(unrounded))[key])
-        np.testing.assert_allclose(array, unrounded[key] + step, rtol=4 * np.finfo(np.float32).eps, atol=1e-9)
-    assert any((array != precision.widen(precision.narrow(model))[key]).any() for key, array in model.items())
+        np.testing.assert_allclose(
+            array, unrounded[key] + step, rtol=4 * np.finfo(np.float32).eps, atol=1e-9
+        )
+    assert any(
+        (array != precision.widen(precision.narrow(model))[key]).any()
+        for key, array in model.items()
+    )
 
 
 @both
 def test_steps_of_less_than_the_rounding_add_up(name):
-    """Clients that answer with the next number to what they received move the model, though their mean rounds back."""
+    """Clients that answer with the next number to what they received move the model, though their
+    mean rounds back."""
     precision = Precision(name, frozenset({"w"}))
     model, step = np.ones(3, np.float32), np.float32(2 * SHARE[name])
     moved = 0
     for _ in range(8):
         received = precision.widen(precision.narrow({"w": model}))["w"]
         replies = {
-            p: Reply(Header("run", "train", 1), p, num_examples=1, arrays={"w": received + step * (p == 0)})
+            p: Reply(
+                Header("run", "train", 1),
+                p,
+                num_examples=1,
+                arrays={"w": received + step * (p == 0)},
+            )
             for p in range(4)
         }
         request = ClientRequest({"w": model})
-        phase = Phase(Header("run", "train", 1), dict.fromkeys(replies, request), replies, {}, {}, precision)
+        phase = Phase(
+            Header("run", "train", 1), dict.fromkeys(replies, request), replies, {}, {}, precision
+        )
         updates = updates_of(phase)
-        assert all(np.array_equal(updates[p].arrays["w"] - model, replies[p].arrays["w"] - received) for p in (1, 2, 3))
+        assert all(
+            np.array_equal(updates[p].arrays["w"] - model, replies[p].arrays["w"] - received)
+            for p in (1, 2, 3)
+        )
         model = np.mean([update.arrays["w"] for update in updates.values()], axis=0)
         moved += step / 4
         np.testing.assert_allclose(model, 1 + moved, rtol=1e-6)
 
 
-@pytest.mark.parametrize("settings", [
-    {"method": "flatland"},
-    {"method": "fedavg", "aggregation": "flower:FedAdam"},
-    {"method": "scaffold", **QUICK["images"]},
-    {"method": "feddyn", **QUICK["images"]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "flatland"},
+        {"method": "fedavg", "aggregation": "flower:FedAdam"},
+        {"method": "scaffold", **QUICK["images"]},
+        {"method": "feddyn", **QUICK["images"]},
+    ],
+)
 def test_interrupted_and_resumed_to_the_bit(settings, tmp_path):
     settings = {"wire_precision": "bfloat16", "num_rounds": 3, "fraction_train": 0.7, **settings}
 
@@ -136,7 +186,10 @@ LARGE = np.full(8, 70_000, np.float32)
 FAULTS = {
     "float32": (lambda array: array.astype(np.float32), "first.bias is float32, expected float16"),
     "shape": (lambda array: array[:3], "first.bias is float32[3], expected float32[8]"),
-    "infinity": (lambda array: np.full_like(array, np.inf), "first.bias has values that are not finite"),
+    "infinity": (
+        lambda array: np.full_like(array, np.inf),
+        "first.bias has values that are not finite",
+    ),
     "marker": (
         lambda array: array.view([("bfloat16", "<u2")]),
         "first.bias is [('bfloat16', '<u2')], expected float16",
@@ -147,7 +200,9 @@ FAULTS = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_reply_in_another_form_is_dropped_with_the_reason(fault, tmp_path):
     change, reason = FAULTS[fault]
-    answer = forged(lambda r: replace(r, arrays={**r.arrays, "first.bias": change(r.arrays["first.bias"])}))
+    answer = forged(
+        lambda r: replace(r, arrays={**r.arrays, "first.bias": change(r.arrays["first.bias"])})
+    )
     found = run(tmp_path, method="fedavg", wire_precision="float16", intercept=Fault(1, answer))
     assert found.summary["metrics"]["replies_dropped"] == 1
     (dropped,) = [row["dropped"] for row in found.clients if row["dropped"]]
@@ -158,7 +213,9 @@ def test_a_request_in_float32_is_refused_by_the_client(tmp_path):
     def widened(request, handle):
         if phase_of(request.content) == "train":
             arrays = decode_arrays(request.content["arrays"])
-            request.content["arrays"] = encode_arrays({name: a.astype(np.float32) for name, a in arrays.items()})
+            request.content["arrays"] = encode_arrays(
+                {name: a.astype(np.float32) for name, a in arrays.items()}
+            )
         return handle(request)
 
     with pytest.raises(RoundError, match=r"is float32, expected float16, for wire-precision"):
@@ -170,15 +227,22 @@ def test_a_client_whose_parameters_are_too_large_says_which(tmp_path, monkeypatc
 
     share = Client.share
     monkeypatch.setattr(
-        Client, "share", lambda self: share(self) | {"first.bias": LARGE} if self.partition == 1 else share(self)
+        Client,
+        "share",
+        lambda self: share(self) | {"first.bias": LARGE} if self.partition == 1 else share(self),
     )
     found = run(tmp_path, method="fedavg", wire_precision="float16", num_rounds=1)
-    (dropped,) = [row["dropped"] for row in found.clients if row["phase"] == "train" and row["dropped"]]
-    assert dropped == 'first.bias has values of up to 70000, wire-precision = "float16" takes them below 65520'
+    (dropped,) = [
+        row["dropped"] for row in found.clients if row["phase"] == "train" and row["dropped"]
+    ]
     assert (
-        run(tmp_path, "wide", method="fedavg", wire_precision="bfloat16", num_rounds=1).summary["metrics"][
-            "replies_dropped"
-        ]
+        dropped
+        == 'first.bias has values of up to 70000, wire-precision = "float16" takes them below 65520'
+    )
+    assert (
+        run(tmp_path, "wide", method="fedavg", wire_precision="bfloat16", num_rounds=1).summary[
+            "metrics"
+        ]["replies_dropped"]
         == 0
     )
 
@@ -186,7 +250,9 @@ def test_a_client_whose_parameters_are_too_large_says_which(tmp_path, monkeypatc
 def test_a_model_that_is_too_large_ends_the_run_and_says_which(tmp_path, monkeypatch):
     from curvfed.strategies.base.aggregation import Average
 
-    monkeypatch.setattr(Average, "aggregate", lambda self, replies: self._arrays.update({"first.bias": LARGE}))
+    monkeypatch.setattr(
+        Average, "aggregate", lambda self, replies: self._arrays.update({"first.bias": LARGE})
+    )
     with pytest.raises(MessageError):
         run(tmp_path, method="fedavg", wire_precision="float16")
     summary = Run(tmp_path / "run").summary
@@ -197,7 +263,9 @@ def test_a_model_that_is_too_large_ends_the_run_and_says_which(tmp_path, monkeyp
 @both
 @pytest.mark.parametrize("settings", [{"method": "fedavg", "secure-sum": True}, {"method": "hull"}])
 def test_masked_sums_are_refused(name, settings):
-    with pytest.raises(ConfigError, match=rf'wire-precision = "{name}": allowed without secure sums'):
+    with pytest.raises(
+        ConfigError, match=rf'wire-precision = "{name}": allowed without secure sums'
+    ):
         parse({"wire-precision": name, **settings})
 
 

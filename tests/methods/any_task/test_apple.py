@@ -19,12 +19,19 @@ from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
 RATE, EPOCHS, OWN = 0.3, 2, 5
 CLIENTS = (2, OWN, 7)
-SMALL = {"dataset": "digits", "images__train_subset": 200, "images__test_subset": 50, "local_epochs": 2}
+SMALL = {
+    "dataset": "digits",
+    "images__train_subset": 200,
+    "images__test_subset": 50,
+    "local_epochs": 2,
+}
 
 
 def client(partitions=CLIENTS, own=OWN, **settings):
     """The learner of client `own` of these."""
-    found = learner("apple", **{"learning_rate": RATE, "local_epochs": EPOCHS, "num_rounds": 10} | settings)
+    found = learner(
+        "apple", **{"learning_rate": RATE, "local_epochs": EPOCHS, "num_rounds": 10} | settings
+    )
     return type(found)(replace(found.local, partition=own, partitions=partitions))
 
 
@@ -45,7 +52,11 @@ def messages(found, count, partitions=CLIENTS, chosen=CLIENTS):
 
 def core(arrays: Arrays, partition: int) -> Arrays:
     prefix = f"core/{partition}/"
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def relations(found) -> np.ndarray:
@@ -54,7 +65,8 @@ def relations(found) -> np.ndarray:
 
 def combined(cores: list[Arrays], weights) -> Arrays:
     return {
-        name: sum(p * one[name].astype(np.float64) for p, one in zip(weights, cores, strict=True)) for name in cores[0]
+        name: sum(p * one[name].astype(np.float64) for p, one in zip(weights, cores, strict=True))
+        for name in cores[0]
     }
 
 
@@ -65,10 +77,16 @@ def algorithm(cores, shares, apart, task, place, rate, penalty) -> tuple[Arrays,
     for _ in range(EPOCHS):
         for x, labels in batches(task):
             weights = shares + apart
-            slopes = gradient(lambda moved: softmax_loss(moved, x, labels), combined(cores, weights))  # noqa: B023
-            products = np.array([sum((slopes[name] * one[name]).sum() for name in slopes) for one in cores])
+            slopes = gradient(
+                lambda moved: softmax_loss(moved, x, labels), combined(cores, weights)
+            )
+            products = np.array(
+                [sum((slopes[name] * one[name]).sum() for name in slopes) for one in cores]
+            )
             own = cores[place]
-            cores[place] = {name: own[name] - RATE * len(cores) * weights[place] * slopes[name] for name in own}
+            cores[place] = {
+                name: own[name] - RATE * len(cores) * weights[place] * slopes[name] for name in own
+            }
             apart = apart - rate * (products + penalty * apart)
     return cores[place], apart
 
@@ -84,7 +102,9 @@ def test_core_and_relations_are_those_of_the_algorithm(number, dtype):
     for arrays in messages(found, 2):
         found.receive(arrays)
         cores = [core(arrays, partition) for partition in CLIENTS]
-        own, apart = algorithm(cores, arrays["shares"], apart, found.local.task, 1, 0.05, 4.0 * weight)
+        own, apart = algorithm(
+            cores, arrays["shares"], apart, found.local.task, 1, 0.05, 4.0 * weight
+        )
         found.train()
     tolerance = 1e-8 if dtype == torch.float64 else 200 * np.finfo(np.float32).eps
     assert_near(found.share(), own, tolerance)
@@ -93,7 +113,9 @@ def test_core_and_relations_are_those_of_the_algorithm(number, dtype):
     expected = combined(cores, arrays["shares"] + apart)
     assert_near(state(found.scored), expected, tolerance)
     kept = {
-        name.removeprefix("own/"): to_numpy(array) for name, array in found.local_state().items() if name != "relations"
+        name.removeprefix("own/"): to_numpy(array)
+        for name, array in found.local_state().items()
+        if name != "relations"
     }
     assert_near(kept, expected, tolerance)
 
@@ -102,7 +124,9 @@ def test_before_training_the_model_is_what_came_by_the_relations_as_they_are():
     found = client(apple__rate=0.05)
     first, second = messages(found, 2)
     found.receive(first)
-    assert_near(state(found.scored), combined([core(first, p) for p in CLIENTS], first["shares"]), 1e-14)
+    assert_near(
+        state(found.scored), combined([core(first, p) for p in CLIENTS], first["shares"]), 1e-14
+    )
     found.train()
     found.receive(second)
     weights = second["shares"] + relations(found)
@@ -111,8 +135,10 @@ def test_before_training_the_model_is_what_came_by_the_relations_as_they_are():
 
 
 def test_a_schedule_shortens_both_steps_and_moments_begin_at_rest():
-    found, other = (client(momentum=0.9, apple__rate=rate, learning_rate=length) for rate, length in
-                    ((0.05, RATE), (0.1, 2 * RATE)))  # fmt: skip
+    found, other = (
+        client(momentum=0.9, apple__rate=rate, learning_rate=length)
+        for rate, length in ((0.05, RATE), (0.1, 2 * RATE))
+    )
     other.local.optimizer.learning_rate = RATE
     first, second = messages(found, 2)
     for one in (found, other):
@@ -135,16 +161,26 @@ def test_alone_and_with_relations_that_rest_it_is_local_training():
     found = client((OWN,), apple__rate=0.0)
     local = learner("local", learning_rate=RATE, local_epochs=EPOCHS)
     start = state(local.local.model)
-    found.receive({f"core/{OWN}/{name}": array for name, array in start.items()} | {"shares": np.ones(1)})
+    found.receive(
+        {f"core/{OWN}/{name}": array for name, array in start.items()} | {"shares": np.ones(1)}
+    )
     found.train(), local.train()
     assert_near(found.share(), state(local.scored), 0)
     assert_near(state(found.scored), state(local.scored), 0)
 
 
 def test_with_relations_that_rest_a_run_is_fedavg(tmp_path):
-    """One step from the mean w of three cores moves each by 3η/3 g_j(w), and so their mean by FedAvg's step."""
-    settings = {"dataset": "digits", "num_rounds": 3, "local_epochs": 1, "batch_size": 0, "weights": "uniform",
-                "weight_decay": 0.0, "fine_tune_epochs": 0}  # fmt: skip
+    """One step from the mean w of three cores moves each by 3η/3 g_j(w), and so their mean by
+    FedAvg's step."""
+    settings = {
+        "dataset": "digits",
+        "num_rounds": 3,
+        "local_epochs": 1,
+        "batch_size": 0,
+        "weights": "uniform",
+        "weight_decay": 0.0,
+        "fine_tune_epochs": 0,
+    }
     found = run(tmp_path, "apple", method="apple", learning_rate=0.3, apple__rate=0.0, **settings)
     fedavg = run(tmp_path, "fedavg", method="fedavg", learning_rate=0.3, **settings)
     for name, array in fedavg.model.items():
@@ -158,7 +194,9 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
     start = {name: np.array(array) for name, array in found.share().items()}
     (one,), (other,) = (messages(found, 1, chosen=chosen) for chosen in ((2, OWN), (OWN, 7)))
     found.receive(one)
-    assert_near(state(found.scored), combined([core(one, 2), core(one, OWN), start], one["shares"]), 1e-14)
+    assert_near(
+        state(found.scored), combined([core(one, 2), core(one, OWN), start], one["shares"]), 1e-14
+    )
     found.receive(other)
     cores = [core(one, 2), core(other, OWN), core(other, 7)]
     assert_near(state(found.scored), combined(cores, other["shares"]), 1e-14)
@@ -174,15 +212,24 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
         )
 
 
-@pytest.mark.parametrize(("change", "reason"), [
-    ({"core/7/head.bias": None}, r"missing \['core/7/head.bias'\]"),
-    ({"core/9/head.bias": np.zeros(3)}, r"unexpected \['core/9/head.bias'\]"),
-    ({"core/2/head.bias": np.zeros(4)}, r"core/2/head.bias is float64\[4\], expected float64\[3\]"),
-    ({"core/2/head.bias": np.full(3, math.nan)}, "core/2/head.bias has values that are not finite"),
-    ({"shares": np.full(2, 0.5)}, r"shares is float64\[2\], expected float64\[3\]"),
-    ({"shares": np.array([1.5, -0.5, 0.0])}, "shares has values below 0"),
-    ({"relations": np.zeros(3)}, r"unexpected \['relations'\]"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"core/7/head.bias": None}, r"missing \['core/7/head.bias'\]"),
+        ({"core/9/head.bias": np.zeros(3)}, r"unexpected \['core/9/head.bias'\]"),
+        (
+            {"core/2/head.bias": np.zeros(4)},
+            r"core/2/head.bias is float64\[4\], expected float64\[3\]",
+        ),
+        (
+            {"core/2/head.bias": np.full(3, math.nan)},
+            "core/2/head.bias has values that are not finite",
+        ),
+        ({"shares": np.full(2, 0.5)}, r"shares is float64\[2\], expected float64\[3\]"),
+        ({"shares": np.array([1.5, -0.5, 0.0])}, "shares has values below 0"),
+        ({"relations": np.zeros(3)}, r"unexpected \['relations'\]"),
+    ],
+)
 @pytest.mark.parametrize("cores", [0, 1])
 def test_messages_that_do_not_fit_are_refused(change, reason, cores):
     found = client(apple__cores=cores)
@@ -204,17 +251,22 @@ def test_who_came_when_the_others_had_begun_is_refused():
         client(own=4)
 
 
-# --- The server -------------------------------------------------------------------------------------------------------
+# --- The server
+# -------------------------------------------------------------------------------------------------------
 
 
 def server(most=0, partitions=CLIENTS, dtype=np.float32, seed=0):
-    found = AppleServer({"w": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.zeros(2, dtype)}, most, seed)
+    found = AppleServer(
+        {"w": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.zeros(2, dtype)}, most, seed
+    )
     found.set_clients(partitions)
     return found
 
 
 def update(value, examples=4):
-    return Update(examples, {"w": np.full((2, 3), value, np.float32), "b": np.full(2, value, np.float32)})
+    return Update(
+        examples, {"w": np.full((2, 3), value, np.float32), "b": np.full(2, value, np.float32)}
+    )
 
 
 def test_a_reply_takes_the_place_of_the_clients_core_and_shares_go_by_examples():
@@ -226,7 +278,8 @@ def test_a_reply_takes_the_place_of_the_clients_core_and_shares_go_by_examples()
     np.testing.assert_array_equal(sent["shares"], np.full(3, 1 / 3))
     found.aggregate({2: update(1.0, 4), 5: update(2.0, 0)})
     sent = found.sent_to(7)
-    np.testing.assert_allclose(sent["shares"], np.array([4, 0, 2]) / 6)  # that of 7 is not known: the mean of 4 and 0
+    # that of 7 is not known: the mean of 4 and 0
+    np.testing.assert_allclose(sent["shares"], np.array([4, 0, 2]) / 6)
     np.testing.assert_array_equal(sent["core/2/w"], np.full((2, 3), 1.0))
     np.testing.assert_array_equal(sent["core/5/w"], start["w"])  # it has learnt nothing
     found.aggregate({7: update(3.0, 12)})
@@ -249,7 +302,9 @@ def test_shares_where_nobody_has_examples():
 
 
 def others(found, partition):
-    return {int(name.split("/")[1]) for name in found.sent_to(partition) if name.startswith("core/")} - {partition}
+    return {
+        int(name.split("/")[1]) for name in found.sent_to(partition) if name.startswith("core/")
+    } - {partition}
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
@@ -270,7 +325,10 @@ def test_a_client_gets_a_few_cores_in_turn_and_loses_no_turn(most):
     for first in range(0, 12, 6 // most):
         turns = asked[first : first + 6 // most]
         assert len(turns) < 6 // most or set().union(*turns) == set(partitions) - {3}
-    orders = {seed: [others(server(most, partitions, seed=seed), p) for p in partitions] for seed in (0, 0, 1, 2)}
+    orders = {
+        seed: [others(server(most, partitions, seed=seed), p) for p in partitions]
+        for seed in (0, 0, 1, 2)
+    }
     assert orders[0] != orders[1] or orders[0] != orders[2]
 
 
@@ -280,16 +338,26 @@ def test_few_enough_others_are_all_sent():
     assert others(server(1, (4,)), 4) == set()
 
 
-# --- Whole runs -------------------------------------------------------------------------------------------------------
+# --- Whole runs
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_with_a_few_cores_can_be_stopped_and_resumed(tmp_path):
-    settings = SMALL | {"method": "apple", "clients": 4, "num_rounds": 4, "fraction_train": 0.75, "apple__cores": 1,
-                        "evaluate_every": 1, "learning_rate": 0.1}  # fmt: skip
+    settings = SMALL | {
+        "method": "apple",
+        "clients": 4,
+        "num_rounds": 4,
+        "fraction_train": 0.75,
+        "apple__cores": 1,
+        "evaluate_every": 1,
+        "learning_rate": 0.1,
+    }
     recorder = Recorder()
     whole = run(tmp_path, "whole", intercept=recorder, **settings)
     for asked in recorder.requests("train"):
-        assert len({name.split("/")[1] for name in asked["arrays"] if name.startswith("core/")}) == 2
+        assert (
+            len({name.split("/")[1] for name in asked["arrays"] if name.startswith("core/")}) == 2
+        )
 
     def stop(request, handle):
         reply = handle(request)
@@ -302,7 +370,10 @@ def test_a_run_with_a_few_cores_can_be_stopped_and_resumed(tmp_path):
     resumed = run(tmp_path, "stopped", resume=True, **settings)
     assert resumed.figures == whole.figures
     for partition in range(4):
-        one, other = (newest(found.path / "checkpoint" / "clients" / f"{partition:05d}") for found in (whole, resumed))
+        one, other = (
+            newest(found.path / "checkpoint" / "clients" / f"{partition:05d}")
+            for found in (whole, resumed)
+        )
         assert_near(one, other, 0)
         assert any(name.startswith("parameter/last/") for name in one)
 
@@ -311,41 +382,73 @@ def test_clients_are_told_who_the_others_are_by_no_other_method(tmp_path):
     for method, told in (("apple", [0, 1, 2]), ("ditto", [])):
         recorder = Recorder()
         run(tmp_path, method, intercept=recorder, **SMALL | {"method": method, "num_rounds": 1})
-        assert {tuple(asked["facts"]["partitions"]) for asked in recorder.requests("train")} == {tuple(told)}
+        assert {tuple(asked["facts"]["partitions"]) for asked in recorder.requests("train")} == {
+            tuple(told)
+        }
         assert all("relations" not in array_names(reply) for reply in recorder.replies())
 
 
 def test_real_nodes_of_any_numbers(tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [{}] * 3)
     for index, node in enumerate(nodes):
-        write_classes(tmp_path / f"own{index}", {"cat": 8 + index, "dog": 12}, seed=index, shape=(16, 16))
+        write_classes(
+            tmp_path / f"own{index}", {"cat": 8 + index, "dog": 12}, seed=index, shape=(16, 16)
+        )
         node |= {"data-path": str(tmp_path / f"own{index}"), "partition-id": 11 - 4 * index}
     recorder = Recorder()
     found = run(tmp_path, method="apple", nodes=nodes, intercept=recorder)
     assert not any(row["dropped"] for row in found.clients)
     for asked in recorder.requests("train"):
         assert list(asked["facts"]["partitions"]) == [3, 7, 11]
-        assert {name.split("/")[1] for name in asked["arrays"] if name != "shares"} == {"3", "7", "11"}
+        assert {name.split("/")[1] for name in asked["arrays"] if name != "shares"} == {
+            "3",
+            "7",
+            "11",
+        }
     heard = {int(partition): int(size) for partition, size, _ in found.model["heard"]}
-    sizes = {int(row["partition"]): int(row["num_examples"]) for row in found.clients if row["round"] == "1"}
+    sizes = {
+        int(row["partition"]): int(row["num_examples"])
+        for row in found.clients
+        if row["round"] == "1"
+    }
     assert heard == sizes
     last = decode_arrays(recorder.requests("train")[-1]["arrays"])["shares"]
-    np.testing.assert_allclose(last, np.array([sizes[p] for p in (3, 7, 11)]) / sum(sizes.values()), rtol=1e-15)
+    np.testing.assert_allclose(
+        last, np.array([sizes[p] for p in (3, 7, 11)]) / sum(sizes.values()), rtol=1e-15
+    )
 
 
 def test_running_statistics_come_back_and_begin_at_those_of_all(tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, method="apple", model="convnet", images__norm="batch", intercept=recorder,
-                **SMALL | {"num_rounds": 2, "weights": "uniform", "local_epochs": 1})  # fmt: skip
+    found = run(
+        tmp_path,
+        method="apple",
+        model="convnet",
+        images__norm="batch",
+        intercept=recorder,
+        **SMALL | {"num_rounds": 2, "weights": "uniform", "local_epochs": 1},
+    )
     assert not any(row["dropped"] for row in found.clients)
-    (name, *_) = (name for name in found.model if name.startswith("core/1/") and name.endswith("running_var"))
+    name, *_ = (
+        name for name in found.model if name.startswith("core/1/") and name.endswith("running_var")
+    )
     assert (found.model[name] != found.model[name.replace("core/1", "core/2")]).all()
     assert (found.model[name] > 0).all()
 
 
 def test_clients_without_examples_and_one_class_alone(tmp_path):
-    found = run(tmp_path, method="apple", clients=8, **SMALL | {"alpha": 1e-3, "min_client_size": 0,
-                                                               "images__train_subset": 40, "num_rounds": 2})  # fmt: skip
+    found = run(
+        tmp_path,
+        method="apple",
+        clients=8,
+        **SMALL
+        | {
+            "alpha": 1e-3,
+            "min_client_size": 0,
+            "images__train_subset": 40,
+            "num_rounds": 2,
+        },
+    )
     sizes = [int(row["num_examples"]) for row in found.clients if row["round"] == "1"]
     assert 0 in sizes
     assert not any(row["dropped"] for row in found.clients)

@@ -13,11 +13,16 @@ RATE, EPOCHS = 0.3, 2
 
 def trained(method: str = "ditto", rounds: int = 2, dtype: torch.dtype = torch.float64, **settings):
     """A learner after rounds in which the server sends what it likes, and what that was."""
-    found = learner(method, dtype=dtype, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)
+    found = learner(
+        method, dtype=dtype, **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings
+    )
     rng = np.random.default_rng(7)
     sent = []
     for _ in range(rounds):
-        arrays = {name: rng.normal(0, 0.7, array.shape).astype(array.dtype) for name, array in found.share().items()}
+        arrays = {
+            name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
+            for name, array in found.share().items()
+        }
         found.receive(arrays)
         found.train()
         sent.append(arrays)
@@ -31,14 +36,21 @@ def test_both_models_are_those_of_the_algorithm(mu, dtype):
     found, sent = trained(dtype=dtype, ditto__mu=mu, ditto__epochs=3)
     for received in sent:
         own = descend(
-            own, found.local.task, RATE, 3, lambda v: {name: mu * (v[name] - received[name]) for name in v}  # noqa: B023
-        )  # fmt: skip
+            own,
+            found.local.task,
+            RATE,
+            3,
+            lambda v: {name: mu * (v[name] - received[name]) for name in v},
+        )
     shared = descend(sent[-1], found.local.task, RATE, EPOCHS)
     tolerance = 1e-8 if dtype == torch.float64 else 50 * np.finfo(np.float32).eps
     assert_near(state(found.scored), own, tolerance)
     assert_near(found.share(), shared, tolerance)
     assert_near(
-        {name.removeprefix("own/"): to_numpy(tensor) for name, tensor in found.local_state().items()},
+        {
+            name.removeprefix("own/"): to_numpy(tensor)
+            for name, tensor in found.local_state().items()
+        },
         own,
         tolerance,
     )
@@ -68,13 +80,21 @@ def test_a_strong_pull_leaves_the_own_model_where_the_shared_one_was():
 @pytest.mark.parametrize("dataset", ["digits", "trees"])
 def test_a_run_of_ditto_shares_what_a_run_of_fedavg_does(dataset, tmp_path):
     """On graphs without dropout, whose draws the own models' training would shift."""
-    settings = {"dataset": dataset, "num_rounds": 3, "dropout": 0.0, "fine_tune_epochs": 0, "batch_size": 0}
+    settings = {
+        "dataset": dataset,
+        "num_rounds": 3,
+        "dropout": 0.0,
+        "fine_tune_epochs": 0,
+        "batch_size": 0,
+    }
     ditto = run(tmp_path, "ditto", method="ditto", optimizer_state="fresh", **settings)
     fedavg = run(tmp_path, "fedavg", method="fedavg", optimizer_state="fresh", **settings)
     assert ditto.model.keys() == fedavg.model.keys()
     for name, array in fedavg.model.items():
         np.testing.assert_allclose(ditto.model[name], array, rtol=0, atol=1e-5)
-    assert ditto.summary["global_accuracy"] == pytest.approx(fedavg.summary["global_accuracy"], abs=0.01)
+    assert ditto.summary["global_accuracy"] == pytest.approx(
+        fedavg.summary["global_accuracy"], abs=0.01
+    )
     assert ditto.summary["personal_accuracy_mean"] != fedavg.summary["personal_accuracy_mean"]
 
 

@@ -1,4 +1,5 @@
-"""FedDyn against its authors' form and its paper's Algorithm 1 in NumPy, and what it becomes where α = 0."""
+"""FedDyn against its authors' form and its paper's Algorithm 1 in NumPy, and what it becomes where
+α = 0."""
 
 import numpy as np
 import pytest
@@ -26,7 +27,10 @@ def copied(found):
 
 
 def kept(found):
-    return {name.removeprefix("drift/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
+    return {
+        name.removeprefix("drift/"): np.array(to_numpy(tensor))
+        for name, tensor in found.local_state().items()
+    }
 
 
 def change(after, before):
@@ -44,10 +48,13 @@ def test_rounds_of_a_client_are_those_of_the_authors(alpha, dtype):
     drift = {name: np.zeros(array.shape) for name, array in found.share().items()}
     tolerance = 1e-8 if dtype == torch.float64 else 100 * EPS
     for _ in range(3):
-        sent = {name: rng.normal(0, 0.7, array.shape).astype(array.dtype) for name, array in found.share().items()}
+        sent = {
+            name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
+            for name, array in found.share().items()
+        }
         found.receive(sent)
         found.train()
-        pull = lambda a: {name: alpha * (drift[name] + a[name] - sent[name]) for name in a}  # noqa: B023, E731
+        pull = lambda a: {name: alpha * (drift[name] + a[name] - sent[name]) for name in a}  # noqa: E731
         model = descend(sent, found.local.task, RATE, EPOCHS, pull)
         drift = {name: drift[name] + model[name] - sent[name] for name in drift}
         assert_near(found.share(), model, tolerance)
@@ -90,13 +97,15 @@ def test_both_halves_together_are_algorithm_1_of_the_paper():
     alpha, rounds = 0.2, 6
     starts, found = federation(rounds, feddyn__alpha=alpha)
     theta = starts[0]
-    gradients = [{name: np.zeros(array.shape) for name, array in theta.items()} for _ in range(CLIENTS)]
+    gradients = [
+        {name: np.zeros(array.shape) for name, array in theta.items()} for _ in range(CLIENTS)
+    ]
     h = gradients[0]
     for number in range(rounds):
         models = []
         for k in cohort(number):
             kept_gradient, start = gradients[k], theta
-            pull = lambda a: {n: alpha * (a[n] - start[n]) - kept_gradient[n] for n in a}  # noqa: B023, E731
+            pull = lambda a: {n: alpha * (a[n] - start[n]) - kept_gradient[n] for n in a}  # noqa: E731
             models.append(descend(theta, found[k].local.task, RATE, EPOCHS, pull))
             moved = change(models[-1], theta)
             gradients[k] = {name: gradients[k][name] - alpha * moved[name] for name in theta}
@@ -133,7 +142,8 @@ def test_without_alpha_a_client_trains_as_fedavgs_to_the_bit():
         assert_near(one.share(), other.share(), 0)
 
 
-# --- The server -------------------------------------------------------------------------------------------------------
+# --- The server
+# -------------------------------------------------------------------------------------------------------
 
 
 def arrays_of(rng, dtype=np.float64):
@@ -151,8 +161,13 @@ def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
     shares, taking = np.array(examples) / sum(examples), np.count_nonzero(examples)
     for _ in range(3):
         came = [arrays_of(rng, dtype) for _ in examples]
-        server.aggregate({2 * k: Update(n, one) for k, (n, one) in enumerate(zip(examples, came, strict=True))})
-        average = {n: sum(p * one[n].astype(np.float64) for p, one in zip(shares, came, strict=True)) for n in theta}
+        server.aggregate(
+            {2 * k: Update(n, one) for k, (n, one) in enumerate(zip(examples, came, strict=True))}
+        )
+        average = {
+            n: sum(p * one[n].astype(np.float64) for p, one in zip(shares, came, strict=True))
+            for n in theta
+        }
         for name in ("body.weight", "head.bias"):
             drift[name] = drift[name] + taking / clients * (average[name] - theta[name])
         theta = {name: average[name] + drift[name] for name in theta}
@@ -182,10 +197,17 @@ def test_a_server_that_goes_on_is_the_same():
     assert_near(one.state(), other.state(), 0)
 
 
-# --- Whole runs -------------------------------------------------------------------------------------------------------
+# --- Whole runs
+# -------------------------------------------------------------------------------------------------------
 
-SMALL = {"dataset": "digits", "images__train_subset": 240, "images__test_subset": 100, "batch_size": 32,
-         "local_epochs": 2, "fine_tune_epochs": 0}  # fmt: skip
+SMALL = {
+    "dataset": "digits",
+    "images__train_subset": 240,
+    "images__test_subset": 100,
+    "batch_size": 32,
+    "local_epochs": 2,
+    "fine_tune_epochs": 0,
+}
 
 
 def sent_and_come(recorder):
@@ -204,10 +226,17 @@ def test_a_run_goes_by_the_unweighted_mean_and_all_drift(alpha, tmp_path):
     settings = SMALL | {"num_rounds": 4, "clients": 4, "fraction_train": 0.5}
     found = run(tmp_path, method="feddyn", feddyn__alpha=alpha, intercept=recorder, **settings)
     rounds = sent_and_come(recorder)
-    past = {name: np.zeros(array.shape) for name, array in found.model.items() if not name.startswith("drift/")}
+    past = {
+        name: np.zeros(array.shape)
+        for name, array in found.model.items()
+        if not name.startswith("drift/")
+    }
     starts = [start for start, _ in rounds[1:]] + [{name: found.model[name] for name in past}]
     for (start, came), after in zip(rounds, starts, strict=True):
-        step = change(mean([{name: array.astype(np.float64) for name, array in one.items()} for one in came]), start)
+        step = change(
+            mean([{name: array.astype(np.float64) for name, array in one.items()} for one in came]),
+            start,
+        )
         past = {name: past[name] + 2 / 4 * step[name] for name in past}
         assert_near(after, {name: start[name] + step[name] + past[name] for name in past}, 20 * EPS)
 
@@ -215,8 +244,18 @@ def test_a_run_goes_by_the_unweighted_mean_and_all_drift(alpha, tmp_path):
 def test_without_alpha_the_replies_of_a_runs_first_round_are_fedavgs(tmp_path):
     recorders = {"feddyn": Recorder(), "fedavg": Recorder()}
     for method, recorder in recorders.items():
-        run(tmp_path, method, method=method, feddyn__alpha=0.0, num_rounds=1, intercept=recorder, **SMALL)
-    ((start, came),), ((other_start, other_came),) = (sent_and_come(recorder) for recorder in recorders.values())
+        run(
+            tmp_path,
+            method,
+            method=method,
+            feddyn__alpha=0.0,
+            num_rounds=1,
+            intercept=recorder,
+            **SMALL,
+        )
+    ((start, came),), ((other_start, other_came),) = (
+        sent_and_come(recorder) for recorder in recorders.values()
+    )
     assert_near(start, other_start, 0)
     for one, other in zip(came, other_came, strict=True):
         assert_near(one, other, 0)
@@ -224,7 +263,12 @@ def test_without_alpha_the_replies_of_a_runs_first_round_are_fedavgs(tmp_path):
 
 def test_running_statistics_are_averaged_and_drift_nowhere(tmp_path):
     recorder = Recorder()
-    settings = SMALL | {"images__norm": "batch", "model": "convnet", "num_rounds": 2, "local_epochs": 1}
+    settings = SMALL | {
+        "images__norm": "batch",
+        "model": "convnet",
+        "num_rounds": 2,
+        "local_epochs": 1,
+    }
     found = run(tmp_path, method="feddyn", intercept=recorder, **settings)
     statistics = [name for name in found.model if name.endswith(("running_mean", "running_var"))]
     assert len(statistics) == 14

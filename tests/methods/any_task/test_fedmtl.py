@@ -1,4 +1,5 @@
-"""Federated multi-task learning against its objective in NumPy, on both sides, and what it becomes in its limits."""
+"""Federated multi-task learning against its objective in NumPy, on both sides, and what it becomes
+in its limits."""
 
 import warnings
 
@@ -15,13 +16,21 @@ from curvfed.strategies.methods.fedmtl import RIDGE, FedMtlServer, learned_relat
 from curvfed.strategies.wire.arrays import MessageError
 
 RATE, EPOCHS = 0.3, 2
-SMALL = {"dataset": "digits", "images__train_subset": 200, "images__test_subset": 50, "local_epochs": 2}
+SMALL = {
+    "dataset": "digits",
+    "images__train_subset": 200,
+    "images__test_subset": 50,
+    "local_epochs": 2,
+}
 
 
 def model(seed, dtype=np.float64):
     rng = np.random.default_rng(seed)
-    return {"w": rng.normal(size=(2, 3)).astype(dtype), "b": rng.normal(size=4).astype(dtype),
-            "n.running_var": rng.uniform(size=2).astype(dtype)}  # fmt: skip
+    return {
+        "w": rng.normal(size=(2, 3)).astype(dtype),
+        "b": rng.normal(size=4).astype(dtype),
+        "n.running_var": rng.uniform(size=2).astype(dtype),
+    }
 
 
 def vector(arrays):
@@ -30,7 +39,11 @@ def vector(arrays):
 
 def coupled(arrays):
     """The gradient Σ_j Ω_kj w_j that a client makes of what it is sent."""
-    pulls = {name.removeprefix("pull/"): array for name, array in arrays.items() if name.startswith("pull/")}
+    pulls = {
+        name.removeprefix("pull/"): array
+        for name, array in arrays.items()
+        if name.startswith("pull/")
+    }
     assert pulls.keys() == {"w", "b"}
     return arrays["pull-weight"][0] * vector(arrays) + vector(pulls)
 
@@ -56,7 +69,8 @@ def server(relations, heard, clients=4, dtype=np.float64):
 @pytest.mark.parametrize("heard", [(1, 3, 6, 8), (1, 3)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_each_client_is_sent_the_gradient_of_the_trace(relations, heard, dtype):
-    """Of tr(W Ω Wᵀ)/2, by differences, which are exact but for rounding; two columns may be the start."""
+    """Of tr(W Ω Wᵀ)/2, by differences, which are exact but for rounding; two columns may be the
+    start."""
     found = server(relations, heard, dtype=dtype)
     columns = [vector(model(partition, dtype)) for partition in heard]
     columns += [vector(model(0, dtype))] * (4 - len(heard))
@@ -74,12 +88,17 @@ def test_each_client_is_sent_the_gradient_of_the_trace(relations, heard, dtype):
             step = np.zeros_like(matrix)
             step[row, place] = 1.0
             slopes[row] = (coupling(matrix + step) - coupling(matrix - step)) / 2
-        # Of two equal columns the matrix is singular, and an error of eps in it is one of its root in the root.
+        # Of two equal columns the matrix is singular, and an error of eps in it is one of its root
+        # in the root.
         relative = (
-            2000 * np.finfo(dtype).eps if len(heard) == 4 or relations == "mean" else 10 * np.finfo(dtype).eps ** 0.5
+            2000 * np.finfo(dtype).eps
+            if len(heard) == 4 or relations == "mean"
+            else 10 * np.finfo(dtype).eps ** 0.5
         )
         tolerance = relative * np.abs(omega).max()
-        np.testing.assert_allclose(coupled(found.sent_to(partition)), slopes, rtol=0, atol=tolerance)
+        np.testing.assert_allclose(
+            coupled(found.sent_to(partition)), slopes, rtol=0, atol=tolerance
+        )
         for name, array in model(partition if place < len(heard) else 0, dtype).items():
             np.testing.assert_array_equal(found.sent_to(partition)[name], array)
             assert found.sent_to(partition)[name].dtype == dtype
@@ -100,22 +119,30 @@ def test_the_learned_relations_are_of_least_trace_but_for_the_ridge(monkeypatch)
     matrix = rng.normal(size=(9, 4))
     gram = matrix.T @ matrix
     np.testing.assert_allclose(learned_relations(gram), ridged(gram), rtol=1e-9)
-    assert np.linalg.eigvalsh(learned_relations(np.ones((4, 4)))).max() < 4 * (1 + 1 / RIDGE) * (1 + 1e-12)
+    assert np.linalg.eigvalsh(learned_relations(np.ones((4, 4)))).max() < 4 * (1 + 1 / RIDGE) * (
+        1 + 1e-12
+    )
     monkeypatch.setattr("curvfed.strategies.methods.fedmtl.RIDGE", 0.0)
     best = learned_relations(gram)
     assert np.trace(np.linalg.inv(best)) == pytest.approx(1)
     for _ in range(50):
-        root = np.linalg.inv(best) + 0.02 * rng.normal(size=(4, 4)) @ np.diag([1, 0, 0, 0]) @ rng.normal(size=(4, 4))
+        root = np.linalg.inv(best) + 0.02 * rng.normal(size=(4, 4)) @ np.diag(
+            [1, 0, 0, 0]
+        ) @ rng.normal(size=(4, 4))
         other = root @ root.T
         other = np.linalg.inv(other / np.trace(other))
-        assert np.trace(matrix @ other @ matrix.T) > np.trace(matrix @ best @ matrix.T) * (1 - 1e-12)
+        assert np.trace(matrix @ other @ matrix.T) > np.trace(matrix @ best @ matrix.T) * (
+            1 - 1e-12
+        )
 
 
 def test_relations_before_anyone_replied_and_of_nothing():
     found = FedMtlServer(model(0), "learned", 4)
     np.testing.assert_allclose(coupled(found.sent_to(2)), 4 * vector(model(0)), rtol=1e-14)
     np.testing.assert_array_equal(learned_relations(np.zeros((3, 3))), 3 * np.eye(3))
-    np.testing.assert_allclose(coupled(FedMtlServer(model(0), "mean", 4).sent_to(2)), np.zeros(10), atol=1e-15)
+    np.testing.assert_allclose(
+        coupled(FedMtlServer(model(0), "mean", 4).sent_to(2)), np.zeros(10), atol=1e-15
+    )
     assert mean_relations(1).tolist() == [[0.0]]
 
 
@@ -126,7 +153,9 @@ def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
     without = server(relations, (1, 3), clients=2)
     for partition in (1, 3):
         assert_near(found.sent_to(partition), without.sent_to(partition), 0)
-    np.testing.assert_allclose(vector(found.sent_to(8)), (vector(model(1)) + vector(model(3))) / 2, rtol=0, atol=1e-15)
+    np.testing.assert_allclose(
+        vector(found.sent_to(8)), (vector(model(1)) + vector(model(3))) / 2, rtol=0, atol=1e-15
+    )
     assert not coupled(found.sent_to(8)).any()
     nobody = server(relations, (), clients=1)
     nobody.aggregate({0: Update(0, model(3))})
@@ -147,21 +176,33 @@ def test_a_stored_state_goes_on_as_it_was(relations):
         found.aggregate({1: Update(1, {"w": np.zeros((2, 3))})})
 
 
-# --- The client -------------------------------------------------------------------------------------------------------
+# --- The client
+# -------------------------------------------------------------------------------------------------------
 
 
 def sent_to(found, weight=0.75, seed=7):
     """What a server sends that sends what it likes."""
     rng = np.random.default_rng(seed)
-    draw = {name: rng.normal(0, 0.7, array.shape).astype(array.dtype) for name, array in found.share().items()}
-    pulls = {f"pull/{name}": rng.normal(0, 0.7, array.shape).astype(array.dtype) for name, array in draw.items()}
+    draw = {
+        name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
+        for name, array in found.share().items()
+    }
+    pulls = {
+        f"pull/{name}": rng.normal(0, 0.7, array.shape).astype(array.dtype)
+        for name, array in draw.items()
+    }
     return draw | pulls | {"pull-weight": np.array([weight])}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_steps_are_along_the_gradient_of_the_objective(dtype):
     found = learner(
-        "fedmtl", dtype=dtype, learning_rate=RATE, local_epochs=EPOCHS, fedmtl__coupling=0.8, fedmtl__ridge=0.3
+        "fedmtl",
+        dtype=dtype,
+        learning_rate=RATE,
+        local_epochs=EPOCHS,
+        fedmtl__coupling=0.8,
+        fedmtl__ridge=0.3,
     )
     for seed in (7, 8):
         arrays = sent_to(found, seed=seed)
@@ -169,10 +210,18 @@ def test_steps_are_along_the_gradient_of_the_objective(dtype):
         start = {name: np.array(array) for name, array in found.share().items()}
         assert_near(start, {name: arrays[name] for name in start}, 0)
         found.train()
-        expected = descend(start, found.local.task, RATE, EPOCHS, lambda w: {
-            name: 0.8 * (0.75 * w[name] + arrays[f"pull/{name}"]) + 0.3 * w[name] for name in w  # noqa: B023
-        })  # fmt: skip
-    assert_near(found.share(), expected, 1e-8 if dtype == torch.float64 else 100 * np.finfo(np.float32).eps)
+        expected = descend(
+            start,
+            found.local.task,
+            RATE,
+            EPOCHS,
+            lambda w: {
+                name: 0.8 * (0.75 * w[name] + arrays[f"pull/{name}"]) + 0.3 * w[name] for name in w
+            },
+        )
+    assert_near(
+        found.share(), expected, 1e-8 if dtype == torch.float64 else 100 * np.finfo(np.float32).eps
+    )
     assert not found.local_state()
 
 
@@ -188,21 +237,33 @@ def test_a_step_of_full_length_lands_on_the_mean():
     """With λ₁η = 1, but for the loss's own gradient."""
     models = FedMtlServer(learner("fedmtl").share(), "mean", 3)
     drawn = {p: sent_to(learner("fedmtl"), seed=p) for p in range(3)}
-    models.aggregate({p: Update(1, {name: drawn[p][name] for name in models.expected_reply(p)}) for p in range(3)})
-    found = learner("fedmtl", batch_size=8, learning_rate=1e-6, local_epochs=1, fedmtl__coupling=1e6)
+    models.aggregate(
+        {
+            p: Update(1, {name: drawn[p][name] for name in models.expected_reply(p)})
+            for p in range(3)
+        }
+    )
+    found = learner(
+        "fedmtl", batch_size=8, learning_rate=1e-6, local_epochs=1, fedmtl__coupling=1e6
+    )
     found.receive(models.sent_to(1))
     found.train()
     for name, array in found.share().items():
-        np.testing.assert_allclose(array, np.mean([drawn[p][name] for p in range(3)], axis=0), rtol=0, atol=1e-5)
+        np.testing.assert_allclose(
+            array, np.mean([drawn[p][name] for p in range(3)], axis=0), rtol=0, atol=1e-5
+        )
 
 
-@pytest.mark.parametrize(("change", "reason"), [
-    ({"pull/head.bias": None}, r"missing \['pull/head.bias'\]"),
-    ({"pull/other": np.zeros(3)}, r"unexpected \['pull/other'\]"),
-    ({"pull/head.bias": np.zeros(2)}, r"pull/head.bias is float64\[2\], expected float64\[3\]"),
-    ({"pull-weight": np.array([-1.0])}, "pull-weight is -1.0; allowed is a number >= 0"),
-    ({"pull-weight": np.array([np.nan])}, "pull-weight has values that are not finite"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"pull/head.bias": None}, r"missing \['pull/head.bias'\]"),
+        ({"pull/other": np.zeros(3)}, r"unexpected \['pull/other'\]"),
+        ({"pull/head.bias": np.zeros(2)}, r"pull/head.bias is float64\[2\], expected float64\[3\]"),
+        ({"pull-weight": np.array([-1.0])}, "pull-weight is -1.0; allowed is a number >= 0"),
+        ({"pull-weight": np.array([np.nan])}, "pull-weight has values that are not finite"),
+    ],
+)
 def test_messages_that_do_not_fit_are_refused(change, reason):
     found = learner("fedmtl")
     arrays = {name: array for name, array in (sent_to(found) | change).items() if array is not None}
@@ -210,19 +271,34 @@ def test_messages_that_do_not_fit_are_refused(change, reason):
         found.receive(arrays)
 
 
-# --- Whole runs -------------------------------------------------------------------------------------------------------
+# --- Whole runs
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_without_coupling_is_a_run_of_local(tmp_path):
     """Whatever a model is related to, and if two of three clients train in a round."""
-    settings = SMALL | {"num_rounds": 3, "fraction_train": 0.67, "optimizer_state": "fresh", "weight_decay": 0.0}
+    settings = SMALL | {
+        "num_rounds": 3,
+        "fraction_train": 0.67,
+        "optimizer_state": "fresh",
+        "weight_decay": 0.0,
+    }
     local = run(tmp_path, "local", method="local", **settings)
-    found = run(tmp_path, "fedmtl", method="fedmtl", fedmtl__coupling=0.0, fedmtl__relations="learned", **settings)
+    found = run(
+        tmp_path,
+        "fedmtl",
+        method="fedmtl",
+        fedmtl__coupling=0.0,
+        fedmtl__relations="learned",
+        **settings,
+    )
     for partition in range(3):
         kept = local.personal(partition)
         assert kept
         for name, array in kept.items():
-            np.testing.assert_array_equal(found.model[f"client/{partition}/{name.removeprefix('parameter/')}"], array)
+            np.testing.assert_array_equal(
+                found.model[f"client/{partition}/{name.removeprefix('parameter/')}"], array
+            )
     assert found.summary["personal_accuracy_mean"] == local.summary["personal_accuracy_mean"]
     assert found.summary["global_accuracy"] is None
 
@@ -231,16 +307,33 @@ def test_a_run_without_coupling_is_a_run_of_local(tmp_path):
 def test_the_stronger_the_coupling_the_closer_the_models(relations, strong, tmp_path):
     apart = []
     for coupling in (0.0, strong / 10, strong):
-        found = run(tmp_path, f"run{coupling}", method="fedmtl", fedmtl__coupling=coupling, fedmtl__relations=relations,
-                    momentum=0.0, **SMALL | {"num_rounds": 4})  # fmt: skip
+        found = run(
+            tmp_path,
+            f"run{coupling}",
+            method="fedmtl",
+            fedmtl__coupling=coupling,
+            fedmtl__relations=relations,
+            momentum=0.0,
+            **SMALL | {"num_rounds": 4},
+        )
         weights = [found.model[f"client/{partition}/head.weight"] for partition in range(3)]
         apart.append(np.std(weights, axis=0).mean())
     assert apart[2] < 0.7 * apart[1] < 0.7 * apart[0]
 
 
 def test_clients_without_examples_and_one_class_alone(tmp_path):
-    found = run(tmp_path, method="fedmtl", clients=8, **SMALL | {"alpha": 1e-3, "min_client_size": 0,
-                                                                "images__train_subset": 40, "num_rounds": 2})  # fmt: skip
+    found = run(
+        tmp_path,
+        method="fedmtl",
+        clients=8,
+        **SMALL
+        | {
+            "alpha": 1e-3,
+            "min_client_size": 0,
+            "images__train_subset": 40,
+            "num_rounds": 2,
+        },
+    )
     sizes = [int(row["num_examples"]) for row in found.clients if row["round"] == "1"]
     assert 0 in sizes
     assert not any(row["dropped"] for row in found.clients)

@@ -42,27 +42,35 @@ def with_labels(labels, method="fedrod", **settings):
 
 
 def own_head(found):
-    return {name.removeprefix("own-head/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
+    return {
+        name.removeprefix("own-head/"): np.array(to_numpy(tensor))
+        for name, tensor in found.local_state().items()
+    }
 
 
 def algorithm(shared, own, task, rounds=1, rate=RATE):
     """Shared parameters and own head after steps of both on the same logits."""
-    shared, own = ({name: np.array(array, np.float64) for name, array in one.items()} for one in (shared, own))
+    shared, own = (
+        {name: np.array(array, np.float64) for name, array in one.items()} for one in (shared, own)
+    )
     with np.errstate(divide="ignore"):
         prior = np.log(np.bincount(to_numpy(task.train_labels), minlength=CLASSES))
     for _ in range(rounds * EPOCHS):
         for x, labels in batches(task):
 
             def balanced(moved):
-                logits = features(moved, x) @ moved["head.weight"].T + moved["head.bias"]  # noqa: B023
-                return cross_entropy(logits + prior, labels)  # noqa: B023
+                logits = features(moved, x) @ moved["head.weight"].T + moved["head.bias"]
+                return cross_entropy(logits + prior, labels)
 
             z = features(shared, x)
             generic = z @ shared["head.weight"].T + shared["head.bias"]
             slopes = gradient(balanced, shared)
             own_slopes = gradient(
-                lambda moved: cross_entropy(generic + z @ moved["weight"].T + moved["bias"], labels), own  # noqa: B023
-            )  # fmt: skip
+                lambda moved: cross_entropy(
+                    generic + z @ moved["weight"].T + moved["bias"], labels
+                ),
+                own,
+            )
             shared = {name: array - rate * slopes[name] for name, array in shared.items()}
             own = {name: array - rate * own_slopes[name] for name, array in own.items()}
     return shared, own
@@ -81,7 +89,8 @@ def test_both_heads_and_the_body_are_those_of_the_losses(labels, dtype):
     assert_near(own_head(found), own, tolerance)
     found.receive(start)
     found.train()
-    assert_near(own_head(found), algorithm(start, own, task)[1], 2 * tolerance)  # it goes on from where it was
+    # it goes on from where it was
+    assert_near(own_head(found), algorithm(start, own, task)[1], 2 * tolerance)
 
 
 def test_the_loss_is_the_sum_of_both():
@@ -91,7 +100,8 @@ def test_the_loss_is_the_sum_of_both():
     logits = features(start, x) @ start["head.weight"].T + start["head.bias"]
     balanced = cross_entropy(logits + np.log(np.bincount(labels)), labels)
     trained = found.train()
-    assert trained.loss == pytest.approx(balanced + softmax_loss(start, x, labels))  # the own head is still 0
+    # the own head is still 0
+    assert trained.loss == pytest.approx(balanced + softmax_loss(start, x, labels))
     assert trained.steps == 1
 
 
@@ -126,9 +136,12 @@ def test_what_is_scored_is_the_sum_and_begins_as_the_generic_model():
     np.testing.assert_allclose(to_numpy(found.scored(x)), expected, rtol=0, atol=1e-14)
     assert found.share().keys() == shared.keys()
     kept = {name: np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
-    np.testing.assert_array_equal(to_numpy(type(found).restored(found.local.model, kept)(x)), to_numpy(found.scored(x)))
+    np.testing.assert_array_equal(
+        to_numpy(type(found).restored(found.local.model, kept)(x)), to_numpy(found.scored(x))
+    )
     generic = z @ shared["head.weight"].T + shared["head.bias"]
-    np.testing.assert_allclose(to_numpy(found.local.model(x)), generic, rtol=0, atol=1e-14)  # whose head is as it was
+    # whose head is as it was
+    np.testing.assert_allclose(to_numpy(found.local.model(x)), generic, rtol=0, atol=1e-14)
 
 
 def test_a_long_gradient_of_the_own_head_is_shortened():
@@ -173,7 +186,9 @@ def test_a_prediction_is_by_both_heads(tmp_path):
     trained = TrainedRun.read(found.path)
     told = predict(trained, "digits", client=1)
     (file,) = sorted((found.path / "checkpoint" / "clients" / "00001").glob("*2.safetensors"))
-    kept = {name.removeprefix("parameter/own-head/"): array for name, array in load_file(file).items()}
+    kept = {
+        name.removeprefix("parameter/own-head/"): array for name, array in load_file(file).items()
+    }
     facts = Facts(**tuples(found.described["facts"]))
     model = build_model(model_spec(trained.config, facts), 0).eval()
     with torch.no_grad():
@@ -181,6 +196,8 @@ def test_a_prediction_is_by_both_heads(tmp_path):
             parameter.copy_(torch.from_numpy(found.model[name]))
         images = load_data(trained.config, 1, {"num-partitions": 3})
         z = model.features((images.images.float() / 255 - 0.5) / 0.25)
-        logits = model.head(z) + z @ torch.from_numpy(kept["weight"]).T + torch.from_numpy(kept["bias"])
+        logits = (
+            model.head(z) + z @ torch.from_numpy(kept["weight"]).T + torch.from_numpy(kept["bias"])
+        )
     assert told.classes == [str(label) for label in logits.argmax(dim=1).tolist()]
     assert np.abs(kept["weight"]).max() > 0.01

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, run
-from tiny_learning import Examples, assert_near, batches, features, gradient, learner, softmax_loss, state
+from tiny_learning import (
+    Examples,
+    assert_near,
+    batches,
+    features,
+    gradient,
+    learner,
+    softmax_loss,
+    state,
+)
 
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.methods import moon
@@ -22,7 +31,10 @@ def new(method="moon", **settings):
 
 
 def drawn(found, rng):
-    return {name: rng.normal(0, 0.7, array.shape).astype(array.dtype) for name, array in found.share().items()}
+    return {
+        name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
+        for name, array in found.share().items()
+    }
 
 
 def copied(found):
@@ -30,7 +42,10 @@ def copied(found):
 
 
 def kept(found):
-    return {name.removeprefix("previous/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
+    return {
+        name.removeprefix("previous/"): np.array(to_numpy(tensor))
+        for name, tensor in found.local_state().items()
+    }
 
 
 def cosines(one, other):
@@ -50,7 +65,11 @@ def descended(task, received, previous, mu, tau):
     for _ in range(EPOCHS):
         losses = []
         for x, labels in batches(task):
-            loss = lambda a: softmax_loss(a, x, labels) + mu * contrast(a, received, previous, x, tau)  # noqa: B023, E731
+
+            def loss(a):
+                contrasted = contrast(a, received, previous, x, tau)
+                return softmax_loss(a, x, labels) + mu * contrasted
+
             slopes = gradient(loss, found)
             losses.append(loss(found))
             found = {name: array - RATE * slopes[name] for name, array in found.items()}
@@ -114,7 +133,8 @@ def test_features_of_length_0_have_no_direction_and_do_no_harm():
 
 
 class Rows(Examples):
-    """The same examples as rows of one whole that the model always computes, as with the nodes of a graph."""
+    """The same examples as rows of one whole that the model always computes, as with the nodes of a
+    graph."""
 
     def batches(self, model):
         for start in range(0, self.num_examples, self.batch_size):
@@ -138,10 +158,16 @@ def test_where_examples_are_rows_of_a_whole_the_others_do_not_count():
         assert_near(one.share(), other.share(), 1e-13)
 
 
-# --- Whole runs -------------------------------------------------------------------------------------------------------
+# --- Whole runs
+# -------------------------------------------------------------------------------------------------------
 
 SMALL = {
-    "digits": {"images__train_subset": 240, "images__test_subset": 100, "batch_size": 32, "local_epochs": 2},
+    "digits": {
+        "images__train_subset": 240,
+        "images__test_subset": 100,
+        "batch_size": 32,
+        "local_epochs": 2,
+    },
     "trees": {"local_epochs": 2},
 }
 
@@ -159,7 +185,12 @@ def test_a_run_without_the_term_is_a_run_of_fedavg_to_the_bit(dataset, tmp_path)
 @pytest.mark.parametrize("dataset", SMALL)
 def test_the_first_round_of_a_run_is_fedavgs_whatever_the_term(dataset, tmp_path):
     """With the same draws of dropout: the models that are compared with draw none."""
-    settings = SMALL[dataset] | {"dataset": dataset, "num_rounds": 1, "fine_tune_epochs": 0, "optimizer": "sgd"}
+    settings = SMALL[dataset] | {
+        "dataset": dataset,
+        "num_rounds": 1,
+        "fine_tune_epochs": 0,
+        "optimizer": "sgd",
+    }
     one = run(tmp_path, "moon", method="moon", moon__mu=2.0, **settings)
     other = run(tmp_path, "fedavg", method="fedavg", **settings)
     for name, array in other.model.items():
@@ -168,7 +199,9 @@ def test_the_first_round_of_a_run_is_fedavgs_whatever_the_term(dataset, tmp_path
     assert losses[0] == pytest.approx(losses[1] + 2 * math.log(2), abs=1e-5)
 
 
-@pytest.mark.parametrize(("dataset", "settings"), [("digits", {}), ("trees", {}), ("trees", {"model": "lorentz"})])
+@pytest.mark.parametrize(
+    ("dataset", "settings"), [("digits", {}), ("trees", {}), ("trees", {"model": "lorentz"})]
+)
 def test_later_rounds_are_not_and_the_client_keeps_what_it_sent(dataset, settings, tmp_path):
     """Nor where the classifier is one of distances."""
     recorder = Recorder()

@@ -21,31 +21,50 @@ def rounds_of(found, count=2):
     sent = []
     for _ in range(count):
         sent.append(
-            {name: rng.normal(0, 0.7, array.shape).astype(array.dtype) for name, array in found.share().items()}
+            {
+                name: rng.normal(0, 0.7, array.shape).astype(array.dtype)
+                for name, array in found.share().items()
+            }
         )
         found.receive(sent[-1])
         found.train()
     return sent
 
 
-def algorithm(received: Arrays, task, penalty, steps, rate, epochs=EPOCHS, inner=RATE) -> tuple[Arrays, Arrays]:
+def algorithm(
+    received: Arrays, task, penalty, steps, rate, epochs=EPOCHS, inner=RATE
+) -> tuple[Arrays, Arrays]:
     """θ and w after a round."""
     shared = {name: np.array(array, np.float64) for name, array in received.items()}
     own = dict(shared)
     for _ in range(epochs):
         for x, labels in batches(task):
             for _ in range(steps):
-                slopes = gradient(lambda moved: softmax_loss(moved, x, labels), own)  # noqa: B023
-                own = {name: own[name] - inner * (slopes[name] + penalty * (own[name] - shared[name])) for name in own}
-            shared = {name: shared[name] - rate * penalty * (shared[name] - own[name]) for name in own}
+                slopes = gradient(lambda moved: softmax_loss(moved, x, labels), own)
+                own = {
+                    name: own[name] - inner * (slopes[name] + penalty * (own[name] - shared[name]))
+                    for name in own
+                }
+            shared = {
+                name: shared[name] - rate * penalty * (shared[name] - own[name]) for name in own
+            }
     return own, shared
 
 
-@pytest.mark.parametrize(("penalty", "steps", "rate"), [(1.0, 5, 0.3), (0.5, 2, 1.0), (2.0, 1, 0.01)])
+@pytest.mark.parametrize(
+    ("penalty", "steps", "rate"), [(1.0, 5, 0.3), (0.5, 2, 1.0), (2.0, 1, 0.01)]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_both_models_are_those_of_the_algorithm(penalty, steps, rate, dtype):
-    found = learner("pfedme", dtype=dtype, learning_rate=RATE, local_epochs=EPOCHS, pfedme__penalty=penalty,
-                    pfedme__steps=steps, pfedme__rate=rate)  # fmt: skip
+    found = learner(
+        "pfedme",
+        dtype=dtype,
+        learning_rate=RATE,
+        local_epochs=EPOCHS,
+        pfedme__penalty=penalty,
+        pfedme__steps=steps,
+        pfedme__rate=rate,
+    )
     sent = rounds_of(found)
     own, shared = algorithm(sent[-1], found.local.task, penalty, steps, rate)
     tolerance = 1e-8 if dtype == torch.float64 else 100 * np.finfo(np.float32).eps
@@ -81,8 +100,15 @@ def test_steps_are_plain_at_the_rate_of_the_round_whatever_the_optimiser():
 
 
 def test_with_one_inner_step_and_one_batch_it_is_fedavg_at_a_shorter_rate():
-    found = learner("pfedme", batch_size=8, learning_rate=RATE, local_epochs=1, pfedme__penalty=2.0, pfedme__steps=1,
-                    pfedme__rate=0.1)  # fmt: skip
+    found = learner(
+        "pfedme",
+        batch_size=8,
+        learning_rate=RATE,
+        local_epochs=1,
+        pfedme__penalty=2.0,
+        pfedme__steps=1,
+        pfedme__rate=0.1,
+    )
     fedavg = learner("fedavg", batch_size=8, learning_rate=RATE * 2.0 * 0.1, local_epochs=1)
     assert_near(rounds_of(found)[-1], rounds_of(fedavg)[-1], 0)
     assert_near(found.share(), fedavg.share(), 1e-15)
@@ -90,8 +116,14 @@ def test_with_one_inner_step_and_one_batch_it_is_fedavg_at_a_shorter_rate():
 
 def test_a_shared_model_that_goes_all_the_way_takes_fedavgs_steps():
     """K = 1 and ηλ = 1: w is where θ is after every batch, and the penalty's gradient is 0."""
-    found = learner("pfedme", learning_rate=RATE, local_epochs=EPOCHS, pfedme__penalty=4.0, pfedme__steps=1,
-                    pfedme__rate=0.25)  # fmt: skip
+    found = learner(
+        "pfedme",
+        learning_rate=RATE,
+        local_epochs=EPOCHS,
+        pfedme__penalty=4.0,
+        pfedme__steps=1,
+        pfedme__rate=0.25,
+    )
     fedavg = learner("fedavg", learning_rate=RATE, local_epochs=EPOCHS)
     rounds_of(found), rounds_of(fedavg)
     assert_near(found.share(), fedavg.share(), 1e-14)
@@ -100,22 +132,51 @@ def test_a_shared_model_that_goes_all_the_way_takes_fedavgs_steps():
 
 def test_a_run_with_one_inner_step_shares_what_a_run_of_fedavg_does(tmp_path):
     """One batch a round, clients weighed alike, and one of them left out in a round."""
-    settings = {"dataset": "digits", "num_rounds": 3, "local_epochs": 1, "batch_size": 0, "fraction_train": 0.67,
-                "momentum": 0.0, "weight_decay": 0.0}  # fmt: skip
-    found = run(tmp_path, "pfedme", method="pfedme", learning_rate=0.5, pfedme__steps=1, pfedme__rate=0.5,
-                pfedme__penalty=2.0, **settings)  # fmt: skip
-    fedavg = run(tmp_path, "fedavg", method="fedavg", learning_rate=0.5, weights="uniform", **settings)
+    settings = {
+        "dataset": "digits",
+        "num_rounds": 3,
+        "local_epochs": 1,
+        "batch_size": 0,
+        "fraction_train": 0.67,
+        "momentum": 0.0,
+        "weight_decay": 0.0,
+    }
+    found = run(
+        tmp_path,
+        "pfedme",
+        method="pfedme",
+        learning_rate=0.5,
+        pfedme__steps=1,
+        pfedme__rate=0.5,
+        pfedme__penalty=2.0,
+        **settings,
+    )
+    fedavg = run(
+        tmp_path, "fedavg", method="fedavg", learning_rate=0.5, weights="uniform", **settings
+    )
     assert found.model.keys() == fedavg.model.keys()
     for name, array in fedavg.model.items():
         np.testing.assert_allclose(found.model[name], array, rtol=0, atol=2e-6)
     by_size = run(tmp_path, "examples", method="fedavg", learning_rate=0.5, **settings)
-    assert any(np.abs(by_size.model[name] - array).max() > 1e-4 for name, array in fedavg.model.items())
+    assert any(
+        np.abs(by_size.model[name] - array).max() > 1e-4 for name, array in fedavg.model.items()
+    )
 
 
 def test_running_statistics_are_those_that_the_own_model_met(tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, method="pfedme", dataset="digits", model="convnet", images__norm="batch", num_rounds=1,
-                images__train_subset=100, local_epochs=1, learning_rate=0.05, intercept=recorder)  # fmt: skip
+    found = run(
+        tmp_path,
+        method="pfedme",
+        dataset="digits",
+        model="convnet",
+        images__norm="batch",
+        num_rounds=1,
+        images__train_subset=100,
+        local_epochs=1,
+        learning_rate=0.05,
+        intercept=recorder,
+    )
     for reply in recorder.replies("train"):
         kept, sent = found.personal(partition_of(reply)), decode_arrays(reply["arrays"])
         names = [name for name in sent if name.endswith("running_mean")]
@@ -128,9 +189,16 @@ def test_running_statistics_are_those_that_the_own_model_met(tmp_path):
 def replies(dtype, sizes=(3, 0, 5)):
     rng = np.random.default_rng(3)
     models = [
-        {"w": rng.normal(size=(2, 3)).astype(dtype), "n.running_var": rng.uniform(size=2).astype(dtype)} for _ in sizes
+        {
+            "w": rng.normal(size=(2, 3)).astype(dtype),
+            "n.running_var": rng.uniform(size=2).astype(dtype),
+        }
+        for _ in sizes
     ]
-    return {2 * place: Update(size, model) for place, (size, model) in enumerate(zip(sizes, models, strict=True))}
+    return {
+        2 * place: Update(size, model)
+        for place, (size, model) in enumerate(zip(sizes, models, strict=True))
+    }
 
 
 @pytest.mark.parametrize("beta", [0.25, 1.0, 2.0])
@@ -143,7 +211,9 @@ def test_the_server_goes_beta_of_the_way_to_the_mean(beta, dtype):
     for name, way in (("w", beta), ("n.running_var", 1.0)):
         one, other = (came[place].arrays[name].astype(np.float64) for place in (0, 4))
         expected = (1 - way) * start[name] + way * (3 * one + 5 * other) / 8
-        np.testing.assert_allclose(found.global_model()[name], expected, rtol=0, atol=20 * np.finfo(dtype).eps)
+        np.testing.assert_allclose(
+            found.global_model()[name], expected, rtol=0, atol=20 * np.finfo(dtype).eps
+        )
         assert found.global_model()[name].dtype == dtype
     again = PFedMeServer(start, beta)
     again.load(found.state())

@@ -1,4 +1,6 @@
-"""SCAFFOLD against its Algorithm 1 in NumPy, client and server, and what it becomes in its limits."""
+"""SCAFFOLD against its Algorithm 1 in NumPy, client and server, and what it becomes in its
+limits.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,10 @@ def new(method="scaffold", **settings):
 
 def drawn(found, rng, scale=0.7):
     """Arrays such as the learner awaits."""
-    return {name: rng.normal(0, scale, array.shape).astype(array.dtype) for name, array in found.share().items()}
+    return {
+        name: rng.normal(0, scale, array.shape).astype(array.dtype)
+        for name, array in found.share().items()
+    }
 
 
 def copied(found):
@@ -34,25 +39,30 @@ def copied(found):
 
 def kept(found):
     return {
-        name.removeprefix("own-variate/"): np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()
+        name.removeprefix("own-variate/"): np.array(to_numpy(tensor))
+        for name, tensor in found.local_state().items()
     }
 
 
 def split(arrays):
     """Parameters and variates."""
-    variates = {name.removeprefix("variate/"): array for name, array in arrays.items() if name.startswith("variate/")}
+    variates = {
+        name.removeprefix("variate/"): array
+        for name, array in arrays.items()
+        if name.startswith("variate/")
+    }
     return {name: array for name, array in arrays.items() if name in variates}, variates
 
 
 def corrected(task, x, common, own, rate, momentum, decay=0.0):
-    """y after EPOCHS passes of heavy-ball SGD on the corrected gradients, and the mean of the gradients that were met, each
-    weighed by what it did to y."""
+    """y after EPOCHS passes of heavy-ball SGD on the corrected gradients, and the mean of the
+    gradients that were met, each weighed by what it did to y."""
     y = {name: np.array(array, np.float64) for name, array in x.items()}
     speed = {name: np.zeros(array.shape) for name, array in x.items()}
     met = []
     for _ in range(EPOCHS):
         for inputs, labels in batches(task):
-            slopes = gradient(lambda moved: softmax_loss(moved, inputs, labels), y)  # noqa: B023
+            slopes = gradient(lambda moved: softmax_loss(moved, inputs, labels), y)
             met.append({name: slope + decay * y[name] for name, slope in slopes.items()})
             for name in y:
                 speed[name] = momentum * speed[name] + met[-1][name] - own[name] + common[name]
@@ -115,13 +125,25 @@ def test_without_variates_a_client_trains_as_fedavgs():
     assert_near(split(scaffold.share())[0], fedavg.share(), 0)
 
 
-@pytest.mark.parametrize(("change", "words"), [
-    ({"variate/head.bias": None}, "missing ['variate/head.bias']"),
-    ({"variate/other": np.zeros(3)}, "unexpected ['variate/other']"),
-    ({"variate/head.bias": np.zeros(4)}, "variate/head.bias is float64[4], expected float64[3]"),
-    ({"variate/head.bias": np.zeros(3, np.float32)}, "variate/head.bias is float32[3], expected float64[3]"),
-    ({"variate/head.bias": np.array([0, np.nan, 0])}, "variate/head.bias has values that are not finite"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"variate/head.bias": None}, "missing ['variate/head.bias']"),
+        ({"variate/other": np.zeros(3)}, "unexpected ['variate/other']"),
+        (
+            {"variate/head.bias": np.zeros(4)},
+            "variate/head.bias is float64[4], expected float64[3]",
+        ),
+        (
+            {"variate/head.bias": np.zeros(3, np.float32)},
+            "variate/head.bias is float32[3], expected float64[3]",
+        ),
+        (
+            {"variate/head.bias": np.array([0, np.nan, 0])},
+            "variate/head.bias has values that are not finite",
+        ),
+    ],
+)
 def test_a_client_refuses_other_variates(change, words):
     found = new()
     before = copied(found)
@@ -132,7 +154,8 @@ def test_a_client_refuses_other_variates(change, words):
     assert_near(copied(found), before, 0)
 
 
-# --- The server -------------------------------------------------------------------------------------------------------
+# --- The server
+# -------------------------------------------------------------------------------------------------------
 
 NAMES = ("body.weight", "body.running_mean", "head.bias")
 
@@ -141,7 +164,11 @@ def arrays_of(rng, dtype=np.float64, variates=False):
     shapes = dict(zip(NAMES, ((3, 2), (2,), (4,)), strict=True))
     found = {name: rng.normal(size=shape).astype(dtype) for name, shape in shapes.items()}
     if variates:
-        found |= {f"variate/{n}": rng.normal(size=s).astype(dtype) for n, s in shapes.items() if "running" not in n}
+        found |= {
+            f"variate/{n}": rng.normal(size=s).astype(dtype)
+            for n, s in shapes.items()
+            if "running" not in n
+        }
     return found
 
 
@@ -155,21 +182,38 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
         "variate/body.weight",
         "variate/head.bias",
     }
-    assert not any(array.any() for name, array in server.sent_to(0).items() if name.startswith("variate/"))
+    assert not any(
+        array.any() for name, array in server.sent_to(0).items() if name.startswith("variate/")
+    )
     c = {name: np.zeros(x[name].shape) for name in ("body.weight", "head.bias")}
     shares, taking = np.array(examples) / sum(examples), np.count_nonzero(examples)
     for _ in range(3):
         came = [arrays_of(rng, dtype, variates=True) for _ in examples]
-        server.aggregate({2 * k: Update(n, one, 4) for k, (n, one) in enumerate(zip(examples, came, strict=True))})
+        server.aggregate(
+            {
+                2 * k: Update(n, one, 4)
+                for k, (n, one) in enumerate(zip(examples, came, strict=True))
+            }
+        )
         for name in x:
-            step = sum(p * (one[name].astype(np.float64) - x[name]) for p, one in zip(shares, came, strict=True))
+            step = sum(
+                p * (one[name].astype(np.float64) - x[name])
+                for p, one in zip(shares, came, strict=True)
+            )
             x[name] = x[name] + (1 if "running" in name else rate) * step
         for name in c:
-            mean = sum(p * one[f"variate/{name}"].astype(np.float64) for p, one in zip(shares, came, strict=True))
+            mean = sum(
+                p * one[f"variate/{name}"].astype(np.float64)
+                for p, one in zip(shares, came, strict=True)
+            )
             c[name] = c[name] + taking / clients * mean
         tolerance = 20 * np.finfo(dtype).eps
         assert_near(server.global_model(), x, tolerance)
-        assert_near(server.sent_to(1), x | {f"variate/{name}": array for name, array in c.items()}, tolerance)
+        assert_near(
+            server.sent_to(1),
+            x | {f"variate/{name}": array for name, array in c.items()},
+            tolerance,
+        )
         assert {array.dtype for array in server.sent_to(0).values()} == {np.dtype(dtype)}
 
 
@@ -178,7 +222,9 @@ def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
     server = ScaffoldServer(arrays_of(rng), 1.0, 3)
     server.aggregate({0: Update(2, arrays_of(rng, variates=True))})
     before = server.state()
-    server.aggregate({0: Update(0, arrays_of(rng, variates=True)), 2: Update(0, arrays_of(rng, variates=True))})
+    server.aggregate(
+        {0: Update(0, arrays_of(rng, variates=True)), 2: Update(0, arrays_of(rng, variates=True))}
+    )
     assert_near(server.state(), before, 0)
     with pytest.raises(AggregationError, match=r"variate/body\.weight"):
         server.aggregate({0: Update(2, arrays_of(rng))})
@@ -187,7 +233,9 @@ def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
 def test_a_server_that_goes_on_is_the_same():
     rng = np.random.default_rng(8)
     one, other = (ScaffoldServer(arrays_of(np.random.default_rng(0)), 0.5, 3) for _ in range(2))
-    replies = [{k: Update(k + 1, arrays_of(rng, variates=True)) for k in range(2)} for _ in range(2)]
+    replies = [
+        {k: Update(k + 1, arrays_of(rng, variates=True)) for k in range(2)} for _ in range(2)
+    ]
     one.aggregate(replies[0])
     other.load(one.state())
     for server in (one, other):
@@ -196,14 +244,20 @@ def test_a_server_that_goes_on_is_the_same():
     assert_near(one.sent_to(0), other.sent_to(0), 0)
 
 
-# --- Both together ----------------------------------------------------------------------------------------------------
+# --- Both together
+# ----------------------------------------------------------------------------------------------------
 
 DECAY = 0.2
 
 
 def federation(method, rounds, participants, clients=3):
-    """A few learners of different data and a server of plain means, after rounds of full batches."""
-    found = [new(method, seed=k, batch_size=8, weight_decay=DECAY, local_epochs=5) for k in range(clients)]
+    """A few learners of different data and a server of plain means, after rounds of full
+    batches.
+    """
+    found = [
+        new(method, seed=k, batch_size=8, weight_decay=DECAY, local_epochs=5)
+        for k in range(clients)
+    ]
     server = ScaffoldServer(state(found[0].scored), 1.0, clients)
     for number in range(rounds):
         replies = {}
@@ -220,8 +274,13 @@ def federation(method, rounds, participants, clients=3):
 def slope(server, found):
     """Largest entry of the gradient of the mean loss at the server's model."""
     x = server.global_model()
-    parts = [gradient(lambda a: softmax_loss(a, *next(iter(batches(one.local.task)))), x) for one in found]  # noqa: B023
-    return max(np.abs(np.mean([one[name] for one in parts], axis=0) + DECAY * x[name]).max() for name in x)
+    parts = [
+        gradient(lambda a: softmax_loss(a, *next(iter(batches(one.local.task)))), x)
+        for one in found
+    ]
+    return max(
+        np.abs(np.mean([one[name] for one in parts], axis=0) + DECAY * x[name]).max() for name in x
+    )
 
 
 def test_the_servers_variate_is_the_mean_of_the_clients_whoever_took_part():
@@ -236,51 +295,74 @@ def test_different_clients_agree_on_a_stationary_point_where_fedavg_does_not():
     assert slope(*federation("fedavg", 100, everybody)) > 1e-4
 
 
-# --- Whole runs -------------------------------------------------------------------------------------------------------
+# --- Whole runs
+# -------------------------------------------------------------------------------------------------------
 
-IMAGES = {"dataset": "digits", "images__train_subset": 240, "images__test_subset": 100, "batch_size": 32,
-          "local_epochs": 2, "learning_rate": 0.02, "fine_tune_epochs": 0}  # fmt: skip
+IMAGES = {
+    "dataset": "digits",
+    "images__train_subset": 240,
+    "images__test_subset": 100,
+    "batch_size": 32,
+    "local_epochs": 2,
+    "learning_rate": 0.02,
+    "fine_tune_epochs": 0,
+}
 NODES = {"dataset": "trees", "optimizer": "sgd", "learning_rate": 0.3, "local_epochs": 3}
 
 
 @pytest.mark.parametrize("settings", [IMAGES, NODES])
-@pytest.mark.parametrize("limit", [
-    {"num_rounds": 1},  # all variates are 0
-    {"num_rounds": 3, "clients": 1},  # the server's is the client's
-    {"num_rounds": 3, "local_epochs": 1, "batch_size": 0},  # in a single step all corrections cancel in the mean
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "limit",
+    [
+        {"num_rounds": 1},  # all variates are 0
+        {"num_rounds": 3, "clients": 1},  # the server's is the client's
+        # in a single step all corrections cancel in the mean
+        {"num_rounds": 3, "local_epochs": 1, "batch_size": 0},
+    ],
+)
 def test_where_nothing_is_to_be_corrected_it_is_fedavg_of_equal_weights(limit, settings, tmp_path):
     scaffold = run(tmp_path, "scaffold", method="scaffold", **settings | limit)
     fedavg = run(tmp_path, "fedavg", method="fedavg", weights="uniform", **settings | limit)
     for name, array in fedavg.model.items():
         np.testing.assert_allclose(scaffold.model[name], array, rtol=0, atol=2e-6)
     assert scaffold.summary["global_accuracy"] == fedavg.summary["global_accuracy"]
-    assert float(scaffold.rounds[-1]["loss"]) == pytest.approx(float(fedavg.rounds[-1]["loss"]), rel=1e-5)
+    assert float(scaffold.rounds[-1]["loss"]) == pytest.approx(
+        float(fedavg.rounds[-1]["loss"]), rel=1e-5
+    )
 
 
 def test_elsewhere_it_is_not(tmp_path):
     scaffold = run(tmp_path, "scaffold", method="scaffold", **IMAGES)
     fedavg = run(tmp_path, "fedavg", method="fedavg", weights="uniform", **IMAGES)
-    assert max(np.abs(scaffold.model[name] - array).max() for name, array in fedavg.model.items()) > 1e-4
+    assert (
+        max(np.abs(scaffold.model[name] - array).max() for name, array in fedavg.model.items())
+        > 1e-4
+    )
 
 
 @pytest.mark.parametrize("weights", ["auto", "examples"])
 def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, method="scaffold", weights=weights, num_rounds=1, intercept=recorder, **IMAGES)
+    found = run(
+        tmp_path, method="scaffold", weights=weights, num_rounds=1, intercept=recorder, **IMAGES
+    )
     replies = recorder.replies("train")
     sizes = np.array([reply["header"]["num_examples"] for reply in replies], float)
     assert len(set(sizes)) > 1
     shares = np.full(3, 1 / 3) if weights == "auto" else sizes / sizes.sum()
     came = [decode_arrays(reply["arrays"]) for reply in replies]
     for name, array in found.model.items():
-        mean = sum(share * one[name].astype(np.float64) for share, one in zip(shares, came, strict=True))
+        mean = sum(
+            share * one[name].astype(np.float64) for share, one in zip(shares, came, strict=True)
+        )
         np.testing.assert_allclose(array, mean, rtol=0, atol=4 * EPS)
 
 
 def test_equal_weights_are_of_those_with_examples():
     replies = {0: Update(0, {}), 2: Update(5, {}, 3), 3: Update(1, {})}
-    assert {k: (update.examples, update.steps) for k, update in reweighted(replies, "uniform").items()} == {
+    assert {
+        k: (update.examples, update.steps) for k, update in reweighted(replies, "uniform").items()
+    } == {
         0: (0, 0),
         2: (1, 3),
         3: (1, 0),
@@ -290,12 +372,19 @@ def test_equal_weights_are_of_those_with_examples():
 
 def test_running_statistics_have_no_variate(tmp_path):
     recorder = Recorder()
-    settings = IMAGES | {"images__norm": "batch", "model": "convnet", "num_rounds": 1, "local_epochs": 1}
+    settings = IMAGES | {
+        "images__norm": "batch",
+        "model": "convnet",
+        "num_rounds": 1,
+        "local_epochs": 1,
+    }
     found = run(tmp_path, method="scaffold", intercept=recorder, **settings)
     names = decode_arrays(recorder.replies("train")[0]["arrays"]).keys()
     running = {name for name in names if name.endswith(("running_mean", "running_var"))}
     assert len(running) == 14
-    assert {f"variate/{name}" for name in names if "variate/" not in name} - names == {f"variate/{n}" for n in running}
+    assert {f"variate/{name}" for name in names if "variate/" not in name} - names == {
+        f"variate/{n}" for n in running
+    }
     assert found.summary["status"] == "completed"
 
 
@@ -311,5 +400,7 @@ def test_what_a_model_shares_and_does_not_train_keeps_a_variate_of_zero(tmp_path
 @pytest.mark.parametrize("keys", [{"optimizer": "adam"}, {"optimizer-state": "kept"}])
 def test_it_is_for_sgd_from_rest_alone(keys):
     for dataset in ("digits", "trees"):
-        with pytest.raises(ConfigError, match="allowed with scaffold is sgd that starts afresh every round"):
+        with pytest.raises(
+            ConfigError, match="allowed with scaffold is sgd that starts afresh every round"
+        ):
             parse({"method": "scaffold", "dataset": dataset} | keys)

@@ -1,4 +1,6 @@
-"""Data, nodes and configurations that will not do: named, and whoever is fit goes on without them."""
+"""Data, nodes and configurations that will not do: named, and whoever is fit goes on without
+them.
+"""
 
 import math
 from dataclasses import replace
@@ -44,13 +46,17 @@ def test_more_clients_than_nodes(tmp_path):
 
 
 def test_as_many_clients_as_nodes(tmp_path):
-    """Every client has one node, to train on or not; the score is that of those with a test node."""
+    """Every client has one node, to train on or not; the score is that of those with a test
+    node.
+    """
     write_user_graph(tmp_path / "own.pt")
     found = run(tmp_path, clients=60, dataset=str(tmp_path / "own.pt"), method="flatland")
     left_out = found.summary["metrics"]["clients_left_out"]
     tested = [row for row in found.clients if row["round"] == "2" and row["score"]]
     assert 0 < left_out == 60 - len(tested)
-    assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean([float(row["score"]) for row in tested]))
+    assert found.summary["personal_accuracy_mean"] == pytest.approx(
+        np.mean([float(row["score"]) for row in tested])
+    )
 
 
 def test_a_federation_of_one(tmp_path):
@@ -67,7 +73,9 @@ def test_a_client_without_training_nodes_weighs_nothing(method, tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3, **none)])
     found = run(tmp_path, nodes=nodes, method=method)
     rows = [row for row in found.clients if row["partition"] == "2"]
-    assert [(row["num_examples"], row["loss"], row["dropped"]) for row in rows] == [("0", "", "")] * 2
+    assert [(row["num_examples"], row["loss"], row["dropped"]) for row in rows] == [
+        ("0", "", "")
+    ] * 2
     assert all(row["score"] for row in rows)
     assert found.summary["metrics"]["clients_left_out"] == 0
     others = run(tmp_path, "others", nodes=nodes[:2], method=method)
@@ -87,9 +95,14 @@ def test_no_client_has_training_nodes(tmp_path, caplog):
 
 
 def test_a_client_without_test_nodes_is_left_out(tmp_path):
-    train = {"train_mask": torch.ones(60, dtype=torch.bool), "val_mask": torch.zeros(60, dtype=torch.bool),
-             "test_mask": torch.zeros(60, dtype=torch.bool)}  # fmt: skip
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2, **train), graph(3)]))
+    train = {
+        "train_mask": torch.ones(60, dtype=torch.bool),
+        "val_mask": torch.zeros(60, dtype=torch.bool),
+        "test_mask": torch.zeros(60, dtype=torch.bool),
+    }
+    found = run(
+        tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2, **train), graph(3)])
+    )
     last = [float(row["score"]) for row in found.clients if row["round"] == "2" and row["score"]]
     assert len(last) == 2
     assert found.summary["metrics"]["clients_left_out"] == 1
@@ -97,9 +110,14 @@ def test_a_client_without_test_nodes_is_left_out(tmp_path):
 
 
 def test_nobody_has_test_or_validation_nodes(tmp_path):
-    train = {"train_mask": torch.ones(60, dtype=torch.bool), "val_mask": torch.zeros(60, dtype=torch.bool),
-             "test_mask": torch.zeros(60, dtype=torch.bool)}  # fmt: skip
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1, **train), graph(2, **train)]))
+    train = {
+        "train_mask": torch.ones(60, dtype=torch.bool),
+        "val_mask": torch.zeros(60, dtype=torch.bool),
+        "test_mask": torch.zeros(60, dtype=torch.bool),
+    }
+    found = run(
+        tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1, **train), graph(2, **train)])
+    )
     assert found.summary["status"] == "completed"
     assert found.summary["personal_accuracy_mean"] is None
     assert found.summary["personal_accuracy_std"] is None
@@ -110,7 +128,9 @@ def test_nobody_has_test_or_validation_nodes(tmp_path):
 def test_a_client_with_one_class(tmp_path):
     one = torch.zeros(60, dtype=torch.int64)
     found = run(
-        tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2, y=one), graph(3)]), share_statistics=True
+        tmp_path,
+        nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2, y=one), graph(3)]),
+        share_statistics=True,
     )
     assert found.summary["status"] == "completed"
     assert found.described["clients"][1]["class_names"] == ["0"]
@@ -127,7 +147,9 @@ def test_all_clients_have_the_same_one_class(tmp_path):
 
 def test_roc_auc_of_a_client_with_one_class_is_left_out(minesweeper_dir, tmp_path):
     """Twenty nodes a client, a fifth of them mines: some clients have none to test on."""
-    found = run(tmp_path, clients=20, dataset="minesweeper", data_dir=str(minesweeper_dir), num_rounds=1)
+    found = run(
+        tmp_path, clients=20, dataset="minesweeper", data_dir=str(minesweeper_dir), num_rounds=1
+    )
     figures = found.summary["metrics"]
     defined = [float(row["score"]) for row in found.clients if row["score"]]
     assert 0 < len(defined) < 20
@@ -137,7 +159,8 @@ def test_roc_auc_of_a_client_with_one_class_is_left_out(minesweeper_dir, tmp_pat
 
 
 def test_classes_are_matched_by_name(tmp_path):
-    """Nodes that know some of the classes each, in their own order; the labels mean the same everywhere."""
+    """Nodes that know some of the classes each, in their own order; the labels mean the same
+    everywhere."""
     own = graph(1)
     renamed = graph(2, class_names=["cat", "dog"])
     swapped = renamed | {"y": 1 - renamed["y"], "class_names": ["dog", "cat"]}
@@ -145,7 +168,12 @@ def test_classes_are_matched_by_name(tmp_path):
     kinds = own | {"class_names": ["dog", "emu"]}
     recorder = Recorder()
     settings = {"method": "fedavg", "num_rounds": 2, "share_statistics": True}
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "a", [renamed, subset, kinds]), intercept=recorder, **settings)
+    found = run(
+        tmp_path,
+        nodes=real_nodes(tmp_path / "a", [renamed, subset, kinds]),
+        intercept=recorder,
+        **settings,
+    )
     assert found.described["facts"]["class_names"] == ["cat", "dog", "emu"]
     assert found.model["head.bias"].shape == (3,)
     assert found.summary["status"] == "completed"
@@ -158,7 +186,12 @@ def test_classes_are_matched_by_name(tmp_path):
 @pytest.mark.parametrize("method", ["flatland", "flatland-euclidean", "fedavg"])
 def test_isolated_nodes_and_a_graph_without_edges(method, tmp_path):
     bare = graph(2, edge_index=torch.zeros(2, 0, dtype=torch.int64))
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), bare]), method=method, share_statistics=True)
+    found = run(
+        tmp_path,
+        nodes=real_nodes(tmp_path / "nodes", [graph(1), bare]),
+        method=method,
+        share_statistics=True,
+    )
     assert found.summary["metrics"]["replies_dropped"] == 0
     assert all(np.isfinite(array).all() for array in found.model.values())
     assert found.described["clients"][1]["statistics"]["num_edges"] == 0
@@ -168,7 +201,10 @@ def test_isolated_nodes_and_a_graph_without_edges(method, tmp_path):
 def test_rows_of_zeros(tmp_path):
     x = graph(1)["x"].clone()
     x[::2] = 0
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1, x=x), graph(2, x=torch.zeros(60, 8))]))
+    found = run(
+        tmp_path,
+        nodes=real_nodes(tmp_path / "nodes", [graph(1, x=x), graph(2, x=torch.zeros(60, 8))]),
+    )
     assert found.summary["metrics"]["replies_dropped"] == 0
     assert all(np.isfinite(array).all() for array in found.model.values())
 
@@ -200,8 +236,10 @@ def test_another_number_of_features_on_one_node_refuses_that_node_by_name(tmp_pa
     nodes = real_nodes(tmp_path / "nodes", [graph(1, x=torch.ones(60, 5)), graph(2), graph(3)])
     found = run(tmp_path, nodes=nodes)
     assert found.described["refused"] == {
-        "partition-id 0": "its data are nodes of 5 features scored by accuracy, the others' are nodes of 8 features scored "
-        "by accuracy"
+        "partition-id 0": (
+            "its data are nodes of 5 features scored by accuracy, the others' are nodes of 8"
+            " features scored by accuracy"
+        )
     }
     assert found.described["facts"]["num_features"] == 8
 
@@ -224,15 +262,26 @@ def test_a_node_that_tells_of_other_parts_than_the_others_is_refused(tmp_path):
     found = run(tmp_path, dataset="trees", intercept=Fault(2, more, "describe", 0), num_rounds=1)
     assert found.described["refused"] == {"partition-id 2": DIFFERENT_PARTITION}
     few = forged(lambda r: replace(r, description=replace(r.description, num_partitions=2)))
-    found = run(tmp_path, "few", dataset="trees", intercept=Fault(2, few, "describe", 0), num_rounds=1)
+    found = run(
+        tmp_path, "few", dataset="trees", intercept=Fault(2, few, "describe", 0), num_rounds=1
+    )
     (reason,) = found.described["refused"].values()
     assert reason.startswith("num_partitions is 2; allowed is a number above partition-id, 2,")
 
 
 @pytest.mark.parametrize(("key", "value"), [("task", "tables"), ("metric", "roc_auc")])
 def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value, tmp_path):
-    fault = Fault(2, forged(lambda r: replace(r, description=replace(r.description, **{key: value}))), "describe", 0)
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3)]), intercept=fault)
+    fault = Fault(
+        2,
+        forged(lambda r: replace(r, description=replace(r.description, **{key: value}))),
+        "describe",
+        0,
+    )
+    found = run(
+        tmp_path,
+        nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3)]),
+        intercept=fault,
+    )
     assert list(found.described["refused"]) == ["partition-id 2"]
     assert value in found.described["refused"]["partition-id 2"]
     assert found.summary["num_clients"] == 2
@@ -240,7 +289,9 @@ def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value
 
 def test_two_nodes_with_one_partition_id(tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [graph(1), graph(2)])
-    with pytest.raises(FederationError, match=r"nodes \d and \d both have partition-id 0; every node needs its own"):
+    with pytest.raises(
+        FederationError, match=r"nodes \d and \d both have partition-id 0; every node needs its own"
+    ):
         run(tmp_path, nodes=[nodes[0], nodes[1] | {"partition-id": 0}])
     assert "partition-id 0" in failed(tmp_path / "run")["error"]
 
@@ -248,11 +299,17 @@ def test_two_nodes_with_one_partition_id(tmp_path):
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"partition-id": None}, "there is no partition-id in this node's --node-config; needed is a whole number"),
+        (
+            {"partition-id": None},
+            "there is no partition-id in this node's --node-config; needed is a whole number",
+        ),
         ({"partition-id": -1}, "partition-id is -1 in this node's --node-config"),
         ({"partition-id": "1"}, "partition-id is '1' in this node's --node-config"),
         ({"partition-id": True}, "partition-id is True in this node's --node-config"),
-        ({"data-path": None}, "partition-id 1: this node has neither data-path (its own data) nor num-partitions"),
+        (
+            {"data-path": None},
+            "partition-id 1: this node has neither data-path (its own data) nor num-partitions",
+        ),
         ({"data-path": "/nowhere/x.pt"}, "partition-id 1: no file data-path;"),
         ({"device": "cuda:99"}, 'partition-id 1: device = "cuda:99": this machine has'),
     ],
@@ -268,7 +325,10 @@ def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):
 
 def test_nobody_is_left(tmp_path):
     with pytest.raises(
-        FederationError, match=r"0 of 2 nodes can take part, needed are 1\. node \d, node \d: there is no partition-id"
+        FederationError,
+        match=(
+            r"0 of 2 nodes can take part, needed are 1\. node \d, node \d: there is no partition-id"
+        ),
     ):
         run(tmp_path, nodes=[{}, {}])
     assert "0 of 2 nodes can take part" in failed(tmp_path / "run")["error"]
@@ -331,7 +391,9 @@ def test_results_lie_below_the_users_folder_unless_told(own_home):
 @pytest.mark.parametrize("name", ["gräph mit ÜmläütЖ", "x" * 200])
 def test_a_graph_of_any_name(name, tmp_path):
     write_user_graph(tmp_path / f"{name[:120]}.pt")
-    path = inprocess.simulate({"num-rounds": 1, "embedding-dim": 8, "dataset": str(tmp_path / f"{name[:120]}.pt")}, 2)
+    path = inprocess.simulate(
+        {"num-rounds": 1, "embedding-dim": 8, "dataset": str(tmp_path / f"{name[:120]}.pt")}, 2
+    )
     assert Run(path).summary["status"] == "completed"
 
 
@@ -349,7 +411,9 @@ def test_a_graph_of_any_name(name, tmp_path):
         "sinks=tensorboard,prose",
     ],
 )
-def test_a_command_that_can_never_run_is_wrong_usage_said_once(given, tmp_path, own_home, capfd, caplog):
+def test_a_command_that_can_never_run_is_wrong_usage_said_once(
+    given, tmp_path, own_home, capfd, caplog
+):
     assert main(["simulate", f"results-dir={tmp_path / 'results'}", *given.split()]) == 2
     told = capfd.readouterr()
     (line,) = told.err.splitlines()

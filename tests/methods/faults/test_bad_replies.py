@@ -30,27 +30,57 @@ def without(reply: Reply, name: str) -> Reply:
 
 NAN, INFINITY = np.full(8, np.nan, np.float32), np.full(8, np.inf, np.float32)
 FAULTS = {
-    "NaN": (forged(lambda r: arrays(r, **{"first.bias": NAN})), "first.bias has values that are not finite"),
-    "infinity": (forged(lambda r: arrays(r, **{"first.bias": -INFINITY})), "first.bias has values that are not finite"),
-    "shape": (forged(lambda r: arrays(r, **{"first.bias": np.zeros(9, np.float32)})),
-              "first.bias is float32[9], expected float32[8]"),
-    "dtype": (forged(lambda r: arrays(r, **{"first.bias": np.zeros(8)})),
-              "first.bias is float64[8], expected float32[8]"),
-    "personal": (forged(lambda r: arrays(r, k=np.zeros((), np.float32))),
-                 "parameters do not match: unexpected ['k'], missing []"),
-    "missing": (forged(lambda r: without(r, "head.bias")),
-                "parameters do not match: unexpected [], missing ['head.bias']"),
-    "metric": (forged(lambda r: metrics(r, score=math.nan)), "score is nan; allowed is a share in [0, 1]"),
-    "examples": (forged(lambda r: replace(r, num_examples=-5)), "num_examples is -5; allowed is 0 or more"),
+    "NaN": (
+        forged(lambda r: arrays(r, **{"first.bias": NAN})),
+        "first.bias has values that are not finite",
+    ),
+    "infinity": (
+        forged(lambda r: arrays(r, **{"first.bias": -INFINITY})),
+        "first.bias has values that are not finite",
+    ),
+    "shape": (
+        forged(lambda r: arrays(r, **{"first.bias": np.zeros(9, np.float32)})),
+        "first.bias is float32[9], expected float32[8]",
+    ),
+    "dtype": (
+        forged(lambda r: arrays(r, **{"first.bias": np.zeros(8)})),
+        "first.bias is float64[8], expected float32[8]",
+    ),
+    "personal": (
+        forged(lambda r: arrays(r, k=np.zeros((), np.float32))),
+        "parameters do not match: unexpected ['k'], missing []",
+    ),
+    "missing": (
+        forged(lambda r: without(r, "head.bias")),
+        "parameters do not match: unexpected [], missing ['head.bias']",
+    ),
+    "metric": (
+        forged(lambda r: metrics(r, score=math.nan)),
+        "score is nan; allowed is a share in [0, 1]",
+    ),
+    "examples": (
+        forged(lambda r: replace(r, num_examples=-5)),
+        "num_examples is -5; allowed is 0 or more",
+    ),
     "identity": (forged(lambda r: replace(r, partition=2)), "it has changed its partition-id to 2"),
-    "round": (forged(lambda r: replace(r, header=replace(r.header, round=1))), "the reply has round 1, expected 2"),
-    "words": (forged(lambda r: replace(r, error="x\ncurvfed | round 3/3\x1b[2J" + 300_000 * "A")),
-              "x curvfed | round 3/3\N{REPLACEMENT CHARACTER}[2J" + 1974 * "A" + "…"),
-    "huge": (forged(lambda r: metrics(r, loss=1.7e308)), "loss is 1.7e+308; allowed is a finite number, up to 1e+30"),
-    "raises": (lambda request, handle: Message(Error(1, "RuntimeError"), reply_to=request),
-               "Flower reports error 1 for this client; its log, or that of the simulation, has details"),
+    "round": (
+        forged(lambda r: replace(r, header=replace(r.header, round=1))),
+        "the reply has round 1, expected 2",
+    ),
+    "words": (
+        forged(lambda r: replace(r, error="x\ncurvfed | round 3/3\x1b[2J" + 300_000 * "A")),
+        "x curvfed | round 3/3\N{REPLACEMENT CHARACTER}[2J" + 1974 * "A" + "…",
+    ),
+    "huge": (
+        forged(lambda r: metrics(r, loss=1.7e308)),
+        "loss is 1.7e+308; allowed is a finite number, up to 1e+30",
+    ),
+    "raises": (
+        lambda request, handle: Message(Error(1, "RuntimeError"), reply_to=request),
+        "Flower reports error 1 for this client; its log, or that of the simulation, has details",
+    ),
     "silent": (lambda request, handle: None, "no reply within 600 s"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.usefixtures("clock")
@@ -61,7 +91,10 @@ def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_
     assert found.summary["status"] == "completed"
     assert found.summary["metrics"]["replies_dropped"] == 1
     assert [(row["replies"], row["dropped"], row["reasons"]) for row in found.rounds] == [
-        ("3", "0", ""), ("2", "1", f"partition 1: {reason}"), ("3", "0", "")]  # fmt: skip
+        ("3", "0", ""),
+        ("2", "1", f"partition 1: {reason}"),
+        ("3", "0", ""),
+    ]
     (row,) = [row for row in found.clients if row["dropped"]]
     assert (row["round"], row["partition"], row["dropped"], row["score"]) == ("2", "1", reason, "")
     assert f"round 2: dropped the reply of partition 1: {reason}" in caplog.text
@@ -71,7 +104,11 @@ def test_a_bad_reply_is_dropped_with_the_reason_and_the_others_go_on(fault, tmp_
 def test_a_round_that_lacks_a_client_is_not_the_best(tmp_path):
     """However well the others do in it."""
     perfect = forged(lambda r: metrics(r, validation=1.0, score=1.0))
-    faults = [Fault(0, perfect, round=2), Fault(1, perfect, round=2), Fault(2, FAULTS["NaN"][0], round=2)]
+    faults = [
+        Fault(0, perfect, round=2),
+        Fault(1, perfect, round=2),
+        Fault(2, FAULTS["NaN"][0], round=2),
+    ]
 
     def intercept(request, handle):
         for fault in faults:
@@ -88,12 +125,18 @@ def test_a_round_that_lacks_a_client_is_not_the_best(tmp_path):
 def test_who_is_dropped_has_no_part_in_the_average(tmp_path):
     recorder = Recorder()
     fault = Fault(1, FAULTS["NaN"][0])
-    found = run(tmp_path, method="fedavg", num_rounds=1,
-                intercept=lambda request, handle: recorder(request, lambda message: fault(message, handle)))  # fmt: skip
+    found = run(
+        tmp_path,
+        method="fedavg",
+        num_rounds=1,
+        intercept=lambda request, handle: recorder(request, lambda message: fault(message, handle)),
+    )
     good = [reply for reply in recorder.replies("train") if partition_of(reply) != 1]
     weights = [reply["header"]["num_examples"] for reply in good]
     sent = [reply["arrays"]["head.bias"].numpy().astype(np.float64) for reply in good]
-    expected = sum(weight * array for weight, array in zip(weights, sent, strict=True)) / sum(weights)
+    expected = sum(weight * array for weight, array in zip(weights, sent, strict=True)) / sum(
+        weights
+    )
     np.testing.assert_allclose(found.model["head.bias"], expected, rtol=1e-6)
 
 
@@ -102,8 +145,10 @@ def test_too_few_good_replies_end_the_run_and_keep_the_checkpoint(tmp_path):
     whole = run(tmp_path / "whole", **settings)
     with pytest.raises(RoundError) as caught:
         run(tmp_path, intercept=Fault(1, FAULTS["NaN"][0], round=3), **settings)
-    text = ("round 3: 2 good replies of 3, needed are 3 (min-replies). partition 1: first.bias has values that are not "
-            "finite")  # fmt: skip
+    text = (
+        "round 3: 2 good replies of 3, needed are 3 (min-replies). partition 1: first.bias has"
+        " values that are not finite"
+    )
     assert str(caught.value) == text
     summary = Run(tmp_path / "run").summary
     assert (summary["status"], summary["error"], summary["rounds"]) == ("failed", text, 2)
@@ -113,7 +158,9 @@ def test_too_few_good_replies_end_the_run_and_keep_the_checkpoint(tmp_path):
 
 def test_a_run_in_which_everybody_fails_names_the_reasons(tmp_path):
     """A step so large that every loss is NaN in the second local epoch."""
-    with pytest.raises(RoundError, match=r"round 1: 0 good replies of 3, needed are 1 .* partition 0: the loss is "):
+    with pytest.raises(
+        RoundError, match=r"round 1: 0 good replies of 3, needed are 1 .* partition 0: the loss is "
+    ):
         run(tmp_path, learning_rate=1e30, local_epochs=3)
     summary = Run(tmp_path / "run").summary
     assert (summary["status"], summary["rounds"]) == ("failed", 0)
@@ -122,10 +169,18 @@ def test_a_run_in_which_everybody_fails_names_the_reasons(tmp_path):
 def test_a_client_that_diverges_keeps_its_state_of_before(tmp_path):
     def explode(request: Message, handle) -> Message:
         sent = decode_arrays(request.content["arrays"])
-        request.content["arrays"] = encode_arrays(sent | {"second.weight": np.full((8, 8), 1e38, np.float32)})
+        request.content["arrays"] = encode_arrays(
+            sent | {"second.weight": np.full((8, 8), 1e38, np.float32)}
+        )
         return handle(request)
 
-    found = run(tmp_path, num_rounds=3, method="fedper", optimizer_state="kept", intercept=Fault(1, explode, round=2))
+    found = run(
+        tmp_path,
+        num_rounds=3,
+        method="fedper",
+        optimizer_state="kept",
+        intercept=Fault(1, explode, round=2),
+    )
     (row,) = [row for row in found.clients if row["dropped"]]
     assert row["dropped"] == "the loss is inf in local epoch 1 of 1"
     steps = {p: int(found.personal(p)["optimizer/step/head.bias"]) for p in range(3)}
@@ -134,24 +189,38 @@ def test_a_client_that_diverges_keeps_its_state_of_before(tmp_path):
 
 @pytest.mark.parametrize(
     "statistics",
-    [{"num_test": "many"}, {"class_counts": [1]}, {"forman": math.nan}, {"majority_accuracy": [0.5]}],
+    [
+        {"num_test": "many"},
+        {"class_counts": [1]},
+        {"forman": math.nan},
+        {"majority_accuracy": [0.5]},
+    ],
     ids=str,
 )
 def test_a_description_that_makes_no_sense_refuses_that_node(statistics, tmp_path):
     fault = Fault(
-        2, forged(lambda r: replace(r, description=replace(r.description, statistics=statistics))), "describe", 0
+        2,
+        forged(lambda r: replace(r, description=replace(r.description, statistics=statistics))),
+        "describe",
+        0,
     )
     found = run(tmp_path, intercept=fault)
-    assert [next(iter(statistics)) in reason for reason in found.described["refused"].values()] == [True]
+    assert [next(iter(statistics)) in reason for reason in found.described["refused"].values()] == [
+        True
+    ]
     assert found.summary["num_clients"] == 2
 
 
 def worker_lost(request, handle):
-    return Message(Error(0, "<class 'ray.exceptions.ActorDiedError'>:<'The actor died'>"), reply_to=request)
+    return Message(
+        Error(0, "<class 'ray.exceptions.ActorDiedError'>:<'The actor died'>"), reply_to=request
+    )
 
 
 def test_a_simulation_without_one_of_its_workers_ends(tmp_path):
-    with pytest.raises(FederationError, match=r"a Ray worker has died \(ActorDiedError\).*--cpus.*resume=true"):
+    with pytest.raises(
+        FederationError, match=r"a Ray worker has died \(ActorDiedError\).*--cpus.*resume=true"
+    ):
         run(tmp_path, num_rounds=3, intercept=Fault(1, worker_lost, round=2))
     summary = json.loads(next(tmp_path.rglob("summary.json")).read_text())
     assert (summary["status"], summary["rounds"]) == ("failed", 1)

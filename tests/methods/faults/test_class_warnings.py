@@ -13,14 +13,20 @@ POINTS = rng.uniform(-0.5, 0.5, (60, 2))
 
 def warnings_of(labels, folder, **keys):
     keys = {"num_rounds": 1, "results_dir": folder / "results", "quiet": True} | keys
-    run = curvfed.simulate(data=[(POINTS, np.array(names)[np.arange(60) % len(names)]) for names in labels], **keys)
+    run = curvfed.simulate(
+        data=[(POINTS, np.array(names)[np.arange(60) % len(names)]) for names in labels], **keys
+    )
     assert run.summary["status"] == "completed"
     return [text for text in run.summary["warnings"] if "a single client has these classes" in text]
 
 
 @pytest.mark.parametrize("method", ["fedavg", "hull"])
 def test_names_that_differ_are_matched(tmp_path, method):
-    labels = [["B cell", "T cell", "NK"], ["b-cells", "T cell", "NK "], ["B cell", "T cell", "monocyte"]]
+    labels = [
+        ["B cell", "T cell", "NK"],
+        ["b-cells", "T cell", "NK "],
+        ["B cell", "T cell", "monocyte"],
+    ]
     (text,) = warnings_of(labels, tmp_path, method=method)
     assert 'client 1 "b-cells", perhaps "B cell" of client 0' in text
     assert 'client 2 "monocyte"' in text
@@ -30,7 +36,9 @@ def test_names_that_differ_are_matched(tmp_path, method):
 
 def test_nothing_is_said_of_classes_that_several_have_or_that_are_hidden(tmp_path):
     assert not warnings_of([["a", "b"], ["b", "a "]], tmp_path, method="fedavg")
-    assert not warnings_of([["a", "b"], ["c", "d"]], tmp_path, method="hull", hull={"num_classes": 2})
+    assert not warnings_of(
+        [["a", "b"], ["c", "d"]], tmp_path, method="hull", hull={"num_classes": 2}
+    )
 
 
 def test_a_client_that_has_both_names_means_two_classes(tmp_path):
@@ -40,9 +48,15 @@ def test_a_client_that_has_both_names_means_two_classes(tmp_path):
 
 def test_parts_of_a_data_set_are_not_compared(tmp_path):
     run = curvfed.simulate(
-        "fedavg", dataset="digits", num_supernodes=3, num_rounds=1, partition="dirichlet", alpha=0.05, quiet=True,
+        "fedavg",
+        dataset="digits",
+        num_supernodes=3,
+        num_rounds=1,
+        partition="dirichlet",
+        alpha=0.05,
+        quiet=True,
         results_dir=tmp_path,
-    )  # fmt: skip
+    )
     assert not any("a single client" in text for text in run.summary["warnings"])
 
 
@@ -59,7 +73,12 @@ def test_what_marks_a_missing_label_is_no_class_or_is_told(tmp_path, caplog, cap
     names = ["a", "b", "Unassigned", "NA"]
     rows = [f"{x},{y},{names[number % 4]}" for number, (x, y) in enumerate(POINTS)]
     (tmp_path / "own.csv").write_text("\n".join(["x,y,label", *rows]))
-    keys = {"num_rounds": 1, "results_dir": tmp_path / "results", "quiet": True, "dataset": tmp_path / "own.csv"}
+    keys = {
+        "num_rounds": 1,
+        "results_dir": tmp_path / "results",
+        "quiet": True,
+        "dataset": tmp_path / "own.csv",
+    }
     caplog.set_level("INFO", "curvfed")
     run = curvfed.simulate("fedavg", num_supernodes=2, **keys)
     assert [text for text in run.summary["warnings"] if "scored as classes: Unassigned." in text]

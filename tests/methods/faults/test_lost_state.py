@@ -1,4 +1,5 @@
-"""Personal state that is lost at a node during a run, by each choice of `lost-state`; names of runs that never began."""
+"""Personal state that is lost at a node during a run, by each choice of `lost-state`; names of runs
+that never began."""
 
 import json
 import re
@@ -32,7 +33,8 @@ def lose(folder: Path, how: str) -> None:
 
 
 class Loss:
-    """Damages client 1's state before it is asked to train in round 3; from then on no process remembers anything."""
+    """Damages client 1's state before it is asked to train in round 3; from then on no process
+    remembers anything."""
 
     def __init__(self, folder: Path, how: str) -> None:
         self.folder, self.how = folder, how
@@ -53,7 +55,9 @@ def nodes(folder: Path, **keys):
 
 def lossy(folder: Path, how: str, made, **settings) -> Run:
     intercept = Loss(folder / "nodes" / "state1", how)
-    return run(folder, nodes=made, intercept=intercept, num_rounds=ROUNDS, method="flatland", **settings)
+    return run(
+        folder, nodes=made, intercept=intercept, num_rounds=ROUNDS, method="flatland", **settings
+    )
 
 
 @pytest.mark.parametrize("how", ["deleted", "truncated", "older", "all"])
@@ -62,11 +66,16 @@ def test_a_node_goes_on_from_what_it_chooses_and_says_so(how, choice, tmp_path, 
     found = lossy(tmp_path, how, nodes(tmp_path / "nodes", lost_state=choice), min_replies=3)
     assert found.summary["status"] == "completed"
     assert found.summary["absences"] == []
-    since = "went on from those of round 1" if choice == "previous" and how != "all" else "started afresh"
+    since = (
+        "went on from those of round 1"
+        if choice == "previous" and how != "all"
+        else "started afresh"
+    )
     told = f"client 1 lost its personal parameters of round 2 and {since}"
     assert told in found.summary["warnings"]
     assert told in caplog.text
-    assert told[1:] in write_report(found.path).read_text()  # the page begins sentences with a capital
+    # the page begins sentences with a capital
+    assert told[1:] in write_report(found.path).read_text()
     assert all(not row["dropped"] for row in found.clients)
 
 
@@ -78,8 +87,16 @@ def test_a_node_that_refuses_is_out_and_the_run_is_not_plainly_completed(how, tm
     assert "lost-state = refuse keeps it out of the run; previous lets it go on" in absent["reason"]
     assert str(tmp_path) not in json.dumps(found.summary)
     assert found.summary["status"] == "completed"  # two of four are not most of them
-    assert run(tmp_path, nodes=nodes(tmp_path / "nodes"), method="flatland", resume=True, num_rounds=5,
-               ).summary["status"] == "completed with absences"  # fmt: skip
+    assert (
+        run(
+            tmp_path,
+            nodes=nodes(tmp_path / "nodes"),
+            method="flatland",
+            resume=True,
+            num_rounds=5,
+        ).summary["status"]
+        == "completed with absences"
+    )
     page = write_report(tmp_path / "run").read_text()
     assert "client 1 in 3 of 5 (" in page
     assert "completed with absences" in page
@@ -90,7 +107,9 @@ def test_where_all_must_reply_the_run_ends_with_the_client_and_the_choice(tmp_pa
     with pytest.raises(RoundError, match=text):
         lossy(tmp_path, "all", nodes(tmp_path / "nodes"), min_replies=3)
     made = nodes(tmp_path / "nodes", lost_state="fresh")
-    found = run(tmp_path, nodes=made, method="flatland", num_rounds=ROUNDS, min_replies=3, resume=True)
+    found = run(
+        tmp_path, nodes=made, method="flatland", num_rounds=ROUNDS, min_replies=3, resume=True
+    )
     assert found.summary["status"] == "completed"
 
 
@@ -98,10 +117,18 @@ def test_the_policy_decides_too_and_contradicts_nothing(tmp_path):
     made = nodes(tmp_path / "nodes")
     ruled = with_policy(tmp_path, made, '[runs]\nlost-state = "fresh"\n')
     assert lossy(tmp_path, "all", ruled, min_replies=3).summary["status"] == "completed"
-    with pytest.raises(Exception, match=r"lost-state in this node's --node-config and in \[runs\] .* differ"):
-        run(tmp_path, "other", nodes=[node | {"lost-state": "refuse"} for node in ruled], num_rounds=1)
     with pytest.raises(
-        Exception, match="lost-state is 'any' in this node's --node-config; allowed are refuse, previous"
+        Exception, match=r"lost-state in this node's --node-config and in \[runs\] .* differ"
+    ):
+        run(
+            tmp_path,
+            "other",
+            nodes=[node | {"lost-state": "refuse"} for node in ruled],
+            num_rounds=1,
+        )
+    with pytest.raises(
+        Exception,
+        match="lost-state is 'any' in this node's --node-config; allowed are refuse, previous",
     ):
         run(tmp_path, "third", nodes=nodes(tmp_path / "nodes", lost_state="any"), num_rounds=1)
 
@@ -185,7 +212,9 @@ def test_a_full_disk_ends_the_run_and_the_rest_is_the_same_bits(tmp_path, monkey
         forget_all()
         begun = (tmp_path / name / "config.toml").exists()
         again = run(tmp_path, name, resume=begun, **settings)
-        assert re.sub(name, "whole", json.dumps(again.figures["summary"])) == json.dumps(whole.figures["summary"]), at
+        assert re.sub(name, "whole", json.dumps(again.figures["summary"])) == json.dumps(
+            whole.figures["summary"]
+        ), at
         assert again.figures["model"] == whole.figures["model"]
         assert again.figures["rounds"] == whole.figures["rounds"]
     assert failed >= 8
@@ -200,10 +229,19 @@ def test_a_process_that_lives_on_tells_a_loss_once(tmp_path):
 
     made = nodes(tmp_path / "nodes", lost_state="previous")
     intercept = LossInOneProcess(tmp_path / "nodes" / "state1", "deleted")
-    found = run(tmp_path, nodes=made, intercept=intercept, num_rounds=ROUNDS, method="flatland", secure_sum=True)
+    found = run(
+        tmp_path,
+        nodes=made,
+        intercept=intercept,
+        num_rounds=ROUNDS,
+        method="flatland",
+        secure_sum=True,
+    )
     assert all(not row["dropped"] for row in found.clients)
     (told,) = [text for text in found.summary["warnings"] if "lost its personal" in text]
-    assert told == "client 1 lost its personal parameters of round 2 and went on from those of round 1"
+    assert (
+        told == "client 1 lost its personal parameters of round 2 and went on from those of round 1"
+    )
 
 
 def test_clients_that_keep_only_fixed_or_tuned_parameters_have_lost_nothing(tmp_path, caplog):

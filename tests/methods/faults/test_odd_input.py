@@ -1,4 +1,5 @@
-"""No odd configuration and no odd file ends in a traceback, hangs, takes gigabytes, or leaves a folder of a refused run."""
+"""No odd configuration and no odd file ends in a traceback, hangs, takes gigabytes, or leaves a
+folder of a refused run."""
 
 import pytest
 from odd_input import configurations, files, tried
@@ -7,9 +8,13 @@ FEW, MANY = 12, 700
 
 
 @pytest.mark.parametrize("kind", [configurations, files])
-@pytest.mark.parametrize(("number", "seed"), [(FEW, 0), pytest.param(MANY, 1, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("number", "seed"), [(FEW, 0), pytest.param(MANY, 1, marks=pytest.mark.long)]
+)
 def test_odd_input_is_refused_in_words(kind, number, seed, tmp_path):
     told = tried(list(kind(tmp_path, number, seed)))
     assert {case.status for case in told} >= {0, 2}
-    wrong = [(case.complaints, case.arguments, case.text[-1500:]) for case in told if case.complaints]
+    wrong = [
+        (case.complaints, case.arguments, case.text[-1500:]) for case in told if case.complaints
+    ]
     assert not wrong, wrong[:5]

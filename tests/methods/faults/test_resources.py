@@ -1,4 +1,5 @@
-"""Memory is asked for before a model is made, and where it runs out after all the node is dropped in words."""
+"""Memory is asked for before a model is made, and where it runs out after all the node is dropped
+in words."""
 
 from dataclasses import replace
 
@@ -58,16 +59,22 @@ def test_a_model_fits_to_the_byte(free, graph, monkeypatch):
     spec, config = spec_of()
     values = sum(parameter.numel() for parameter in build_model(spec, 0).parameters())
     needed = values * 4 * 5 + data_bytes(graph, CPU)  # weights, gradients, two moments, a copy
-    monkeypatch.setattr(curvfed.client_app.node.resources, "free_memory", lambda device: needed + free)
+    monkeypatch.setattr(
+        curvfed.client_app.node.resources, "free_memory", lambda device: needed + free
+    )
     if free < 0:
-        with pytest.raises(ConfigError, match=f"training a model of {values:,} parameters takes 0.0 GiB"):
+        with pytest.raises(
+            ConfigError, match=f"training a model of {values:,} parameters takes 0.0 GiB"
+        ):
             fitting_model(spec, config, graph, CPU)
     else:
         made = fitting_model(spec, config, graph, CPU)
         assert all(map(torch.equal, made.parameters(), build_model(spec, 0).parameters()))
 
 
-@pytest.mark.parametrize(("optimizer", "momentum", "values"), [("adam", 0.9, 5), ("sgd", 0.9, 4), ("sgd", 0.0, 3)])
+@pytest.mark.parametrize(
+    ("optimizer", "momentum", "values"), [("adam", 0.9, 5), ("sgd", 0.9, 4), ("sgd", 0.0, 3)]
+)
 def test_what_an_optimiser_keeps(optimizer, momentum, values, graph, monkeypatch):
     spec, config = spec_of(width=4096, optimizer=optimizer, momentum=momentum)
     monkeypatch.setattr(curvfed.client_app.node.resources, "free_memory", lambda device: 0)
@@ -78,29 +85,37 @@ def test_what_an_optimiser_keeps(optimizer, momentum, values, graph, monkeypatch
 def test_a_network_that_is_far_too_large_is_not_even_begun(graph, monkeypatch):
     spec, config = spec_of(width=65_536)
     monkeypatch.setattr(
-        curvfed.client_app.node.resources, "build_model", lambda *_: pytest.fail("4 billion weights were made")
+        curvfed.client_app.node.resources,
+        "build_model",
+        lambda *_: pytest.fail("4 billion weights were made"),
     )
     monkeypatch.setattr(curvfed.client_app.node.resources, "free_memory", lambda device: 15 * GIB)
     with pytest.raises(ConfigError) as refused:
         fitting_model(spec, config, graph, CPU)
-    assert str(refused.value) == (
-        "training a model of 4,295,491,584 parameters takes 80.0 GiB (weights, gradients, moments, a copy), and this "
-        "client's data and the activations of a batch need more; device cpu has 15.0 GiB free. Use a smaller "
-        "embedding-dim, model or batch-size, or another device"
+    assert (
+        str(refused.value)
+        == "training a model of 4,295,491,584 parameters takes 80.0 GiB (weights, gradients,"
+        " moments, a copy), and this client's data and the activations of a batch need more;"
+        " device cpu has 15.0 GiB free. Use a smaller embedding-dim, model or batch-size, or"
+        " another device"
     )
 
 
 def test_a_gpu_that_is_too_small(graph, monkeypatch):
     spec, config = spec_of(width=8192)
     on_cuda(monkeypatch, GIB)
-    monkeypatch.setattr(curvfed.client_app.node.resources, "placed", lambda *_: pytest.fail("it was put there"))
+    monkeypatch.setattr(
+        curvfed.client_app.node.resources, "placed", lambda *_: pytest.fail("it was put there")
+    )
     with pytest.raises(ConfigError, match=r"takes 1\.3 GiB .*; device cuda:1 has 1\.0 GiB free"):
         fitting_model(spec, config, graph, CUDA)
 
 
 @pytest.mark.parametrize("width", [1, 2, 16, 100])
 @pytest.mark.parametrize("num_features", [1, 50])
-@pytest.mark.parametrize(("task", "kind"), [(task, kind) for task in ("nodes", "graphs") for kind in MODELS[task]])
+@pytest.mark.parametrize(
+    ("task", "kind"), [(task, kind) for task in ("nodes", "graphs") for kind in MODELS[task]]
+)
 def test_the_lower_bound_is_one_and_is_near(task, kind, num_features, width):
     spec = replace(spec_of(width, task, num_features)[0], kind=kind)
     values = sum(parameter.numel() for parameter in build_model(spec, 0).parameters())
@@ -114,7 +129,8 @@ def test_data_of_nodes_on_a_device(graph):
     assert data_bytes(graph, CPU) == features + edges
     inputs = NodeTask(graph, graph.class_names, CPU).inputs
     made = inputs.features.transpose.nbytes + sum(
-        part.nbytes for part in (inputs.adjacency.matrix.col_indices(), inputs.adjacency.matrix.values())
+        part.nbytes
+        for part in (inputs.adjacency.matrix.col_indices(), inputs.adjacency.matrix.values())
     )
     loops = 8 * inputs.num_nodes  # an index and a weight for every node
     assert made - loops == data_bytes(graph, CPU) - edges // 2
@@ -150,7 +166,8 @@ def test_a_client_for_which_there_is_no_memory_is_dropped_with_the_figures(tmp_p
     (dropped,) = {row["dropped"] for row in rows if row["round"] == "1"} - {""}
     assert dropped.startswith("training a model of ")
     assert "; device cpu has 0.0 GiB free. Use a smaller embedding-dim" in dropped
-    assert [row["dropped"] for row in rows if row["round"] == "2"] == [""] * 3  # its memory was free again
+    # its memory was free again
+    assert [row["dropped"] for row in rows if row["round"] == "2"] == [""] * 3
     assert len(asked) == 4  # once for every client that is set up, not for every message
 
 
@@ -168,11 +185,15 @@ def of_numpy(*_: object) -> None:
 
 @pytest.mark.parametrize("fail", [out_of_memory, one_more, of_numpy])
 def test_memory_that_runs_out_is_told(fail):
-    with pytest.raises(TrainingError) as told, memory_errors(parse({"batch-size": 77}), {"device": "cpu"}):
+    with (
+        pytest.raises(TrainingError) as told,
+        memory_errors(parse({"batch-size": 77}), {"device": "cpu"}),
+    ):
         fail()
-    assert str(told.value) == (
-        "device cpu ran out of memory at batch-size = 77; use a smaller embedding-dim, model or batch-size, or "
-        "another device"
+    assert (
+        str(told.value)
+        == "device cpu ran out of memory at batch-size = 77; use a smaller embedding-dim, model or"
+        " batch-size, or another device"
     )
 
 
@@ -183,7 +204,9 @@ def test_other_errors_are_left_alone():
 
 @pytest.mark.parametrize("fail", [out_of_memory, one_more, of_numpy])
 @pytest.mark.parametrize("where", ["batches", "scores"])
-def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(where, fail, tmp_path, monkeypatch):
+def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(
+    where, fail, tmp_path, monkeypatch
+):
     real, calls = getattr(ClusteredNodeTask, where), []
 
     def failing(self, model):
@@ -203,22 +226,31 @@ def test_a_client_that_runs_out_of_memory_is_dropped_and_the_run_goes_on(where, 
 # The device itself
 
 
-@pytest.mark.parametrize("name", ["gpu", "cuda:", "cuda:-1", "cuda:x", "mps", "meta", "CPU", "0", ""])
+@pytest.mark.parametrize(
+    "name", ["gpu", "cuda:", "cuda:-1", "cuda:x", "mps", "meta", "CPU", "0", ""]
+)
 def test_names_of_no_device(name):
-    with pytest.raises(ConfigError, match=f'device = "{name}": allowed is auto, cpu, cuda or cuda:N'):
+    with pytest.raises(
+        ConfigError, match=f'device = "{name}": allowed is auto, cpu, cuda or cuda:N'
+    ):
         device_of(parse({}), {"device": name})
 
 
 @pytest.mark.parametrize(
     ("version", "told"),
-    [("13.0", "built for CUDA 13.0, whose driver or device is absent"), (None, "built without CUDA")],
+    [
+        ("13.0", "built for CUDA 13.0, whose driver or device is absent"),
+        (None, "built without CUDA"),
+    ],
 )
 def test_a_machine_without_a_gpu(version, told, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     monkeypatch.setattr(torch.version, "cuda", version)
     with pytest.raises(ConfigError) as refused:
         device_of(parse({}), {"device": "cuda"})
-    text = f'device = "cuda": this machine has cpu alone: PyTorch {torch.__version__} here is {told}'
+    text = (
+        f'device = "cuda": this machine has cpu alone: PyTorch {torch.__version__} here is {told}'
+    )
     assert str(refused.value) == text
 
 
@@ -227,5 +259,7 @@ def test_a_machine_with_two_gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: "ABC"[number] * 3)
     assert device_of(parse({}), {"device": "cuda:1"}) == torch.device("cuda:1")
     assert device_of(parse({"device": "cpu"}), {}) == CPU
-    with pytest.raises(ConfigError, match=r'"cuda:2": this machine has cpu, cuda:0 \(AAA\), cuda:1 \(BBB\)$'):
+    with pytest.raises(
+        ConfigError, match=r'"cuda:2": this machine has cpu, cuda:0 \(AAA\), cuda:1 \(BBB\)$'
+    ):
         device_of(parse({}), {"device": "cuda:2"})

@@ -1,4 +1,5 @@
-"""What makes figures mean less than they seem to is said: in the log once, in the summary, and on the page."""
+"""What makes figures mean less than they seem to is said: in the log once, in the summary, and on
+the page."""
 
 import html
 import json
@@ -45,11 +46,16 @@ def about(found: list[str], word: str) -> list[str]:
 
 @pytest.mark.parametrize("shares", [True, False])
 def test_a_client_of_one_class_and_one_without_training_nodes(shares, tmp_path, caplog):
-    """What the server has tells: counts where they are shared, else class names, and the weights of the replies."""
+    """What the server has tells: counts where they are shared, else class names, and the weights of
+    the replies."""
     nodes = real_nodes(tmp_path / "nodes", [graph(), graph(classes=1), graph(train=False)])
-    found = run(tmp_path, nodes=nodes, method="fedavg", share_statistics=shares, num_rounds=3).summary["warnings"]
+    found = run(
+        tmp_path, nodes=nodes, method="fedavg", share_statistics=shares, num_rounds=3
+    ).summary["warnings"]
     assert [sentence.partition(":")[0] for sentence in found] == [
-        "client 1 has examples of one class alone", "client 2 has no training examples"]  # fmt: skip
+        "client 1 has examples of one class alone",
+        "client 2 has no training examples",
+    ]
     for sentence in found:
         assert about(logged(caplog), sentence) == [sentence]
 
@@ -61,14 +67,22 @@ def test_a_run_of_one_class_has_its_own_sentence(tmp_path):
 
 
 def test_nothing_is_said_of_a_sound_run(tmp_path, caplog):
-    assert run(tmp_path, method="flatland", num_rounds=10, embedding_dim=16).summary["warnings"] == []
+    assert (
+        run(tmp_path, method="flatland", num_rounds=10, embedding_dim=16).summary["warnings"] == []
+    )
     assert logged(caplog) == []
 
 
 @pytest.mark.parametrize(("factor", "number"), [(0.0, 1), (1.0, 0)])
 def test_models_that_answer_one_class_alone_are_named(factor, number, tmp_path, caplog):
     graphs = [graph() | {"x": factor * graph()["x"]}] * 2
-    nodes, settings = real_nodes(tmp_path / "nodes", graphs), {"share_statistics": True, "num_rounds": 20}
+    nodes, settings = (
+        real_nodes(tmp_path / "nodes", graphs),
+        {
+            "share_statistics": True,
+            "num_rounds": 20,
+        },
+    )
     found = run(tmp_path, nodes=nodes, method="fedavg", **settings)
     answers = {(row["partition"], row["predicted"]) for row in rows(found.path / "confusion.csv")}
     assert (len(answers) == 2) == bool(number)
@@ -85,15 +99,25 @@ def test_fedprox_with_one_local_step_equals_fedavg_and_says_so(tmp_path, caplog)
         without = run(tmp_path, f"avg-{epochs}", method="fedavg", **settings)
         same = [np.array_equal(array, without.model[name]) for name, array in term.model.items()]
         assert all(same) == bool(number)
-        assert len(about(term.summary["warnings"], "fedprox equals fedavg here; raise local-epochs")) == number
+        assert (
+            len(about(term.summary["warnings"], "fedprox equals fedavg here; raise local-epochs"))
+            == number
+        )
         assert without.summary["warnings"] == []
     assert len(about(logged(caplog), "(fedprox.mu = 1.0) has no effect")) == 1
 
 
 @pytest.mark.parametrize(("batch_size", "number"), [(0, 1), (16, 0)])
 def test_images_in_one_batch_are_one_step(batch_size, number, tmp_path):
-    few = {"dataset": "digits", "images__train_subset": 150, "images__test_subset": 50, "num_rounds": 1}
-    found = run(tmp_path, method="fedprox", local_epochs=1, batch_size=batch_size, **few).summary["warnings"]
+    few = {
+        "dataset": "digits",
+        "images__train_subset": 150,
+        "images__test_subset": 50,
+        "num_rounds": 1,
+    }
+    found = run(tmp_path, method="fedprox", local_epochs=1, batch_size=batch_size, **few).summary[
+        "warnings"
+    ]
     assert len(about(found, "raise local-epochs or lower batch-size")) == number
 
 
@@ -116,16 +140,22 @@ def falling(courses: dict[int, list[float]]):
         if course is None:
             return handle(request)
         score = course[int(header["round"]) - 1]
-        return forged(lambda reply: replace(reply, metrics={**reply.metrics, "score": score}))(request, handle)
+        return forged(lambda reply: replace(reply, metrics={**reply.metrics, "score": score}))(
+            request, handle
+        )
 
     return intercept
 
 
-COURSES = {0: [0.9, 0.9, 0.5, 0.5, 0.86, 0.5], 1: [0.8, 0.4, 0.4, 0.77, 0.8, 0.8], 2: [0.9, 0.61, 0.32, 0.3, 0.3, 0.3]}
+COURSES = {
+    0: [0.9, 0.9, 0.5, 0.5, 0.86, 0.5],
+    1: [0.8, 0.4, 0.4, 0.77, 0.8, 0.8],
+    2: [0.9, 0.61, 0.32, 0.3, 0.3, 0.3],
+}
 FELL = (
-    "2 of 3 clients fell by more than 30 points from one of their rounds to the next, and 1 came back "
-    "(client 0 fell from 90.0% to 50.0% in round 3, not back; "
-    "client 1 fell from 80.0% to 40.0% in round 2, back in round 4)"
+    "2 of 3 clients fell by more than 30 points from one of their rounds to the next, and 1 came"
+    " back (client 0 fell from 90.0% to 50.0% in round 3, not back; client 1 fell from 80.0% to"
+    " 40.0% in round 2, back in round 4)"
 )
 
 
@@ -135,20 +165,26 @@ def test_falls_are_logged_when_they_happen_and_told_at_the_end(tmp_path, caplog)
     assert sentence.partition(":")[0] == FELL
     said = about(logged(caplog), " fell from ")
     assert [text.partition(":")[0] for text in said] == [
-        "client 1 fell from 80.0% to 40.0% in round 2", "client 0 fell from 90.0% to 50.0% in round 3"]  # fmt: skip
+        "client 1 fell from 80.0% to 40.0% in round 2",
+        "client 0 fell from 90.0% to 50.0% in round 3",
+    ]
 
 
 @pytest.mark.parametrize("at", [1, 2, 3, 5])
 def test_a_resumed_run_tells_the_same_falls(at, tmp_path):
     whole = run(tmp_path, "whole", method="fedavg", num_rounds=6, intercept=falling(COURSES))
     run(tmp_path, "part", method="fedavg", num_rounds=at, intercept=falling(COURSES))
-    again = run(tmp_path, "part", method="fedavg", num_rounds=6, resume=True, intercept=falling(COURSES))
+    again = run(
+        tmp_path, "part", method="fedavg", num_rounds=6, resume=True, intercept=falling(COURSES)
+    )
     assert again.summary["warnings"] == whole.summary["warnings"]
     assert again.figures == whole.figures
 
 
 def described(num_test: int) -> Federation:
-    description = Description("nodes", "", "accuracy", 2, ("a", "b"), "", "", {"num_test": num_test})
+    description = Description(
+        "nodes", "", "accuracy", 2, ("a", "b"), "", "", {"num_test": num_test}
+    )
     return Federation({0: 1}, {0: description}, Facts("nodes", 2, ("a", "b")), {})
 
 
@@ -179,7 +215,12 @@ def test_the_page_lists_the_warnings_and_without_any_has_no_list(tmp_path):
 
 def test_names_of_classes_are_no_html(tmp_path):
     fields = graph(classes=1) | {"class_names": ["<b>all</b>"]}
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [fields, fields]), method="fedavg", num_rounds=1)
+    found = run(
+        tmp_path,
+        nodes=real_nodes(tmp_path / "nodes", [fields, fields]),
+        method="fedavg",
+        num_rounds=1,
+    )
     page = write_report(found.path).read_text()
     assert "&lt;b&gt;all&lt;/b&gt;" in page
     assert "<b>all" not in page
@@ -187,7 +228,9 @@ def test_names_of_classes_are_no_html(tmp_path):
 
 @pytest.mark.parametrize(("points", "sent"), [(40, 3), (3000, 0)])
 def test_hulls_with_most_points_as_corners_are_told(points, sent, tmp_path):
-    found = run(tmp_path, clients=3, method="hull", dataset="uniform", points__num=points, hull__cap=64)
+    found = run(
+        tmp_path, clients=3, method="hull", dataset="uniform", points__num=points, hull__cap=64
+    )
     told = [text for text in found.summary["warnings"] if "most training points were sent" in text]
     assert [text.split()[1] for text in told] == [str(sent)] * bool(sent)
     assert found.summary["metrics"]["clients_mostly_sent"] == sent
@@ -196,7 +239,9 @@ def test_hulls_with_most_points_as_corners_are_told(points, sent, tmp_path):
 def test_a_refused_node_stands_with_its_reason_in_the_warnings_and_on_the_page(tmp_path, caplog):
     """A run without a client of the federation is not the run that was asked for."""
     other = graph() | {"x": graph()["x"][:, :2]}
-    found = run(tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(), graph(), other]), method="fedavg")
+    found = run(
+        tmp_path, nodes=real_nodes(tmp_path / "nodes", [graph(), graph(), other]), method="fedavg"
+    )
     (sentence,) = about(found.summary["warnings"], "1 of 3 nodes are refused")
     assert "partition-id 2: its data are nodes of 2 features" in sentence
     assert sentence in html.unescape(write_report(found.path).read_text())
@@ -210,8 +255,13 @@ def test_a_run_that_measures_nothing_says_so(shares, tmp_path, caplog):
     found = run(tmp_path, nodes=nodes, method="fedavg", share_statistics=shares)
     (sentence,) = about(found.summary["warnings"], "nothing measures this run")
     assert about(logged(caplog), "nothing measures") == [sentence]
-    half = run(tmp_path, "half", nodes=real_nodes(tmp_path / "more", [nothing, graph()]), method="fedavg",
-               share_statistics=shares).summary["warnings"]  # fmt: skip
+    half = run(
+        tmp_path,
+        "half",
+        nodes=real_nodes(tmp_path / "more", [nothing, graph()]),
+        method="fedavg",
+        share_statistics=shares,
+    ).summary["warnings"]
     assert not about(half, "nothing measures")
     assert len(about(half, "client 0 has no test examples")) == shares
 
@@ -219,12 +269,18 @@ def test_a_run_that_measures_nothing_says_so(shares, tmp_path, caplog):
 def test_no_test_at_all_is_told_of_an_empty_share_and_of_points_that_only_a_server_scores(tmp_path):
     assert about(run(tmp_path, "a", test_size=0.0).summary["warnings"], "nothing measures")
     points = {"dataset": "uniform", "points__num": 300}
-    assert about(run(tmp_path, "b", method="local", **points).summary["warnings"], "nothing measures")
-    assert not about(run(tmp_path, "c", method="fedavg", **points).summary["warnings"], "nothing measures")
+    assert about(
+        run(tmp_path, "b", method="local", **points).summary["warnings"], "nothing measures"
+    )
+    assert not about(
+        run(tmp_path, "c", method="fedavg", **points).summary["warnings"], "nothing measures"
+    )
 
 
 @pytest.mark.parametrize("shares", [True, False])
-def test_features_too_large_for_the_lorentz_space_are_named_with_their_norm(shares, tmp_path, caplog):
+def test_features_too_large_for_the_lorentz_space_are_named_with_their_norm(
+    shares, tmp_path, caplog
+):
     fields = graph() | {"x": graph()["x"] / graph()["x"].norm(dim=1).max()}
     nodes = real_nodes(tmp_path / "nodes", [fields, fields | {"x": 500 * fields["x"]}])
     settings = {"nodes": nodes, "method": "flatland", "share_statistics": shares}

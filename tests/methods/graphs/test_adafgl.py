@@ -81,7 +81,9 @@ def alike(predictions):
 
 def smoothed(pairs, features, alpha, steps):
     matrix = alpha * edges_as_matrix() + (1 - alpha) * pairs
-    return np.hstack([np.linalg.matrix_power(normalised(matrix), step) @ features for step in range(steps + 1)])
+    return np.hstack(
+        [np.linalg.matrix_power(normalised(matrix), step) @ features for step in range(steps + 1)]
+    )
 
 
 def weights_of(matrix, logits, beta):
@@ -120,19 +122,29 @@ def parts_of(arrays, features, predictions, spec=SPEC):
     wide = smoothed(pairs, features, spec.alpha, spec.steps)
     logits = mlp(arrays, "passing", wide)
     last = passed(weights_of(pairs, logits, spec.beta), logits, arrays["passing.slope.weight"])
-    return mlp(arrays, "smooth", wide), mlp(arrays, "deep", wide), mlp(arrays, "plain", features), last
+    return (
+        mlp(arrays, "smooth", wide),
+        mlp(arrays, "deep", wide),
+        mlp(arrays, "plain", features),
+        last,
+    )
 
 
 def mixture(arrays, features, predictions):
     """log Ŷ of the network of these parameters."""
     smooth, deep, plain, last = map(soft, parts_of(arrays, features, predictions))
     share = arrays["confidence"]
-    return np.log(share * (smooth + soft(predictions)) / 2 + (1 - share) * (deep + plain + last) / 3)
+    return np.log(
+        share * (smooth + soft(predictions)) / 2 + (1 - share) * (deep + plain + last) / 3
+    )
 
 
 def loss_of(arrays, features, predictions, rows, labels):
     parts = parts_of(arrays, features, predictions)
-    return sum(cross_entropy(part[rows], labels.numpy()) for part in parts) + ((parts[0] - predictions) ** 2).mean()
+    return (
+        sum(cross_entropy(part[rows], labels.numpy()) for part in parts)
+        + ((parts[0] - predictions) ** 2).mean()
+    )
 
 
 def shared_model(dtype=torch.float64, seed=3):
@@ -145,19 +157,33 @@ def network(confidence=0.6, dtype=torch.float64, spec=SPEC):
     with torch.no_grad():
         for name, parameter in net.named_parameters():
             if parameter.requires_grad:
-                parameter.add_(0.2 * torch.randn(parameter.shape, dtype=dtype) * ("bias" in name or "slope" in name))
+                parameter.add_(
+                    0.2
+                    * torch.randn(parameter.shape, dtype=dtype)
+                    * ("bias" in name or "slope" in name)
+                )
     return net
 
 
 def learner(data, dtype=torch.float64, **settings):
     """The learner of AdaFGL on a small graph."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
-    config = settled(parse({"method": "adafgl", "dataset": "trees", "adafgl.width": 5} | keys), "nodes")
+    config = settled(
+        parse({"method": "adafgl", "dataset": "trees", "adafgl.width": 5} | keys), "nodes"
+    )
     model = shared_model(dtype)
     parameters, tensors = dict(model.named_parameters()), named_state(model)
     task = NodeTask(data, data.class_names, torch.device("cpu"))
     return AdaFglClient(
-        local_of(config, model, task, tensors, tuple(tensors), parameters, make_optimizer(parameters, config))
+        local_of(
+            config,
+            model,
+            task,
+            tensors,
+            tuple(tensors),
+            parameters,
+            make_optimizer(parameters, config),
+        )
     )
 
 
@@ -185,15 +211,22 @@ def test_who_is_predicted_alike_and_what_it_makes_of_features(alpha, dtype):
 
 def test_at_one_features_go_along_the_edges_alone():
     inputs = inputs_of()
-    step = smoothed_features(torch.ones(NODES, NODES, dtype=torch.float64), inputs, 1.0, 1)[:, FEATURES:]
+    step = smoothed_features(torch.ones(NODES, NODES, dtype=torch.float64), inputs, 1.0, 1)[
+        :, FEATURES:
+    ]
     torch.testing.assert_close(step, inputs.adjacency @ inputs.features.matrix)  # what a GCN does
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_signed_weights_and_what_is_passed_on(beta, dtype):
-    matrix, logits = alike(predictions_of()), np.random.default_rng(2).normal(0, 2, (NODES, CLASSES))
-    found = signed_weights(torch.from_numpy(matrix).to(dtype), torch.from_numpy(logits).to(dtype), beta)
+    matrix, logits = (
+        alike(predictions_of()),
+        np.random.default_rng(2).normal(0, 2, (NODES, CLASSES)),
+    )
+    found = signed_weights(
+        torch.from_numpy(matrix).to(dtype), torch.from_numpy(logits).to(dtype), beta
+    )
     expected = weights_of(matrix, logits, beta)
     np.testing.assert_allclose(to_numpy(found), expected, rtol=0, atol=tolerance(dtype))
     off = expected[~np.eye(NODES, dtype=bool)]
@@ -201,9 +234,11 @@ def test_signed_weights_and_what_is_passed_on(beta, dtype):
     assert -1 <= off.min() < 0 < off.max()
     sign = torch.nn.PReLU(init=0.25).to(dtype)
     np.testing.assert_allclose(
-        to_numpy(passed_on(found, torch.from_numpy(logits).to(dtype), sign)), passed(expected, logits, 0.25), rtol=0,
+        to_numpy(passed_on(found, torch.from_numpy(logits).to(dtype), sign)),
+        passed(expected, logits, 0.25),
+        rtol=0,
         atol=10 * tolerance(dtype),
-    )  # fmt: skip
+    )
 
 
 def test_signed_weights_of_nodes_that_are_all_alike_or_alone_are_numbers():
@@ -230,7 +265,12 @@ def test_the_confidence_score_is_that_of_label_propagation(seed):
         found = 0.5 * given + 0.5 * normalised(edges_as_matrix()) @ found
     expected = np.mean(found[masked].argmax(axis=1) == labels[masked])
     torch.manual_seed(seed)
-    assert homophily_confidence(inputs_of(), torch.tensor(rows), torch.from_numpy(labels[rows]), CLASSES) == expected
+    assert (
+        homophily_confidence(
+            inputs_of(), torch.tensor(rows), torch.from_numpy(labels[rows]), CLASSES
+        )
+        == expected
+    )
 
 
 def ring(size=24):
@@ -250,7 +290,12 @@ def test_a_node_that_no_label_reaches_is_wrong_and_too_few_labels_say_nothing():
     apart = GraphInputs(Constant.of(torch.zeros(4, 1)), torch.zeros(2, 0, dtype=torch.int64))
     assert homophily_confidence(apart, torch.arange(4), torch.zeros(4, dtype=torch.int64), 2) == 0
     for rows in ([], [2]):
-        assert homophily_confidence(apart, torch.tensor(rows, dtype=torch.int64), torch.zeros(len(rows)), 2) == UNKNOWN
+        assert (
+            homophily_confidence(
+                apart, torch.tensor(rows, dtype=torch.int64), torch.zeros(len(rows)), 2
+            )
+            == UNKNOWN
+        )
 
 
 @pytest.mark.parametrize("confidence", [0.0, 0.6, 1.0])
@@ -270,12 +315,15 @@ def test_the_network_and_its_loss_are_those_of_the_authors(confidence, dtype):
 
 
 def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
-    """Without dropout, by differences of the NumPy program; P̂ and the confidence score are constants."""
+    """Without dropout, by differences of the NumPy program; P̂ and the confidence score are
+    constants."""
     net, inputs = network(spec=replace(SPEC, dropout=0.0)), inputs_of()
     rows, labels = torch.tensor([0, 4, 7]), torch.tensor([2, 1, 0])
     told, features = soft(to_numpy(net.extractor(inputs))), to_numpy(inputs.features.matrix)
     arrays = state(net)
-    trained = {name: arrays[name] for name, parameter in net.named_parameters() if parameter.requires_grad}
+    trained = {
+        name: arrays[name] for name, parameter in net.named_parameters() if parameter.requires_grad
+    }
 
     def loss(moved):
         return loss_of(arrays | moved, features, told, rows, labels)
@@ -283,7 +331,9 @@ def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
     net.train()
     net.loss(inputs, labels, rows).backward()
     slopes = {
-        name: to_numpy(parameter.grad) for name, parameter in net.named_parameters() if parameter.grad is not None
+        name: to_numpy(parameter.grad)
+        for name, parameter in net.named_parameters()
+        if parameter.grad is not None
     }
     assert_near(slopes, gradient(loss, trained), 1e-7)
     assert not any(name.startswith("extractor.") or name == "confidence" for name in slopes)
@@ -292,7 +342,11 @@ def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
 def test_its_parameters_are_its_checkpoint():
     """Also where it was asked first without gradients, and of another graph before."""
     net, inputs, other = network(), inputs_of(), inputs_of(seed=4)
-    fresh = AdaptiveNet(build(ModelSpec("nodes", "gcn", FEATURES, CLASSES, 6, 0.5, True, False), 9).double(), SPEC, 0.0)
+    fresh = AdaptiveNet(
+        build(ModelSpec("nodes", "gcn", FEATURES, CLASSES, 6, 0.5, True, False), 9).double(),
+        SPEC,
+        0.0,
+    )
     fresh = fresh.double()
     with torch.no_grad():
         for name, tensor in named_state(fresh).items():
@@ -320,7 +374,13 @@ def test_fine_tuning_leaves_the_shared_model_alone_and_starts_anew(dtype):
     assert_near(outcomes[0], outcomes[1], 0)
     assert_near(state(found.local.model), before, 0)
     assert_near(
-        {n.removeprefix("extractor."): a for n, a in outcomes[0].items() if n.startswith("extractor.")}, before, 0
+        {
+            n.removeprefix("extractor."): a
+            for n, a in outcomes[0].items()
+            if n.startswith("extractor.")
+        },
+        before,
+        0,
     )
     assert np.isfinite(loss)
     assert found.tuned.confidence.dtype == dtype
@@ -360,7 +420,9 @@ def test_a_graph_that_is_too_large_is_refused_before_the_rounds(monkeypatch):
 def test_what_the_rounds_share_is_fedavgs_and_the_own_network_stays(tmp_path):
     recorder = Recorder()
     settings = {"num_rounds": 2, "seed": 1}
-    found = run(tmp_path, "adafgl", method="adafgl", fine_tune_epochs=20, intercept=recorder, **settings)
+    found = run(
+        tmp_path, "adafgl", method="adafgl", fine_tune_epochs=20, intercept=recorder, **settings
+    )
     fedavg = run(tmp_path, "fedavg", method="fedavg", **settings)
     assert found.model.keys() == fedavg.model.keys()
     assert all(np.array_equal(found.model[name], array) for name, array in fedavg.model.items())
@@ -369,6 +431,8 @@ def test_what_the_rounds_share_is_fedavgs_and_the_own_network_stays(tmp_path):
     assert not any(reply.get("arrays") for reply in recorder.replies("fine-tune"))
     tuned = newest(found.path / "checkpoint" / "clients" / "00000" / "tuned")
     kept = {name.removeprefix("parameter/"): array for name, array in tuned.items()}
-    assert all(np.array_equal(kept[f"extractor.{name}"], array) for name, array in found.model.items())
+    assert all(
+        np.array_equal(kept[f"extractor.{name}"], array) for name, array in found.model.items()
+    )
     assert 0 <= kept["confidence"] <= 1
     assert kept["smooth.layers.0.weight"].shape[1] == 4 * 300

@@ -1,4 +1,5 @@
-"""Where the curvatures of a run start, what is asked for it, and what never leaves: on nodes and on graphs."""
+"""Where the curvatures of a run start, what is asked for it, and what never leaves: on nodes and on
+graphs."""
 
 import math
 from dataclasses import replace
@@ -6,7 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from app_runs import Fault, Recorder, all_bytes, all_numbers, array_names, forged, newest, partition_of, phase_of, run
+from app_runs import (
+    Fault,
+    Recorder,
+    all_bytes,
+    all_numbers,
+    array_names,
+    forged,
+    newest,
+    partition_of,
+    phase_of,
+    run,
+)
 from graph_fixtures import tu_graphs, write_tu
 
 import curvfed.geometry.ollivier
@@ -34,7 +46,11 @@ def edges_of(task: str, client: int) -> tuple[torch.Tensor, int]:
         return torch.from_numpy(tree.edge_index), len(tree.labels)
     found, start = [], 0
     for graph in tu_graphs(SIZES[client], seed=client):
-        found += [pair for i, j in graph.edges for pair in ((start + i, start + j), (start + j, start + i))]
+        found += [
+            pair
+            for i, j in graph.edges
+            for pair in ((start + i, start + j), (start + j, start + i))
+        ]
         start += len(graph.node_labels)
     return torch.tensor(sorted(found)).T, start
 
@@ -45,8 +61,13 @@ def forman(task: str, client: int, triangles: bool) -> float:
     neighbours: list[set[int]] = [set() for _ in range(num_nodes)]
     for i, j in edges.T.tolist():
         neighbours[i].add(j)
-    values = [4 - len(neighbours[i]) - len(neighbours[j]) + 3 * triangles * len(neighbours[i] & neighbours[j])
-              for i, j in edges.T.tolist()]  # fmt: skip
+    values = [
+        4
+        - len(neighbours[i])
+        - len(neighbours[j])
+        + 3 * triangles * len(neighbours[i] & neighbours[j])
+        for i, j in edges.T.tolist()
+    ]
     return float(np.mean(values))
 
 
@@ -60,14 +81,19 @@ def on(task: str, sets) -> dict:
 
 
 def curvatures(found, number: int = 1) -> np.ndarray:
-    return np.array([float(row["curvature"]) for row in found.clients if row["round"] == str(number)])
+    return np.array(
+        [float(row["curvature"]) for row in found.clients if row["round"] == str(number)]
+    )
 
 
 def standardized(values) -> np.ndarray:
     return (np.array(values) - np.mean(values)) / np.std(values)
 
 
-RADII = {"sigmoid": lambda z: 1 / (1 + np.exp(-z)) + 0.5, "exp": lambda z: np.exp(3 * np.tanh(z / 3))}
+RADII = {
+    "sigmoid": lambda z: 1 / (1 + np.exp(-z)) + 0.5,
+    "exp": lambda z: np.exp(3 * np.tanh(z / 3)),
+}
 BOUNDS = {"sigmoid": (-2, -2 / 3), "exp": (-math.exp(3), -math.exp(-3))}
 
 
@@ -76,8 +102,13 @@ BOUNDS = {"sigmoid": (-2, -2 / 3), "exp": (-math.exp(3), -math.exp(-3))}
 @pytest.mark.parametrize("kind", ["forman", "ollivier", "literal", "mlp", "constant"])
 def test_every_start_runs(kind, method, task, sets, tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, method=method, flatland__curvature_init=kind, intercept=recorder, **on(task, sets))
-    assert (found.summary["status"], found.summary["metrics"]["replies_dropped"]) == ("completed", 0)
+    found = run(
+        tmp_path, method=method, flatland__curvature_init=kind, intercept=recorder, **on(task, sets)
+    )
+    assert (found.summary["status"], found.summary["metrics"]["replies_dropped"]) == (
+        "completed",
+        0,
+    )
     assert len(recorder.requests("curvature")) == (3 if kind in ("forman", "ollivier") else 0)
     low, high = BOUNDS["sigmoid"]
     assert all(low <= value < high for value in curvatures(found, 2))
@@ -89,37 +120,68 @@ def test_every_start_runs(kind, method, task, sets, tmp_path):
 @pytest.mark.parametrize("kind", ["forman", "ollivier"])
 def test_a_curvature_starts_at_the_graphs_standardised(kind, curvature_map, task, sets, tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, flatland__curvature_init=kind, flatland__curvature_map=curvature_map, intercept=recorder,
-                **STILL, **on(task, sets))  # fmt: skip
-    exact = [ollivier(task, client) if kind == "ollivier" else forman(task, client, True) for client in range(3)]
-    told = [reply["metrics"]["ricci"] for reply in sorted(recorder.replies("curvature"), key=partition_of)]
+    found = run(
+        tmp_path,
+        flatland__curvature_init=kind,
+        flatland__curvature_map=curvature_map,
+        intercept=recorder,
+        **STILL,
+        **on(task, sets),
+    )
+    exact = [
+        ollivier(task, client) if kind == "ollivier" else forman(task, client, True)
+        for client in range(3)
+    ]
+    told = [
+        reply["metrics"]["ricci"]
+        for reply in sorted(recorder.replies("curvature"), key=partition_of)
+    ]
     np.testing.assert_allclose(told, exact, rtol=1e-12)
     facts = found.described["facts"]
-    np.testing.assert_allclose([facts["ricci_mean"], facts["ricci_std"]], [np.mean(exact), np.std(exact)], rtol=1e-12)
-    np.testing.assert_allclose(curvatures(found), -1 / RADII[curvature_map](standardized(exact)), rtol=1e-5)
+    np.testing.assert_allclose(
+        [facts["ricci_mean"], facts["ricci_std"]], [np.mean(exact), np.std(exact)], rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        curvatures(found), -1 / RADII[curvature_map](standardized(exact)), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("triangles", [True, False])
 def test_the_papers_words_start_k_at_the_graphs_curvature_itself(triangles, sets, tmp_path):
     found = run(
-        tmp_path, flatland__curvature_init="literal", flatland__triangles=triangles, **STILL, **on("graphs", sets)
+        tmp_path,
+        flatland__curvature_init="literal",
+        flatland__triangles=triangles,
+        **STILL,
+        **on("graphs", sets),
     )
     exact = np.array([forman("graphs", client, triangles) for client in range(3)])
-    np.testing.assert_allclose([found.personal(client)["parameter/k"] for client in range(3)], exact, rtol=1e-6)
+    np.testing.assert_allclose(
+        [found.personal(client)["parameter/k"] for client in range(3)], exact, rtol=1e-6
+    )
     np.testing.assert_allclose(curvatures(found), -1 / RADII["sigmoid"](exact), rtol=1e-5)
-    assert "ricci_mean" not in found.described["facts"] or found.described["facts"]["ricci_std"] == 0
+    assert (
+        "ricci_mean" not in found.described["facts"] or found.described["facts"]["ricci_std"] == 0
+    )
 
 
 def test_triangles_count_where_they_are_asked_for(sets, tmp_path):
     found = run(tmp_path, flatland__triangles=False, **STILL, **on("graphs", sets))
     exact = [forman("graphs", client, False) for client in range(3)]
-    np.testing.assert_allclose(curvatures(found), -1 / RADII["sigmoid"](standardized(exact)), rtol=1e-5)
+    np.testing.assert_allclose(
+        curvatures(found), -1 / RADII["sigmoid"](standardized(exact)), rtol=1e-5
+    )
 
 
 def test_ollivier_is_worked_out_once(sets, tmp_path, monkeypatch):
-    """A client is asked for it before the first round and needs it again to start from, maybe in another process."""
+    """A client is asked for it before the first round and needs it again to start from, maybe in
+    another process."""
     calls, whole = [], curvfed.geometry.ollivier.ollivier_ricci
-    monkeypatch.setattr(curvfed.geometry.ollivier, "ollivier_ricci", lambda *args: calls.append(args) or whole(*args))
+    monkeypatch.setattr(
+        curvfed.geometry.ollivier,
+        "ollivier_ricci",
+        lambda *args: calls.append(args) or whole(*args),
+    )
     settings = {"flatland__curvature_init": "ollivier"} | on("graphs", sets)
     first = run(tmp_path, "first", **settings)
     assert len(calls) == 3
@@ -133,7 +195,11 @@ def test_no_client_starts_beyond_four_deviations(curvature_map, deviation, tmp_p
     """A client that told another curvature than its own lies far off the mean of what was told."""
     near = forged(lambda reply: replace(reply, metrics={"ricci": forman("nodes", 0, True) + 1e-6}))
     found = run(
-        tmp_path, clients=2, flatland__curvature_map=curvature_map, intercept=Fault(1, near, "curvature", 0), **STILL
+        tmp_path,
+        clients=2,
+        flatland__curvature_map=curvature_map,
+        intercept=Fault(1, near, "curvature", 0),
+        **STILL,
     )
     side = math.copysign(4, forman("nodes", 1, True) - forman("nodes", 0, True))
     assert found.personal(1)["parameter/k"] == pytest.approx(side * deviation, rel=1e-6)
@@ -144,7 +210,9 @@ def test_the_wide_map_moves_further(sets, tmp_path):
     """By k alone: one step of 0.01, thirty of them in log K at most, against a quarter of one."""
     moved = {}
     for name in ("sigmoid", "exp"):
-        settings = {"flatland__curvature_map": name, "flatland__curvature_init": "constant"} | on("graphs", sets)
+        settings = {"flatland__curvature_map": name, "flatland__curvature_init": "constant"} | on(
+            "graphs", sets
+        )
         found = run(tmp_path, name, num_rounds=3, **settings)
         assert all(BOUNDS[name][0] < value < BOUNDS[name][1] for value in curvatures(found, 3))
         moved[name] = np.abs(np.log(-curvatures(found, 1)))
@@ -160,16 +228,24 @@ def test_an_estimator_starts_at_minus_one_and_leads_away(task, sets, tmp_path):
     assert curvatures(still).tolist() == [-1] * 3
     for client in range(3):
         edges, num_nodes = edges_of(task, client)
-        told = [math.asinh(forman(task, client, True)), math.asinh(forman(task, client, False)),
-                math.log(1 + edges.shape[1] / num_nodes), math.log10(num_nodes)]  # fmt: skip
-        np.testing.assert_allclose(still.personal(client)["parameter/estimator.statistics"], told, rtol=1e-6)
+        told = [
+            math.asinh(forman(task, client, True)),
+            math.asinh(forman(task, client, False)),
+            math.log(1 + edges.shape[1] / num_nodes),
+            math.log10(num_nodes),
+        ]
+        np.testing.assert_allclose(
+            still.personal(client)["parameter/estimator.statistics"], told, rtol=1e-6
+        )
     found = run(tmp_path, "moving", num_rounds=3, **settings)
     for client in range(3):
         kept, start = found.personal(client), still.personal(client)
         statistics = "parameter/estimator.statistics"
         assert kept[statistics].tobytes() == start[statistics].tobytes()
         assert (kept["parameter/estimator.out"] != 0).any()
-        assert (kept["parameter/estimator.hidden.weight"] != start["parameter/estimator.hidden.weight"]).any()
+        assert (
+            kept["parameter/estimator.hidden.weight"] != start["parameter/estimator.hidden.weight"]
+        ).any()
     assert len(set(curvatures(found, 3))) == 3
 
 
@@ -181,7 +257,13 @@ def test_nothing_of_an_estimator_is_in_any_message(task, sets, tmp_path):
 
     def watch(request, handle):
         reply = recorder(request, handle)
-        folder = tmp_path / "run" / "checkpoint" / "clients" / f"{partition_of(recorder.pairs[-1][1]):05d}"
+        folder = (
+            tmp_path
+            / "run"
+            / "checkpoint"
+            / "clients"
+            / f"{partition_of(recorder.pairs[-1][1]):05d}"
+        )
         if phase_of(request.content) == "train":
             kept.append(newest(folder))
         return reply
@@ -192,15 +274,22 @@ def test_nothing_of_an_estimator_is_in_any_message(task, sets, tmp_path):
     assert {phase_of(content) for content in messages} == {"describe", "train"}
     personal = {name for name in found.personal(0) if "estimator." in name}
     assert {name for name in personal if name.startswith("parameter/")} == {
-        f"parameter/estimator.{name}" for name in ("statistics", "hidden.weight", "hidden.bias", "out")
+        f"parameter/estimator.{name}"
+        for name in ("statistics", "hidden.weight", "hidden.bias", "out")
     }
     assert any(name.startswith("optimizer/") for name in personal)
-    # Adam's first steps are of one size: a few numbers of that size and any sign are in many a message.
+    # Adam's first steps are of one size: a few numbers of that size and any sign are in many a
+    # message.
     tensors = {
-        arrays[name].tobytes() for arrays in kept for name in personal if len(np.unique(np.abs(arrays[name]))) > 2
+        arrays[name].tobytes()
+        for arrays in kept
+        for name in personal
+        if len(np.unique(np.abs(arrays[name]))) > 2
     }
     assert len(tensors) > 3 * 3 * 4
-    statistics = np.unique([arrays["parameter/estimator.statistics"] for arrays in kept]).astype(np.float64)
+    statistics = np.unique([arrays["parameter/estimator.statistics"] for arrays in kept]).astype(
+        np.float64
+    )
     for content in messages:
         assert not any("estimator" in name or name == "k" for name in array_names(content))
         blob = all_bytes(content)
@@ -212,6 +301,8 @@ def test_nothing_of_an_estimator_is_in_any_message(task, sets, tmp_path):
 def test_where_the_curvature_is_shared_or_constant_there_is_no_estimator(tmp_path):
     for method in ("flatland-shared", "flatland-constant"):
         recorder = Recorder()
-        found = run(tmp_path, method, method=method, flatland__curvature_init="mlp", intercept=recorder)
+        found = run(
+            tmp_path, method, method=method, flatland__curvature_init="mlp", intercept=recorder
+        )
         assert not any("estimator" in name for name in [*found.model, *found.personal(0)])
         assert {phase_of(content) for content in recorder.requests()} == {"describe", "train"}

@@ -23,7 +23,15 @@ from curvfed.tasks.graphs.models.registry import build
 EPS32 = float(np.finfo(np.float32).eps)
 FLAT = [("nodes", "gcn"), ("graphs", "gin"), ("graphs", "gcn")]
 MASKS = {"first.mask", "second.mask", "head.mask"}
-SHARED = {"first.weight", "first.bias", "second.weight", "second.bias", "head.weight", "head.bias", EMBEDDING}
+SHARED = {
+    "first.weight",
+    "first.bias",
+    "second.weight",
+    "second.bias",
+    "head.weight",
+    "head.bias",
+    EMBEDDING,
+}
 
 
 def spec(task, kind, threshold=0.1, features=7):
@@ -37,19 +45,31 @@ def scattered(model, seed=0):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith(".mask"):
-                parameter.copy_(values[torch.randint(len(values), parameter.shape, generator=generator)])
+                parameter.copy_(
+                    values[torch.randint(len(values), parameter.shape, generator=generator)]
+                )
 
 
 def multiplied(masked, task, kind, pruned):
     """A network without masks whose weights are the masked ones', multiplied in NumPy."""
     plain = build(spec(task, kind, None), 0)
-    given_names = {name: parameter.detach().numpy() for name, parameter in masked.named_parameters()}
+    given_names = {
+        name: parameter.detach().numpy() for name, parameter in masked.named_parameters()
+    }
     with torch.no_grad():
         for name, parameter in plain.named_parameters():
             value = given_names[name]
-            mask = given_names.get(name.removesuffix("weight") + "mask") if name.endswith("weight") else None
+            mask = (
+                given_names.get(name.removesuffix("weight") + "mask")
+                if name.endswith("weight")
+                else None
+            )
             if mask is not None:
-                kept = np.where(np.abs(mask) < np.float32(0.1), np.float32(0), mask) if pruned else mask
+                kept = (
+                    np.where(np.abs(mask) < np.float32(0.1), np.float32(0), mask)
+                    if pruned
+                    else mask
+                )
                 value = value * kept
             parameter.copy_(torch.tensor(value))
     return plain
@@ -65,7 +85,9 @@ def test_masks_multiply_the_weights_and_small_entries_count_in_training_alone(ta
         expected = plain(inputs)
         torch.manual_seed(3)
         torch.testing.assert_close(model.train(training)(inputs), expected)
-    assert not torch.allclose(multiplied(model, task, kind, False).eval()(inputs), model.eval()(inputs))
+    assert not torch.allclose(
+        multiplied(model, task, kind, False).eval()(inputs), model.eval()(inputs)
+    )
 
 
 @pytest.mark.parametrize(("task", "kind"), FLAT)
@@ -90,7 +112,11 @@ def test_gradients_of_weight_and_mask_are_the_products_with_each_other():
     linear = torch.nn.Linear(4, 3)
     masked = MaskedLinear(linear, 0.1)
     scattered(masked)
-    weight, mask = (parameter.detach().clone() for name, parameter in masked.named_parameters() if name != "bias")
+    weight, mask = (
+        parameter.detach().clone()
+        for name, parameter in masked.named_parameters()
+        if name != "bias"
+    )
     x, upstream = torch.randn(6, 4), torch.randn(6, 3)
     masked(x).backward(upstream)
     outer = upstream.t() @ x
@@ -104,7 +130,9 @@ def test_the_random_graph_is_what_the_code_draws(seed):
     one, other = graph.edge_index.numpy()
     order = one * 500 + other
     assert (np.diff(order) > 0).all()
-    assert set(zip(one.tolist(), other.tolist(), strict=True)) == set(zip(other.tolist(), one.tolist(), strict=True))
+    assert set(zip(one.tolist(), other.tolist(), strict=True)) == set(
+        zip(other.tolist(), one.tolist(), strict=True)
+    )
     assert (one != other).all()
     assert (one // 100 == other // 100).all()
     pairs = 5 * 100 * 99 // 2
@@ -116,9 +144,15 @@ def test_the_random_graph_is_what_the_code_draws(seed):
 
 
 def test_the_random_graph_depends_on_the_seed_alone():
-    first, wide, other = random_graph(3, 8, False), random_graph(4, 8, True), random_graph(3, 9, False)
+    first, wide, other = (
+        random_graph(3, 8, False),
+        random_graph(4, 8, True),
+        random_graph(3, 9, False),
+    )
     assert torch.equal(first.edge_index, wide.edge_index)
-    assert first.edge_index.shape != other.edge_index.shape or not torch.equal(first.edge_index, other.edge_index)
+    assert first.edge_index.shape != other.edge_index.shape or not torch.equal(
+        first.edge_index, other.edge_index
+    )
     assert (first.num_graphs, wide.num_graphs) == (1, 5)
     assert first.graph_of_node is None
     assert wide.graph_of_node.tolist() == [node // 100 for node in range(500)]
@@ -128,15 +162,25 @@ def test_the_embedding_is_that_of_the_masked_network():
     model = build(spec("nodes", "gcn"), 2)
     scattered(model)
     embed(model, 7, 5, False)
-    value = {name: parameter.detach().numpy().astype(np.float64) for name, parameter in model.named_parameters()}
+    value = {
+        name: parameter.detach().numpy().astype(np.float64)
+        for name, parameter in model.named_parameters()
+    }
     graph = random_graph(7, 5, False)
     adjacency = np.eye(500)
     adjacency[tuple(graph.edge_index.numpy())] = 1
     degree = adjacency.sum(axis=1)
     adjacency /= np.sqrt(degree[:, None] * degree)
-    weight = {n: value[f"{n}.weight"] * np.where(np.abs(value[f"{n}.mask"]) < np.float32(0.1), 0, value[f"{n}.mask"])
-              for n in ("first", "second")}  # fmt: skip
-    hidden = np.maximum(adjacency @ graph.features.matrix.numpy() @ weight["first"].T + value["first.bias"], 0)
+    weight = {
+        n: (
+            value[f"{n}.weight"]
+            * np.where(np.abs(value[f"{n}.mask"]) < np.float32(0.1), 0, value[f"{n}.mask"])
+        )
+        for n in ("first", "second")
+    }
+    hidden = np.maximum(
+        adjacency @ graph.features.matrix.numpy() @ weight["first"].T + value["first.bias"], 0
+    )
     expected = (adjacency @ hidden @ weight["second"].T + value["second.bias"]).mean(axis=0)
     np.testing.assert_allclose(value[EMBEDDING], expected, rtol=1e-4, atol=1e-5)
     assert np.abs(expected).max() > 0.01
@@ -147,14 +191,18 @@ def test_the_embedding_of_a_network_for_graphs_is_the_mean_of_what_the_classifie
     model = build(spec("graphs", kind), 2)
     scattered(model)
     read = []
-    model.head.register_forward_pre_hook(lambda module, arguments: read.append(arguments[0].detach()))
+    model.head.register_forward_pre_hook(
+        lambda module, arguments: read.append(arguments[0].detach())
+    )
     model.eval()(random_graph(7, 5, True))
     embed(model.train(), 7, 5, True)
     torch.testing.assert_close(model.embedding.detach(), read[0].mean(dim=0))
     assert read[0].shape == (5, 5)
 
 
-vectors = st.lists(st.lists(st.floats(-100, 100, width=32), min_size=3, max_size=3), min_size=1, max_size=5)
+vectors = st.lists(
+    st.lists(st.floats(-100, 100, width=32), min_size=3, max_size=3), min_size=1, max_size=5
+)
 
 
 def softmax_of_cosines(embeddings, sources, scale):
@@ -173,28 +221,40 @@ def softmax_of_cosines(embeddings, sources, scale):
 @given(vectors, vectors, st.floats(0, 50))
 def test_mixing_weights_are_the_softmax_of_cosines(embeddings, sources, scale):
     found = mixing_weights(np.array(embeddings), np.array(sources), scale)
-    np.testing.assert_allclose(found, softmax_of_cosines(embeddings, sources, scale), rtol=1e-11, atol=1e-300)
+    np.testing.assert_allclose(
+        found, softmax_of_cosines(embeddings, sources, scale), rtol=1e-11, atol=1e-300
+    )
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-14)
 
 
 def test_mixing_weights_overflow_nowhere():
-    found = mixing_weights(np.array([[1e30, 0.0], [0.0, 1e-30]]), np.array([[1e30, 0.0], [0.0, 1e-30]]), 1e6)
+    found = mixing_weights(
+        np.array([[1e30, 0.0], [0.0, 1e-30]]), np.array([[1e30, 0.0], [0.0, 1e-30]]), 1e6
+    )
     np.testing.assert_array_equal(found, np.eye(2))
 
 
 def replies_of(rng, partitions, examples, shift=None):
     """Replies with a matrix, a scalar and an embedding."""
     return {
-        p: Update(number, {
-            "w": rng.normal(size=(2, 3)).astype(np.float32),
-            "k": np.array(rng.normal(), np.float32),
-            EMBEDDING: rng.normal(size=4).astype(np.float32) if shift is None else shift[p],
-        }) for p, number in zip(partitions, examples, strict=True)
-    }  # fmt: skip
+        p: Update(
+            number,
+            {
+                "w": rng.normal(size=(2, 3)).astype(np.float32),
+                "k": np.array(rng.normal(), np.float32),
+                EMBEDDING: rng.normal(size=4).astype(np.float32) if shift is None else shift[p],
+            },
+        )
+        for p, number in zip(partitions, examples, strict=True)
+    }
 
 
 def fresh(scale=3.0):
-    start = {"w": np.zeros((2, 3), np.float32), "k": np.array(0, np.float32), EMBEDDING: np.zeros(4, np.float32)}
+    start = {
+        "w": np.zeros((2, 3), np.float32),
+        "k": np.array(0, np.float32),
+        EMBEDDING: np.zeros(4, np.float32),
+    }
     return FedPubServer(start, scale)
 
 
@@ -207,21 +267,38 @@ def close(start, expected):
 
 
 def same(one, other):
-    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
+    return one.keys() == other.keys() and all(
+        one[name].tobytes() == other[name].tobytes() for name in one
+    )
 
 
 def mixtures(replies, scale):
     """Partition -> what it should start from, in plain float64."""
     told = [reply.arrays for reply in replies.values() if reply.examples]
-    rows = softmax_of_cosines(*([a[EMBEDDING].astype(float).tolist() for a in group] for group in
-                                ([reply.arrays for reply in replies.values()], told)), scale)  # fmt: skip
+    rows = softmax_of_cosines(
+        *(
+            [a[EMBEDDING].astype(float).tolist() for a in group]
+            for group in ([reply.arrays for reply in replies.values()], told)
+        ),
+        scale,
+    )
     return {
-        p: {name: sum(share * arrays[name].astype(np.float64) for share, arrays in zip(row, told, strict=True))
-            for name in told[0]} for p, row in zip(replies, rows, strict=True)
-    }  # fmt: skip
+        p: {
+            name: sum(
+                share * arrays[name].astype(np.float64)
+                for share, arrays in zip(row, told, strict=True)
+            )
+            for name in told[0]
+        }
+        for p, row in zip(replies, rows, strict=True)
+    }
 
 
-@given(st.integers(0, 2**32), st.lists(st.integers(0, 3), min_size=1, max_size=5).filter(any), st.floats(0, 20))
+@given(
+    st.integers(0, 2**32),
+    st.lists(st.integers(0, 3), min_size=1, max_size=5).filter(any),
+    st.floats(0, 20),
+)
 def test_starts_are_mixtures_of_those_who_learnt(seed, examples, scale):
     replies = replies_of(np.random.default_rng(seed), range(2, 2 + len(examples)), examples)
     aggregation = fresh(scale)
@@ -262,7 +339,9 @@ def test_twins_start_alike_and_a_stranger_weighs_less():
     aggregation.aggregate({0: one, 1: one, 2: stranger})
     close(aggregation.sent_to(0), aggregation.sent_to(1))
     share = 2 * math.exp(3) / (2 * math.exp(3) + math.exp(-3))
-    np.testing.assert_allclose(aggregation.sent_to(0)["w"], (2 * share - 1) * one.arrays["w"], rtol=1e-5)
+    np.testing.assert_allclose(
+        aggregation.sent_to(0)["w"], (2 * share - 1) * one.arrays["w"], rtol=1e-5
+    )
 
 
 def test_embeddings_of_zeros_make_a_plain_mean():
@@ -270,7 +349,10 @@ def test_embeddings_of_zeros_make_a_plain_mean():
     replies = replies_of(np.random.default_rng(2), range(3), [1, 5, 9], zeros)
     aggregation = fresh(10.0)
     aggregation.aggregate(replies)
-    close(aggregation.sent_to(1), {n: sum(r.arrays[n] for r in replies.values()) / 3 for n in ("w", "k", EMBEDDING)})
+    close(
+        aggregation.sent_to(1),
+        {n: sum(r.arrays[n] for r in replies.values()) / 3 for n in ("w", "k", EMBEDDING)},
+    )
 
 
 def test_who_is_absent_keeps_its_start_and_a_newcomer_gets_the_average():
@@ -303,7 +385,9 @@ def test_a_stored_state_goes_on_to_the_same_bits():
     rng, aggregation, stored = np.random.default_rng(6), fresh(), fresh()
     aggregation.aggregate(replies_of(rng, [0, 3, 11], [1, 2, 3]))
     state = aggregation.state()
-    assert sum(array.nbytes for array in state.values()) == 4 * sum(a.nbytes for a in fresh().state().values())
+    assert sum(array.nbytes for array in state.values()) == 4 * sum(
+        a.nbytes for a in fresh().state().values()
+    )
     stored.load(load(save(state)))
     later = replies_of(rng, [0, 11, 12], [3, 1, 0])
     for each in (aggregation, stored):
@@ -315,17 +399,24 @@ def test_the_starts_of_a_run_are_those_of_its_replies(tmp_path):
     recorder = Recorder()
     found = run(tmp_path, method="fed-pub", num_rounds=2, fed_pub__scale=5.0, intercept=recorder)
     pairs = [(asked, reply) for asked, reply in recorder.pairs if "arrays" in asked]
-    first = {partition_of(reply): Update(reply["header"]["num_examples"], decode_arrays(reply["arrays"]))
-             for asked, reply in pairs if asked["header"]["round"] == 1}  # fmt: skip
+    first = {
+        partition_of(reply): Update(reply["header"]["num_examples"], decode_arrays(reply["arrays"]))
+        for asked, reply in pairs
+        if asked["header"]["round"] == 1
+    }
     expected = mixtures(dict(sorted(first.items())), 5.0)
     for asked, reply in pairs:
         assert array_names(asked) == array_names(reply) == SHARED
         if asked["header"]["round"] == 2:
             close(decode_arrays(asked["arrays"]), expected[partition_of(reply)])
-    assert found.model.keys() == SHARED | {f"client/{p}/{name}" for p in range(3) for name in SHARED}
+    assert found.model.keys() == SHARED | {
+        f"client/{p}/{name}" for p in range(3) for name in SHARED
+    }
     for p in range(3):
         kept = found.personal(p)
-        assert {name.removeprefix("parameter/") for name in kept if name.startswith("parameter/")} == MASKS
+        assert {
+            name.removeprefix("parameter/") for name in kept if name.startswith("parameter/")
+        } == MASKS
         assert all(np.abs(kept[f"parameter/{name}"] - 1).max() > 0 for name in MASKS)
 
 
@@ -339,7 +430,9 @@ def test_embeddings_differ_from_client_to_client_and_from_round_to_round(tmp_pat
 
 def test_the_l1_term_makes_masks_small(tmp_path):
     def size(coefficient):
-        found = run(tmp_path, f"{coefficient}", method="fed-pub", fed_pub__l1=coefficient, num_rounds=5)
+        found = run(
+            tmp_path, f"{coefficient}", method="fed-pub", fed_pub__l1=coefficient, num_rounds=5
+        )
         return sum(float(np.abs(found.personal(0)[f"parameter/{name}"]).sum()) for name in MASKS)
 
     none, some, much = map(size, (0.0, 1e-3, 1.0))
@@ -360,7 +453,13 @@ class StopAt:
 
 
 def test_equal_runs_are_equal_and_so_is_a_resumed_one(tmp_path):
-    settings = {"method": "fed-pub", "clients": 4, "num_rounds": 4, "fraction_train": 0.5, "local_epochs": 2}
+    settings = {
+        "method": "fed-pub",
+        "clients": 4,
+        "num_rounds": 4,
+        "fraction_train": 0.5,
+        "local_epochs": 2,
+    }
     whole = run(tmp_path, "whole", **settings)
     assert run(tmp_path, "again", **settings).figures == whole.figures
 
@@ -380,29 +479,51 @@ def test_a_client_that_is_dropped_keeps_its_start(tmp_path):
 
     silent = Fault(1, lambda request, handle: None, round=2)
     run(tmp_path, method="fed-pub", num_rounds=3, intercept=both)
-    received = [decode_arrays(asked["arrays"]) for asked, reply in recorder.pairs
-                if asked["header"]["round"] == 3 and partition_of(reply) == 1]  # fmt: skip
-    first = {partition_of(reply): Update(reply["header"]["num_examples"], decode_arrays(reply["arrays"]))
-             for asked, reply in recorder.pairs if "arrays" in asked and asked["header"]["round"] == 1}  # fmt: skip
+    received = [
+        decode_arrays(asked["arrays"])
+        for asked, reply in recorder.pairs
+        if asked["header"]["round"] == 3 and partition_of(reply) == 1
+    ]
+    first = {
+        partition_of(reply): Update(reply["header"]["num_examples"], decode_arrays(reply["arrays"]))
+        for asked, reply in recorder.pairs
+        if "arrays" in asked and asked["header"]["round"] == 1
+    }
     close(received[0], mixtures(dict(sorted(first.items())), 3.0)[1])
 
 
 @pytest.mark.parametrize("sets", ["MUTAG", "MUTAG,BZR"])
 def test_networks_for_graphs_have_masks_too(sets, tmp_path):
-    """Of several data sets the clients have input layers and classifiers of their own, with masks of their own."""
+    """Of several data sets the clients have input layers and classifiers of their own, with masks
+    of their own."""
     for name in sets.split(","):
         write_tu(tmp_path / "data", name, attributes=name == "MUTAG")
     recorder = Recorder()
     found = run(
-        tmp_path, clients=4, method="fed-pub", dataset=sets, data_dir=str(tmp_path / "data"), intercept=recorder
+        tmp_path,
+        clients=4,
+        method="fed-pub",
+        dataset=sets,
+        data_dir=str(tmp_path / "data"),
+        intercept=recorder,
     )
     assert found.summary["status"] == "completed"
     sent = set().union(*map(array_names, recorder.replies("train")))
-    kept = {name.removeprefix("parameter/") for name in found.personal(0) if name.startswith("parameter/")}
-    ends = {name for name in sent | kept if name.startswith(("input.", "head.")) and not name.endswith(".mask")}
+    kept = {
+        name.removeprefix("parameter/")
+        for name in found.personal(0)
+        if name.startswith("parameter/")
+    }
+    ends = {
+        name
+        for name in sent | kept
+        if name.startswith(("input.", "head.")) and not name.endswith(".mask")
+    }
     masks = {name for name in kept if name.endswith(".mask")}
     assert {"input.mask", "head.out.mask"} < masks
-    assert {name.removesuffix("mask") + "weight" for name in masks} == {n for n in sent | kept if n.endswith(".weight")}
+    assert {name.removesuffix("mask") + "weight" for name in masks} == {
+        n for n in sent | kept if n.endswith(".weight")
+    }
     assert (ends & sent, ends & kept) == ((ends, set()) if sets == "MUTAG" else (set(), ends))
     assert EMBEDDING in sent
     told = [decode_arrays(reply["arrays"])[EMBEDDING] for reply in recorder.replies("train")]

@@ -1,4 +1,5 @@
-"""FedGNN's clipping and noise against NumPy, where the noise comes from, and what becomes of it without them."""
+"""FedGNN's clipping and noise against NumPy, where the noise comes from, and what becomes of it
+without them."""
 
 import math
 
@@ -23,19 +24,27 @@ def trained(method="fedgnn", dtype=np.float64, rounds=2, **settings):
     """A learner after rounds in which the server sends what it likes, and what that was last."""
     import torch
 
-    found = learner(method, dtype=torch.from_numpy(np.zeros(0, dtype)).dtype, dataset="trees",
-                    **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings)  # fmt: skip
+    found = learner(
+        method,
+        dtype=torch.from_numpy(np.zeros(0, dtype)).dtype,
+        dataset="trees",
+        **{"learning_rate": RATE, "local_epochs": EPOCHS} | settings,
+    )
     found.local.noise.seed(SEED)
     rng = np.random.default_rng(7)
     for _ in range(rounds):
-        arrays = {name: rng.normal(0, 0.7, array.shape).astype(dtype) for name, array in found.share().items()}
+        arrays = {
+            name: rng.normal(0, 0.7, array.shape).astype(dtype)
+            for name, array in found.share().items()
+        }
         found.receive(arrays)
         found.train()
     return found, arrays
 
 
 def laplace(generator, shape):
-    """Noise number by number: of eight bytes, low ones first, 53 bits make the size and the lowest the sign."""
+    """Noise number by number: of eight bytes, low ones first, 53 bits make the size and the lowest
+    the sign."""
     numbers = []
     for _ in range(math.prod(shape)):
         word = int.from_bytes(generator.bytes(8), "little")
@@ -62,7 +71,9 @@ def test_what_leaves_is_that_of_the_equation(noise, dtype):
         )
         assert found.share()[name].dtype == dtype
     assert clipped == {True, False}
-    assert_near(state(found.scored), after, 1e-8 if dtype == np.float64 else 50 * np.finfo(dtype).eps)
+    assert_near(
+        state(found.scored), after, 1e-8 if dtype == np.float64 else 50 * np.finfo(dtype).eps
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -105,7 +116,9 @@ def test_noise_is_laplacian():
 
 @pytest.mark.parametrize(("byte", "size"), [(b"\x00", 53 * math.log(2)), (b"\xff", 0.0)])
 def test_the_rarest_bytes_make_finite_noise(byte, size, monkeypatch):
-    monkeypatch.setattr(curvfed.strategies.base.noise.secrets, "token_bytes", lambda count: byte * count)
+    monkeypatch.setattr(
+        curvfed.strategies.base.noise.secrets, "token_bytes", lambda count: byte * count
+    )
     np.testing.assert_allclose(np.abs(Noise().laplace((3,))), size, rtol=1e-15, atol=0)
 
 
@@ -128,7 +141,9 @@ def test_a_simulations_noise_is_that_of_run_client_and_round(tmp_path):
     for name, seed in (("one", 0), ("two", 0), ("three", 1)):
         recorder = Recorder()
         run(tmp_path, name, method="fedgnn", seed=seed, fedgnn__noise=1e3, intercept=recorder)
-        found.append({key: arrays["first.weight"].ravel() for key, arrays in sent(recorder).items()})
+        found.append(
+            {key: arrays["first.weight"].ravel() for key, arrays in sent(recorder).items()}
+        )
     assert all(np.array_equal(found[0][key], array) for key, array in found[1].items())
     differing = [*found[0].values(), *found[2].values()]
     assert len(differing) == 12
@@ -136,12 +151,21 @@ def test_a_simulations_noise_is_that_of_run_client_and_round(tmp_path):
 
 
 def test_a_real_nodes_noise_is_not_the_runs(tmp_path):
-    nodes = real_nodes(tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(2)])
+    nodes = real_nodes(
+        tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(2)]
+    )
     for noise, alike in ((0.0, True), (2.0, False)):
         recorders = [Recorder(), Recorder()]
         for number, recorder in enumerate(recorders):
-            run(tmp_path, f"{noise}-{number}", nodes=nodes, method="fedgnn", num_rounds=1, fedgnn__noise=noise,
-                intercept=recorder)  # fmt: skip
+            run(
+                tmp_path,
+                f"{noise}-{number}",
+                nodes=nodes,
+                method="fedgnn",
+                num_rounds=1,
+                fedgnn__noise=noise,
+                intercept=recorder,
+            )
         one, other = (sent(recorder)[1, 0] for recorder in recorders)
         assert all(np.array_equal(array, other[name]) for name, array in one.items()) == alike
         assert alike or all((array != other[name]).all() for name, array in one.items())
@@ -153,8 +177,12 @@ def test_a_run_without_noise_is_fedavgs_and_its_noise_leaves_the_own_scores_alon
     assert all(np.array_equal(array, off.model[name]) for name, array in fedavg.model.items())
     assert [row["score"] for row in off.clients] == [row["score"] for row in fedavg.clients]
     loud = run(tmp_path, "loud", method="fedgnn", fedgnn__clip=1e6, fedgnn__noise=1e5, num_rounds=1)
-    assert [row["score"] for row in loud.clients] == [row["score"] for row in fedavg.clients if row["round"] == "1"]
-    assert not any(np.allclose(array, loud.model[name], atol=1) for name, array in fedavg.model.items())
+    assert [row["score"] for row in loud.clients] == [
+        row["score"] for row in fedavg.clients if row["round"] == "1"
+    ]
+    assert not any(
+        np.allclose(array, loud.model[name], atol=1) for name, array in fedavg.model.items()
+    )
 
 
 def test_the_summary_tells_what_the_noise_is_worth(tmp_path):

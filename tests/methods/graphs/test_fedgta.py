@@ -15,7 +15,13 @@ from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import settled
-from curvfed.strategies.methods.fedgta import CONFIDENCE, MOMENTS, FedGtaClient, FedGtaServer, shares
+from curvfed.strategies.methods.fedgta import (
+    CONFIDENCE,
+    MOMENTS,
+    FedGtaClient,
+    FedGtaServer,
+    shares,
+)
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.graphs.client_task import NodeTask
@@ -32,7 +38,11 @@ def random_graph(seed=0, edges=40, dtype=torch.float64):
     """A client's graph of 30 nodes, the last of them alone, a third of them to train on."""
     rng = np.random.default_rng(seed)
     pairs = {tuple(sorted(rng.choice(NODES - 1, 2, replace=False).tolist())) for _ in range(edges)}
-    both = torch.tensor(sorted([*pairs, *((j, i) for i, j in pairs)]), dtype=torch.int64).reshape(-1, 2).T.contiguous()
+    both = (
+        torch.tensor(sorted([*pairs, *((j, i) for i, j in pairs)]), dtype=torch.int64)
+        .reshape(-1, 2)
+        .T.contiguous()
+    )
     labels = torch.from_numpy(rng.integers(CLASSES - 1, size=NODES))
     masks = torch.arange(NODES) % 3 == torch.arange(3)[:, None]
     features = torch.from_numpy(rng.normal(size=(NODES, FEATURES))).to(dtype)
@@ -40,9 +50,13 @@ def random_graph(seed=0, edges=40, dtype=torch.float64):
 
 
 def on_graph(graph, dtype=torch.float64, **keys):
-    """The learner of a client of a federation that knows one class more than it, in another order."""
+    """The learner of a client of a federation that knows one class more than it, in another
+    order.
+    """
     settings = {f"fedgta.{name}": value for name, value in keys.items()}
-    config = settled(parse({"method": "fedgta", "dataset": "trees", "fedgta.moments": ORDER} | settings), "nodes")
+    config = settled(
+        parse({"method": "fedgta", "dataset": "trees", "fedgta.moments": ORDER} | settings), "nodes"
+    )
     model = build(ModelSpec("nodes", "gcn", FEATURES, CLASSES, 5, 0.5, True, False), 3).to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -50,7 +64,9 @@ def on_graph(graph, dtype=torch.float64, **keys):
     task = NodeTask(graph, ("d", "c", "a", "b"), torch.device("cpu"))
     parameters, tensors = dict(model.named_parameters()), named_state(model)
     optimizer = make_optimizer(parameters, config)
-    return FedGtaClient(local_of(config, model, task, tensors, tuple(tensors), parameters, optimizer))
+    return FedGtaClient(
+        local_of(config, model, task, tensors, tuple(tensors), parameters, optimizer)
+    )
 
 
 def softmax(logits):
@@ -66,7 +82,9 @@ def expected(graph, arrays, steps, alpha, temperature):
     adjacency = looped / np.sqrt(np.outer(looped.sum(axis=1), looped.sum(axis=1)))
     hidden = graph.features.numpy().astype(np.float64)
     for layer in ("first", "second"):
-        hidden = np.maximum(adjacency @ hidden @ arrays[f"{layer}.weight"].T + arrays[f"{layer}.bias"], 0)
+        hidden = np.maximum(
+            adjacency @ hidden @ arrays[f"{layer}.weight"].T + arrays[f"{layer}.bias"], 0
+        )
     labels = softmax(hidden @ arrays["head.weight"].T + arrays["head.bias"])
     train = graph.train.numpy()
     truth = np.eye(CLASSES)[np.array([2, 3, 1])[graph.labels.numpy()]][train]
@@ -76,7 +94,9 @@ def expected(graph, arrays, steps, alpha, temperature):
         now = alpha * labels + (1 - alpha) * adjacency @ now
     soft, softer = softmax(now), softmax(now / temperature)
     soft[train], softer[train] = truth, truth
-    moments = np.array([[sum(soft[:, c] ** k) / NODES for c in range(CLASSES)] for k in range(1, ORDER + 1)])
+    moments = np.array(
+        [[sum(soft[:, c] ** k) / NODES for c in range(CLASSES)] for k in range(1, ORDER + 1)]
+    )
     confidence = 0.0
     for v in range(NODES):
         for c in range(CLASSES):
@@ -85,7 +105,9 @@ def expected(graph, arrays, steps, alpha, temperature):
     return moments, confidence
 
 
-@pytest.mark.parametrize(("steps", "alpha", "temperature"), [(5, 0.5, 20.0), (2, 0.9, 1.0), (0, 0.5, 3.0)])
+@pytest.mark.parametrize(
+    ("steps", "alpha", "temperature"), [(5, 0.5, 20.0), (2, 0.9, 1.0), (0, 0.5, 3.0)]
+)
 @pytest.mark.parametrize(("dtype", "tolerance"), DTYPES)
 def test_what_is_sent_is_that_of_the_equations(dtype, tolerance, steps, alpha, temperature):
     graph = random_graph(dtype=dtype)
@@ -100,7 +122,9 @@ def test_a_client_without_edges_has_no_confidence_and_only_its_own_labels():
     graph = random_graph(edges=0)
     found = on_graph(graph).share()
     assert found[CONFIDENCE] == 0
-    np.testing.assert_allclose(found[MOMENTS], expected(graph, found, 5, 0.5, 20.0)[0], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        found[MOMENTS], expected(graph, found, 5, 0.5, 20.0)[0], rtol=0, atol=1e-13
+    )
 
 
 def test_moments_are_of_the_model_as_it_is_after_training():
@@ -108,7 +132,9 @@ def test_moments_are_of_the_model_as_it_is_after_training():
     before = found.share()
     found.train()
     after = found.share()
-    np.testing.assert_allclose(after[MOMENTS], expected(random_graph(), after, 5, 0.5, 20.0)[0], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        after[MOMENTS], expected(random_graph(), after, 5, 0.5, 20.0)[0], rtol=0, atol=1e-13
+    )
     assert not np.allclose(after[MOMENTS], before[MOMENTS])
 
 
@@ -117,24 +143,37 @@ def test_what_arrives_is_parameters_alone():
     sent = {name: array.copy() for name, array in found.share().items()}
     with pytest.raises(MessageError, match="unexpected"):
         found.receive(sent)
-    found.receive({name: array + 1 for name, array in sent.items() if name not in (MOMENTS, CONFIDENCE)})
+    found.receive(
+        {name: array + 1 for name, array in sent.items() if name not in (MOMENTS, CONFIDENCE)}
+    )
     np.testing.assert_array_equal(found.share()["head.bias"], sent["head.bias"] + 1)
 
 
 def model(rng, dtype=np.float64):
-    return {"w": rng.normal(size=(2, 3)).astype(dtype), "head.bias": rng.normal(size=CLASSES).astype(dtype)}
+    return {
+        "w": rng.normal(size=(2, 3)).astype(dtype),
+        "head.bias": rng.normal(size=CLASSES).astype(dtype),
+    }
 
 
 def reply(rng, examples=3, dtype=np.float64, moments=None, confidence=None):
     figures = {
-        MOMENTS: (rng.random((ORDER, CLASSES)) if moments is None else np.broadcast_to(moments, (ORDER, CLASSES))),
+        MOMENTS: (
+            rng.random((ORDER, CLASSES))
+            if moments is None
+            else np.broadcast_to(moments, (ORDER, CLASSES))
+        ),
         CONFIDENCE: np.array(rng.uniform(1, 9) if confidence is None else confidence),
     }
-    return Update(examples, model(rng, dtype) | {name: array.astype(dtype) for name, array in figures.items()})
+    return Update(
+        examples, model(rng, dtype) | {name: array.astype(dtype) for name, array in figures.items()}
+    )
 
 
 def parameters(update):
-    return {name: array for name, array in update.arrays.items() if name not in (MOMENTS, CONFIDENCE)}
+    return {
+        name: array for name, array in update.arrays.items() if name not in (MOMENTS, CONFIDENCE)
+    }
 
 
 def brute_force(replies, threshold, name):
@@ -146,7 +185,10 @@ def brute_force(replies, threshold, name):
             a, b = (update.arrays[MOMENTS].ravel().astype(np.float64) for update in (one, other))
             if i == j or a @ b / np.sqrt((a @ a) * (b @ b)) >= threshold:
                 share = float(other.arrays[CONFIDENCE])
-                total, weight = total + share * other.arrays[name].astype(np.float64), weight + share
+                total, weight = (
+                    total + share * other.arrays[name].astype(np.float64),
+                    weight + share,
+                )
         starts[i] = total / weight
     return starts
 
@@ -161,9 +203,13 @@ def test_starts_are_those_of_a_loop_over_pairs(threshold, dtype, tolerance):
     found.aggregate(replies)
     for name in start:
         for partition, wanted in brute_force(replies, threshold, name).items():
-            np.testing.assert_allclose(found.sent_to(partition)[name], wanted, rtol=0, atol=4 * tolerance)
+            np.testing.assert_allclose(
+                found.sent_to(partition)[name], wanted, rtol=0, atol=4 * tolerance
+            )
             assert found.sent_to(partition)[name].dtype == dtype
-    average = split_average(start, [replace(update, arrays=parameters(update)) for update in replies.values()])
+    average = split_average(
+        start, [replace(update, arrays=parameters(update)) for update in replies.values()]
+    )
     np.testing.assert_array_equal(found.sent_to(99)["w"], average["w"])
     sources = found.figures()["models_per_start"]
     assert sources == {-1.0: 5, 1.0: 1}.get(threshold, sources)
@@ -181,7 +227,9 @@ def test_at_threshold_1_every_client_goes_on_from_its_own_model_to_the_last_bit(
 
 def test_clients_that_are_the_same_have_the_plain_mean():
     rng = np.random.default_rng(0)
-    replies = {partition: reply(rng, partition + 1, moments=0.5, confidence=2.0) for partition in range(4)}
+    replies = {
+        partition: reply(rng, partition + 1, moments=0.5, confidence=2.0) for partition in range(4)
+    }
     found = FedGtaServer(model(rng), 0.99, ORDER)
     found.aggregate(replies)
     mean = np.mean([update.arrays["w"] for update in replies.values()], axis=0)
@@ -212,7 +260,9 @@ def test_clients_that_learnt_nothing_are_in_no_start_but_are_given_one():
 def test_without_confidence_those_alike_count_alike():
     alike, none = np.array([[True, True, False], [False, False, True]]), np.zeros(3)
     np.testing.assert_allclose(shares(alike, none, np.ones(3)), [[0.5, 0.5, 0], [0, 0, 1]])
-    np.testing.assert_allclose(shares(alike, np.array([1.0, 3, 0]), np.ones(3)), [[0.25, 0.75, 0], [0, 0, 1]])
+    np.testing.assert_allclose(
+        shares(alike, np.array([1.0, 3, 0]), np.ones(3)), [[0.25, 0.75, 0], [0, 0, 1]]
+    )
     rng = np.random.default_rng(0)
     found = FedGtaServer(model(rng), -1.0, ORDER)
     liar, honest = reply(rng, confidence=-3.0), reply(rng, confidence=2.0)
@@ -264,12 +314,18 @@ def test_a_run_at_threshold_minus_1_sends_all_the_average_by_confidence(tmp_path
     sent = [decode_arrays(message["arrays"]) for message in recorder.replies("train")][:3]
     weights = np.array([float(arrays[CONFIDENCE]) for arrays in sent])
     assert min(weights) > 0
-    mean = np.tensordot(weights / weights.sum(), [arrays["first.weight"].astype(np.float64) for arrays in sent], 1)
+    mean = np.tensordot(
+        weights / weights.sum(), [arrays["first.weight"].astype(np.float64) for arrays in sent], 1
+    )
     for message in recorder.requests("train")[3:]:
-        np.testing.assert_allclose(decode_arrays(message["arrays"])["first.weight"], mean, rtol=0, atol=EPS32)
+        np.testing.assert_allclose(
+            decode_arrays(message["arrays"])["first.weight"], mean, rtol=0, atol=EPS32
+        )
 
 
-@pytest.mark.parametrize("bad", [np.zeros((2, 2), np.float32), np.full((13, 3), np.nan, np.float32), None])
+@pytest.mark.parametrize(
+    "bad", [np.zeros((2, 2), np.float32), np.full((13, 3), np.nan, np.float32), None]
+)
 def test_figures_of_another_form_are_dropped_with_the_reason(bad, tmp_path):
     def change(found):
         arrays = {name: array for name, array in found.arrays.items() if name != MOMENTS}
@@ -283,19 +339,36 @@ def test_figures_of_another_form_are_dropped_with_the_reason(bad, tmp_path):
 
 
 def test_real_nodes_tell_the_shares_of_their_classes_only_where_they_share_statistics(tmp_path):
-    nodes = real_nodes(tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(3)])
+    nodes = real_nodes(
+        tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(3)]
+    )
     with pytest.raises(FederationError, match="share-statistics"):
         run(tmp_path, "private", nodes=nodes, method="fedgta")
-    assert run(tmp_path, "told", nodes=nodes, method="fedgta", share_statistics=True).summary["status"] == "completed"
+    assert (
+        run(tmp_path, "told", nodes=nodes, method="fedgta", share_statistics=True).summary["status"]
+        == "completed"
+    )
     recorder = Recorder()
 
     def told(request, handle):
         answer = recorder(request, handle)
-        if answer.content.config_records["header"]["phase"] == "describe" and partition_of(answer.content) == 1:
+        if (
+            answer.content.config_records["header"]["phase"] == "describe"
+            and partition_of(answer.content) == 1
+        ):
             answer.content["statistics"] = recorder.replies("describe")[0]["statistics"]
         return answer
 
     nodes[1]["share-statistics"] = False
-    found = run(tmp_path, "asked", nodes=nodes, method="fedgta", share_statistics=True, intercept=told)
-    assert "it needs share-statistics" in next(row for row in found.clients if row["partition"] == "1")["dropped"]
-    assert not [reply for reply in recorder.replies("train") if partition_of(reply) == 1 and array_names(reply)]
+    found = run(
+        tmp_path, "asked", nodes=nodes, method="fedgta", share_statistics=True, intercept=told
+    )
+    assert (
+        "it needs share-statistics"
+        in next(row for row in found.clients if row["partition"] == "1")["dropped"]
+    )
+    assert not [
+        reply
+        for reply in recorder.replies("train")
+        if partition_of(reply) == 1 and array_names(reply)
+    ]

@@ -22,14 +22,23 @@ CPU, CLASSES = torch.device("cpu"), ("a", "b", "c")
 
 
 def random_graph(seed=0, sizes=None, dense=False, scale=1.0, edges=45):
-    """A client's graph of 30 nodes, the last one alone; or with `sizes` as many graphs, with no edges between them."""
+    """A client's graph of 30 nodes, the last one alone; or with `sizes` as many graphs, with no
+    edges between them."""
     rng = np.random.default_rng(seed)
     owner = np.zeros(NODES, np.int64) if sizes is None else np.repeat(np.arange(len(sizes)), sizes)
     drawn = (tuple(sorted(rng.choice(NODES - 1, 2, replace=False).tolist())) for _ in range(edges))
     pairs = {(i, j) for i, j in drawn if owner[i] == owner[j]}
-    both = torch.tensor(sorted([*pairs, *((j, i) for i, j in pairs)]), dtype=torch.int64).reshape(-1, 2).T.contiguous()
+    both = (
+        torch.tensor(sorted([*pairs, *((j, i) for i, j in pairs)]), dtype=torch.int64)
+        .reshape(-1, 2)
+        .T.contiguous()
+    )
     num = NODES if sizes is None else len(sizes)
-    features = scale * rng.normal(size=(NODES, FEATURES)) * (1 if dense else rng.random((NODES, FEATURES)) < 0.15)
+    features = (
+        scale
+        * rng.normal(size=(NODES, FEATURES))
+        * (1 if dense else rng.random((NODES, FEATURES)) < 0.15)
+    )
     return client_graph(
         torch.from_numpy(features).float(),
         both,
@@ -78,7 +87,9 @@ def test_importance_is_the_distance_to_the_neighbours_centroid(dense, scale):
     # The program's arccosh of a product of points at radius r is good to the root of cosh²(r)·eps.
     furthest = min(MAX_RADIUS, np.linalg.norm(rows(graph), axis=1).max())
     bound = 2 * np.sqrt(np.finfo(np.float64).eps) * np.cosh(furthest)
-    np.testing.assert_allclose(importance(graph.features, graph.edge_index), distances(graph), rtol=0, atol=bound)
+    np.testing.assert_allclose(
+        importance(graph.features, graph.edge_index), distances(graph), rtol=0, atol=bound
+    )
 
 
 def test_a_node_that_its_neighbours_tell_all_of_has_no_importance():
@@ -90,16 +101,20 @@ def test_a_node_that_its_neighbours_tell_all_of_has_no_importance():
     np.testing.assert_allclose(found[alone], np.sqrt(FEATURES), rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize(("share", "count"), [(0.01, 10), (0.4, 12), (0.5, 15), (0.55, 17), (0.8, 24), (1.0, 30)])
+@pytest.mark.parametrize(
+    ("share", "count"), [(0.01, 10), (0.4, 12), (0.5, 15), (0.55, 17), (0.8, 24), (1.0, 30)]
+)
 def test_of_nodes_the_most_important_stay_and_all_that_are_trained_on(share, count):
     graph = random_graph(dense=True)
     kept = selected(graph, share)
     assert kept.sum() == count
     assert kept[graph.train].all()
     scores, others = importance(graph.features, graph.edge_index), ~graph.train
-    assert not (others & kept).any() or not (others & ~kept).any() or (
-        scores[others & kept].min() > scores[others & ~kept].max()
-    )  # fmt: skip
+    assert (
+        not (others & kept).any()
+        or not (others & ~kept).any()
+        or (scores[others & kept].min() > scores[others & ~kept].max())
+    )
 
 
 def test_of_whole_graphs_each_keeps_its_share_and_at_least_one_node():
@@ -168,12 +183,19 @@ def test_whole_graphs_are_never_seen_whole():
 
 
 @pytest.mark.parametrize("dataset", ["trees", "mutag"])
-def test_without_selection_it_is_flatland_shared_at_constant_curvature(dataset, tmp_path, monkeypatch):
+def test_without_selection_it_is_flatland_shared_at_constant_curvature(
+    dataset, tmp_path, monkeypatch
+):
     write_tu(tmp_path)
     shared = replace(METHODS["flatland-shared"], learns_curvature=False)
     monkeypatch.setitem(flatland_file.METHODS, "flatland-shared", shared)
-    settings = {"dataset": dataset, "data_dir": str(tmp_path), "local_epochs": 2, "flatland__proximal": 0.0,
-                "schedule": "constant"}  # fmt: skip
+    settings = {
+        "dataset": dataset,
+        "data_dir": str(tmp_path),
+        "local_epochs": 2,
+        "flatland__proximal": 0.0,
+        "schedule": "constant",
+    }
     flatland = run(tmp_path, "shared", method="flatland-shared", **settings)
     whole = run(tmp_path, "whole", method="fedhgcn", fedhgcn__ratio=1.0, **settings)
     part = run(tmp_path, "part", method="fedhgcn", fedhgcn__ratio=0.5, **settings)
@@ -187,16 +209,26 @@ def test_without_selection_it_is_flatland_shared_at_constant_curvature(dataset, 
 
 
 def test_predictions_of_graphs_see_the_nodes_that_training_saw(tmp_path, capsys):
-    """The accuracies that they tell are those of the round that follows, which starts from the same model."""
+    """The accuracies that they tell are those of the round that follows, which starts from the same
+    model."""
     write_tu(tmp_path)
-    settings = {"method": "fedhgcn", "dataset": "mutag", "data_dir": str(tmp_path), "embedding_dim": 32}
+    settings = {
+        "method": "fedhgcn",
+        "dataset": "mutag",
+        "data_dir": str(tmp_path),
+        "embedding_dim": 32,
+    }
     settings |= {"fedhgcn__ratio": 0.4}
     found = run(tmp_path, clients=2, num_rounds=12, **settings)
     told = []
     for client in range(2):
         assert main(["predict", str(found.path), "mutag", "--client", str(client)]) == 0
         said = capsys.readouterr().err
-        told += [line.split(": ")[1] for line in said.splitlines() if line.startswith("accuracy on the test graphs")]
+        told += [
+            line.split(": ")[1]
+            for line in said.splitlines()
+            if line.startswith("accuracy on the test graphs")
+        ]
     longer = run(tmp_path, clients=2, num_rounds=13, resume=True, **settings)
     after = [float(row["score_before"]) for row in longer.clients if row["round"] == "13"]
     assert told == [f"{score:.4f}" for score in after]

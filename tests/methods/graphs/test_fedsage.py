@@ -1,4 +1,5 @@
-"""FedSage+ against small NumPy programs: losses, gradients across clients, mending, the server, and a run as a whole."""
+"""FedSage+ against small NumPy programs: losses, gradients across clients, mending, the server, and
+a run as a whole."""
 
 import numpy as np
 import pytest
@@ -14,7 +15,15 @@ from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import settled
-from curvfed.strategies.methods.fedsage import GRADIENT, KEPT, MISSING, PACKAGE, REPRESENTATIONS, FedSageClient, package
+from curvfed.strategies.methods.fedsage import (
+    GRADIENT,
+    KEPT,
+    MISSING,
+    PACKAGE,
+    REPRESENTATIONS,
+    FedSageClient,
+    package,
+)
 from curvfed.strategies.methods.fedsage import FedSageServer as Server
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.exchange import FederationError
@@ -50,7 +59,9 @@ def graph(train=(0, 1, 2), dtype=torch.float64, seed=0):
     masks = torch.zeros(3, NODES, dtype=torch.bool)
     masks[0, list(train)] = True
     masks[2] = ~masks[0]
-    return client_graph(features, edges, torch.arange(NODES) % CLASSES, masks, ("a", "b"), "accuracy", "")
+    return client_graph(
+        features, edges, torch.arange(NODES) % CLASSES, masks, ("a", "b"), "accuracy", ""
+    )
 
 
 def inputs_of(dtype=torch.float64):
@@ -58,14 +69,20 @@ def inputs_of(dtype=torch.float64):
 
 
 def learner(partition=0, dtype=torch.float64, train=(0, 1, 2), **settings):
-    keys = {key.replace("__", ".").replace("_", "-"): value for key, value in (SMALL | settings).items()}
-    config = settled(parse({"method": "fedsage+", "dataset": "trees", "dropout": 0.0} | keys), "nodes")
+    keys = {
+        key.replace("__", ".").replace("_", "-"): value for key, value in (SMALL | settings).items()
+    }
+    config = settled(
+        parse({"method": "fedsage+", "dataset": "trees", "dropout": 0.0} | keys), "nodes"
+    )
     model = build(ModelSpec("nodes", "gcn", FEATURES, CLASSES, 5, 0.0, True, False), 0).to(dtype)
     parameters, tensors = dict(model.named_parameters()), named_state(model)
     data = graph(train, dtype, seed=partition)
     task = NodeTask(data, data.class_names, torch.device("cpu"))
     optimizer = make_optimizer(parameters, config)
-    return FedSageClient(local_of(config, model, task, tensors, tuple(tensors), parameters, optimizer, partition))
+    return FedSageClient(
+        local_of(config, model, task, tensors, tuple(tensors), parameters, optimizer, partition)
+    )
 
 
 def server(found, rounds=2):
@@ -89,7 +106,9 @@ def as_matrix(edge_index, nodes):
 def made(arrays, noisy, neighbours=2):
     """fGen."""
     hidden = np.maximum(noisy @ arrays["hidden.weight"].T + arrays["hidden.bias"], 0)
-    return np.tanh(hidden @ arrays["out.weight"].T + arrays["out.bias"]).reshape(len(noisy), neighbours, -1)
+    return np.tanh(hidden @ arrays["out.weight"].T + arrays["out.bias"]).reshape(
+        len(noisy), neighbours, -1
+    )
 
 
 def distances(generated, missing, candidates, linked=None):
@@ -98,7 +117,9 @@ def distances(generated, missing, candidates, linked=None):
     for v in range(len(generated)):
         for p in range(min(int(missing[v]), generated.shape[1])):
             squares = [
-                ((generated[v, p] - x) ** 2).sum() for u, x in enumerate(candidates) if linked is None or linked[v, u]
+                ((generated[v, p] - x) ** 2).sum()
+                for u, x in enumerate(candidates)
+                if linked is None or linked[v, u]
             ]
             total += min(squares, default=0.0)
     return total
@@ -108,7 +129,9 @@ def test_what_an_impaired_graph_lacks():
     lacking = impaired(inputs_of(), torch.tensor([3, 5, 7]))
     stays = [0, 1, 2, 4, 6, 8, 9]
     whole = as_matrix(inputs_of().edge_index.numpy(), NODES)
-    assert np.array_equal(as_matrix(lacking.inputs.edge_index.numpy(), len(stays)), whole[np.ix_(stays, stays)])
+    assert np.array_equal(
+        as_matrix(lacking.inputs.edge_index.numpy(), len(stays)), whole[np.ix_(stays, stays)]
+    )
     assert np.array_equal(lacking.inputs.features.matrix, inputs_of().features.matrix[stays])
     assert np.array_equal(lacking.hidden, inputs_of().features.matrix[[3, 5, 7]])
     assert np.array_equal(lacking.linked, whole[np.ix_(stays, [3, 5, 7])] == 1)
@@ -125,7 +148,10 @@ def test_the_feature_loss_is_the_distance_to_the_nearest(dtype, limited):
     linked[5] = False  # nothing to compare with
     told = torch.from_numpy(linked) if limited else None
     found = feature_loss(
-        torch.from_numpy(generated).to(dtype), torch.from_numpy(missing), torch.from_numpy(candidates).to(dtype), told
+        torch.from_numpy(generated).to(dtype),
+        torch.from_numpy(missing),
+        torch.from_numpy(candidates).to(dtype),
+        told,
     )
     expected = distances(generated, missing, candidates, linked if limited else None)
     assert found.item() == pytest.approx(expected, rel=1e-12 if dtype == torch.float64 else 1e-5)
@@ -134,7 +160,10 @@ def test_the_feature_loss_is_the_distance_to_the_nearest(dtype, limited):
 
 def test_the_feature_loss_of_nothing_is_zero_and_has_a_gradient():
     generated = torch.ones(2, 2, FEATURES, requires_grad=True)
-    for missing, candidates in (([0, 0], torch.ones(1, FEATURES)), ([1, 1], torch.ones(0, FEATURES))):
+    for missing, candidates in (
+        ([0, 0], torch.ones(1, FEATURES)),
+        ([1, 1], torch.ones(0, FEATURES)),
+    ):
         loss = feature_loss(generated, torch.tensor(missing), candidates)
         assert loss.item() == 0
         assert not torch.autograd.grad(loss, generated)[0].any()
@@ -159,7 +188,9 @@ def test_a_mended_graph_has_the_generated_nodes_after_its_own():
     assert torch.equal(matrix[NODES:], torch.stack([generated[place] for place in given]))
     np.testing.assert_allclose(found.adjacency.matrix.to_dense(), normalised(expected), atol=1e-12)
     # What is made of the new rows leads back to where they came from.
-    (found.adjacency @ (found.features @ torch.ones(FEATURES, 1, dtype=torch.float64)))[:NODES].sum().backward()
+    (found.adjacency @ (found.features @ torch.ones(FEATURES, 1, dtype=torch.float64)))[
+        :NODES
+    ].sum().backward()
     assert {place for place in np.ndindex(NODES, 2) if generated.grad[place].any()} == set(given)
 
 
@@ -170,12 +201,20 @@ def noisy_rows(seed, shape):
 
 def encoded(arrays, inputs):
     adjacency = normalised(as_matrix(inputs.edge_index.numpy(), inputs.num_nodes))
-    hidden = np.maximum(adjacency @ inputs.features.matrix.numpy() @ arrays["first.weight"].T + arrays["first.bias"], 0)
+    hidden = np.maximum(
+        adjacency @ inputs.features.matrix.numpy() @ arrays["first.weight"].T
+        + arrays["first.bias"],
+        0,
+    )
     return np.maximum(adjacency @ hidden @ arrays["second.weight"].T + arrays["second.bias"], 0)
 
 
 def fgen(arrays):
-    return {name.removeprefix("features."): array for name, array in arrays.items() if name.startswith("features.")}
+    return {
+        name.removeprefix("features."): array
+        for name, array in arrays.items()
+        if name.startswith("features.")
+    }
 
 
 def classified(arrays, matrix, features):
@@ -193,13 +232,17 @@ def generator_loss(found, arrays, classifier, noise):
     generated = made(fgen(arrays), representations + noise)
     off = np.abs(counts - lacking.missing.numpy())
     of_counts = np.where(off < 1, off**2 / 2, off - 0.5).mean()
-    of_features = distances(generated, lacking.missing, lacking.hidden.numpy(), lacking.linked.numpy()) / len(counts)
+    of_features = distances(
+        generated, lacking.missing, lacking.hidden.numpy(), lacking.linked.numpy()
+    ) / len(counts)
     owners = [(v, p) for v in range(len(counts)) for p in range(2) if p < np.round(counts[v])]
     matrix = np.zeros((len(counts) + len(owners),) * 2)
     matrix[: len(counts), : len(counts)] = as_matrix(lacking.inputs.edge_index.numpy(), len(counts))
     for new, (owner, _) in enumerate(owners, len(counts)):
         matrix[owner, new] = matrix[new, owner] = 1
-    features = np.vstack([lacking.inputs.features.matrix.numpy(), *[generated[place] for place in owners]])
+    features = np.vstack(
+        [lacking.inputs.features.matrix.numpy(), *[generated[place] for place in owners]]
+    )
     logits = classified(classifier, matrix, features)[lacking.position[found._inputs_rows].numpy()]
     logits = logits - logits.max(axis=1, keepdims=True)
     labels = found.local.task.train_labels.numpy()
@@ -233,10 +276,18 @@ def own_gradient(found, size=0.7):
 
 @pytest.mark.parametrize("cross", [0.0, 0.5])
 def test_a_step_of_the_generator_goes_along_all_its_losses(cross):
-    """And along the other clients' gradient on fGen, of as many rows as a package holds: here all that lack a neighbour."""
+    """And along the other clients' gradient on fGen, of as many rows as a package holds: here all
+    that lack a neighbour."""
     rate = 0.05
-    found = learner(optimizer="sgd", momentum=0.0, weight_decay=0.0, learning_rate=rate, fedsage__epochs=1,
-                    fedsage__cross=cross, fedsage__sample=9)  # fmt: skip
+    found = learner(
+        optimizer="sgd",
+        momentum=0.0,
+        weight_decay=0.0,
+        learning_rate=rate,
+        fedsage__epochs=1,
+        fedsage__cross=cross,
+        fedsage__sample=9,
+    )
     found.receive(blank(found))
     told = own_gradient(found)
     before, classifier, noise = stepped(found, gradient_on_own=told)
@@ -253,10 +304,21 @@ def test_a_step_of_the_generator_goes_along_all_its_losses(cross):
 def test_the_others_gradient_is_taken_once_and_stands_for_all_rows():
     rate, ends = 0.01, []
     for epochs, size in ((1, 0.0), (1, 1.0), (4, 0.0), (4, 1.0)):
-        found = learner(optimizer="sgd", momentum=0.0, weight_decay=0.0, learning_rate=rate, fedsage__epochs=epochs,
-                        fedsage__sample=1)  # fmt: skip
+        found = learner(
+            optimizer="sgd",
+            momentum=0.0,
+            weight_decay=0.0,
+            learning_rate=rate,
+            fedsage__epochs=epochs,
+            fedsage__sample=1,
+        )
         found.receive(blank(found))
-        stepped(found, gradient_on_own={name: np.full(tuple(p.shape), size) for name, p in found._fgen.items()})
+        stepped(
+            found,
+            gradient_on_own={
+                name: np.full(tuple(p.shape), size) for name, p in found._fgen.items()
+            },
+        )
         ends.append(state(found._generator)["features.out.bias"])
     lacking = int((found._impaired.missing > 0).sum())
     moved = rate * lacking / found._impaired.inputs.num_nodes
@@ -273,14 +335,19 @@ def blank(found):
 def other_package(dtype=np.float64, seed=2):
     rng = np.random.default_rng(seed)
     template = learner_template(dtype)
-    found = {name: rng.normal(0, 0.5, array.shape).astype(dtype) for name, array in template.items()}
+    found = {
+        name: rng.normal(0, 0.5, array.shape).astype(dtype) for name, array in template.items()
+    }
     found[MISSING] = np.array([1, 2, 0], dtype)
     return found
 
 
 def learner_template(dtype=np.float64):
     found = learner(dtype=torch.float64 if dtype == np.float64 else torch.float32)
-    return package({name: to_numpy(tensor) for name, tensor in found.local.tensors.items()}, found.local.config.fedsage)
+    return package(
+        {name: to_numpy(tensor) for name, tensor in found.local.tensors.items()},
+        found.local.config.fedsage,
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -289,12 +356,19 @@ def test_the_gradient_for_another_client_is_that_of_the_distance_to_the_own_node
     content = other_package(np.float64 if dtype == torch.float64 else np.float32)
     found.receive(blank(found) | {f"{PACKAGE}7/{name}": array for name, array in content.items()})
     torch.manual_seed(4)
-    answers = {name.removeprefix(f"{GRADIENT}7/"): array for name, array in found._answers().items()}
+    answers = {
+        name.removeprefix(f"{GRADIENT}7/"): array for name, array in found._answers().items()
+    }
     torch.manual_seed(4)
     noise = torch.randn(3, 4, dtype=dtype).numpy().astype(np.float64)
-    own, asked = to_numpy(found._features).astype(np.float64), content[REPRESENTATIONS].astype(np.float64) + noise
+    own, asked = (
+        to_numpy(found._features).astype(np.float64),
+        content[REPRESENTATIONS].astype(np.float64) + noise,
+    )
     parameters = {name: array.astype(np.float64) for name, array in content.items() if "." in name}
-    expected = gradient(lambda moved: distances(made(moved, asked), content[MISSING], own), parameters)
+    expected = gradient(
+        lambda moved: distances(made(moved, asked), content[MISSING], own), parameters
+    )
     assert_near(answers, expected, 1e-7 if dtype == torch.float64 else 1e-4)
     assert any(np.abs(array).max() > 0.1 for array in expected.values())
 
@@ -315,15 +389,23 @@ def test_a_package_tells_of_nodes_with_hidden_neighbours():
 
 
 def test_nodes_that_are_trained_on_are_not_hidden_and_the_others_are_at_random():
-    hidden = [hide_nodes(inputs_of(), torch.arange(7), 0.3, [0, partition]).tolist() for partition in range(8)]
+    hidden = [
+        hide_nodes(inputs_of(), torch.arange(7), 0.3, [0, partition]).tolist()
+        for partition in range(8)
+    ]
     assert all(rows == [7, 8, 9] for rows in hidden)
-    chosen = {tuple(hide_nodes(inputs_of(), torch.arange(3), 0.3, [0, partition]).tolist()) for partition in range(8)}
+    chosen = {
+        tuple(hide_nodes(inputs_of(), torch.arange(3), 0.3, [0, partition]).tolist())
+        for partition in range(8)
+    }
     assert all(len(rows) == 3 and min(rows) >= 3 for rows in chosen)
     assert len(chosen) > 1
 
 
 def test_the_classifier_is_trained_and_scored_on_the_mended_graph():
-    found = learner(optimizer="sgd", momentum=0.0, weight_decay=0.0, learning_rate=0.1, local_epochs=1)
+    found = learner(
+        optimizer="sgd", momentum=0.0, weight_decay=0.0, learning_rate=0.1, local_epochs=1
+    )
     assert found._mend(found._inputs) is found._inputs  # whose generator was never trained
     found._rounds += 1
     with torch.no_grad():
@@ -331,7 +413,10 @@ def test_the_classifier_is_trained_and_scored_on_the_mended_graph():
     whole = found._mend(found._inputs)
     assert whole.num_nodes > NODES
     before = state(found.local.model)
-    matrix, features = as_matrix(whole.edge_index.numpy(), whole.num_nodes), whole.features.matrix.numpy()
+    matrix, features = (
+        as_matrix(whole.edge_index.numpy(), whole.num_nodes),
+        whole.features.matrix.numpy(),
+    )
     expected = classified(before, matrix, features)[:NODES]
     np.testing.assert_allclose(found.local.task.logits(found.scored), expected, atol=1e-12)
     rows, labels = [0, 1, 2], found.local.task.train_labels.numpy()
@@ -345,7 +430,11 @@ def test_the_classifier_is_trained_and_scored_on_the_mended_graph():
     shared = {name: array for name, array in found.share().items() if "/" not in name}
     found.receive({name: np.array(array) for name, array in shared.items()})
     found.train()
-    assert_near(state(found.local.model), {name: array - 0.1 * slopes[name] for name, array in before.items()}, 1e-8)
+    assert_near(
+        state(found.local.model),
+        {name: array - 0.1 * slopes[name] for name, array in before.items()},
+        1e-8,
+    )
     again = found._mend(found._inputs)
     assert torch.equal(again.features.matrix, whole.features.matrix)  # the same in every round
 
@@ -381,10 +470,14 @@ def test_packages_and_gradients_go_their_way():
     found.aggregate(second)
     for p, answers in ((1, [0]), (2, [0]), (0, [])):
         for name, array in clients[0]._fgen.items():
-            total = sum((second[a].arrays[f"{GRADIENT}{p}/{name}"] for a in answers), np.zeros(array.shape))
+            total = sum(
+                (second[a].arrays[f"{GRADIENT}{p}/{name}"] for a in answers), np.zeros(array.shape)
+            )
             assert np.array_equal(found.sent_to(p)[f"{GRADIENT}{name}"], total)
     # Its package is the one of before.
-    assert np.array_equal(found.sent_to(0)[f"{PACKAGE}2/out.bias"], first[2].arrays[f"{PACKAGE}out.bias"])
+    assert np.array_equal(
+        found.sent_to(0)[f"{PACKAGE}2/out.bias"], first[2].arrays[f"{PACKAGE}out.bias"]
+    )
     stored = found.state()
     other = server(clients[0], rounds=0)
     other.load(stored)
@@ -395,7 +488,8 @@ def test_packages_and_gradients_go_their_way():
     third = {1: replied(clients[1], found.sent_to(1))}
     for one in (found, other):
         one.aggregate(third)
-        assert one.sent_to(0).keys() == one.expected_reply(0).keys() == start.keys()  # packages are forgotten
+        # packages are forgotten
+        assert one.sent_to(0).keys() == one.expected_reply(0).keys() == start.keys()
         assert one.state().keys() == start.keys() | {"rounds-left"}
         one.aggregate({0: Update(1, {name: 2 * array for name, array in start.items()})})
         assert_near(one.global_model(), {name: 2 * array for name, array in start.items()}, 0)
@@ -412,7 +506,10 @@ def test_the_mean_is_that_of_all_who_answered():
 
     def with_gradients(p):
         return reply | {
-            f"{GRADIENT}{o}/{n}": np.full(template[n].shape, 10.0 * p + o) for o in range(3) if o != p for n in names
+            f"{GRADIENT}{o}/{n}": np.full(template[n].shape, 10.0 * p + o)
+            for o in range(3)
+            if o != p
+            for n in names
         }
 
     found.aggregate({p: Update(2, with_gradients(p)) for p in (0, 1, 2)})
@@ -444,11 +541,20 @@ def test_a_client_without_examples_answers_what_is_awaited():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({f"{PACKAGE}0/out.bias": np.zeros(6)}, "package of '0'; allowed are those of other clients"),
+        (
+            {f"{PACKAGE}0/out.bias": np.zeros(6)},
+            "package of '0'; allowed are those of other clients",
+        ),
         ({f"{PACKAGE}x/out.bias": np.zeros(6)}, "package of 'x'"),
         ({f"{PACKAGE}1/out.bias": np.zeros(6)}, "missing .*package/1/hidden.bias"),
-        ({f"{GRADIENT}out.bias": np.zeros(5)}, r"gradient/out.bias is float64\[5\], expected float64\[6\]"),
-        ({f"{GRADIENT}out.bias": np.full(6, np.nan)}, "gradient/out.bias has values that are not finite"),
+        (
+            {f"{GRADIENT}out.bias": np.zeros(5)},
+            r"gradient/out.bias is float64\[5\], expected float64\[6\]",
+        ),
+        (
+            {f"{GRADIENT}out.bias": np.full(6, np.nan)},
+            "gradient/out.bias has values that are not finite",
+        ),
         ({"variate/x": np.zeros(1)}, "unexpected .*variate/x"),
     ],
 )
@@ -460,20 +566,36 @@ def test_other_messages_are_refused(change, reason):
 
 def test_a_run_trains_generators_first_and_then_the_classifier_alone(tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, method="fedsage+", num_rounds=4, fedsage__generator_rounds=2, intercept=recorder)
+    found = run(
+        tmp_path, method="fedsage+", num_rounds=4, fedsage__generator_rounds=2, intercept=recorder
+    )
     assert found.summary["status"] == "completed"
     kinds = []
     for asked, reply in recorder.pairs:
         header = asked.config_records["header"]
         if header["phase"] == "train" and partition_of(reply) == 0:
-            prefixes = [{name.split("/")[0] for name in array_names(one) if "/" in name} for one in (asked, reply)]
+            prefixes = [
+                {name.split("/")[0] for name in array_names(one) if "/" in name}
+                for one in (asked, reply)
+            ]
             kinds.append((int(header["round"]), *prefixes))
     both = {"package", "gradient"}
-    assert kinds == [(1, {"gradient"}, {"package"}), (2, both, both), (3, set(), set()), (4, set(), set())]
+    assert kinds == [
+        (1, {"gradient"}, {"package"}),
+        (2, both, both),
+        (3, set(), set()),
+        (4, set(), set()),
+    ]
     asked = recorder.requests("train")
-    sent = [decode_arrays(one["arrays"]) for one in asked if int(one.config_records["header"]["round"]) == 2]
+    sent = [
+        decode_arrays(one["arrays"])
+        for one in asked
+        if int(one.config_records["header"]["round"]) == 2
+    ]
     assert len(sent) == 3
-    assert {name.split("/")[1] for arrays in sent for name in arrays if name.startswith(PACKAGE)} == {"0", "1", "2"}
+    assert {
+        name.split("/")[1] for arrays in sent for name in arrays if name.startswith(PACKAGE)
+    } == {"0", "1", "2"}
     kept = {name.removeprefix("parameter/"): array for name, array in found.personal(0).items()}
     assert kept[f"{KEPT}rounds"] == 2
     assert set(found.model) == {name for name in sent[0] if "/" not in name} | {"rounds-left"}
@@ -488,18 +610,24 @@ def test_without_generators_it_is_fedavg(tmp_path):
 
 
 def test_a_name_of_a_run_has_no_plus():
-    assert default_name(parse({"method": "fedsage+", "dataset": "trees"})).startswith("fedsageplus-trees-0-")
+    assert default_name(parse({"method": "fedsage+", "dataset": "trees"})).startswith(
+        "fedsageplus-trees-0-"
+    )
 
 
 def test_the_generator_of_features_is_the_one_of_the_program():
     spec = GeneratorSpec(FEATURES, 4, 2, 0.0)
     network = FeatureGenerator(spec).double()
     rows = np.random.default_rng(0).normal(size=(5, 4))
-    np.testing.assert_allclose(to_numpy(network(torch.from_numpy(rows))), made(state(network), rows), atol=1e-12)
+    np.testing.assert_allclose(
+        to_numpy(network(torch.from_numpy(rows))), made(state(network), rows), atol=1e-12
+    )
 
 
 def test_real_nodes_show_their_nodes_only_where_they_share_statistics(tmp_path):
-    nodes = real_nodes(tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(2)])
+    nodes = real_nodes(
+        tmp_path / "nodes", [user_fields(60 + 10 * index, seed=index) for index in range(2)]
+    )
     with pytest.raises(FederationError, match="share-statistics"):
         run(tmp_path, "private", nodes=nodes, method="fedsage+")
     told = run(tmp_path, "told", nodes=nodes, method="fedsage+", share_statistics=True)

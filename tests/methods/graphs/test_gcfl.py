@@ -1,4 +1,5 @@
-"""GCFL and GCFL+ against brute force and small programs of this test's own, in their limits, and as a whole."""
+"""GCFL and GCFL+ against brute force and small programs of this test's own, in their limits, and as
+a whole."""
 
 import itertools
 import math
@@ -17,7 +18,14 @@ from curvfed.strategies.base.average import AggregationError, Update
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import settled
-from curvfed.strategies.methods.gcfl import METHODS, GcflServer, Updates, min_cut, sequence_weights, time_warping
+from curvfed.strategies.methods.gcfl import (
+    METHODS,
+    GcflServer,
+    Updates,
+    min_cut,
+    sequence_weights,
+    time_warping,
+)
 from curvfed.strategies.wire.arrays import decode_arrays
 
 EPS = float(np.finfo(np.float64).eps)
@@ -59,7 +67,9 @@ def walks(n, m):
 
 @given(numbers, numbers)
 def test_time_warping_is_the_least_of_all_walks(one, other):
-    least = min(sum((one[i] - other[j]) ** 2 for i, j in walk) for walk in walks(len(one), len(other)))
+    least = min(
+        sum((one[i] - other[j]) ** 2 for i, j in walk) for walk in walks(len(one), len(other))
+    )
     assert time_warping(one, other) == pytest.approx(math.sqrt(least), rel=4 * EPS)
     assert time_warping(other, one) == time_warping(one, other)
     assert time_warping(one, [one[0], *one]) == 0
@@ -75,7 +85,10 @@ def test_sequences_that_are_near_weigh_more(sequences):
 
 def arrays_of(vector):
     """Three numbers as the parameters of a model."""
-    return {"b": np.array(vector[:2], np.float32).reshape(1, 2), "a": np.array(vector[2], np.float32)}
+    return {
+        "b": np.array(vector[:2], np.float32).reshape(1, 2),
+        "a": np.array(vector[2], np.float32),
+    }
 
 
 def vector_of(arrays):
@@ -90,7 +103,9 @@ def test_updates_are_measured_as_in_plain_numpy(start, models):
     found = Updates.of(arrays_of(start), [arrays_of(model) for model in models])
     updates = np.array(models) - start
     np.testing.assert_allclose(found.products, updates @ updates.T, rtol=8 * EPS, atol=1e-12)
-    np.testing.assert_allclose(found.mean_norm, np.linalg.norm(updates.mean(axis=0)), rtol=8 * EPS, atol=1e-12)
+    np.testing.assert_allclose(
+        found.mean_norm, np.linalg.norm(updates.mean(axis=0)), rtol=8 * EPS, atol=1e-12
+    )
     np.testing.assert_allclose(found.norms, np.linalg.norm(updates, axis=1), rtol=8 * EPS)
     weights = found.weights()
     for i, j in itertools.product(range(len(models)), repeat=2):
@@ -101,9 +116,12 @@ def test_updates_are_measured_as_in_plain_numpy(start, models):
 
 
 def test_the_order_of_the_parameters_tells_nothing():
-    """A model that comes from a checkpoint has its parameters in another order; to the bit the sums are the same."""
+    """A model that comes from a checkpoint has its parameters in another order; to the bit the sums
+    are the same."""
     rng = np.random.default_rng(2)
-    start, *models = ({f"p{i}": rng.normal(size=(i, 7)).astype(np.float32) for i in range(9)} for _ in range(5))
+    start, *models = (
+        {f"p{i}": rng.normal(size=(i, 7)).astype(np.float32) for i in range(9)} for _ in range(5)
+    )
     one, other = Updates.of(start, models), Updates.of(dict(reversed(start.items())), models)
     assert one.products.tobytes() == other.products.tobytes()
     assert one.mean_norm == other.mean_norm
@@ -115,8 +133,10 @@ def clusters(eps1=1.0, eps2=1.0, warmup=0, window=0):
 
 def replies_to(aggregation, updates, examples=None):
     """Replies of clients that each add their update to what they were sent."""
-    return {p: Update((examples or {}).get(p, 1), arrays_of(vector_of(aggregation.sent_to(p)) + update))
-            for p, update in sorted(updates.items())}  # fmt: skip
+    return {
+        p: Update((examples or {}).get(p, 1), arrays_of(vector_of(aggregation.sent_to(p)) + update))
+        for p, update in sorted(updates.items())
+    }
 
 
 def go(aggregation, updates, examples=None):
@@ -132,7 +152,9 @@ OPPOSED = {0: RIGHT, 1: RIGHT + UP, 2: LEFT, 3: LEFT - UP}
 def members(aggregation):
     """The clusters as sets of partitions."""
     table = aggregation.state()["members"]
-    return [set(table[table[:, 1] == number, 0].tolist()) for number in range(table[:, 1].max() + 1)]
+    return [
+        set(table[table[:, 1] == number, 0].tolist()) for number in range(table[:, 1].max() + 1)
+    ]
 
 
 def test_a_cluster_that_disagrees_is_split_and_each_half_averages():
@@ -147,19 +169,22 @@ def test_a_cluster_that_disagrees_is_split_and_each_half_averages():
     np.testing.assert_array_equal(vector_of(aggregation.sent_to(2)), LEFT + 0.5 * UP)
 
 
-@pytest.mark.parametrize(("settings", "updates", "split"), [
-    ({"eps2": 2.9}, OPPOSED, True),
-    ({"eps2": 3.1}, OPPOSED, False),  # the largest update is √(9 + 1/4) = 3.04
-    ({"eps1": 1e-9}, OPPOSED, True),  # the mean is 0
-    ({"eps1": 1.1}, {0: RIGHT, 1: RIGHT, 2: RIGHT, 3: LEFT}, False),  # the mean is 1.5
-    ({"eps1": 1.6, "eps2": 1.6}, {0: RIGHT, 1: RIGHT, 2: RIGHT, 3: LEFT}, True),
-    ({"eps1": 0.0}, OPPOSED, False),  # below, not at
-    ({"warmup": 1}, OPPOSED, False),
-    ({}, {0: RIGHT, 1: LEFT}, False),  # two are not parted
-    ({}, {0: RIGHT, 1: LEFT, 2: STILL}, True),
-    ({}, dict.fromkeys(range(4), STILL), False),
-    ({}, {0: RIGHT}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "updates", "split"),
+    [
+        ({"eps2": 2.9}, OPPOSED, True),
+        ({"eps2": 3.1}, OPPOSED, False),  # the largest update is √(9 + 1/4) = 3.04
+        ({"eps1": 1e-9}, OPPOSED, True),  # the mean is 0
+        ({"eps1": 1.1}, {0: RIGHT, 1: RIGHT, 2: RIGHT, 3: LEFT}, False),  # the mean is 1.5
+        ({"eps1": 1.6, "eps2": 1.6}, {0: RIGHT, 1: RIGHT, 2: RIGHT, 3: LEFT}, True),
+        ({"eps1": 0.0}, OPPOSED, False),  # below, not at
+        ({"warmup": 1}, OPPOSED, False),
+        ({}, {0: RIGHT, 1: LEFT}, False),  # two are not parted
+        ({}, {0: RIGHT, 1: LEFT, 2: STILL}, True),
+        ({}, dict.fromkeys(range(4), STILL), False),
+        ({}, {0: RIGHT}, False),
+    ],
+)
 def test_when_a_cluster_is_split(settings, updates, split):
     assert go(clusters(**settings), updates) == 1 + split
 
@@ -201,7 +226,10 @@ def test_twins_stay_together():
     rng = np.random.default_rng(0)
     pair, third = rng.normal(size=3), rng.normal(size=3)
     aggregation = clusters(eps1=10, eps2=10)
-    go(aggregation, {0: 20 * pair, 1: -20 * pair + third, 2: 20 * pair, 3: -20 * pair + third, 4: 20 * pair})
+    go(
+        aggregation,
+        {0: 20 * pair, 1: -20 * pair + third, 2: 20 * pair, 3: -20 * pair + third, 4: 20 * pair},
+    )
     assert members(aggregation) == [{0, 2, 4}, {1, 3}]
 
 
@@ -230,21 +258,34 @@ def test_a_cluster_that_nobody_tells_of_keeps_its_model():
     np.testing.assert_array_equal(vector_of(aggregation.sent_to(2)), before)
     go(aggregation, {2: STILL, 3: RIGHT}, {2: 0, 3: 0})
     np.testing.assert_array_equal(vector_of(aggregation.sent_to(2)), before)
-    assert aggregation.figures() == {"clusters": 2, "mean_update_norm": 0.0, "largest_update_norm": 0.0}
+    assert aggregation.figures() == {
+        "clusters": 2,
+        "mean_update_norm": 0.0,
+        "largest_update_norm": 0.0,
+    }
 
 
 def test_the_figures_are_the_norms_of_the_round():
     aggregation = clusters(eps2=math.inf)
     go(aggregation, {0: RIGHT, 1: RIGHT, 2: LEFT})
-    assert aggregation.figures() == {"clusters": 1, "mean_update_norm": 1.0, "largest_update_norm": 3.0}
+    assert aggregation.figures() == {
+        "clusters": 1,
+        "mean_update_norm": 1.0,
+        "largest_update_norm": 3.0,
+    }
 
 
 def test_gcfl_plus_parts_by_the_course_of_the_norms():
-    """The directions say {0, 1} and {2, 3}; the norms, which GCFL+ looks at, say {0, 2} and {1, 3}."""
+    """The directions say {0, 1} and {2, 3}; the norms, which GCFL+ looks at, say {0, 2} and
+    {1, 3}.
+    """
     steady, growing = [3.0, 3.0, 3.0], [1.0, 2.0, 6.0]
     aggregation = clusters(eps1=10, eps2=5, window=3)
     way = {0: (RIGHT, steady), 1: (RIGHT, growing), 2: (LEFT, steady), 3: (LEFT, growing)}
-    found = [go(aggregation, {p: direction / 3 * norms[i] for p, (direction, norms) in way.items()}) for i in range(3)]
+    found = [
+        go(aggregation, {p: direction / 3 * norms[i] for p, (direction, norms) in way.items()})
+        for i in range(3)
+    ]
     assert found == [1, 1, 2]
     assert members(aggregation) == [{0, 2}, {1, 3}]
     assert not any(name.startswith("sequence/") for name in aggregation.state())
@@ -253,14 +294,15 @@ def test_gcfl_plus_parts_by_the_course_of_the_norms():
 def test_gcfl_plus_waits_for_whole_sequences_and_starts_them_anew():
     aggregation = clusters(window=2)
     eight = {p: RIGHT * (1 + p % 2) if p < 4 else LEFT * (1 + p % 2) for p in range(8)}
-    assert [go(aggregation, eight) for _ in range(4)] == [1, 2, 2, 3]  # one split ends the sequences of all
+    # one split ends the sequences of all
+    assert [go(aggregation, eight) for _ in range(4)] == [1, 2, 2, 3]
     aggregation = clusters(eps2=math.inf, window=2)
     for size in (1, 2, 3):
         go(aggregation, {0: RIGHT * size, 1: LEFT})
     state = aggregation.state()
-    assert {name: array.tolist() for name, array in state.items() if name.startswith("sequence/")} == {
-        "sequence/0": [6.0, 9.0], "sequence/1": [3.0, 3.0]
-    }  # fmt: skip
+    assert {
+        name: array.tolist() for name, array in state.items() if name.startswith("sequence/")
+    } == {"sequence/0": [6.0, 9.0], "sequence/1": [3.0, 3.0]}
 
 
 @pytest.mark.parametrize("window", [0, 2])
@@ -295,13 +337,24 @@ def splitting(folder, **settings):
     settings["learning_rate"] = 0.01
     figures = run(folder, "look", method="gcfl", num_rounds=2, **settings).summary["metrics"]
     assert figures["mean_update_norm"] < figures["largest_update_norm"]
-    between = (figures["mean_update_norm"] + figures["largest_update_norm"]) / 2 / settings["learning_rate"]
-    return {"method": "gcfl", "gcfl__eps1": between, "gcfl__eps2": between, "gcfl__warmup": 1} | settings
+    between = (
+        (figures["mean_update_norm"] + figures["largest_update_norm"])
+        / 2
+        / settings["learning_rate"]
+    )
+    return {
+        "method": "gcfl",
+        "gcfl__eps1": between,
+        "gcfl__eps2": between,
+        "gcfl__warmup": 1,
+    } | settings
 
 
 def parts(found: Run):
     table = found.model["members"]
-    return [set(table[table[:, 1] == number, 0].tolist()) for number in range(table[:, 1].max() + 1)]
+    return [
+        set(table[table[:, 1] == number, 0].tolist()) for number in range(table[:, 1].max() + 1)
+    ]
 
 
 def test_a_run_averages_within_the_clusters(tmp_path):
@@ -310,12 +363,22 @@ def test_a_run_averages_within_the_clusters(tmp_path):
     count = found.summary["metrics"]["clusters"]
     assert count == len(parts(found)) > 1
     assert {name for name in found.model if name.startswith("cluster/")} == {
-        f"cluster/{number}/{name}" for number in range(count) for name in array_names(recorder.requests("train")[0])
+        f"cluster/{number}/{name}"
+        for number in range(count)
+        for name in array_names(recorder.requests("train")[0])
     }
-    pairs = {number: {partition_of(reply): (decode_arrays(asked["arrays"]), reply["header"]["num_examples"],
-                                            decode_arrays(reply["arrays"]))
-                      for asked, reply in recorder.pairs if asked["header"]["round"] == number and "arrays" in asked}
-             for number in (1, 2, 3)}  # fmt: skip
+    pairs = {
+        number: {
+            partition_of(reply): (
+                decode_arrays(asked["arrays"]),
+                reply["header"]["num_examples"],
+                decode_arrays(reply["arrays"]),
+            )
+            for asked, reply in recorder.pairs
+            if asked["header"]["round"] == number and "arrays" in asked
+        }
+        for number in (1, 2, 3)
+    }
     halves: dict[bytes, list[int]] = {}  # who is sent the same in the third round
     for p, (sent, _, _) in sorted(pairs[3].items()):
         halves.setdefault(sent["first.weight"].tobytes(), []).append(p)
@@ -323,13 +386,21 @@ def test_a_run_averages_within_the_clusters(tmp_path):
     for half in halves.values():
         told = [pairs[2][p] for p in half]
         for name, array in pairs[3][min(half)][0].items():
-            expected = sum(n * reply[name].astype(np.float64) for _, n, reply in told) / sum(n for _, n, _ in told)
+            expected = sum(n * reply[name].astype(np.float64) for _, n, reply in told) / sum(
+                n for _, n, _ in told
+            )
             np.testing.assert_allclose(array, expected, rtol=2 * EPS32, atol=1e-9)
-    updates = {p: np.concatenate([(reply[n].astype(np.float64) - sent[n]).ravel() for n in sent])
-               for p, (sent, _, reply) in sorted(pairs[2].items())}  # fmt: skip
+    updates = {
+        p: np.concatenate([(reply[n].astype(np.float64) - sent[n]).ravel() for n in sent])
+        for p, (sent, _, reply) in sorted(pairs[2].items())
+    }
     unit = np.stack([update / np.linalg.norm(update) for update in updates.values()])
     weights = 1 + unit @ unit.T
-    least = min(across(weights, list(half)) for size in (1, 2) for half in itertools.combinations(range(5), size))
+    least = min(
+        across(weights, list(half))
+        for size in (1, 2)
+        for half in itertools.combinations(range(5), size)
+    )
     assert across(weights, next(iter(halves.values()))) == pytest.approx(least, rel=1e-9)
 
 
@@ -337,13 +408,17 @@ def test_the_classifier_stays_with_the_client(tmp_path):
     recorder = Recorder()
     found = run(tmp_path, method="gcfl", intercept=recorder)
     assert set().union(*map(array_names, recorder.replies())) == {
-        "first.weight", "first.bias", "second.weight", "second.bias"
-    }  # fmt: skip
+        "first.weight",
+        "first.bias",
+        "second.weight",
+        "second.bias",
+    }
     assert {"parameter/head.weight", "parameter/head.bias"} <= found.personal(0).keys()
 
 
 def test_at_its_defaults_clients_that_differ_part_when_their_mean_has_slowed_down(tmp_path):
-    """At the width and the rate of any run on nodes; each client has a tree of its own, and the mean slows by round 30."""
+    """At the width and the rate of any run on nodes; each client has a tree of its own, and the
+    mean slows by round 30."""
     optimiser = {"optimizer": "adamw", "optimizer_state": "kept"}
     found = run(tmp_path, method="gcfl", clients=6, embedding_dim=128, num_rounds=36, **optimiser)
     assert found.summary["metrics"]["clusters"] > 1
@@ -351,16 +426,25 @@ def test_at_its_defaults_clients_that_differ_part_when_their_mean_has_slowed_dow
 
 @pytest.mark.parametrize("rate", [0.0001, 0.01, 3.0])
 def test_the_thresholds_go_with_the_learning_rate(rate):
-    config = settled(parse({"method": "gcfl", "dataset": "trees", "learning-rate": rate, "gcfl.warmup": 0}), "nodes")
+    config = settled(
+        parse({"method": "gcfl", "dataset": "trees", "learning-rate": rate, "gcfl.warmup": 0}),
+        "nodes",
+    )
     made = METHODS["gcfl"].server
     for length, count in ((90, 1), (110, 2)):
         server = made(arrays_of((0, 0, 0)), config.table("gcfl"), config, 4)
         unit = rate * length / 3.0
-        assert go(server, {p: unit * update for p, update in enumerate((RIGHT, RIGHT, LEFT, LEFT))}) == count
+        assert (
+            go(server, {p: unit * update for p, update in enumerate((RIGHT, RIGHT, LEFT, LEFT))})
+            == count
+        )
 
 
 def test_without_a_split_it_is_fedper(tmp_path):
-    gcfl, fedper = run(tmp_path, "a", method="gcfl", num_rounds=3), run(tmp_path, "b", method="fedper", num_rounds=3)
+    gcfl, fedper = (
+        run(tmp_path, "a", method="gcfl", num_rounds=3),
+        run(tmp_path, "b", method="fedper", num_rounds=3),
+    )
     for name, array in fedper.model.items():
         assert gcfl.model[f"cluster/0/{name}"].tobytes() == array.tobytes()
     assert gcfl.figures["clients"] == fedper.figures["clients"]
@@ -382,7 +466,9 @@ def test_equal_runs_are_equal_and_so_is_a_resumed_one(window, tmp_path):
 
         with pytest.raises(KeyboardInterrupt):
             run(tmp_path, f"stopped-{number}", intercept=stop, **settings)
-        assert run(tmp_path, f"stopped-{number}", resume=True, **settings).figures == whole.figures, number
+        assert (
+            run(tmp_path, f"stopped-{number}", resume=True, **settings).figures == whole.figures
+        ), number
 
 
 @pytest.mark.parametrize("sets", ["MUTAG", "MUTAG,BZR"])
@@ -390,9 +476,18 @@ def test_of_networks_for_graphs_only_graph_layers_are_shared(sets, tmp_path):
     for name in sets.split(","):
         write_tu(tmp_path / "data", name, attributes=name == "MUTAG")
     recorder = Recorder()
-    found = run(tmp_path, clients=4, method="gcfl", dataset=sets, data_dir=str(tmp_path / "data"), intercept=recorder)
+    found = run(
+        tmp_path,
+        clients=4,
+        method="gcfl",
+        dataset=sets,
+        data_dir=str(tmp_path / "data"),
+        intercept=recorder,
+    )
     sent = set().union(*map(array_names, recorder.replies("train")))
     assert sent
     assert not any(name.startswith(("input.", "head.")) for name in sent)
-    assert {name.removeprefix("cluster/0/") for name in found.model if name.startswith("cluster/")} == sent
+    assert {
+        name.removeprefix("cluster/0/") for name in found.model if name.startswith("cluster/")
+    } == sent
     assert found.summary["metrics"]["largest_update_norm"] > 0

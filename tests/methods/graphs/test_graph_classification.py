@@ -1,4 +1,5 @@
-"""Runs on many small graphs: what each method shares, data that differ between clients, and what will not do."""
+"""Runs on many small graphs: what each method shares, data that differ between clients, and what
+will not do."""
 
 import logging
 import math
@@ -58,10 +59,17 @@ ALL = {
     "lorentz": LAYERS["lorentz"] | ENDS | LAYER_TIMES | END_TIMES | {"k"},
 }
 SHARED = [
-    # method, model, encoder, what is shared of the layers, of the ends where all clients have the same
+    # method, model, encoder, what is shared of the layers, of the ends where all clients have the
+    # same
     ("flatland", "auto", "lorentz", LAYERS["lorentz"], ENDS),
     ("flatland-constant", "auto", "lorentz", LAYERS["lorentz"], ENDS),
-    ("flatland-shared", "auto", "lorentz", LAYERS["lorentz"] | LAYER_TIMES | {"k"}, ENDS | END_TIMES),
+    (
+        "flatland-shared",
+        "auto",
+        "lorentz",
+        LAYERS["lorentz"] | LAYER_TIMES | {"k"},
+        ENDS | END_TIMES,
+    ),
     ("flatland", "gin", "gin", LAYERS["gin"], ENDS),
     ("local", "auto", "gin", set(), set()),
     ("local-lorentz", "auto", "lorentz", set(), set()),
@@ -70,27 +78,39 @@ SHARED = [
     ("fedavg", "lorentz", "lorentz", LAYERS["lorentz"] | LAYER_TIMES | {"k"}, ENDS | END_TIMES),
     ("fedprox", "gin", "gin", LAYERS["gin"], ENDS),
     ("fedper", "auto", "gin", LAYERS["gin"], linear("input")),
-    ("fedavg-bias", "auto", "gin", of_layers("eps", "first.weight", "second.weight"),
-     {"input.weight", "head.hidden.weight", "head.out.weight"}),
-]  # fmt: skip
+    (
+        "fedavg-bias",
+        "auto",
+        "gin",
+        of_layers("eps", "first.weight", "second.weight"),
+        {"input.weight", "head.hidden.weight", "head.out.weight"},
+    ),
+]
 METHODS = [f"{method}-{model}" for method, model, *_ in SHARED]
 
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
-    """A data folder with the three data sets of `SPACES`: attributes and labels, labels alone, neither. Read only."""
+    """A data folder with the three data sets of `SPACES`: attributes and labels, labels alone,
+    neither. Read only."""
     root = tmp_path_factory.mktemp("data-sets")
     write_tu(root, "MUTAG")
     bzr = [replace(graph, label=number % 2) for number, graph in enumerate(tu_graphs(16, seed=1))]
     write_tu(root, "BZR", bzr, attributes=False)
-    write_tu(root, "PROTEINS", [replace(graph, label=7) for graph in tu_graphs(12, seed=2)], False, False)
+    write_tu(
+        root, "PROTEINS", [replace(graph, label=7) for graph in tu_graphs(12, seed=2)], False, False
+    )
     return root
 
 
 def parameters(found: Run, partition: int) -> dict[str, np.ndarray]:
     """What a simulated client keeps of its model."""
     kept = found.personal(partition)
-    return {name.removeprefix("parameter/"): kept[name] for name in kept if name.startswith("parameter/")}
+    return {
+        name.removeprefix("parameter/"): kept[name]
+        for name in kept
+        if name.startswith("parameter/")
+    }
 
 
 def measured(found: Run) -> list[dict[str, str]]:
@@ -98,27 +118,44 @@ def measured(found: Run) -> list[dict[str, str]]:
 
 
 def same(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> bool:
-    return one.keys() == other.keys() and all(one[name].tobytes() == other[name].tobytes() for name in one)
+    return one.keys() == other.keys() and all(
+        one[name].tobytes() == other[name].tobytes() for name in one
+    )
 
 
 def on_the_wire(recorder: Recorder) -> list[set[str]]:
-    return [array_names(content) for content in [*recorder.requests("train"), *recorder.replies("train")]]
+    return [
+        array_names(content)
+        for content in [*recorder.requests("train"), *recorder.replies("train")]
+    ]
 
 
 @pytest.mark.parametrize(("method", "model", "encoder", "layers", "ends"), SHARED, ids=METHODS)
-def test_where_data_sets_differ_only_layers_are_shared(method, model, encoder, layers, ends, sets, tmp_path):
+def test_where_data_sets_differ_only_layers_are_shared(
+    method, model, encoder, layers, ends, sets, tmp_path
+):
     recorder = Recorder()
-    found = run(tmp_path, method=method, model=model, dataset=SETS, data_dir=str(sets), intercept=recorder)
+    found = run(
+        tmp_path, method=method, model=model, dataset=SETS, data_dir=str(sets), intercept=recorder
+    )
     assert found.summary["status"] == "completed"
     assert found.summary["metrics"]["replies_dropped"] == 0
     assert found.described["facts"] | {"ricci_mean": 0, "ricci_std": 0} == {
-        "task": "graphs", "num_features": 0, "class_names": [], "shape": "", "own_ends": True, "ricci_mean": 0,
-        "ricci_std": 0, "partitions": [],
-    }  # fmt: skip
+        "task": "graphs",
+        "num_features": 0,
+        "class_names": [],
+        "shape": "",
+        "own_ends": True,
+        "ricci_mean": 0,
+        "ricci_std": 0,
+        "partitions": [],
+    }
     assert on_the_wire(recorder) == [layers] * 12
     assert found.model.keys() == layers
     assert all(math.isfinite(float(row["loss"])) for row in found.clients)
-    for about, (space, (_, features, classes, _)) in zip(found.described["clients"], SPACES.items(), strict=True):
+    for about, (space, (_, features, classes, _)) in zip(
+        found.described["clients"], SPACES.items(), strict=True
+    ):
         kept = parameters(found, about["partition"])
         assert kept.keys() == ALL[encoder] - layers
         assert (about["space"], about["class_names"]) == (space, classes)
@@ -127,10 +164,22 @@ def test_where_data_sets_differ_only_layers_are_shared(method, model, encoder, l
 
 
 @pytest.mark.parametrize(("method", "model", "encoder", "layers", "ends"), SHARED, ids=METHODS)
-def test_of_one_data_set_the_ends_are_shared_too(method, model, encoder, layers, ends, sets, tmp_path):
+def test_of_one_data_set_the_ends_are_shared_too(
+    method, model, encoder, layers, ends, sets, tmp_path
+):
     recorder = Recorder()
-    found = run(tmp_path, method=method, model=model, dataset="mutag", data_dir=str(sets), intercept=recorder)
-    assert (found.described["facts"]["num_features"], found.described["facts"]["own_ends"]) == (9, False)
+    found = run(
+        tmp_path,
+        method=method,
+        model=model,
+        dataset="mutag",
+        data_dir=str(sets),
+        intercept=recorder,
+    )
+    assert (found.described["facts"]["num_features"], found.described["facts"]["own_ends"]) == (
+        9,
+        False,
+    )
     assert found.described["facts"]["class_names"] == ["-1", "2", "10"]
     assert [about["statistics"]["num_graphs"] for about in found.described["clients"]] == [8, 8, 8]
     assert on_the_wire(recorder) == [layers | ends] * 12
@@ -141,13 +190,17 @@ def test_of_one_data_set_the_ends_are_shared_too(method, model, encoder, layers,
 @pytest.mark.parametrize("method", ["fedavg", "flatland"])
 def test_the_average_is_weighted_by_training_graphs(method, sets, tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, method=method, num_rounds=1, dataset=SETS, data_dir=str(sets), intercept=recorder)
+    found = run(
+        tmp_path, method=method, num_rounds=1, dataset=SETS, data_dir=str(sets), intercept=recorder
+    )
     replies = sorted(recorder.replies("train"), key=partition_of)
     weights = np.array([train for *_, train in SPACES.values()])
     assert [reply["header"]["num_examples"] for reply in replies] == weights.tolist()
     sent = [decode_arrays(reply["arrays"]) for reply in replies]
     for name, array in found.model.items():
-        exact = np.average([arrays[name].astype(np.float64) for arrays in sent], axis=0, weights=weights)
+        exact = np.average(
+            [arrays[name].astype(np.float64) for arrays in sent], axis=0, weights=weights
+        )
         np.testing.assert_allclose(array, exact, rtol=2 * np.finfo(np.float32).eps, atol=1e-9)
     last = [float(row["score"]) for row in found.clients]
     assert found.summary["personal_accuracy_mean"] == pytest.approx(np.mean(last), abs=1e-15)
@@ -155,7 +208,8 @@ def test_the_average_is_weighted_by_training_graphs(method, sets, tmp_path):
 
 @pytest.mark.parametrize("method", ["flatland", pytest.param("fedavg", marks=pytest.mark.long)])
 def test_equal_runs_are_equal_and_so_is_a_resumed_one(method, sets, tmp_path):
-    """Interrupted before an answer and after it, in the first and in a later round; batches are drawn anew each pass."""
+    """Interrupted before an answer and after it, in the first and in a later round; batches are
+    drawn anew each pass."""
     settings = {
         "method": method,
         "dataset": SETS,
@@ -171,7 +225,11 @@ def test_equal_runs_are_equal_and_so_is_a_resumed_one(method, sets, tmp_path):
 
         def stop(request, handle, number=number, after=after):
             header = request.content["header"]
-            if (header["phase"], header["round"], request.metadata.dst_node_id) != ("train", number, 3):
+            if (header["phase"], header["round"], request.metadata.dst_node_id) != (
+                "train",
+                number,
+                3,
+            ):
                 return handle(request)
             if after:
                 handle(request)
@@ -193,8 +251,14 @@ def test_batches_change_the_training_and_nothing_else(sets, tmp_path):
     }
     found = {size: run(tmp_path, f"{size}", batch_size=size, **settings) for size in (0, 1, 5, 128)}
     assert found[0].figures["model"] == found[5].figures["model"] == found[128].figures["model"]
-    steps = {size: int(run(tmp_path, f"kept{size}", batch_size=size, optimizer_state="kept", **settings)
-                       .personal(0)["optimizer/step/input.bias"]) for size in (0, 1, 4)}  # fmt: skip
+    steps = {
+        size: int(
+            run(
+                tmp_path, f"kept{size}", batch_size=size, optimizer_state="kept", **settings
+            ).personal(0)["optimizer/step/input.bias"]
+        )
+        for size in (0, 1, 4)
+    }
     assert steps == {0: 1, 1: 5, 4: 2}
     before = {size: float(run.clients[0]["score_before"]) for size, run in found.items()}
     assert len(set(before.values())) == 1
@@ -209,9 +273,11 @@ def nodes_of(folder: Path, lists: list[list[dict]]) -> list[dict]:
 
 
 def changed(graphs: list[dict], **changes) -> list[dict]:
-    """Each graph with the changes, of which None leaves a field out and a callable is asked for the value."""
+    """Each graph with the changes, of which None leaves a field out and a callable is asked for the
+    value."""
     told = [
-        graph | {name: value(graph) if callable(value) else value for name, value in changes.items()}
+        graph
+        | {name: value(graph) if callable(value) else value for name, value in changes.items()}
         for graph in graphs
     ]
     return [{name: value for name, value in graph.items() if value is not None} for graph in told]
@@ -223,7 +289,9 @@ def test_a_client_without_training_graphs_weighs_nothing(method, tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [user_graphs(12), user_graphs(15, 1), user_graphs(2, 2)])
     found = run(tmp_path, nodes=nodes, method=method)
     last = [row for row in found.clients if row["partition"] == "2"]
-    assert [(row["num_examples"], row["loss"], row["dropped"]) for row in last] == [("0", "", "")] * 2
+    assert [(row["num_examples"], row["loss"], row["dropped"]) for row in last] == [
+        ("0", "", "")
+    ] * 2
     assert all(row["score"] for row in last)
     others = run(tmp_path, "others", nodes=nodes[:2], method=method)
     assert same(others.model, found.model)
@@ -233,11 +301,15 @@ def test_a_class_that_a_client_lacks(tmp_path):
     none = changed(user_graphs(12, 1), y=torch.tensor(0))
     nodes = nodes_of(tmp_path / "nodes", [none, user_graphs(12)])
     found = run(tmp_path, nodes=nodes, method="fedavg", share_statistics=True)
-    assert [about["class_names"] for about in found.described["clients"]] == [["0"], ["0", "1", "2"]]
+    assert [about["class_names"] for about in found.described["clients"]] == [
+        ["0"],
+        ["0", "1", "2"],
+    ]
     assert found.described["facts"]["class_names"] == ["0", "1", "2"]
     assert found.model["head.out.bias"].shape == (3,)
     named = nodes_of(
-        tmp_path / "named", [changed(none, class_names=["c"]), changed(user_graphs(12), class_names=[*"abc"])]
+        tmp_path / "named",
+        [changed(none, class_names=["c"]), changed(user_graphs(12), class_names=[*"abc"])],
     )
     assert run(tmp_path, "other", nodes=named).described["facts"]["class_names"] == ["c", "a", "b"]
 
@@ -248,7 +320,10 @@ def test_one_graph_per_client(method, sets, tmp_path):
     found = run(tmp_path, clients=12, method=method, dataset="proteins", data_dir=str(sets))
     assert found.summary["status"] == "completed"
     assert found.summary["metrics"]["replies_dropped"] == 0
-    assert sorted(row["num_examples"] for row in found.clients if row["round"] == "2") == ["0"] * 10 + ["1"] * 2
+    assert (
+        sorted(row["num_examples"] for row in found.clients if row["round"] == "2")
+        == ["0"] * 10 + ["1"] * 2
+    )
     tested = [row for row in found.clients if row["round"] == "2" and row["score"]]
     assert found.summary["metrics"]["clients_left_out"] == 12 - len(tested) == 12 - 5
 
@@ -258,7 +333,9 @@ def test_one_graph_per_client(method, sets, tmp_path):
 def test_graphs_without_edges(method, model, tmp_path):
     bare = changed(user_graphs(12), edge_index=torch.zeros(2, 0, dtype=torch.int64))
     nodes = nodes_of(tmp_path / "nodes", [bare, user_graphs(12, 1)])
-    found = run(tmp_path, nodes=nodes, method=method, model=model, dataset="own.pt", share_statistics=True)
+    found = run(
+        tmp_path, nodes=nodes, method=method, model=model, dataset="own.pt", share_statistics=True
+    )
     assert found.summary["metrics"]["replies_dropped"] == 0
     assert found.described["clients"][0]["statistics"]["num_edges"] == 0
     assert all(np.isfinite(array).all() for array in found.model.values())
@@ -271,8 +348,10 @@ def test_graphs_without_features_have_those_of_their_degrees(tmp_path):
     width = MAX_DEGREE + 1
     without = changed(user_graphs(12), num_nodes=lambda graph: len(graph["x"]), x=None)
     codes = changed(user_graphs(12), x=lambda graph: torch.eye(width)[degrees(graph)])
-    found = [run(tmp_path, name, nodes=nodes_of(tmp_path / f"nodes {name}", [graphs]))
-             for name, graphs in [("without", without), ("with", codes)]]  # fmt: skip
+    found = [
+        run(tmp_path, name, nodes=nodes_of(tmp_path / f"nodes {name}", [graphs]))
+        for name, graphs in [("without", without), ("with", codes)]
+    ]
     assert found[0].described["facts"]["num_features"] == width
     assert measured(found[0]) == measured(found[1])
     assert same(found[0].model, found[1].model)
@@ -282,16 +361,26 @@ def mess(graph: dict) -> torch.Tensor:
     """The edges in either direction, some twice, with self-loops, in any order."""
     edges, generator = graph["edge_index"], torch.Generator().manual_seed(0)
     loops = torch.arange(len(graph["x"])).expand(2, -1)[:, ::2]
-    turned = torch.where(torch.rand(edges.shape[1], generator=generator) < 0.5, edges, edges.flip(0))
+    turned = torch.where(
+        torch.rand(edges.shape[1], generator=generator) < 0.5, edges, edges.flip(0)
+    )
     messy = torch.cat([turned, turned[:, :1], edges.flip(0)[:, 1:], loops], dim=1)
     return messy[:, torch.randperm(messy.shape[1], generator=generator)]
 
 
 def test_directions_doubles_and_self_loops_change_nothing(tmp_path):
     clean, messy = user_graphs(12), changed(user_graphs(12), edge_index=mess)
-    assert not all(torch.equal(one["edge_index"], other["edge_index"]) for one, other in zip(clean, messy, strict=True))
+    assert not all(
+        torch.equal(one["edge_index"], other["edge_index"])
+        for one, other in zip(clean, messy, strict=True)
+    )
     found = [
-        run(tmp_path, name, nodes=nodes_of(tmp_path / "nodes", [graphs, user_graphs(12, 1)]), method="flatland")
+        run(
+            tmp_path,
+            name,
+            nodes=nodes_of(tmp_path / "nodes", [graphs, user_graphs(12, 1)]),
+            method="flatland",
+        )
         for name, graphs in [("clean", clean), ("messy", messy)]
     ]
     digests = [[about["digest"] for about in each.described["clients"]] for each in found]
@@ -303,7 +392,10 @@ def test_a_list_of_graphs_is_dealt_in_a_simulation_and_whole_on_a_node(tmp_path)
     torch.save(user_graphs(12), tmp_path / "own.pt")
     dealt = run(tmp_path, "dealt", dataset=str(tmp_path / "own.pt"))
     assert [about["statistics"]["num_graphs"] for about in dealt.described["clients"]] == [4, 4, 4]
-    assert (dealt.described["facts"]["task"], dealt.described["facts"]["own_ends"]) == ("graphs", False)
+    assert (dealt.described["facts"]["task"], dealt.described["facts"]["own_ends"]) == (
+        "graphs",
+        False,
+    )
     nodes = nodes_of(tmp_path / "nodes", [user_graphs(12), user_graphs(24, 1)])
     own = run(tmp_path, "own", nodes=nodes)
     assert own.summary["status"] == "completed"
@@ -319,11 +411,19 @@ def test_nodes_of_different_features_keep_their_ends(method, tmp_path, caplog):
     with caplog.at_level(logging.INFO, "curvfed"):
         found = run(tmp_path, nodes=nodes, method=method, intercept=recorder)
     assert found.described["facts"]["own_ends"]
-    assert set().union(*on_the_wire(recorder)) == LAYERS["lorentz" if method == "flatland" else "gin"]
+    assert (
+        set().union(*on_the_wire(recorder)) == LAYERS["lorentz" if method == "flatland" else "gin"]
+    )
     assert found.summary["metrics"]["replies_dropped"] == 0
-    assert "the clients' feature spaces differ (0: 3, 1: 6): input.*, head.* stay at each client" in caplog.text
+    assert (
+        "the clients' feature spaces differ (0: 3, 1: 6): input.*, head.* stay at each client"
+        in caplog.text
+    )
     alike = run(
-        tmp_path, "alike", nodes=nodes_of(tmp_path / "equal", [user_graphs(12), user_graphs(12, 1)]), method=method
+        tmp_path,
+        "alike",
+        nodes=nodes_of(tmp_path / "equal", [user_graphs(12), user_graphs(12, 1)]),
+        method=method,
     )
     assert not alike.described["facts"]["own_ends"]
     assert alike.model["input.weight"].shape == (8, 3)
@@ -336,7 +436,9 @@ def test_a_node_of_other_features_that_joins_later_is_dropped_by_name(tmp_path):
     found = run(tmp_path, nodes=nodes, method="fedavg", num_rounds=3, resume=True)
     assert found.summary["status"] == "completed with absences"
     reasons = {
-        row["partition"]: row["dropped"] for row in found.clients if (row["round"], row["phase"]) == ("3", "train")
+        row["partition"]: row["dropped"]
+        for row in found.clients
+        if (row["round"], row["phase"]) == ("3", "train")
     }
     assert reasons == {
         "0": "",
@@ -350,7 +452,10 @@ def test_a_node_that_holds_nodes_is_refused_by_name(tmp_path):
     torch.save(user_fields(), nodes[2]["data-path"])
     found = run(tmp_path, nodes=nodes)
     assert found.described["refused"] == {
-        "partition-id 2": "its data are nodes of 8 features scored by accuracy, the others' are graphs scored by accuracy"
+        "partition-id 2": (
+            "its data are nodes of 8 features scored by accuracy, the others' are graphs scored by"
+            " accuracy"
+        )
     }
     assert (found.summary["num_clients"], found.described["facts"]["task"]) == (2, "graphs")
 
@@ -378,7 +483,10 @@ def failed(folder: Path) -> str:
 
 
 def test_clients_that_are_no_multiple_of_the_data_sets(sets, tmp_path):
-    text = "4 clients cannot be shared out evenly to 3 data sets (MUTAG, BZR, PROTEINS); their number must be a multiple of"
+    text = (
+        "4 clients cannot be shared out evenly to 3 data sets (MUTAG, BZR, PROTEINS); their number"
+        " must be a multiple of"
+    )
     with pytest.raises(FederationError) as caught:
         run(tmp_path, clients=4, dataset=SETS, data_dir=str(sets))
     assert text in str(caught.value)
@@ -395,16 +503,36 @@ def test_a_data_set_that_is_not_there_ends_the_run_of_all(sets, tmp_path, monkey
     assert "the files of AIDS" in failed(tmp_path / "run")
 
 
-@pytest.mark.parametrize(("settings", "text"), [
-    ({"dataset": "MUTAG,cora"},
-     '"cora" is for the classification of nodes, MUTAG for that of graphs; a run has one task'),
-    ({"dataset": "MUTAG", "model": "split"},
-     'model = "split": allowed for data sets of graphs is one of auto, gcn, gin, lorentz'),
-    ({"dataset": "cora", "model": "gin"},
-     'model = "gin": allowed for data sets of nodes is one of auto, gated, gcn, lorentz, split'),
-    ({"dataset": "MUTAG", "method": "flatland-euclidean"},
-     'dataset = "MUTAG" is a data set of graphs, method = "flatland-euclidean" works on nodes'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (
+            {"dataset": "MUTAG,cora"},
+            (
+                '"cora" is for the classification of nodes, MUTAG for that of graphs; a run has one'
+                " task"
+            ),
+        ),
+        (
+            {"dataset": "MUTAG", "model": "split"},
+            'model = "split": allowed for data sets of graphs is one of auto, gcn, gin, lorentz',
+        ),
+        (
+            {"dataset": "cora", "model": "gin"},
+            (
+                'model = "gin": allowed for data sets of nodes is one of auto, gated, gcn, lorentz,'
+                " split"
+            ),
+        ),
+        (
+            {"dataset": "MUTAG", "method": "flatland-euclidean"},
+            (
+                'dataset = "MUTAG" is a data set of graphs, method = "flatland-euclidean" works on'
+                " nodes"
+            ),
+        ),
+    ],
+)
 def test_what_does_not_go_together_starts_no_client(settings, text, tmp_path):
     recorder = Recorder()
     with pytest.raises(ConfigError) as caught:
@@ -414,14 +542,29 @@ def test_what_does_not_go_together_starts_no_client(settings, text, tmp_path):
     assert not recorder.pairs
 
 
-@pytest.mark.parametrize(("fields", "settings", "text"), [
-    (user_graphs(12), {"model": "split"},
-     'model = "split": allowed for data sets of graphs is one of auto, gin, gcn, lorentz'),
-    (user_fields(), {"model": "gin"},
-     'model = "gin": allowed for data sets of nodes is one of auto, gcn, gated, lorentz, split'),
-    (user_graphs(12), {"method": "flatland-euclidean"},
-     'the clients\' data are graphs, method = "flatland-euclidean" works on nodes'),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("fields", "settings", "text"),
+    [
+        (
+            user_graphs(12),
+            {"model": "split"},
+            'model = "split": allowed for data sets of graphs is one of auto, gin, gcn, lorentz',
+        ),
+        (
+            user_fields(),
+            {"model": "gin"},
+            (
+                'model = "gin": allowed for data sets of nodes is one of auto, gcn, gated, lorentz,'
+                " split"
+            ),
+        ),
+        (
+            user_graphs(12),
+            {"method": "flatland-euclidean"},
+            'the clients\' data are graphs, method = "flatland-euclidean" works on nodes',
+        ),
+    ],
+)
 def test_a_file_tells_its_task_when_it_is_opened(fields, settings, text, tmp_path):
     torch.save(fields, tmp_path / "own.pt")
     with pytest.raises((ConfigError, FederationError)) as caught:
@@ -437,7 +580,13 @@ def test_training_learns(method, tmp_path):
     star = torch.stack([torch.zeros(5, dtype=torch.int64), torch.arange(1, 6)])
     graphs = [{"edge_index": (ring, star)[n % 2], "y": n % 2} for n in range(40)]
     torch.save(graphs, tmp_path / "own.pt")
-    settings = {"num_rounds": 12, "train_size": 0.5, "batch_size": 4, "dropout": 0.0, "embedding_dim": 16}
+    settings = {
+        "num_rounds": 12,
+        "train_size": 0.5,
+        "batch_size": 4,
+        "dropout": 0.0,
+        "embedding_dim": 16,
+    }
     found = run(tmp_path, clients=2, method=method, dataset=str(tmp_path / "own.pt"), **settings)
     assert found.summary["personal_accuracy_mean"] == 1
     assert found.summary["metrics"]["majority_accuracy"] < 0.8

@@ -28,17 +28,25 @@ CPU = torch.device("cpu")
 WHOLE_GRAPH = ("fedgta", "adafgl", "fedsage+")
 
 
-def graph(num_nodes: int, seed: int, share: float = 0.3, weighted: bool = False, sparse: bool = False) -> ClientGraph:
-    """Random edges and parts; node n has n as its feature, so that what a model sees can be told."""
+def graph(
+    num_nodes: int, seed: int, share: float = 0.3, weighted: bool = False, sparse: bool = False
+) -> ClientGraph:
+    """Random edges and parts; node n has n as its feature, so that what a model sees can be
+    told.
+    """
     rng = np.random.default_rng(seed)
-    edges = torch.from_numpy(clean_edges(rng.integers(num_nodes, size=(2, 3 * num_nodes)), num_nodes))
+    edges = torch.from_numpy(
+        clean_edges(rng.integers(num_nodes, size=(2, 3 * num_nodes)), num_nodes)
+    )
     roles = torch.from_numpy(rng.choice(3, num_nodes, p=(share, 0.3, 0.7 - share)))
     features = torch.zeros(num_nodes, 8 if sparse else 1)
     features[:, 0] = torch.arange(num_nodes) + 1
     weights = edges.min(0).values.float() + edges.max(0).values / 1000 if weighted else None
     labels = torch.from_numpy(rng.integers(2, size=num_nodes))
     masks = roles == torch.arange(3).unsqueeze(1)
-    return client_graph(features, edges, labels, masks, ("no", "yes"), "accuracy", "", edge_weights=weights)
+    return client_graph(
+        features, edges, labels, masks, ("no", "yes"), "accuracy", "", edge_weights=weights
+    )
 
 
 def in_batches(whole: ClientGraph, size: int) -> ClientGraph:
@@ -65,7 +73,9 @@ class Numbers(nn.Module):
 
 
 def assert_between(whole: ClientGraph, inputs: GraphInputs) -> None:
-    """The inputs have all edges between their nodes, and no other, in order and with their weights."""
+    """The inputs have all edges between their nodes, and no other, in order and with their
+    weights.
+    """
     nodes = seen(inputs)
     kept = torch.isin(whole.edge_index, nodes).all(dim=0)
     assert torch.equal(nodes[inputs.edge_index], whole.edge_index[:, kept])
@@ -82,7 +92,9 @@ def assert_between(whole: ClientGraph, inputs: GraphInputs) -> None:
     st.booleans(),
     st.sampled_from([0.05, 0.3]),
 )
-def test_a_pass_has_every_training_node_once_and_batches_have_their_edges(size, batch, seed, weighted, sparse, share):
+def test_a_pass_has_every_training_node_once_and_batches_have_their_edges(
+    size, batch, seed, weighted, sparse, share
+):
     whole = graph(size, seed, share, weighted, sparse)
     parts = in_batches(whole, min(batch, size - 1))
     task = client_task(parts, whole.class_names, CPU, min(batch, size - 1))
@@ -99,7 +111,9 @@ def test_a_pass_has_every_training_node_once_and_batches_have_their_edges(size, 
         everything.append(nodes)
     assert sorted(trained) == whole.train.nonzero()[:, 0].tolist()
     assert len(everything) == task.num_steps
-    assert len(torch.cat([*everything, torch.zeros(0, dtype=torch.int64)]).unique()) == sum(map(len, everything))
+    assert len(torch.cat([*everything, torch.zeros(0, dtype=torch.int64)]).unique()) == sum(
+        map(len, everything)
+    )
 
 
 @settings(max_examples=40)
@@ -127,7 +141,9 @@ def test_with_room_for_all_neighbours_none_is_left_out():
     ring = torch.arange(400)
     edges = torch.from_numpy(clean_edges(torch.stack([ring, (ring + 1) % 400]).numpy(), 400))
     masks = (ring % 3) == torch.arange(3).unsqueeze(1)
-    whole = client_graph(ring.float().unsqueeze(1) + 1, edges, ring % 2, masks, ("a", "b"), "accuracy", "")
+    whole = client_graph(
+        ring.float().unsqueeze(1) + 1, edges, ring % 2, masks, ("a", "b"), "accuracy", ""
+    )
     model = Numbers()
     logits = client_task(in_batches(whole, 100), whole.class_names, CPU, 100).logits(model)
     assert len(model.asked) == 8
@@ -136,7 +152,9 @@ def test_with_room_for_all_neighbours_none_is_left_out():
 
 def test_what_does_not_fit_is_the_least_linked():
     # Two cliques of 8; node 16 has three edges to the first, 17 one.
-    pairs = [pair for first in (0, 8) for pair in itertools.combinations(range(first, first + 8), 2)]
+    pairs = [
+        pair for first in (0, 8) for pair in itertools.combinations(range(first, first + 8), 2)
+    ]
     pairs += [(0, 16), (1, 16), (2, 16), (3, 17), (16, 17), (17, 8)]
     edges = torch.from_numpy(clean_edges(np.array(pairs).T, 18))
     masks = torch.ones(3, 18, dtype=torch.bool) & (torch.arange(3) == 0).unsqueeze(1)
@@ -174,7 +192,10 @@ def test_a_batch_of_all_nodes_is_the_whole_graph():
 
 def test_a_share_of_the_nodes_is_left_out_of_training_alone():
     whole = graph(60, 3)
-    task, model = client_task(in_batches(whole, 20), whole.class_names, CPU, 20, node_share=0.5), Numbers()
+    task, model = (
+        client_task(in_batches(whole, 20), whole.class_names, CPU, 20, node_share=0.5),
+        Numbers(),
+    )
     nodes = torch.cat([seen(batch.inputs) for batch in task.batches(model)])
     assert len(nodes.unique()) == len(nodes) == max(30, int(whole.train.sum()))
     assert bool(torch.isin(whole.train.nonzero()[:, 0], nodes).all())
@@ -183,7 +204,9 @@ def test_a_share_of_the_nodes_is_left_out_of_training_alone():
 
 def test_auto_is_all_nodes_and_128_of_anything_else():
     config = parse({"method": "fedavg", "dataset": "trees"})
-    assert [settled(config, task).batch_size for task in ("nodes", "graphs", "images", "points")] == [0, 128, 128, 128]
+    assert [
+        settled(config, task).batch_size for task in ("nodes", "graphs", "images", "points")
+    ] == [0, 128, 128, 128]
 
 
 @pytest.mark.parametrize("method", WHOLE_GRAPH)
@@ -191,7 +214,8 @@ def test_methods_of_the_whole_graph_refuse_batches(method):
     for size in (0, "auto"):
         parse({"method": method, "batch-size": size})
     with pytest.raises(
-        ConfigError, match=rf'batch-size = 50: allowed with method = "{re.escape(method)}".* is auto or 0'
+        ConfigError,
+        match=rf'batch-size = 50: allowed with method = "{re.escape(method)}".* is auto or 0',
     ):
         parse({"method": method, "batch-size": 50})
 
@@ -204,7 +228,13 @@ def own_graph(tmp_path):
 
 @pytest.mark.parametrize("method", ["fedavg", "flatland", "fedhgcn", "fed-pub", "scaffold"])
 def test_by_clusters_a_run_trains_and_goes_on_to_the_same_bits(method, own_graph, tmp_path):
-    settings = {"method": method, "dataset": own_graph, "clients": 2, "num_rounds": 3, "batch_size": 8}
+    settings = {
+        "method": method,
+        "dataset": own_graph,
+        "clients": 2,
+        "num_rounds": 3,
+        "batch_size": 8,
+    }
     recorder = Recorder()
     whole = run(tmp_path, "whole", intercept=recorder, **settings)
     assert all(float(reply["metrics"]["steps"]) in (4, 20) for reply in recorder.replies("train"))
@@ -222,7 +252,10 @@ def test_by_clusters_a_run_trains_and_goes_on_to_the_same_bits(method, own_graph
 
 def test_a_batch_of_more_nodes_than_there_are_changes_no_bit(own_graph, tmp_path):
     settings = {"method": "flatland", "dataset": own_graph, "clients": 2, "num_rounds": 2}
-    one, other = run(tmp_path, "auto", **settings), run(tmp_path, "more", batch_size=100_000, **settings)
+    one, other = (
+        run(tmp_path, "auto", **settings),
+        run(tmp_path, "more", batch_size=100_000, **settings),
+    )
     assert [one.figures[part] for part in ("rounds", "clients", "model")] == [
         other.figures[part] for part in ("rounds", "clients", "model")
     ]

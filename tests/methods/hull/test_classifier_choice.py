@@ -1,4 +1,5 @@
-"""What `hull.classifier=auto` chooses: by points within the hulls of left-out clients, not by their corners."""
+"""What `hull.classifier=auto` chooses: by points within the hulls of left-out clients, not by their
+corners."""
 
 import numpy as np
 import pytest
@@ -14,15 +15,23 @@ from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.hull.train import CANDIDATES, COSTS, choose, compare, draw_points, trained
 
 CLASSES, CLIENTS = 8, 6
-PUBLIC = PublicParameters(curvature=-1.0, radius=0.999, epsilon=0.01, num_classes=CLASSES, num_clients=CLIENTS, cap=8)
+PUBLIC = PublicParameters(
+    curvature=-1.0, radius=0.999, epsilon=0.01, num_classes=CLASSES, num_clients=CLIENTS, cap=8
+)
 
 
 def split(noise, train=15_000, test=3000):
-    """Equal Gaussians in the tangent space at the origin, near and far in turn, for each client; and test points."""
+    """Equal Gaussians in the tangent space at the origin, near and far in turn, for each client;
+    and test points."""
     rng = np.random.default_rng(2)
-    angles, far = 2 * np.pi * np.arange(CLASSES) / CLASSES, np.where(np.arange(CLASSES) % 2, 2.2, 1.2)
+    angles, far = (
+        2 * np.pi * np.arange(CLASSES) / CLASSES,
+        np.where(np.arange(CLASSES) % 2, 2.2, 1.2),
+    )
     labels = rng.integers(0, CLASSES, train + test)
-    tangents = (far * np.array([np.cos(angles), np.sin(angles)])).T[labels] + rng.normal(0, noise, (len(labels), 2))
+    tangents = (far * np.array([np.cos(angles), np.sin(angles)])).T[labels] + rng.normal(
+        0, noise, (len(labels), 2)
+    )
     norms = np.linalg.norm(tangents, axis=1, keepdims=True)
     points = np.tanh(norms / 2) * tangents / norms
     parts = [(points[one:train:CLIENTS], labels[one:train:CLIENTS]) for one in range(CLIENTS)]
@@ -30,7 +39,9 @@ def split(noise, train=15_000, test=3000):
 
 
 def hulls_of(parts) -> DecodedHulls:
-    return DecodedHulls.of([[bins.tolist() for bins in local_hulls(*part, PUBLIC).hulls] for part in parts])
+    return DecodedHulls.of(
+        [[bins.tolist() for bins in local_hulls(*part, PUBLIC).hulls] for part in parts]
+    )
 
 
 def right(classifier, test) -> float:
@@ -67,7 +78,9 @@ def test_the_choice_depends_on_the_hulls_and_the_seed_alone(overlapping):
     assert compare(bodies, 0.0, 1) != found.comparison
     points, hull_of = draw_points(bodies, 0)
     np.testing.assert_array_equal(np.bincount(hull_of), np.full(len(bodies.vertices), 40))
-    depths = trained(bodies.where(hull_of[::40] == 3), "depth", 0.0, False, 0).model.depths(points[hull_of == 3])
+    depths = trained(bodies.where(hull_of[::40] == 3), "depth", 0.0, False, 0).model.depths(
+        points[hull_of == 3]
+    )
     assert depths.min() > -1e-12
 
 
@@ -90,7 +103,8 @@ def test_depth_is_taken_where_nothing_is_better_and_no_kind_disagrees():
 
 
 def test_depth_is_taken_where_no_client_can_be_left_out():
-    """Each of two clients has a class of its own: without one of them there is nothing to tell apart."""
+    """Each of two clients has a class of its own: without one of them there is nothing to tell
+    apart."""
     corners = 0.2 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     bodies = Bodies([corners, corners - 0.5], np.array([0, 1]), np.array([0, 1]), -1.0)
     classifier, comparison = choose(bodies, 0.0, 0)

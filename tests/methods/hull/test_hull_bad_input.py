@@ -1,4 +1,5 @@
-"""One-shot runs on data, configurations and keys that are odd or wrong: refused in words, or right all the same."""
+"""One-shot runs on data, configurations and keys that are odd or wrong: refused in words, or right
+all the same."""
 
 import math
 from pathlib import Path
@@ -7,7 +8,12 @@ import numpy as np
 import pytest
 from app_runs import Recorder, Run, partition_of, phase_of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+)
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, training
 from policies import with_policy
 
@@ -30,7 +36,10 @@ def phases(recorder: Recorder) -> set[str]:
 
 
 WRONG_DATA = {
-    "on the boundary": (npz([[0.5, 0], [1, 0]], "02"), "… of … points lie on or outside the boundary"),
+    "on the boundary": (
+        npz([[0.5, 0], [1, 0]], "02"),
+        "… of … points lie on or outside the boundary",
+    ),
     "outside": ("x,y,label\n0.1,0.2,0\n3.5,1,2\n", "… of … points lie on or outside the boundary"),
     "NaN": (npz([[0.5, 0], [math.nan, 0]], "02"), "finite"),
     "infinite": ("x,y,label\n0.1,inf,0\n", "finite"),
@@ -49,23 +58,37 @@ def test_points_that_are_none_refuse_their_node(case, tmp_path):
 
 def test_another_curvature_than_that_of_the_points_is_named(tmp_path):
     nodes = nodes_of(tmp_path / "nodes", [blobs("02", radius=2.0), blobs("02", seed=1, radius=2.0)])
-    with pytest.raises(FederationError, match=r"boundary of the disc of curvature ….* Is points.curvature that of the"):
+    with pytest.raises(
+        FederationError,
+        match=r"boundary of the disc of curvature ….* Is points.curvature that of the",
+    ):
         hull_run(tmp_path, nodes=nodes)
     nodes = with_policy(tmp_path, nodes, "[data]\ncurvature = -0.25\n[sums]\ncontributors = 2\n")
-    assert hull_run(tmp_path, "right", nodes=nodes, points__curvature=-0.25).summary["status"] == "completed"
+    assert (
+        hull_run(tmp_path, "right", nodes=nodes, points__curvature=-0.25).summary["status"]
+        == "completed"
+    )
 
 
 ODD = {
     "one point per class": [npz([[0.5, 0.1], [-0.5, 0]], "02"), npz([[0.4, 0], [-0.4, 0.2]], "02")],
-    "all points equal": [npz([[0.5, 0]] * 4 + [[-0.5, 0]] * 3, "0000222"), npz([[0.5, 0]] * 2 + [[-0.5, 0]], "002")],
-    "all on one geodesic": [npz([[x, 0] for x in np.linspace(-0.9, 0.9, 12)], "0" * 6 + "2" * 6),
-                            npz([[x, 0] for x in np.linspace(-0.8, 0.8, 9)], "0" * 5 + "2" * 4)],
+    "all points equal": [
+        npz([[0.5, 0]] * 4 + [[-0.5, 0]] * 3, "0000222"),
+        npz([[0.5, 0]] * 2 + [[-0.5, 0]], "002"),
+    ],
+    "all on one geodesic": [
+        npz([[x, 0] for x in np.linspace(-0.9, 0.9, 12)], "0" * 6 + "2" * 6),
+        npz([[x, 0] for x in np.linspace(-0.8, 0.8, 9)], "0" * 5 + "2" * 4),
+    ],
     "at the origin": [npz([[0, 0], [0.5, 0.5]], "02"), npz([[0, 0], [0.4, 0.5]], "02")],
     "an empty client": [*PAIR, npz(np.zeros((0, 2)), "")],
     "an empty class": [*PAIR, blobs("0", seed=3)],
     "no class in common": [*PAIR, blobs("0", seed=3), blobs("2", seed=4)],
-    "from csv": ["x,y,label\n0.1,0.2,a\n0.2,0.1,a\n-0.5,0,b\n", "x,y,label\n0.15,0.2,a\n-0.4,0,b\n-0.4,0.1,b\n"],
-}  # fmt: skip
+    "from csv": [
+        "x,y,label\n0.1,0.2,a\n0.2,0.1,a\n-0.5,0,b\n",
+        "x,y,label\n0.15,0.2,a\n-0.4,0,b\n-0.4,0.1,b\n",
+    ],
+}
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 2.0])
@@ -90,7 +113,9 @@ def test_two_classes_in_the_same_place(svm, tmp_path):
         with pytest.raises(RoundError, match="separate"):
             hull_run(tmp_path, **settings)
     else:
-        assert decoded(hull_run(tmp_path, **settings)) == expected([training(part) for part in same], 0.01)
+        assert decoded(hull_run(tmp_path, **settings)) == expected(
+            [training(part) for part in same], 0.01
+        )
 
 
 ONE_BIN = {"hull__epsilon": 400.0, "hull__radius": 0.96}
@@ -107,7 +132,11 @@ def test_all_hulls_are_one_bin(tmp_path):
     ("parts", "settings", "text"),
     [
         ([blobs("0"), blobs("0", seed=1)], {}, "classes of all clients: 1; at least 2"),
-        ([blobs("024"), blobs("024", seed=1)], {"hull__grouping": "kernighan-lin"}, "hull.grouping = .* 3 classes"),
+        (
+            [blobs("024"), blobs("024", seed=1)],
+            {"hull__grouping": "kernighan-lin"},
+            "hull.grouping = .* 3 classes",
+        ),
         (PAIR, {"test_data": "/none.npz"}, 'test-data = "/none.npz": no file'),
         (PAIR[:1], {}, "1 client can take part"),
         (PAIR, {"hull__cap": 100_000, "hull__num_classes": 5000}, r"hull\.cap|hull\.num"),
@@ -117,7 +146,9 @@ def test_all_hulls_are_one_bin(tmp_path):
 def test_what_cannot_be_done_ends_the_run_before_anything_is_sent(parts, settings, text, tmp_path):
     recorder = Recorder()
     with pytest.raises(ConfigError, match=text) as caught:
-        hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), intercept=recorder, **settings)
+        hull_run(
+            tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), intercept=recorder, **settings
+        )
     assert phases(recorder) == {"describe"}
     assert Run(tmp_path / "run").summary["error"] == str(caught.value)
 
@@ -129,11 +160,19 @@ def test_an_epsilon_that_is_no_distance_or_makes_too_many_bins(epsilon, tmp_path
 
 
 def test_more_classes_than_the_public_number(tmp_path, caplog):
-    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", [*PAIR, blobs("024", seed=2)]), hull__num_classes=2)
+    run = hull_run(
+        tmp_path,
+        nodes=nodes_of(tmp_path / "nodes", [*PAIR, blobs("024", seed=2)]),
+        hull__num_classes=2,
+    )
     assert decoded(run) == expected([training(part) for part in PAIR], 0.01)
     (row,) = [row for row in run.clients if row["dropped"]]
     assert (row["partition"], row["phase"]) == ("2", "measure")
-    assert row["dropped"] == "there are points of more classes than the public number, …; the node's own log says more"
+    assert (
+        row["dropped"]
+        == "there are points of more classes than the public number, …; the node's own log says"
+        " more"
+    )
 
 
 def test_a_simulation_with_another_number_of_classes(tmp_path):
@@ -171,12 +210,21 @@ def test_a_node_that_would_tell_too_much_takes_no_part(again, tmp_path):
     """Even where the server does not mind its refusal."""
     nodes = nodes_of(tmp_path / "nodes", [*PAIR, blobs("02", seed=2)])
     nodes[0]["hull-max-share"] = 0.05
-    reason = "this node's hull-max-share is 0.05, and more of its points would leave it at epsilon = 0.01"
+    reason = (
+        "this node's hull-max-share is 0.05, and more of its points would leave it at epsilon ="
+        " 0.01"
+    )
     allow = _Deaf() if again else None
     run = hull_run(tmp_path, nodes=nodes, intercept=allow)
-    assert decoded(run) == expected([training(part) for part in (PAIR[1], blobs("02", seed=2))], 0.01)
+    assert decoded(run) == expected(
+        [training(part) for part in (PAIR[1], blobs("02", seed=2))], 0.01
+    )
     (row,) = [row for row in run.clients if row["dropped"]]
-    assert (row["partition"], row["phase"], row["dropped"]) == ("0", "hulls" if again else "measure", reason)
+    assert (row["partition"], row["phase"], row["dropped"]) == (
+        "0",
+        "hulls" if again else "measure",
+        reason,
+    )
 
 
 class _Deaf:
@@ -197,7 +245,8 @@ def test_a_share_that_is_none(share, tmp_path):
     (told,) = run.described["refused"].values()
     assert (
         told
-        == f"partition-id 2: hull-max-share is {share!r} in this node's --node-config; allowed is a share in [0, 1]"
+        == f"partition-id 2: hull-max-share is {share!r} in this node's --node-config; allowed is a"
+        " share in [0, 1]"
     )
 
 
@@ -205,7 +254,8 @@ def test_too_few_that_can_take_part_are_named_with_their_reasons(tmp_path):
     nodes = nodes_of(tmp_path / "nodes", PAIR, **{"hull-max-share": 0.0})
     recorder = Recorder()
     with pytest.raises(
-        RoundError, match=r"0 of 2 clients can take part, needed are 2 .* partition 0: this node's hull"
+        RoundError,
+        match=r"0 of 2 clients can take part, needed are 2 .* partition 0: this node's hull",
     ):
         hull_run(tmp_path, nodes=nodes, intercept=recorder)
     assert phases(recorder) == {"describe", "measure"}
@@ -217,7 +267,9 @@ def write_keys(folder: Path, nodes: list[dict]) -> None:
     roster.mkdir(parents=True)
     for node in nodes:
         key, name = Ed25519PrivateKey.generate(), f"{node['partition-id']}.pem"
-        (folder / name).write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+        (folder / name).write_bytes(
+            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        )
         public = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
         (roster / name).write_bytes(public)
         node |= {"signing-key": str(folder / name), "roster": str(roster)}
@@ -242,14 +294,19 @@ def test_a_node_with_a_key_of_somebody_else_is_left_out(signed, tmp_path):
     signed[1]["signing-key"] = signed[0]["signing-key"]
     recorder = Recorder()
     run = hull_run(tmp_path, nodes=signed, intercept=recorder)
-    assert decoded(run) == expected([training(part) for part in (PAIR[0], blobs("02", seed=2))], 0.01)
+    assert decoded(run) == expected(
+        [training(part) for part in (PAIR[0], blobs("02", seed=2))], 0.01
+    )
     assert {partition_of(reply) for reply in recorder.replies("hulls")} == {0, 2}
 
 
 def test_a_run_that_wants_all_ends_at_a_key_of_somebody_else(signed, tmp_path):
     signed[1]["signing-key"] = signed[0]["signing-key"]
     recorder = Recorder()
-    text = r"2 good replies, needed are 3 \(min-replies\). Left out: partition 1: 2 of its 2 neighbours cannot verify"
+    text = (
+        r"2 good replies, needed are 3 \(min-replies\). Left out: partition 1: 2 of its 2"
+        r" neighbours cannot verify"
+    )
     with pytest.raises(RoundError, match=text):
         hull_run(tmp_path, nodes=signed, intercept=recorder, min_replies=3)
     assert phases(recorder).isdisjoint({"confirm", "unmask"})
@@ -266,24 +323,46 @@ def test_a_server_in_the_middle_is_refused(signed, tmp_path):
         return handle(request)
 
     with pytest.raises(
-        RoundError, match=r"hides nothing.*Left out: partition 0: 2 of its 2 .*; partition 1: 1 of its 1"
+        RoundError,
+        match=r"hides nothing.*Left out: partition 0: 2 of its 2 .*; partition 1: 1 of its 1",
     ):
         hull_run(tmp_path, nodes=signed, intercept=swap)
     assert not (tmp_path / "run" / "hulls.npz").exists()
 
 
 WRONG_KEYS = {
-    "no key": (lambda node: node.pop("signing-key"), "this node has only roster of signing-key and roster"),
-    "no roster at all": (lambda node: node.pop("roster"), "this node has only signing-key of signing-key and roster"),
-    "misspelt": (lambda node: node.update(rooster=node.pop("roster")), 'unknown key "rooster" .*; did you mean "roster"'),
-    "no file": (lambda node: node.update({"signing-key": "/none.pem"}), "signing-key .* there is no such file"),
+    "no key": (
+        lambda node: node.pop("signing-key"),
+        "this node has only roster of signing-key and roster",
+    ),
+    "no roster at all": (
+        lambda node: node.pop("roster"),
+        "this node has only signing-key of signing-key and roster",
+    ),
+    "misspelt": (
+        lambda node: node.update(rooster=node.pop("roster")),
+        'unknown key "rooster" .*; did you mean "roster"',
+    ),
+    "no file": (
+        lambda node: node.update({"signing-key": "/none.pem"}),
+        "signing-key .* there is no such file",
+    ),
     "no roster": (lambda node: node.update(roster="/none"), "roster .* is not a folder with files"),
-    "no PEM": (lambda node: (Path(node["roster"]) / "2.pem").write_text("x"), "2.pem in the roster .* is not a public"),
-    "not in it": (lambda node: (Path(node["roster"]) / "2.pem").unlink(),
-                  "Left out: partition 2: 2 of its 2 neighbours cannot verify what it sent"),
-    "private": (lambda node: (Path(node["roster"]) / "2.pem").write_bytes(Path(node["signing-key"]).read_bytes()),
-                "2.pem in the roster .* is not a public"),
-}  # fmt: skip
+    "no PEM": (
+        lambda node: (Path(node["roster"]) / "2.pem").write_text("x"),
+        "2.pem in the roster .* is not a public",
+    ),
+    "not in it": (
+        lambda node: (Path(node["roster"]) / "2.pem").unlink(),
+        "Left out: partition 2: 2 of its 2 neighbours cannot verify what it sent",
+    ),
+    "private": (
+        lambda node: (Path(node["roster"]) / "2.pem").write_bytes(
+            Path(node["signing-key"]).read_bytes()
+        ),
+        "2.pem in the roster .* is not a public",
+    ),
+}
 
 
 @pytest.mark.parametrize("case", WRONG_KEYS)

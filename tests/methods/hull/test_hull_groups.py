@@ -1,4 +1,5 @@
-"""Sums in groups: one that fails costs its own group alone. And names of groups where the server has no test points."""
+"""Sums in groups: one that fails costs its own group alone. And names of groups where the server
+has no test points."""
 
 import re
 from dataclasses import replace
@@ -35,7 +36,9 @@ def nonsense(monkeypatch: pytest.MonkeyPatch, forgers: set[int]) -> None:
     encode = hull_module.masked
 
     def masked(client, request, state, vector, inputs):
-        return encode(client, request, state, vector ^ np.uint64(client.partition in forgers), inputs)
+        return encode(
+            client, request, state, vector ^ np.uint64(client.partition in forgers), inputs
+        )
 
     monkeypatch.setattr(hull_module, "masked", masked)
 
@@ -59,7 +62,9 @@ def test_without_any_good_group_the_run_ends(groups, forgers, tmp_path, monkeypa
 
 
 def test_more_groups_than_clients_allow(tmp_path):
-    with pytest.raises(ConfigError, match=r"hull\.groups = 3: 6 clients .* a group needs 3; allowed are 1 to 2"):
+    with pytest.raises(
+        ConfigError, match=r"hull\.groups = 3: 6 clients .* a group needs 3; allowed are 1 to 2"
+    ):
         hull_run(tmp_path, hull__groups=3, **SIX)
 
 
@@ -72,7 +77,10 @@ def test_a_client_that_sends_no_hull_is_left_out_and_told(tmp_path, monkeypatch,
         if client.partition != 1:
             return found
         points, labels = client.data.train_points, client.data.train_labels
-        bins = [np.unique(public.quantizer.encode(points[labels == one]))[: public.cap] for one in found.classes]
+        bins = [
+            np.unique(public.quantizer.encode(points[labels == one]))[: public.cap]
+            for one in found.classes
+        ]
         return replace(found, hulls=tuple(bins))
 
     monkeypatch.setattr(hull_module, "_hulls", all_points)
@@ -80,25 +88,39 @@ def test_a_client_that_sends_no_hull_is_left_out_and_told(tmp_path, monkeypatch,
     parts = parts_of(4)
     assert decoded(run) == expected([parts[0], *parts[2:]], 0.1)
     metrics = run.summary["metrics"]
-    assert (metrics["clients_summed"], metrics["clients_decoded"], metrics["clients_refused"]) == (4, 3, 1)
+    assert (metrics["clients_summed"], metrics["clients_decoded"], metrics["clients_refused"]) == (
+        4,
+        3,
+        1,
+    )
     assert "1 clients are left out, because what they sent is no convex hull" in caplog.text
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["open", "masked"])
 def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
-    """Three classes, one of which a single node has; another node has switched two names by mistake."""
+    """Three classes, one of which a single node has; another node has switched two names by
+    mistake."""
     parts = [blobs("024", seed=1), blobs("02", seed=2), blobs("02", seed=3), blobs("02", seed=4)]
     switched = np.array(["2", "0"])
     for name in ("y_train", "y_test"):
         parts[3][name] = switched[np.searchsorted(["0", "2"], parts[3][name])]
-    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), secure_sum=masked, test_data="none")
+    run = hull_run(
+        tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), secure_sum=masked, test_data="none"
+    )
     stored = arrays_of(run)
     places = [stored["points"][stored["group"] == group].mean(axis=0) for group in range(3)]
     turns = [round(float(np.arctan2(y, x)) / (2 * np.pi / 8)) % 8 for x, y in places]
     assert stored["names"].tolist() == [str(turn) for turn in turns]
     assert run.summary["metrics"]["votes_agreed"] == 7 / 9
-    told = {name: (count, share, names) for name, count, share, names in ballots(HullFile.read(run.path / "hulls.npz"))}
-    assert told == {"0": (4, 0.75, "0 (3), 2 (1)"), "2": (4, 0.75, "2 (3), 0 (1)"), "4": (1, 1.0, "4 (1)")}
+    told = {
+        name: (count, share, names)
+        for name, count, share, names in ballots(HullFile.read(run.path / "hulls.npz"))
+    }
+    assert told == {
+        "0": (4, 0.75, "0 (3), 2 (1)"),
+        "2": (4, 0.75, "2 (3), 0 (1)"),
+        "4": (1, 1.0, "4 (1)"),
+    }
     page = write_report(run.path).read_text()
     assert re.search(r"<td>0</td><td>4</td><td>75\.00%</td><td>0 \(3\), 2 \(1\)</td>", page)
 
@@ -107,7 +129,9 @@ def test_votes_name_the_groups_of_which_the_server_has_no_test_points(tmp_path):
     test = blobs("02", seed=9)
     np.savez(tmp_path / "test.npz", **test)
     parts = [blobs("024", seed=1), blobs("024", seed=2), blobs("02", seed=3)]
-    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), test_data=str(tmp_path / "test.npz"))
+    run = hull_run(
+        tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), test_data=str(tmp_path / "test.npz")
+    )
     assert run.summary["global_accuracy"] > 0.9
     assert sorted(arrays_of(run)["names"]) == ["0", "2", "4"]
     assert run.summary["metrics"]["votes_agreed"] == 1
@@ -118,8 +142,12 @@ def test_votes_that_are_none_are_a_bad_reply(tmp_path):
         return replace(reply, arrays=reply.arrays | {"votes": np.ones_like(reply.arrays["votes"])})
 
     nodes = nodes_of(tmp_path / "nodes", [blobs("02"), blobs("02", seed=1), blobs("02", seed=2)])
-    run = hull_run(tmp_path, nodes=nodes, test_data="none", intercept=Fault(1, forged(twice), "evaluate", 1))
-    dropped = [row["dropped"] for row in run.clients if row["phase"] == "evaluate" and row["dropped"]]
+    run = hull_run(
+        tmp_path, nodes=nodes, test_data="none", intercept=Fault(1, forged(twice), "evaluate", 1)
+    )
+    dropped = [
+        row["dropped"] for row in run.clients if row["phase"] == "evaluate" and row["dropped"]
+    ]
     assert dropped == ["votes must be 0 or 1, at most one 1 in a row and in a column"]
     assert sorted(arrays_of(run)["names"]) == ["0", "2"]
 
@@ -127,6 +155,7 @@ def test_votes_that_are_none_are_a_bad_reply(tmp_path):
 def test_a_vote_is_for_a_group_with_points_and_a_public_name():
     names = np.array([1, 0, NONE, 2])
     votes = votes_of(names, np.array([0, 0, 1, 2]), ("a", "b", "c"), ("c", "b"))
-    assert votes.tolist() == [[0, 1], [0, 0], [0, 0], [0, 0]]  # "a" is not public, group 3 has no points
+    # "a" is not public, group 3 has no points
+    assert votes.tolist() == [[0, 1], [0, 0], [0, 0], [0, 0]]
     assert elected(np.array([[0.0, 3.0], [2.0, 5.0], [0.0, 0.0]])).tolist() == [1, 0, NONE]
     assert elected(np.zeros((2, 2))).tolist() == [NONE, NONE]

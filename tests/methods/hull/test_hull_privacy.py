@@ -1,4 +1,6 @@
-"""What the server sees of one client in a one-shot run, what a client keeps, and what a log tells."""
+"""What the server sees of one client in a one-shot run, what a client keeps, and what a log
+tells.
+"""
 
 import logging
 
@@ -22,7 +24,16 @@ RARE = 1e-7
 """Masks are fresh in every run: a good one fails a test of them as seldom."""
 
 HEADER = {f"header.{name}" for name in ("run", "phase", "round")}
-FACTS = ("task", "num_features", "class_names", "shape", "own_ends", "ricci_mean", "ricci_std", "partitions")
+FACTS = (
+    "task",
+    "num_features",
+    "class_names",
+    "shape",
+    "own_ends",
+    "ricci_mean",
+    "ricci_std",
+    "partitions",
+)
 ASKED = HEADER | {"header.stamp"} | {f"facts.{name}" for name in FACTS}
 TOLD = HEADER | {"header.partition", "header.error", "header.num_examples"}
 PARTS = {
@@ -57,7 +68,9 @@ def test_the_messages_have_these_values_and_no_others(tmp_path):
 
 
 def masked(recorder: Recorder) -> dict[int, np.ndarray]:
-    return {partition_of(reply): reply["arrays"][MASKED].numpy() for reply in recorder.replies("hulls")}
+    return {
+        partition_of(reply): reply["arrays"][MASKED].numpy() for reply in recorder.replies("hulls")
+    }
 
 
 def is_uniform(vector: np.ndarray, modulus: int) -> bool:
@@ -94,7 +107,8 @@ def test_a_vector_without_masks_is_not():
 
 
 def test_data_sets_with_one_sum_look_alike(tmp_path):
-    """Clients who exchange their points leave the sum as it is, and of what one of them sent nothing tells which it had."""
+    """Clients who exchange their points leave the sum as it is, and of what one of them sent
+    nothing tells which it had."""
     parts, seen = [blobs("02", 30), blobs("24", 5, seed=1), blobs("40", 9, seed=2)], []
     for name, order in (("one", (0, 1, 2)), ("two", (1, 2, 0))):
         recorder = Recorder()
@@ -158,12 +172,18 @@ FINE = {"hull__epsilon": 1e-4, "points__num": 100}
 def test_no_secret_and_no_point_is_in_a_message(watched, tmp_path):
     recorder = Recorder()
     run = hull_run(tmp_path, intercept=recorder, **FINE)
-    sent = {phase: b"".join(all_bytes(record) for record in [*recorder.requests(phase), *recorder.replies(phase)])
-            for phase in PARTS}  # fmt: skip
+    sent = {
+        phase: b"".join(
+            all_bytes(record) for record in [*recorder.requests(phase), *recorder.replies(phase)]
+        )
+        for phase in PARTS
+    }
     everything = b"".join(sent.values())
     assert len(watched.secrets()) == 3 * 4
     assert not [
-        secret for secret in watched.secrets() if secret in everything or repr(secret)[2:-1].encode() in everything
+        secret
+        for secret in watched.secrets()
+        if secret in everything or repr(secret)[2:-1].encode() in everything
     ]
     parts = parts_of(3, **FINE)
     hulls = expected(parts, FINE["hull__epsilon"])
@@ -176,7 +196,9 @@ def test_no_secret_and_no_point_is_in_a_message(watched, tmp_path):
     before = b"".join(text for phase, text in sent.items() if phase != "evaluate")
     for points, _ in parts:
         assert not [
-            value for value in points.ravel() if value.tobytes() in before or repr(float(value)).encode() in before
+            value
+            for value in points.ravel()
+            if value.tobytes() in before or repr(float(value)).encode() in before
         ]
 
 
@@ -185,10 +207,14 @@ def test_shares_are_encrypted_and_half_of_them_never_seen(watched, tmp_path):
     hull_run(tmp_path, intercept=recorder, **FINE)
     sent = b"".join(all_bytes(reply) for reply in recorder.replies("shares"))
     encrypted = [one for reply in recorder.replies("shares") for one in reply["parts"]["values"]]
-    shares, revealed = watched.shares(), {one[1:] for reply in recorder.replies("unmask")
-                                          for one in reply["parts"]["values"]}  # fmt: skip
+    shares, revealed = (
+        watched.shares(),
+        {one[1:] for reply in recorder.replies("unmask") for one in reply["parts"]["values"]},
+    )
     assert len(shares) == 2 * 3 * 3
-    assert not [share for share in shares if any(share in text for text in encrypted) or share in sent]
+    assert not [
+        share for share in shares if any(share in text for text in encrypted) or share in sent
+    ]
     assert revealed < shares
     assert len(revealed) == 3 * 3
     for state in watched.states:
@@ -214,9 +240,18 @@ def test_no_log_and_no_file_tells_a_secret_or_a_point(watched, tmp_path, caplog)
     """The disc is so wide that no coordinate looked for can be a time that was measured."""
     wide = {"points__num": 100, "points__curvature": -1e-8, "hull__epsilon": 1.0}
     with caplog.at_level(logging.DEBUG):
-        run = hull_run(tmp_path, intercept=Fault(1, lambda request, handle: None, "hulls", 0), hull__radius=0.9,
-                       hull__cap=4, **wide)  # fmt: skip
-    files = [path.read_bytes() for path in sorted(run.path.rglob("*")) if path.is_file() and path.suffix != ".npz"]
+        run = hull_run(
+            tmp_path,
+            intercept=Fault(1, lambda request, handle: None, "hulls", 0),
+            hull__radius=0.9,
+            hull__cap=4,
+            **wide,
+        )
+    files = [
+        path.read_bytes()
+        for path in sorted(run.path.rglob("*"))
+        if path.is_file() and path.suffix != ".npz"
+    ]
     told = caplog.text.encode() + b"".join(files)
     assert b"were moved onto it" in told
     assert b"are left out" in told
@@ -241,7 +276,9 @@ def test_places_and_slots_are_drawn_afresh(tmp_path, monkeypatch):
     monkeypatch.setattr(curvfed.client_app.hull, "encode_hulls", spy)
     for number in range(10):
         hull_run(tmp_path, str(number), points__num=60, hull__epsilon=0.5)
-    orders = [tuple(position for position, _ in drawn[start : start + 3]) for start in range(0, 30, 3)]
+    orders = [
+        tuple(position for position, _ in drawn[start : start + 3]) for start in range(0, 30, 3)
+    ]
     assert all(sorted(order) == [0, 1, 2] for order in orders)
     assert len(set(orders)) > 1
     assert {slots for _, slots in drawn} == {(0, 1), (1, 0)}

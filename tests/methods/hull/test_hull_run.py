@@ -1,4 +1,5 @@
-"""Whole one-shot runs: what the server decodes is what the clients sent, whatever is drawn at random."""
+"""Whole one-shot runs: what the server decodes is what the clients sent, whatever is drawn at
+random."""
 
 import json
 import math
@@ -51,7 +52,10 @@ def test_equal_runs_are_equal_though_their_secrets_are_not(tmp_path):
         for reply, other in zip(one.replies(phase), two.replies(phase), strict=True):
             assert not any(
                 reply[record][name] == other[record][name]
-                for record, names in (("parts", reply.get("parts", {})), ("arrays", reply.get("arrays", {})))
+                for record, names in (
+                    ("parts", reply.get("parts", {})),
+                    ("arrays", reply.get("arrays", {})),
+                )
                 for name in names
                 if name not in ("partitions", "signing_key")
             )
@@ -62,7 +66,9 @@ def test_another_seed_is_another_run(tmp_path):
 
 
 def test_switched_labels_change_nothing(tmp_path):
-    plain, switched = (hull_run(tmp_path, str(flag), hull__switch_labels=flag, seed=2) for flag in (False, True))
+    plain, switched = (
+        hull_run(tmp_path, str(flag), hull__switch_labels=flag, seed=2) for flag in (False, True)
+    )
     assert figures(plain) == figures(switched)
 
 
@@ -97,9 +103,17 @@ def test_a_dry_run_stops_before_anything_is_sent(tmp_path):
     assert run.summary["status"] == "completed"
     assert run.summary["global_accuracy"] is None
     hulls = expected(parts_of(3), 0.01)
-    assert run.summary["metrics"]["hull_points_shared"] == sum(len(hull) for client in hulls for hull in client)
-    assert {path.name for path in run.path.iterdir()} == {"checkpoint", "clients.csv", "clients.json", "config.toml",
-                                                          "rounds.csv", "summary.json"}  # fmt: skip
+    assert run.summary["metrics"]["hull_points_shared"] == sum(
+        len(hull) for client in hulls for hull in client
+    )
+    assert {path.name for path in run.path.iterdir()} == {
+        "checkpoint",
+        "clients.csv",
+        "clients.json",
+        "config.toml",
+        "rounds.csv",
+        "summary.json",
+    }
     assert [path.name for path in (run.path / "checkpoint").iterdir()] == ["lock"]
 
 
@@ -112,45 +126,71 @@ def test_baselines_and_a_sweep(tmp_path):
     assert stored["sweep_epsilon"].tolist() == [0.1, 5.0]
     for name in ("flp", "fle", "share"):
         assert ((stored[f"sweep_{name}"] >= 0) & (stored[f"sweep_{name}"] <= 1)).all()
-    sizes = [[len(hull) for client in expected(parts_of(3), epsilon) for hull in client] for epsilon in (0.1, 5.0)]
+    sizes = [
+        [len(hull) for client in expected(parts_of(3), epsilon) for hull in client]
+        for epsilon in (0.1, 5.0)
+    ]
     assert stored["sweep_vertices_mean"].tolist() == [np.mean(one) for one in sizes]
     assert stored["sweep_vertices_max"].tolist() == [max(one) for one in sizes]
 
 
 @pytest.mark.parametrize("absent", [0, 4])
 def test_an_absent_node_leaves_the_others_their_parts(absent, tmp_path):
-    """The server reads the parts that the clients hold, not those of as many clients as there are."""
+    """The server reads the parts that the clients hold, not those of as many clients as there
+    are.
+    """
     present = [number for number in range(5) if number != absent]
-    run = hull_run(tmp_path, nodes=[{"partition-id": number, "num-partitions": 5} for number in present])
+    run = hull_run(
+        tmp_path, nodes=[{"partition-id": number, "num-partitions": 5} for number in present]
+    )
     assert run.summary["metrics"]["hulls_exact"] is True
     assert run.summary["metrics"]["grouping_accuracy"] == 1.0
     assert [about["num_partitions"] for about in run.described["clients"]] == [5] * 4
     stored, parts = arrays_of(run), parts_of(5)
-    corners = np.concatenate([points[labels == one][convex_hull(points[labels == one], -1.0)]
-                              for points, labels in (parts[number] for number in present) for one in (0, 1)])  # fmt: skip
+    corners = np.concatenate(
+        [
+            points[labels == one][convex_hull(points[labels == one], -1.0)]
+            for points, labels in (parts[number] for number in present)
+            for one in (0, 1)
+        ]
+    )
     assert set(map(tuple, stored["true_points"].tolist())) == set(map(tuple, corners.tolist()))
 
 
 @pytest.mark.parametrize("whose", [(1,), (0, 1, 2)])
 def test_parts_that_are_not_what_the_clients_hold_are_unknown(whose, tmp_path, caplog):
-    other = forged(lambda reply: replace(reply, description=replace(reply.description, digest="0" * 64)))
+    other = forged(
+        lambda reply: replace(reply, description=replace(reply.description, digest="0" * 64))
+    )
     faults = [Fault(number, other, "describe", 0) for number in whose]
     run = hull_run(tmp_path, intercept=chain(*faults), hull__baselines="ce")
     assert decoded(run) == expected(parts_of(3), 0.01)
     told = ", ".join(map(str, whose))
-    assert f"the points here are not those of partition-id {told}: these are compared with nothing" in caplog.text
+    assert (
+        f"the points here are not those of partition-id {told}: these are compared with nothing"
+        in caplog.text
+    )
     assert "hulls_exact" not in run.summary["metrics"]
     assert run.summary["global_accuracy"] > 0.95
-    assert ("accuracy_ce" in run.summary["metrics"]) == ("true_points" in arrays_of(run)) == (len(whose) < 3)
+    assert (
+        ("accuracy_ce" in run.summary["metrics"])
+        == ("true_points" in arrays_of(run))
+        == (len(whose) < 3)
+    )
 
 
 def test_a_baseline_that_cannot_be_trained_costs_nothing_else(tmp_path, caplog):
     """A geodesic separates the classes and no straight line does."""
-    run = hull_run(tmp_path, hull__svm="hard", hull__c="auto", hull__baselines="ce,cp", points__num=1000)
+    run = hull_run(
+        tmp_path, hull__svm="hard", hull__c="auto", hull__baselines="ce,cp", points__num=1000
+    )
     assert run.summary["metrics"]["accuracy_ce"] is None
     assert run.summary["metrics"]["accuracy_cp"] > 0.95
     assert run.summary["global_accuracy"] > 0.95
-    assert "hull.baselines: no ce: C = inf, but a class cannot be separated from the rest" in caplog.text
+    assert (
+        "hull.baselines: no ce: C = inf, but a class cannot be separated from the rest"
+        in caplog.text
+    )
 
 
 def test_two_clients_are_enough(tmp_path):
@@ -162,14 +202,20 @@ def test_every_message_may_come_to_another_process(tmp_path):
         curvfed.client_app.clients_in_memory._clients.clear()
         return handle(request)
 
-    assert figures(hull_run(tmp_path / "one", intercept=fresh)) == figures(hull_run(tmp_path / "two"))
+    assert figures(hull_run(tmp_path / "one", intercept=fresh)) == figures(
+        hull_run(tmp_path / "two")
+    )
 
 
 def test_what_a_run_leaves(tmp_path):
     run = hull_run(tmp_path, clients=4, hull__baselines="fle")
     metrics, clients = run.summary["metrics"], 4
     assert run.summary["status"] == "completed"
-    assert (run.summary["method"], run.summary["num_clients"], run.summary["rounds"]) == ("hull", clients, 0)
+    assert (run.summary["method"], run.summary["num_clients"], run.summary["rounds"]) == (
+        "hull",
+        clients,
+        0,
+    )
     assert run.summary["global_accuracy"] > 0.95
     assert (metrics["dropouts"], metrics["replies_dropped"], metrics["nodes_refused"]) == (0, 0, 0)
     hulls = [hull for client in expected(parts_of(clients), 0.01) for hull in client]
@@ -182,13 +228,18 @@ def test_what_a_run_leaves(tmp_path):
     assert metrics["hull_prime"] > metrics["hull_bins"] > max(max(hull) for hull in hulls)
     assert [row["phase"] for row in run.rounds] == [*PHASES]
     assert [row["round"] for row in run.rounds] == ["0"] * (len(PHASES) - 1) + ["1"]
-    assert all((row["replies"], row["dropped"], row["reasons"]) == ("4", "0", "") for row in run.rounds)
+    assert all(
+        (row["replies"], row["dropped"], row["reasons"]) == ("4", "0", "") for row in run.rounds
+    )
     for phase in PHASES:
-        assert all(metrics[f"{kind}_{phase}"] >= 0 for kind in ("seconds", "bytes_up", "bytes_down"))
+        assert all(
+            metrics[f"{kind}_{phase}"] >= 0 for kind in ("seconds", "bytes_up", "bytes_down")
+        )
     assert metrics["bytes_up_hulls"] == 8 * metrics["hull_symbols"] + 32
     assert run.summary["bytes_up"] == sum(metrics[f"bytes_up_{phase}"] for phase in SUMMED)
     assert [(row["phase"], row["partition"]) for row in run.clients] == [
-        (phase, str(partition)) for phase in PHASES for partition in range(clients)]  # fmt: skip
+        (phase, str(partition)) for phase in PHASES for partition in range(clients)
+    ]
     measured = [row for row in run.clients if row["phase"] == "measure"]
     assert sum(int(float(row["revealed"])) for row in measured) == sum(sizes)
     assert all(row["points"] == "" for row in run.clients if row["phase"] != "measure")
@@ -199,11 +250,19 @@ def test_the_model_is_read_back(tmp_path):
     classifier, stored = Classifier.from_arrays(run.model), arrays_of(run)
     with safe_open(run.path / "model.safetensors", framework="np") as file:
         about = json.loads(file.metadata()["curvfed"])
-    assert (about["method"], about["facts"]["task"], about["groups"]) == ("hull", "points", stored["names"].tolist())
+    assert (about["method"], about["facts"]["task"], about["groups"]) == (
+        "hull",
+        "points",
+        stored["names"].tolist(),
+    )
     names = stored["class_names"].tolist()
-    predicted = [names.index(about["groups"][one]) for one in classifier.predict(stored["test_points"])]
+    predicted = [
+        names.index(about["groups"][one]) for one in classifier.predict(stored["test_points"])
+    ]
     assert predicted == stored["test_predicted"].tolist()
-    assert run.summary["global_accuracy"] == (stored["test_predicted"] == stored["test_labels"]).mean()
+    assert (
+        run.summary["global_accuracy"] == (stored["test_predicted"] == stored["test_labels"]).mean()
+    )
     np.testing.assert_array_equal(stored["normals"], classifier.normals)
     np.testing.assert_array_equal(stored["references"], classifier.references)
 
@@ -215,7 +274,11 @@ def test_more_than_two_classes(grouping, tmp_path):
     run = hull_run(tmp_path, clients=5, hull__grouping=grouping, **settings)
     assert decoded(run) == expected(parts_of(5, **settings), 0.3)
     metrics, stored = run.summary["metrics"], arrays_of(run)
-    assert (metrics["hull_count"], metrics["grouping_accuracy"], run.summary["global_accuracy"]) == (20, 1.0, 1.0)
+    assert (
+        metrics["hull_count"],
+        metrics["grouping_accuracy"],
+        run.summary["global_accuracy"],
+    ) == (20, 1.0, 1.0)
     assert stored["normals"].shape == stored["references"].shape == (4, 2)
     assert sorted(stored["names"]) == ["0", "2", "4", "6"]
 
@@ -223,12 +286,22 @@ def test_more_than_two_classes(grouping, tmp_path):
 @pytest.mark.parametrize("curvature", [-0.25, -4.0])
 def test_real_nodes_with_other_classes_and_a_test_file(curvature, tmp_path):
     radius = 1 / math.sqrt(-curvature)
-    parts = [blobs(classes, seed=seed, radius=radius) for seed, classes in enumerate(["02", "24", "420", "0"])]
+    parts = [
+        blobs(classes, seed=seed, radius=radius)
+        for seed, classes in enumerate(["02", "24", "420", "0"])
+    ]
     np.savez(tmp_path / "test.npz", **blobs("024", seed=9, radius=radius))
     recorder = Recorder()
-    nodes = with_policy(tmp_path, nodes_of(tmp_path / "nodes", parts), f"[data]\ncurvature = {curvature}\n")
-    run = hull_run(tmp_path, nodes=nodes, test_data=str(tmp_path / "test.npz"),
-                   points__curvature=curvature, intercept=recorder)  # fmt: skip
+    nodes = with_policy(
+        tmp_path, nodes_of(tmp_path / "nodes", parts), f"[data]\ncurvature = {curvature}\n"
+    )
+    run = hull_run(
+        tmp_path,
+        nodes=nodes,
+        test_data=str(tmp_path / "test.npz"),
+        points__curvature=curvature,
+        intercept=recorder,
+    )
     assert decoded(run) == expected([training(part) for part in parts], 0.01, curvature)
     stored = arrays_of(run)
     assert not {"sample_points", "true_points"} & stored.keys()
@@ -245,7 +318,9 @@ def test_a_public_number_of_classes_keeps_their_names_at_the_nodes(tmp_path):
         blobs(["caterpillar 6"], seed=2),
     ]
     recorder = Recorder()
-    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), hull__num_classes=3, intercept=recorder)
+    run = hull_run(
+        tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), hull__num_classes=3, intercept=recorder
+    )
     assert decoded(run) == expected([training(part) for part in parts], 0.01)
     assert arrays_of(run)["names"].tolist() == ["", "", ""]
     assert run.summary["personal_accuracy_mean"] == 1.0
@@ -295,7 +370,9 @@ def test_hulls_that_nothing_can_be_learned_from_are_kept_for_other_settings(tmp_
     with pytest.raises(RoundError, match="separate"):
         hull_run(tmp_path, nodes=nodes, hull__svm="hard", hull__c="auto")
     counted = Crash()
-    learned = hull_run(tmp_path, nodes=nodes, hull__svm="soft", hull__c=10.0, resume=True, intercept=counted)
+    learned = hull_run(
+        tmp_path, nodes=nodes, hull__svm="soft", hull__c=10.0, resume=True, intercept=counted
+    )
     assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 2, "evaluate": 2}
     assert learned.summary["status"] == "completed"
 
@@ -334,19 +411,28 @@ def test_test_points_of_other_classes_cost_neither_baselines_nor_the_run(tmp_pat
         y_train=np.concatenate([["A stranger"] * 2, np.array(["a0", "b4"])[labels]]),
     )
     run = hull_run(
-        tmp_path, dataset=str(tmp_path / "all.npz"), test_data=str(tmp_path / "test.npz"), clients=2,
-        hull__baselines="all", hull__sweep="0.1", hull__c="auto",
-    )  # fmt: skip
+        tmp_path,
+        dataset=str(tmp_path / "all.npz"),
+        test_data=str(tmp_path / "test.npz"),
+        clients=2,
+        hull__baselines="all",
+        hull__sweep="0.1",
+        hull__c="auto",
+    )
     best = len(points) / (len(points) + 2)
     assert run.summary["global_accuracy"] == pytest.approx(best)
     metrics = run.summary["metrics"]
-    assert [metrics[f"accuracy_{name}"] for name in ("fle", "cp", "ce", "logistic")] == pytest.approx([best] * 4)
+    assert [
+        metrics[f"accuracy_{name}"] for name in ("fle", "cp", "ce", "logistic")
+    ] == pytest.approx([best] * 4)
     assert arrays_of(run)["class_names"].tolist() == ["a0", "b4", "A stranger"]
     assert arrays_of(run)["sweep_flp"].tolist() == pytest.approx([best])
 
 
 def test_the_logistic_model_is_trained_on_the_same_hulls(tmp_path):
-    published, other = (hull_run(tmp_path, one, hull__classifier=one) for one in ("svm", "logistic"))
+    published, other = (
+        hull_run(tmp_path, one, hull__classifier=one) for one in ("svm", "logistic")
+    )
     assert decoded(other) == decoded(published)
     assert np.array_equal(arrays_of(other)["group"], arrays_of(published)["group"])
     classifier = Classifier.from_arrays(other.model)

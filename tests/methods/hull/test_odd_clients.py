@@ -1,4 +1,5 @@
-"""Clients whose hulls are made up or whose labels are shuffled: what they cost, and that they are told."""
+"""Clients whose hulls are made up or whose labels are shuffled: what they cost, and that they are
+told."""
 
 import numpy as np
 import pytest
@@ -12,16 +13,29 @@ from curvfed.strategies.hull.public_parameters import PublicParameters
 
 CLASSES, CLIENTS, TRAIN, TEST = 10, 10, 3000, 3000
 PUBLIC = PublicParameters(
-    curvature=-1.0, radius=0.999, epsilon=0.01, num_classes=CLASSES, num_clients=CLIENTS, cap=8, code="binary", h=3
+    curvature=-1.0,
+    radius=0.999,
+    epsilon=0.01,
+    num_classes=CLASSES,
+    num_clients=CLIENTS,
+    cap=8,
+    code="binary",
+    h=3,
 )
 
 
 def clients_and_test(seed):
-    """Ten overlapping classes, as Gaussians in the tangent space at the origin, dealt to ten clients."""
+    """Ten overlapping classes, as Gaussians in the tangent space at the origin, dealt to ten
+    clients."""
     rng = np.random.default_rng(seed)
-    angles, far = 2 * np.pi * np.arange(CLASSES) / CLASSES, np.where(np.arange(CLASSES) % 2, 2.2, 1.2)
+    angles, far = (
+        2 * np.pi * np.arange(CLASSES) / CLASSES,
+        np.where(np.arange(CLASSES) % 2, 2.2, 1.2),
+    )
     labels = rng.integers(0, CLASSES, TRAIN + TEST)
-    tangents = (far * np.array([np.cos(angles), np.sin(angles)])).T[labels] + rng.normal(0, 0.33, (len(labels), 2))
+    tangents = (far * np.array([np.cos(angles), np.sin(angles)])).T[labels] + rng.normal(
+        0, 0.33, (len(labels), 2)
+    )
     norms = np.linalg.norm(tangents, axis=1, keepdims=True)
     points = np.tanh(norms / 2) * tangents / norms
     owner = np.arange(TRAIN) % CLIENTS
@@ -30,7 +44,9 @@ def clients_and_test(seed):
 
 
 def learned(parts, classifier="auto") -> Learned:
-    hulls = DecodedHulls.of([[bins.tolist() for bins in local_hulls(*part, PUBLIC).hulls] for part in parts])
+    hulls = DecodedHulls.of(
+        [[bins.tolist() for bins in local_hulls(*part, PUBLIC).hulls] for part in parts]
+    )
     return learn(hulls, PUBLIC, Settings(kind=classifier))
 
 
@@ -53,7 +69,12 @@ def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
     sure = found.classifier.probabilities(test[0]).max(axis=1).mean()
     assert abs(sure - share) < 0.1
     assert found.classifier.unknown(test[0]).mean() < 0.02
-    assert found.classifier.unknown(0.998 * test[0] / np.linalg.norm(test[0], axis=1, keepdims=True)).mean() > 0.9
+    assert (
+        found.classifier.unknown(
+            0.998 * test[0] / np.linalg.norm(test[0], axis=1, keepdims=True)
+        ).mean()
+        > 0.9
+    )
 
 
 @pytest.mark.parametrize("classifier", ["depth", pytest.param("auto", marks=pytest.mark.long)])
@@ -61,8 +82,11 @@ def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
 @pytest.mark.parametrize(("liars", "loss"), [(1, 0.02), (3, 0.04)])
 def test_liars_cost_little_and_are_told(honest, how, liars, loss, classifier):
     parts, test, _, share = honest
-    given = [lied(part, how, CLASSES, one) if one < liars else part for one, part in enumerate(parts)]
+    given = [
+        lied(part, how, CLASSES, one) if one < liars else part for one, part in enumerate(parts)
+    ]
     found = learned(given, classifier)
     assert right(found, test) >= share - loss
-    # Names of classes are never sent, so that a client that switches them sends the hulls of an honest one.
+    # Names of classes are never sent, so that a client that switches them sends the hulls of an
+    # honest one.
     assert found.odd.size == (0 if how == "switched" else liars)

@@ -1,4 +1,5 @@
-"""Rounds on points: a logistic model of tangent vectors at the origin, averaged as any other model is."""
+"""Rounds on points: a logistic model of tangent vectors at the origin, averaged as any other model
+is."""
 
 import numpy as np
 import pytest
@@ -22,8 +23,20 @@ def tangents(points, curvature):
 @pytest.mark.parametrize("masked", [False, True], ids=["open", "masked"])
 def test_one_step_a_round_is_gradient_descent_on_all_points(masked, tmp_path):
     rounds, rate, clients = 4, 0.5, 3
-    found = run(tmp_path, clients=clients, method="fedavg", num_rounds=rounds, local_epochs=1, batch_size=0,
-                optimizer="sgd", momentum=0.0, learning_rate=rate, weight_decay=0.0, secure_sum=masked, **DATA)  # fmt: skip
+    found = run(
+        tmp_path,
+        clients=clients,
+        method="fedavg",
+        num_rounds=rounds,
+        local_epochs=1,
+        batch_size=0,
+        optimizer="sgd",
+        momentum=0.0,
+        learning_rate=rate,
+        weight_decay=0.0,
+        secure_sum=masked,
+        **DATA,
+    )
     keys = {"dataset": "uniform", "points.num": 300, "points.curvature": -0.25, "method": "fedavg"}
     config = settled(parse(keys), "points")
     parts = [load_client(point_spec(config, config.points), one, clients) for one in range(clients)]
@@ -34,7 +47,10 @@ def test_one_step_a_round_is_gradient_descent_on_all_points(masked, tmp_path):
         scores = inputs @ weight.T + bias
         shares = np.exp(scores - scores.max(axis=1, keepdims=True))
         error = shares / shares.sum(axis=1, keepdims=True) - np.eye(2)[labels]
-        weight, bias = weight - rate * error.T @ inputs / len(labels), bias - rate * error.mean(axis=0)
+        weight, bias = (
+            weight - rate * error.T @ inputs / len(labels),
+            bias - rate * error.mean(axis=0),
+        )
     np.testing.assert_allclose(found.model["head.weight"], weight, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found.model["head.bias"], bias, rtol=1e-4, atol=1e-5)
 
@@ -44,7 +60,10 @@ def test_the_global_model_is_scored_as_it_predicts(method, tmp_path):
     found = run(tmp_path, method=method, num_rounds=10, **DATA)
     assert found.summary["global_accuracy"] > 0.9
     prediction = predict(TrainedRun.read(found.path), "uniform")
-    assert prediction.about["accuracy on the global test points"] == f"{found.summary['global_accuracy']:.4f}"
+    assert (
+        prediction.about["accuracy on the global test points"]
+        == f"{found.summary['global_accuracy']:.4f}"
+    )
     assert prediction.probabilities.min() >= 0.5  # of two classes
 
 
@@ -52,5 +71,8 @@ def test_local_models_stay_and_predict_for_their_client(tmp_path):
     found = run(tmp_path, method="local", num_rounds=10, **DATA)
     assert found.summary["global_accuracy"] is None
     prediction = predict(TrainedRun.read(found.path), "uniform", client=1)
-    assert prediction.about["model"] == "global, with the personal parameters of client 1 after round 10"
+    assert (
+        prediction.about["model"]
+        == "global, with the personal parameters of client 1 after round 10"
+    )
     assert float(prediction.about["accuracy on the training points"]) > 0.9

@@ -61,7 +61,9 @@ def written(folder: Path) -> bytes:
 def logged(caplog: pytest.LogCaptureFixture, part: str) -> str:
     """What the app's server or client has logged, as it is printed."""
     records = [
-        record for record in caplog.records if f"{part}_app" in record.pathname or "strategies" in record.pathname
+        record
+        for record in caplog.records
+        if f"{part}_app" in record.pathname or "strategies" in record.pathname
     ]
     return "\n".join(caplog.handler.format(record) for record in records)
 
@@ -77,7 +79,10 @@ def test_of_an_error_nobody_foresaw_nothing_but_kind_and_place_is_told(
     recorder = Recorder()
     with caplog.at_level(logging.DEBUG), pytest.raises((RoundError, FederationError)):
         run(tmp_path / "results", nodes=nodes, intercept=recorder, **settings)
-    sent, told = b"".join(all_bytes(reply) for reply in recorder.replies()), written(tmp_path / "results")
+    sent, told = (
+        b"".join(all_bytes(reply) for reply in recorder.replies()),
+        written(tmp_path / "results"),
+    )
     for text in (sent, told):
         assert b"RuntimeError at the client; its own log says more" in text
         assert MARKER.encode() not in text
@@ -91,10 +96,15 @@ def test_of_an_error_nobody_foresaw_nothing_but_kind_and_place_is_told(
 
 
 def test_a_reply_that_cannot_be_written_is_an_error_too(tmp_path, monkeypatch, caplog):
-    """What no handler foresaw may show only when the reply is made; nothing of it gets out to Flower, which logs errors."""
-    monkeypatch.setattr("curvfed.client_app.app._curvature_in_use", lambda client: {"curvature": MARKER})
+    """What no handler foresaw may show only when the reply is made; nothing of it gets out to
+    Flower, which logs errors."""
+    monkeypatch.setattr(
+        "curvfed.client_app.app._curvature_in_use", lambda client: {"curvature": MARKER}
+    )
     recorder = Recorder()
-    with pytest.raises(RoundError, match="partition 0: ValueError at the client; its own log says more"):
+    with pytest.raises(
+        RoundError, match="partition 0: ValueError at the client; its own log says more"
+    ):
         run(tmp_path, nodes=nodes_for({}, tmp_path / "nodes"), intercept=recorder)
     assert len(recorder.replies("train")) == CLIENTS
     assert not [reply for reply in recorder.replies() if MARKER.encode() in all_bytes(reply)]
@@ -107,7 +117,9 @@ def test_secrets_of_a_sum_are_in_no_text_of_an_error(tmp_path, monkeypatch, capl
 
     def leak(member: SecureSumClient, vector: np.ndarray) -> None:
         state = member.state
-        secrets.update((state.mask_secret, state.encryption_secret, state.seed, *state.shares.values()))
+        secrets.update(
+            (state.mask_secret, state.encryption_secret, state.seed, *state.shares.values())
+        )
         raise ValueError(f"{state!r} {vector.tolist()}")
 
     monkeypatch.setattr(SecureSumClient, "mask_input", leak)
@@ -115,7 +127,11 @@ def test_secrets_of_a_sum_are_in_no_text_of_an_error(tmp_path, monkeypatch, capl
     nodes = nodes_for(SECURE, tmp_path / "nodes")
     with caplog.at_level(logging.DEBUG), pytest.raises(RoundError):
         run(tmp_path / "results", nodes=nodes, intercept=recorder, **SECURE)
-    told = written(tmp_path) + caplog.text.encode() + b"".join(all_bytes(reply) for reply in recorder.replies("train"))
+    told = (
+        written(tmp_path)
+        + caplog.text.encode()
+        + b"".join(all_bytes(reply) for reply in recorder.replies("train"))
+    )
     assert len(secrets - {b""}) >= 3 * CLIENTS
     for secret in secrets - {b""}:
         assert secret not in told
@@ -148,7 +164,11 @@ def other_arrays(folder: Path) -> Path:
 
 
 def damaged_collection(folder: Path) -> Path:
-    for part, text in (("A", "1, 2\n2, 1\n"), ("graph_indicator", "1\n1\n"), ("graph_labels", "F32 of 4711\n")):
+    for part, text in (
+        ("A", "1, 2\n2, 1\n"),
+        ("graph_indicator", "1\n1\n"),
+        ("graph_labels", "F32 of 4711\n"),
+    ):
         (folder / f"smith 4711_{part}.txt").write_text(text)
     return folder
 
@@ -165,9 +185,13 @@ def no_graph(folder: Path) -> Path:
 
 
 UNFIT = {
-    broken_image: "data-path: image … cannot be read (UnidentifiedImageError: …); allowed are whole images",
+    broken_image: (
+        "data-path: image … cannot be read (UnidentifiedImageError: …); allowed are whole images"
+    ),
     smaller_image: "data-path: image … is …x… (height x width), those before it are …x…",
-    headless_table: 'data-path has … columns and none is named "label" (points.label-key); its columns are …',
+    headless_table: (
+        'data-path has … columns and none is named "label" (points.label-key); its columns are …'
+    ),
     other_arrays: "data-path lacks x_train, y_train; it holds …, wanted are",
     damaged_collection: "data-path/…graph_labels.txt: unreadable at row …; every row must hold",
     two_collections: "data-path holds the data sets …; it must hold the files of one",
@@ -177,18 +201,39 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("make", UNFIT, ids=lambda make: make.__name__)
-def test_the_server_is_told_what_is_wrong_with_a_nodes_data_and_no_name_of_a_file(make, tmp_path, caplog):
+def test_the_server_is_told_what_is_wrong_with_a_nodes_data_and_no_name_of_a_file(
+    make, tmp_path, caplog
+):
     folder = tmp_path / "home of smith"
     folder.mkdir()
     node = {"partition-id": 0, "data-path": str(make(folder)), "state-path": str(folder / "state")}
-    method = {headless_table: "hull", other_arrays: "hull", broken_image: "fedavg", smaller_image: "fedavg"}
+    method = {
+        headless_table: "hull",
+        other_arrays: "hull",
+        broken_image: "fedavg",
+        smaller_image: "fedavg",
+    }
     recorder = Recorder()
     with pytest.raises(FederationError) as caught:
-        run(tmp_path / "results", nodes=[node], intercept=recorder, method=method.get(make, "flatland"))
-    for text in (str(caught.value), json.dumps(Run(tmp_path / "results" / "run").summary, ensure_ascii=False)):
+        run(
+            tmp_path / "results",
+            nodes=[node],
+            intercept=recorder,
+            method=method.get(make, "flatland"),
+        )
+    for text in (
+        str(caught.value),
+        json.dumps(Run(tmp_path / "results" / "run").summary, ensure_ascii=False),
+    ):
         assert UNFIT[make] in text.replace('\\"', '"')
-    told = written(tmp_path / "results") + b"".join(all_bytes(reply) for reply in recorder.replies())
-    assert not [word for word in ("smith", "4711", "4712", "F32", "Mainz", str(folder)) if word.encode() in told]
+    told = written(tmp_path / "results") + b"".join(
+        all_bytes(reply) for reply in recorder.replies()
+    )
+    assert not [
+        word
+        for word in ("smith", "4711", "4712", "F32", "Mainz", str(folder))
+        if word.encode() in told
+    ]
     assert str(folder) in logged(caplog, "client")
 
 
@@ -203,10 +248,13 @@ def test_the_words_of_a_library_are_left_out_with_the_place_of_the_data_in_them(
 
 @pytest.mark.parametrize("given", ["x", "~nobody-here"])
 def test_places_of_a_node_are_told_by_their_keys(given, tmp_path, monkeypatch, caplog):
-    """Also where they were given relative to the folder that the node was started in, or to a home that there is not."""
+    """Also where they were given relative to the folder that the node was started in, or to a home
+    that there is not."""
     monkeypatch.chdir(tmp_path)
     nodes = [{"partition-id": 0, "data-path": given, "state-path": f"{given}/state"}]
-    with pytest.raises(FederationError, match="no file data-path; expected a torch_geometric") as caught:
+    with pytest.raises(
+        FederationError, match="no file data-path; expected a torch_geometric"
+    ) as caught:
         run(tmp_path / "results", nodes=nodes)
     assert str(tmp_path) not in str(caught.value)
     assert f"no file {tmp_path}/{given}; expected" in logged(caplog, "client")
@@ -221,7 +269,8 @@ ENDS = {
 
 @pytest.mark.parametrize("end", ENDS, ids=repr)
 def test_a_run_that_is_stopped_says_so_before_all_else(end, tmp_path, monkeypatch):
-    """Flower turns a signal into an exit and kills the process 5 s later, which may be in the midst of the report."""
+    """Flower turns a signal into an exit and kills the process 5 s later, which may be in the midst
+    of the report."""
 
     def stop(request, handle) -> None:
         raise end

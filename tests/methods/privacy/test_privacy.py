@@ -1,4 +1,6 @@
-"""What leaves a client: the documented values, the shared parameters, and nothing that is personal."""
+"""What leaves a client: the documented values, the shared parameters, and nothing that is
+personal.
+"""
 
 import json
 import re
@@ -46,7 +48,8 @@ FIXED = ("fedbabu", "spherefed", "hyperfed", "hyperfed-averaged", "hyperfed-geod
 
 
 def documented() -> dict[str, set[tuple[str, str]]]:
-    """(phase, record.key) by the word for who sends it, from lines such as "| `train` | `metrics.loss` | always | … |"."""
+    """(phase, record.key) by the word for who sends it, from lines such as "| `train` |
+    `metrics.loss` | always | … |"."""
     found: dict[str, set[tuple[str, str]]] = {"always": set(), "shared": set(), "parts": set()}
     for phase, value, sent in re.findall(
         r"^\| `([\w-]+)` \| `([\w.*]+)` \| (\w+) \| .+ \|$", PAGE.read_text(), re.MULTILINE
@@ -81,10 +84,18 @@ def own_points(folder: Path) -> list[dict]:
     nodes = real_nodes(folder, [{}] * 4)
     for index, node in enumerate(nodes):
         generator = np.random.default_rng(index)
-        points = np.array([[0.5, 0.0], [-0.5, 0.0]])[np.arange(30) % 2] + generator.uniform(-0.2, 0.2, (30, 2))
+        points = np.array([[0.5, 0.0], [-0.5, 0.0]])[np.arange(30) % 2] + generator.uniform(
+            -0.2, 0.2, (30, 2)
+        )
         labels = np.arange(30) % 2
         node["data-path"] = str(folder / f"points{index}.npz")
-        np.savez(node["data-path"], x_train=points[:20], y_train=labels[:20], x_test=points[20:], y_test=labels[20:])
+        np.savez(
+            node["data-path"],
+            x_train=points[:20],
+            y_train=labels[:20],
+            x_test=points[20:],
+            y_test=labels[20:],
+        )
     return nodes
 
 
@@ -93,13 +104,19 @@ def chained(recorder: Recorder):
 
     def intercept(request, handle):
         reply = recorder(request, handle)
-        return None if phase_of(request.content) == "train" and partition_of(reply.content) == 1 else reply
+        return (
+            None
+            if phase_of(request.content) == "train" and partition_of(reply.content) == 1
+            else reply
+        )
 
     return intercept
 
 
 def sent_values(recorder: Recorder) -> set[tuple[str, str]]:
-    return {(phase_of(asked), name) for asked, reply in recorder.pairs for name in value_names(reply)}
+    return {
+        (phase_of(asked), name) for asked, reply in recorder.pairs for name in value_names(reply)
+    }
 
 
 class Watch(Recorder):
@@ -116,7 +133,8 @@ class Watch(Recorder):
         return reply
 
     def check(self, keeps: Collection[str]) -> None:
-        """What is kept is what such patterns say, and no message, in either direction, holds its bytes or its scalars."""
+        """What is kept is what such patterns say, and no message, in either direction, holds its
+        bytes or its scalars."""
         tensors: set[bytes] = set()
         scalars: set[float] = set()
         for arrays in self.kept:
@@ -126,10 +144,17 @@ class Watch(Recorder):
                         tensors.add(array.tobytes())
                 elif name.startswith("parameter/moments/step/"):
                     pass  # a number of steps is no secret
-                elif name.startswith("parameter/") and array.size == 1 and not _is_first_step(array.item()):
+                elif (
+                    name.startswith("parameter/")
+                    and array.size == 1
+                    and not _is_first_step(array.item())
+                ):
                     scalars.add(float(array.item()))
         kept = {
-            name.removeprefix("parameter/") for arrays in self.kept for name in arrays if name.startswith("parameter/")
+            name.removeprefix("parameter/")
+            for arrays in self.kept
+            for name in arrays
+            if name.startswith("parameter/")
         }
         assert_matched(kept, keeps)
         assert tensors
@@ -140,9 +165,11 @@ class Watch(Recorder):
 
 
 def _is_first_step(value: float) -> bool:
-    """Adam's first step has one length whatever the gradient: many parameters that start at 0 are then the same.
+    """Adam's first step has one length whatever the gradient: many parameters that start at 0 are
+    then the same.
 
-    It is the learning rate, or .744 of it where the gradient of the step before was 0, as dropout can make it.
+    It is the learning rate, or .744 of it where the gradient of the step before was 0, as dropout
+    can make it.
     """
     return abs(value) < 1e-12 or any(abs(abs(value) - step) < 1e-6 for step in (0.01, 0.00744137))
 
@@ -153,15 +180,32 @@ def test_the_check_sees_a_tensor_and_a_scalar_that_are_sent():
     for leak in ({"m": np.array([3, 1, 2], np.float32)}, {"k": np.array(0.3, np.float32)}):
         content = encode_reply(Reply(Header("run", "train", 1), 0, arrays=shared | leak))
         watch.pairs = [(content, content)]
-        watch.kept = [{f"parameter/{name}": array for name, array in (leak | {"other": np.arange(9.0)}).items()}]
+        watch.kept = [
+            {
+                f"parameter/{name}": array
+                for name, array in (leak | {"other": np.arange(9.0)}).items()
+            }
+        ]
         with pytest.raises(AssertionError):
             watch.check({*leak, "other"})
 
 
-@pytest.mark.parametrize("method", [name for name, row in METHODS.items() if row.personal or row.own_model])
+@pytest.mark.parametrize(
+    "method", [name for name, row in METHODS.items() if row.personal or row.own_model]
+)
 def test_no_personal_parameter_travels_in_a_simulation(method, tmp_path):
-    watch = Watch(lambda partition: tmp_path / "run" / "checkpoint" / "clients" / f"{partition:05d}")
-    run(tmp_path, method=method, num_rounds=3, clients=4, fraction_train=0.75, evaluate_every=1, intercept=watch)
+    watch = Watch(
+        lambda partition: tmp_path / "run" / "checkpoint" / "clients" / f"{partition:05d}"
+    )
+    run(
+        tmp_path,
+        method=method,
+        num_rounds=3,
+        clients=4,
+        fraction_train=0.75,
+        evaluate_every=1,
+        intercept=watch,
+    )
     watch.check(documented_methods()[method].keeps)
 
 
@@ -169,7 +213,9 @@ def test_no_personal_parameter_travels_in_a_simulation(method, tmp_path):
 @pytest.mark.parametrize("method", ["flatland", "fedper", "fedavg-bias", "local-lorentz"])
 def test_no_personal_parameter_travels_between_machines(method, share, tmp_path):
     nodes = own_graphs(tmp_path / "nodes")
-    watch = Watch(lambda partition: Path(nodes[partition]["state-path"]) / "run" / f"{partition:05d}")
+    watch = Watch(
+        lambda partition: Path(nodes[partition]["state-path"]) / "run" / f"{partition:05d}"
+    )
     run(tmp_path, method=method, nodes=nodes, num_rounds=3, share_statistics=share, intercept=watch)
     watch.check(documented_methods()[method].keeps)
 
@@ -180,19 +226,30 @@ def test_what_touches_features_and_classes_stays_where_they_differ(method, tmp_p
     nodes = real_nodes(tmp_path / "nodes", [{}] * 3)
     for index, node in enumerate(nodes):
         torch.save(
-            [graph | {"x": graph["x"].repeat(1, index + 1)} for graph in user_graphs(20, index)], node["data-path"]
+            [graph | {"x": graph["x"].repeat(1, index + 1)} for graph in user_graphs(20, index)],
+            node["data-path"],
         )
-    watch = Watch(lambda partition: Path(nodes[partition]["state-path"]) / "run" / f"{partition:05d}")
+    watch = Watch(
+        lambda partition: Path(nodes[partition]["state-path"]) / "run" / f"{partition:05d}"
+    )
     run(tmp_path, method=method, nodes=nodes, num_rounds=3, share_statistics=True, intercept=watch)
-    personal = {f"{layer}.{part}" for layer in ("input", "head.hidden", "head.out") for part in ("weight", "bias")}
+    personal = {
+        f"{layer}.{part}"
+        for layer in ("input", "head.hidden", "head.out")
+        for part in ("weight", "bias")
+    }
     if method == "flatland":
         personal |= {"input.time", "head.hidden.time", "head.out.time", "k"}
-        personal |= {f"layers.{n}.{name}" for n in range(3) for name in ("first.time", "second.time", "gate")}
+        personal |= {
+            f"layers.{n}.{name}" for n in range(3) for name in ("first.time", "second.time", "gate")
+        }
     watch.check(personal)
 
 
 def test_moments_stay_even_where_every_parameter_is_shared(tmp_path):
-    watch = Watch(lambda partition: tmp_path / "run" / "checkpoint" / "clients" / f"{partition:05d}")
+    watch = Watch(
+        lambda partition: tmp_path / "run" / "checkpoint" / "clients" / f"{partition:05d}"
+    )
     run(tmp_path, method="fedavg", optimizer_state="kept", num_rounds=3, intercept=watch)
     watch.check(set())
 
@@ -200,11 +257,21 @@ def test_moments_stay_even_where_every_parameter_is_shared(tmp_path):
 @pytest.fixture(scope="module", params=IN_ROUNDS)
 def recorded(request, tmp_path_factory):
     """A method, a run of it of which half of the clients train in a round, and its messages."""
-    recorder, own = Recorder(), {"fine_tune_epochs": 5} if METHODS[request.param].tunes_own_network else {}
+    recorder, own = (
+        Recorder(),
+        ({"fine_tune_epochs": 5} if METHODS[request.param].tunes_own_network else {}),
+    )
     folder = tmp_path_factory.mktemp("recorded")
     return (
         request.param,
-        run(folder, method=request.param, num_rounds=3, fraction_train=0.5, intercept=recorder, **own),
+        run(
+            folder,
+            method=request.param,
+            num_rounds=3,
+            fraction_train=0.5,
+            intercept=recorder,
+            **own,
+        ),
         recorder,
     )
 
@@ -227,10 +294,20 @@ def test_the_parameters_on_the_wire_are_those_of_the_page(recorded):
 def test_a_fixed_classifier_is_sent_once_and_does_not_come_back(recorded):
     method, _, recorder = recorded
     fixed = {"head.weight", "head.bias"} if method == "fedbabu" else {"head.weight"}
-    told = [(partition_of(reply), set(asked["fixed"])) for asked, reply in recorder.pairs if "fixed" in asked]
-    assert sorted(told) == ([(partition, fixed) for partition in range(3)] if method in FIXED else [])
+    told = [
+        (partition_of(reply), set(asked["fixed"]))
+        for asked, reply in recorder.pairs
+        if "fixed" in asked
+    ]
+    assert sorted(told) == (
+        [(partition, fixed) for partition in range(3)] if method in FIXED else []
+    )
     if method in FIXED:
-        heads = [decode_arrays(asked["fixed"])["head.weight"] for asked, _ in recorder.pairs if "fixed" in asked]
+        heads = [
+            decode_arrays(asked["fixed"])["head.weight"]
+            for asked, _ in recorder.pairs
+            if "fixed" in asked
+        ]
         assert np.array_equal(heads[0], heads[1])
         assert not any(heads[0].tobytes() in all_bytes(reply) for reply in recorder.replies())
 
@@ -244,30 +321,91 @@ def test_the_values_on_the_wire_are_those_of_the_page(tmp_path, minesweeper_dir)
     private, sharing, simulated = Recorder(), Recorder(), Recorder()
     settings = {"num_rounds": 2, "fraction_train": 0.5}
     run(tmp_path, "a", nodes=own_graphs(tmp_path / "x"), intercept=private, **settings)
-    run(tmp_path, "b", nodes=own_graphs(tmp_path / "y"), intercept=sharing, share_statistics=True, **settings)
-    run(tmp_path, "far", nodes=own_graphs(tmp_path / "z", 20.0), intercept=sharing, share_statistics=True,
-        normalize="none", **settings)  # fmt: skip
+    run(
+        tmp_path,
+        "b",
+        nodes=own_graphs(tmp_path / "y"),
+        intercept=sharing,
+        share_statistics=True,
+        **settings,
+    )
+    run(
+        tmp_path,
+        "far",
+        nodes=own_graphs(tmp_path / "z", 20.0),
+        intercept=sharing,
+        share_statistics=True,
+        normalize="none",
+        **settings,
+    )
     for name, epochs in (("c", 0), ("d", 1)):
-        run(tmp_path, name, dataset="minesweeper", data_dir=str(minesweeper_dir), intercept=simulated,
-            fine_tune_epochs=epochs, **settings)  # fmt: skip
+        run(
+            tmp_path,
+            name,
+            dataset="minesweeper",
+            data_dir=str(minesweeper_dir),
+            intercept=simulated,
+            fine_tune_epochs=epochs,
+            **settings,
+        )
     for name, shares, recorder in (("x", False, private), ("y", True, sharing)):
         nodes = own_images(tmp_path / f"images-{name}")
         for method in ("spherefed", "ccvr") if shares else ("spherefed",):
-            run(tmp_path, f"{name}-{method}", nodes=nodes, method=method, train_size=0.5, share_statistics=shares,
-                intercept=recorder, **settings)  # fmt: skip
-        run(tmp_path, f"{name}-masked", nodes=nodes, method="spherefed", secure_sum=True, train_size=0.5,
-            share_statistics=shares, intercept=recorder, **settings | {"fraction_train": 1.0})  # fmt: skip
+            run(
+                tmp_path,
+                f"{name}-{method}",
+                nodes=nodes,
+                method=method,
+                train_size=0.5,
+                share_statistics=shares,
+                intercept=recorder,
+                **settings,
+            )
+        run(
+            tmp_path,
+            f"{name}-masked",
+            nodes=nodes,
+            method="spherefed",
+            secure_sum=True,
+            train_size=0.5,
+            share_statistics=shares,
+            intercept=recorder,
+            **settings | {"fraction_train": 1.0},
+        )
         with pytest.raises(RoundError):  # where a sum fails, secrets are forgotten
-            run(tmp_path, f"{name}-failed", nodes=own_graphs(tmp_path / f"f-{name}"), method="fedavg", secure_sum=True,
-                min_replies=4, intercept=chained(recorder), share_statistics=shares)  # fmt: skip
+            run(
+                tmp_path,
+                f"{name}-failed",
+                nodes=own_graphs(tmp_path / f"f-{name}"),
+                method="fedavg",
+                secure_sum=True,
+                min_replies=4,
+                intercept=chained(recorder),
+                share_statistics=shares,
+            )
         for sums in (True, False):
-            run(tmp_path, f"{name}-hull-{sums}", nodes=own_points(tmp_path / f"points-{name}-{sums}"), method="hull",
-                dataset="uniform", share_statistics=shares, secure_sum=sums, intercept=recorder)  # fmt: skip
+            run(
+                tmp_path,
+                f"{name}-hull-{sums}",
+                nodes=own_points(tmp_path / f"points-{name}-{sums}"),
+                method="hull",
+                dataset="uniform",
+                share_statistics=shares,
+                secure_sum=sums,
+                intercept=recorder,
+            )
     run(tmp_path, "e", method="hull", dataset="uniform", points__num=300, intercept=simulated)
-    # Nobody is asked for what ccvr wants where figures stay private, so its headers are seen with the others alone.
-    headers = {value for value in sent_values(sharing) if value[0] == "ccvr" and value[1].startswith("header.")}
+    # Nobody is asked for what ccvr wants where figures stay private, so its headers are seen with
+    # the others alone.
+    headers = {
+        value
+        for value in sent_values(sharing)
+        if value[0] == "ccvr" and value[1].startswith("header.")
+    }
     shared = sent_values(sharing) - sent_values(private) - headers
-    parts = {value for value in sent_values(simulated) - sent_values(sharing) if value[0] == "measure"}
+    parts = {
+        value for value in sent_values(simulated) - sent_values(sharing) if value[0] == "measure"
+    }
     accuracies = sent_values(simulated) - sent_values(sharing) - parts
     assert {name.split(".")[1] for _, name in accuracies} == {"accuracy", "accuracy_before"}
     page = documented()
@@ -296,17 +434,29 @@ def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
     nodes = own_graphs(tmp_path / "nodes")
     nodes[1]["share-statistics"] = False
     run(tmp_path, nodes=nodes, share_statistics=True, num_rounds=1, intercept=recorder)
-    silent = {partition_of(reply) for reply in recorder.replies("describe") if not reply["statistics"]}
+    silent = {
+        partition_of(reply) for reply in recorder.replies("describe") if not reply["statistics"]
+    }
     assert silent == {1}
     for phase, name in (("curvature", "ricci"), ("train", "curvature")):
-        told = {partition_of(reply) for reply in recorder.replies(phase) if name in reply.get("metrics", {})}
+        told = {
+            partition_of(reply)
+            for reply in recorder.replies(phase)
+            if name in reply.get("metrics", {})
+        }
         assert told == {0, 2, 3}
-    assert {partition_of(reply) for reply in recorder.replies("train") if "parts" in reply} == {0, 2, 3}
+    assert {partition_of(reply) for reply in recorder.replies("train") if "parts" in reply} == {
+        0,
+        2,
+        3,
+    }
 
 
 def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
     recorder = Recorder()
-    found = run(tmp_path, nodes=own_graphs(tmp_path / "nodes"), share_statistics=True, intercept=recorder)
+    found = run(
+        tmp_path, nodes=own_graphs(tmp_path / "nodes"), share_statistics=True, intercept=recorder
+    )
     for reply in recorder.replies("describe"):
         labels = user_fields(60 + 10 * partition_of(reply))["y"]
         assert reply["statistics"]["class_counts"] == torch.bincount(labels).tolist()
@@ -322,7 +472,9 @@ def shown(found: Run, recorder: Recorder, text: str) -> list[str]:
     return [name for name, blob in blobs.items() if text.encode() in blob]
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, KeyError, ValueError, ArithmeticError, UnicodeError])
+@pytest.mark.parametrize(
+    "kind", [RuntimeError, KeyError, ValueError, ArithmeticError, UnicodeError]
+)
 @pytest.mark.parametrize("where", ["batches", "scores"])
 def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatch):
     whole = getattr(NodeTask, where)
@@ -336,7 +488,11 @@ def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatc
     recorder = Recorder()
     found = run(tmp_path, nodes=own_graphs(tmp_path / "nodes"), intercept=recorder)
     assert shown(found, recorder, SECRET) == []
-    reasons = [row["dropped"] for row in found.clients if (row["partition"], row["phase"]) == ("1", "train")]
+    reasons = [
+        row["dropped"]
+        for row in found.clients
+        if (row["partition"], row["phase"]) == ("1", "train")
+    ]
     assert set(reasons) == {f"{kind.__name__} at the client; its own log says more"}
 
 
@@ -361,7 +517,10 @@ def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monke
 def test_the_text_of_an_error_that_flower_reports_stays(tmp_path):
     recorder = Recorder()
     fault = Fault(1, lambda request, handle: Message(Error(2, SECRET), reply_to=request))
-    found = run(tmp_path, intercept=lambda request, handle: fault(request, lambda message: recorder(message, handle)))
+    found = run(
+        tmp_path,
+        intercept=lambda request, handle: fault(request, lambda message: recorder(message, handle)),
+    )
     assert shown(found, recorder, SECRET) == []
     assert [row["dropped"] for row in found.clients][
         1
@@ -371,7 +530,9 @@ def test_the_text_of_an_error_that_flower_reports_stays(tmp_path):
 @pytest.mark.parametrize("name", ["first.time", "second.time", "first.gate", "second.gate", "k"])
 def test_a_reply_that_carries_a_personal_parameter_is_refused(name, tmp_path):
     extra = {name: np.zeros(8, np.float32)}
-    fault = Fault(1, forged(lambda reply: replace(reply, arrays={**reply.arrays, **extra})), round=2)
+    fault = Fault(
+        1, forged(lambda reply: replace(reply, arrays={**reply.arrays, **extra})), round=2
+    )
     found = run(tmp_path, intercept=fault)
     (row,) = [row for row in found.clients if row["dropped"]]
     assert (row["round"], row["partition"]) == ("2", "1")
@@ -407,7 +568,9 @@ def test_a_client_writes_nowhere_but_below_its_own_folder(name, tmp_path):
 
     found = run(tmp_path, nodes=nodes, num_rounds=1, intercept=Fault(1, rename))
     assert [row["partition"] for row in found.clients if row["dropped"]] == ["1"]
-    written = {path for path in tmp_path.rglob("*") if not {"run", "curvfed"} & set(path.parts)} - before
+    written = {
+        path for path in tmp_path.rglob("*") if not {"run", "curvfed"} & set(path.parts)
+    } - before
     ledgers = {f"ledger-0000{number}.{ending}" for number in (0, 1) for ending in ("jsonl", "lock")}
     assert {path.name for path in written} <= {"state0", "home", "state1", "digest.key"} | ledgers
 
@@ -431,13 +594,26 @@ def test_an_update_tells_which_features_occur_near_training_nodes(method, tmp_pa
     generator = torch.Generator().manual_seed(0)
     fields["x"] = (torch.rand(60, 40, generator=generator) < 0.02).float()
     train = torch.arange(60) % 10 == 0
-    masks = {"train_mask": train, "val_mask": torch.arange(60) % 10 == 1, "test_mask": torch.arange(60) % 10 > 1}
+    masks = {
+        "train_mask": train,
+        "val_mask": torch.arange(60) % 10 == 1,
+        "test_mask": torch.arange(60) % 10 > 1,
+    }
     torch.save(fields | masks, tmp_path / "own.pt")
     recorder = Recorder()
     node = {"partition-id": 0, "data-path": str(tmp_path / "own.pt")}
-    run(tmp_path, method=method, num_rounds=1, dropout=0.0, weight_decay=0.0, nodes=[node], intercept=recorder)
+    run(
+        tmp_path,
+        method=method,
+        num_rounds=1,
+        dropout=0.0,
+        weight_decay=0.0,
+        nodes=[node],
+        intercept=recorder,
+    )
     before, after = (
-        decode_arrays(content[0]["arrays"]) for content in (recorder.requests("train"), recorder.replies("train"))
+        decode_arrays(content[0]["arrays"])
+        for content in (recorder.requests("train"), recorder.replies("train"))
     )
     moved = (before["first.weight"] != after["first.weight"]).any(axis=0)
     occurring = two_hops(fields, train)
@@ -446,12 +622,16 @@ def test_an_update_tells_which_features_occur_near_training_nodes(method, tmp_pa
 
 
 def test_refusals_and_descriptions_are_all_the_server_writes_of_single_clients(tmp_path):
-    """No client's parameters are in any file of the run directory but its own, which in a simulation lie there too."""
+    """No client's parameters are in any file of the run directory but its own, which in a
+    simulation lie there too."""
     nodes = own_graphs(tmp_path / "nodes")
     recorder = Recorder()
     found = run(tmp_path, method="fedavg", nodes=nodes, intercept=recorder)
-    sent = [decode_arrays(reply["arrays"])[name].tobytes() for reply in recorder.replies("train")
-            for name in ("first.weight", "second.weight", "head.weight")]  # fmt: skip
+    sent = [
+        decode_arrays(reply["arrays"])[name].tobytes()
+        for reply in recorder.replies("train")
+        for name in ("first.weight", "second.weight", "head.weight")
+    ]
     written = [path.read_bytes() for path in found.path.rglob("*") if path.is_file()]
     assert not any(array in content for array in sent for content in written)
     assert json.loads((found.path / "clients.json").read_text())["clients"][0]["statistics"] == {}

@@ -36,7 +36,10 @@ def pair(folder, **settings) -> tuple[Run, Run]:
 
 
 def close(one: Run, other: Run, tolerance: float = 1e-6) -> bool:
-    return all(np.allclose(one.model[name], other.model[name], rtol=0, atol=tolerance) for name in one.model)
+    return all(
+        np.allclose(one.model[name], other.model[name], rtol=0, atol=tolerance)
+        for name in one.model
+    )
 
 
 @pytest.mark.parametrize("method", ["fedavg", "flatland", "fedper"])
@@ -44,22 +47,36 @@ def test_an_average_is_that_of_the_open_run(method, tmp_path):
     opened, secured = pair(tmp_path, method=method, num_rounds=3)
     assert opened.model.keys() == secured.model.keys()
     assert close(opened, secured)
-    assert abs(opened.summary["personal_accuracy_mean"] - secured.summary["personal_accuracy_mean"]) < 0.002
+    assert (
+        abs(opened.summary["personal_accuracy_mean"] - secured.summary["personal_accuracy_mean"])
+        < 0.002
+    )
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
 def test_a_calibrated_classifier_is_that_of_the_open_run(norm, tmp_path):
     opened, secured = pair(
-        tmp_path, method="spherefed", dataset="digits", model="convnet", images__norm=norm, num_rounds=1,
-        images__train_subset=160, fine_tune_epochs=0,
-    )  # fmt: skip
+        tmp_path,
+        method="spherefed",
+        dataset="digits",
+        model="convnet",
+        images__norm=norm,
+        num_rounds=1,
+        images__train_subset=160,
+        fine_tune_epochs=0,
+    )
     assert "calibrated/head.weight" in secured.model
     assert close(opened, secured, 1e-4)  # the pseudo-inverse of few examples is badly conditioned
     assert abs(opened.summary["global_accuracy"] - secured.summary["global_accuracy"]) < 0.002
 
 
 def test_a_calibration_is_no_part_of_what_a_round_costs(tmp_path):
-    settings = {"dataset": "digits", "num_rounds": 1, "images__train_subset": 160, "fine_tune_epochs": 0}
+    settings = {
+        "dataset": "digits",
+        "num_rounds": 1,
+        "images__train_subset": 160,
+        "fine_tune_epochs": 0,
+    }
     found = run(tmp_path, method="spherefed", clients=CLIENTS, secure_sum=True, **settings)
     phases = [row["phase"] for row in found.rounds]
     assert phases == [
@@ -79,16 +96,25 @@ def test_a_calibration_is_no_part_of_what_a_round_costs(tmp_path):
 
 
 def test_a_threshold_that_the_calibration_cannot_have_is_refused_before_any_round(tmp_path):
-    with pytest.raises(ConfigError, match=r"secure sums of 6 clients .*secure.threshold = 2 for 6 clients"):
+    with pytest.raises(
+        ConfigError, match=r"secure sums of 6 clients .*secure.threshold = 2 for 6 clients"
+    ):
         run(
-            tmp_path, method="spherefed", dataset="digits", clients=6, secure_sum=True, secure__threshold=2,
-            fraction_train=0.5, images__train_subset=160,
-        )  # fmt: skip
+            tmp_path,
+            method="spherefed",
+            dataset="digits",
+            clients=6,
+            secure_sum=True,
+            secure__threshold=2,
+            fraction_train=0.5,
+            images__train_subset=160,
+        )
     assert Run(tmp_path / "run").summary["rounds"] == 0
 
 
 def test_the_sums_of_a_round_have_their_order(tmp_path):
-    """A sum over others after a later one of the same round would show a difference as one right after it would."""
+    """A sum over others after a later one of the same round would show a difference as one right
+    after it would."""
     asked: list[Message] = []
     again: list[Message] = []
 
@@ -101,14 +127,23 @@ def test_the_sums_of_a_round_have_their_order(tmp_path):
         return reply
 
     run(
-        tmp_path, method="spherefed", dataset="digits", clients=CLIENTS, secure_sum=True, num_rounds=1,
-        images__train_subset=160, fine_tune_epochs=0, intercept=intercept,
-    )  # fmt: skip
+        tmp_path,
+        method="spherefed",
+        dataset="digits",
+        clients=CLIENTS,
+        secure_sum=True,
+        num_rounds=1,
+        images__train_subset=160,
+        fine_tune_epochs=0,
+        intercept=intercept,
+    )
     (reply,) = again
     assert reply.content["header"]["error"].startswith("this secure sum was begun before")
 
 
-@pytest.mark.parametrize("base", [{"method": "fedopt"}, {"method": "fedavg", "aggregation": "flower:FedAvgM"}])
+@pytest.mark.parametrize(
+    "base", [{"method": "fedopt"}, {"method": "fedavg", "aggregation": "flower:FedAvgM"}]
+)
 def test_a_server_optimiser_takes_the_same_step(base, tmp_path):
     assert close(*pair(tmp_path, dataset="digits", num_rounds=2, images__train_subset=160, **base))
 
@@ -129,14 +164,19 @@ def test_the_server_sees_no_parameters(tmp_path):
         assert set(reply["arrays"]) == {"masked"}
         numbers = reply["arrays"]["masked"].numpy()
         assert numbers.dtype == np.uint64
-        assert len(np.unique(numbers)) > 0.99 * numbers.size  # unmasked, most of them would be small
+        # unmasked, most of them would be small
+        assert len(np.unique(numbers)) > 0.99 * numbers.size
 
 
 @pytest.mark.usefixtures("clock")
 def test_who_vanishes_is_left_out_and_the_others_average_is_exact(tmp_path):
     def gone(request, handle):
         reply = handle(request)
-        return None if phase_of(request.content) == "train" and partition_of(reply.content) == 1 else reply
+        return (
+            None
+            if phase_of(request.content) == "train" and partition_of(reply.content) == 1
+            else reply
+        )
 
     settings = {"method": "fedavg", "num_rounds": 1, "clients": CLIENTS}
     opened, secured = (
@@ -154,9 +194,15 @@ def test_too_few_replies_end_the_round_before_anything_is_revealed(phase, tmp_pa
 
     def gone(request, handle):
         reply = recorder(request, handle)
-        return None if phase_of(request.content) == phase and partition_of(reply.content) == 1 else reply
+        return (
+            None
+            if phase_of(request.content) == phase and partition_of(reply.content) == 1
+            else reply
+        )
 
-    with pytest.raises(RoundError, match=r"needed are 4 \(min-replies\)\. partition 1: no reply within"):
+    with pytest.raises(
+        RoundError, match=r"needed are 4 \(min-replies\)\. partition 1: no reply within"
+    ):
         run(tmp_path, secure_sum=True, clients=CLIENTS, min_replies=4, intercept=gone)
     assert not recorder.replies("unmask")
 
@@ -179,22 +225,34 @@ def test_the_order_of_names_is_of_no_account():
     assert norm == pytest.approx(np.sqrt(15))
     back = mean_update(Total(vector, 2, {}, 0.0), arrays, received)
     assert list(back) == ["b", "a"]
-    assert all(np.array_equal(back[name], arrays[name]) and back[name].dtype == arrays[name].dtype for name in arrays)
+    assert all(
+        np.array_equal(back[name], arrays[name]) and back[name].dtype == arrays[name].dtype
+        for name in arrays
+    )
     assert mean_update(Total(vector, 0, {}, 0.0), arrays, received)["b"] is received["b"]
 
 
 def test_a_long_update_is_shortened_by_its_norm_and_keeps_its_direction():
     received = {"a": np.zeros(2), "b": np.zeros(1), "variate/a": np.ones(1)}
     sent = {"a": [3.0, 0.0], "b": [4.0], "length": [7.0], "variate/a": [9.0]}
-    vector, norm = weighted_update({name: np.array(one) for name, one in sent.items()}, received, 3, 1.0)
+    vector, norm = weighted_update(
+        {name: np.array(one) for name, one in sent.items()}, received, 3, 1.0
+    )
     assert norm == 5
-    assert np.allclose(vector, [3 * 0.6, 0, 3 * 0.8, 3 * 7, 3 * 9])  # what is no parameter is no part of the norm
+    # what is no parameter is no part of the norm
+    assert np.allclose(vector, [3 * 0.6, 0, 3 * 0.8, 3 * 7, 3 * 9])
 
 
 def test_figures_come_back_as_means_over_those_that_have_them():
     steps = encoding(1.0, 3)
-    clients = [packed(np.array([0.5]), weight, told, 1.0) for weight, told in [
-        (3, {"loss": 1.5, "score": 0.25}), (4, {"loss": 0.5}), (2**20, {"loss": float("nan")})]]  # fmt: skip
+    clients = [
+        packed(np.array([0.5]), weight, told, 1.0)
+        for weight, told in [
+            (3, {"loss": 1.5, "score": 0.25}),
+            (4, {"loss": 0.5}),
+            (2**20, {"loss": float("nan")}),
+        ]
+    ]
     assert all(len(client) == length(1) == 2 + 2 * len(FIGURES) for client in clients)
     residues = sum(steps.encode(client).astype(object) for client in clients) % steps.modulus
     total = Total.decode(residues.astype(np.uint64), steps)
@@ -213,8 +271,16 @@ IMAGES = {"dataset": "digits", "num_rounds": 2, "images__train_subset": 160, "fi
         {"method": "scaffold", "num_rounds": 2},
         {"method": "feddyn", **IMAGES},
         {"method": "fednova", **IMAGES, "batch_size": 8, "alpha": 0.3},
-        # One round: what quantisation leaves, two rounds of batch normalisation may make a hundred times larger.
-        {"method": "fednova", **IMAGES, "model": "convnet", "images__norm": "batch", "batch_size": 8, "num_rounds": 1},
+        # One round: what quantisation leaves, two rounds of batch normalisation may make a hundred
+        # times larger.
+        {
+            "method": "fednova",
+            **IMAGES,
+            "model": "convnet",
+            "images__norm": "batch",
+            "batch_size": 8,
+            "num_rounds": 1,
+        },
         {"method": "pfedme", **IMAGES, "pfedme__beta": 0.5},
         {"method": "fedavg", **IMAGES, "weights": "uniform"},
         {"method": "ccvr", **IMAGES, "share_statistics": True},
@@ -230,26 +296,42 @@ def test_what_is_linear_in_the_updates_is_that_of_the_open_run(settings, tmp_pat
 
 @pytest.mark.parametrize(
     "settings",
-    [{"method": "fedavg", "evaluate_every": 1, "fraction_train": 0.75},
-     {"method": "fedbabu", **IMAGES, "fine_tune_epochs": 1},
-     {"method": "spherefed", **IMAGES}, {"method": "hull", "dataset": "uniform"}],
+    [
+        {"method": "fedavg", "evaluate_every": 1, "fraction_train": 0.75},
+        {"method": "fedbabu", **IMAGES, "fine_tune_epochs": 1},
+        {"method": "spherefed", **IMAGES},
+        {"method": "hull", "dataset": "uniform"},
+    ],
     ids=lambda settings: settings["method"],
-)  # fmt: skip
+)
 def test_no_figure_of_a_single_client_is_told(settings, tmp_path):
-    """Loss, scores, steps, seconds and numbers of examples of each client went beside the masked vector, in the open."""
+    """Loss, scores, steps, seconds and numbers of examples of each client went beside the masked
+    vector, in the open."""
     recorder = Recorder()
     opened, secured = (
-        run(tmp_path, name, clients=CLIENTS, secure_sum=name == "secure", intercept=recorder if name == "secure" else None,
-            **settings) for name in ("open", "secure")
-    )  # fmt: skip
-    asked = [phase for phase in ("train", "evaluate", "fine-tune", "calibrate", "hulls") if recorder.replies(phase)]
+        run(
+            tmp_path,
+            name,
+            clients=CLIENTS,
+            secure_sum=name == "secure",
+            intercept=recorder if name == "secure" else None,
+            **settings,
+        )
+        for name in ("open", "secure")
+    )
+    asked = [
+        phase
+        for phase in ("train", "evaluate", "fine-tune", "calibrate", "hulls")
+        if recorder.replies(phase)
+    ]
     assert asked
     for phase in asked:
         for reply in recorder.replies(phase):
             assert set(reply["arrays"]) == {"masked"}
             assert not dict(reply.get("metrics", {}))
             assert reply["header"]["num_examples"] == 0
-    if "fraction_train" not in settings:  # else the open run has scores of some after training, and of others without
+    # else the open run has scores of some after training, and of others without
+    if "fraction_train" not in settings:
         mean = opened.summary["personal_accuracy_mean"]  # uniform points have no test data
         assert secured.summary["personal_accuracy_mean"] == (mean and pytest.approx(mean, abs=0.02))
     assert secured.summary["personal_accuracy_std"] is None
@@ -281,14 +363,18 @@ def test_what_guards_a_node_must_be_a_truth_value(key, value, tmp_path):
     nodes[1][key] = value
     found = run(tmp_path, nodes=nodes, num_rounds=1)
     assert list(found.described["refused"].values()) == [
-        f"partition-id 1: {key} is {value!r} in this node's --node-config; allowed are true and false"
+        f"partition-id 1: {key} is {value!r} in this node's --node-config; allowed are true and"
+        " false"
     ]
 
 
 def test_a_node_takes_part_in_no_open_run_if_it_says_so(tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [user_fields(60, seed=index) for index in range(3)])
     nodes[1]["secure-sum"] = True
-    opened, secured = (run(tmp_path, name, nodes=nodes, secure_sum=name == "b", num_rounds=1) for name in ("a", "b"))
+    opened, secured = (
+        run(tmp_path, name, nodes=nodes, secure_sum=name == "b", num_rounds=1)
+        for name in ("a", "b")
+    )
     assert len(opened.described["refused"]) == 1
     assert not secured.described["refused"]
 
@@ -307,11 +393,15 @@ def test_fixed_groups_sum_all_together_and_leave_out_a_group_with_a_member_missi
     plain = run(tmp_path, "plain", num_rounds=1, **settings)
     grouped = run(tmp_path, "grouped", num_rounds=1, secure__fixed_groups=True, **settings)
     assert close(plain, grouped)
-    partly = run(tmp_path, "partly", num_rounds=2, secure__fixed_groups=True, intercept=gone, **settings)
+    partly = run(
+        tmp_path, "partly", num_rounds=2, secure__fixed_groups=True, intercept=gone, **settings
+    )
     assert [row["replies"] for row in partly.rounds if row["phase"] == "train"] == ["12", "6"]
 
 
 @pytest.mark.parametrize("other", [{"fraction_train": 0.5}, {"secure__threshold": 3}])
 def test_fixed_groups_need_all_clients(other, tmp_path):
-    with pytest.raises(ConfigError, match=r"secure.fixed-groups = true and .*a group sums with all"):
+    with pytest.raises(
+        ConfigError, match=r"secure.fixed-groups = true and .*a group sums with all"
+    ):
         run(tmp_path, secure_sum=True, secure__fixed_groups=True, clients=CLIENTS, **other)

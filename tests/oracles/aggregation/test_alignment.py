@@ -11,22 +11,34 @@ from curvfed.strategies.base.average import Update
 
 
 def updates(weights: np.ndarray, examples: int = 10) -> dict[int, Update]:
-    return {client: Update(examples, {"head.weight": one, "body": one[:1]}) for client, one in enumerate(weights)}
+    return {
+        client: Update(examples, {"head.weight": one, "body": one[:1]})
+        for client, one in enumerate(weights)
+    }
 
 
 @pytest.mark.parametrize(("clients", "classes", "dim"), [(2, 1, 1), (3, 4, 5), (7, 10, 3)])
 def test_means_over_all_pairs(clients, classes, dim):
     rng = np.random.default_rng(clients)
-    weights = (rng.normal(size=(clients, classes, dim)) * rng.uniform(0.1, 10, (clients, classes, 1))).astype(
-        np.float32
-    )
+    weights = (
+        rng.normal(size=(clients, classes, dim)) * rng.uniform(0.1, 10, (clients, classes, 1))
+    ).astype(np.float32)
     exact = weights.astype(np.float64)
-    pairs = [(exact[i, c], exact[j, c]) for i, j in itertools.permutations(range(clients), 2) for c in range(classes)]
+    pairs = [
+        (exact[i, c], exact[j, c])
+        for i, j in itertools.permutations(range(clients), 2)
+        for c in range(classes)
+    ]
     lengths = np.linalg.norm(pairs, axis=-1)
-    cosines = [one @ other / long / short for (one, other), (long, short) in zip(pairs, lengths, strict=True)]
+    cosines = [
+        one @ other / long / short
+        for (one, other), (long, short) in zip(pairs, lengths, strict=True)
+    ]
     found = alignment(updates(weights))
     assert found["classifier_cosine"] == pytest.approx(np.mean(cosines), abs=1e-12)
-    assert found["classifier_norm_gap"] == pytest.approx(np.abs(lengths[:, 0] - lengths[:, 1]).mean(), rel=1e-12)
+    assert found["classifier_norm_gap"] == pytest.approx(
+        np.abs(lengths[:, 0] - lengths[:, 1]).mean(), rel=1e-12
+    )
 
 
 def test_equal_classifiers_agree_wholly_and_rows_of_zeros_have_no_direction():
@@ -41,7 +53,12 @@ def test_equal_classifiers_agree_wholly_and_rows_of_zeros_have_no_direction():
 
 def test_it_takes_two_who_trained_a_classifier():
     weights = np.ones((3, 2, 2))
-    assert alignment(updates(weights[:1])) == alignment({}) == alignment(updates(weights, examples=0)) == {}
+    assert (
+        alignment(updates(weights[:1]))
+        == alignment({})
+        == alignment(updates(weights, examples=0))
+        == {}
+    )
     assert alignment({client: Update(1, {"body": np.ones((2, 2))}) for client in range(3)}) == {}
     half = updates(weights) | {0: Update(0, {"head.weight": -weights[0]})}
     assert alignment(half)["classifier_cosine"] == pytest.approx(1.0)
@@ -49,7 +66,11 @@ def test_it_takes_two_who_trained_a_classifier():
 
 def test_a_run_tells_it_where_classifiers_are_sent(tmp_path):
     tells = run(tmp_path, method="fedavg", **QUICK["images"])
-    assert [0 < float(row["classifier_cosine"]) <= 1 for row in tells.rounds if row["phase"] == "train"] == [True, True]
-    assert all(float(row["classifier_norm_gap"]) >= 0 for row in tells.rounds if row["phase"] == "train")
+    assert [
+        0 < float(row["classifier_cosine"]) <= 1 for row in tells.rounds if row["phase"] == "train"
+    ] == [True, True]
+    assert all(
+        float(row["classifier_norm_gap"]) >= 0 for row in tells.rounds if row["phase"] == "train"
+    )
     fixed = run(tmp_path, "fixed", method="spherefed", **QUICK["images"])
     assert {row["classifier_cosine"] for row in fixed.rounds} == {""}

@@ -1,4 +1,5 @@
-"""Closed-form calibration against least squares on the pooled features, however these are divided over clients."""
+"""Closed-form calibration against least squares on the pooled features, however these are divided
+over clients."""
 
 import numpy as np
 import pytest
@@ -27,7 +28,9 @@ def packed(features, labels, classes, batch=7):
 
 
 def calibrated(parts, size, classes, ridge):
-    total = Sums.unpack(plain_sum({p: packed(*part, classes) for p, part in enumerate(parts)}), size, classes)
+    total = Sums.unpack(
+        plain_sum({p: packed(*part, classes) for p, part in enumerate(parts)}), size, classes
+    )
     return solve(total.gram, total.targets, ridge)
 
 
@@ -35,12 +38,16 @@ def centralised(features, labels, classes, ridge):
     """Least squares by the singular values of the features themselves; ridge as further rows."""
     z, y = features.astype(float), np.eye(classes)[labels]
     rows = np.concatenate([z, np.sqrt(ridge) * np.eye(z.shape[1])])
-    return np.linalg.lstsq(rows, np.concatenate([y, np.zeros((z.shape[1], classes))]), rcond=1e-8)[0].T
+    return np.linalg.lstsq(rows, np.concatenate([y, np.zeros((z.shape[1], classes))]), rcond=1e-8)[
+        0
+    ].T
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("ridge", [0, 1e-3, 1.0])
-@pytest.mark.parametrize(("size", "classes", "num"), [(20, 10, 600), (5, 30, 400), (1, 2, 10), (8, 1, 50), (1, 1, 3)])
+@pytest.mark.parametrize(
+    ("size", "classes", "num"), [(20, 10, 600), (5, 30, 400), (1, 2, 10), (8, 1, 50), (1, 1, 3)]
+)
 def test_equals_a_centralised_solve(size, classes, num, ridge, dtype):
     rng = np.random.default_rng(size)
     features, labels = data(rng, num, size, classes, dtype)
@@ -48,7 +55,9 @@ def test_equals_a_centralised_solve(size, classes, num, ridge, dtype):
     parts = list(zip(np.split(features, cuts), np.split(labels, cuts), strict=True))
     found = calibrated(parts, size, classes, ridge)
     assert found.shape == (classes, size)
-    np.testing.assert_allclose(found, centralised(features, labels, classes, ridge), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(
+        found, centralised(features, labels, classes, ridge), rtol=0, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("num", [12, 300])
@@ -71,19 +80,29 @@ def test_a_class_that_nobody_has_gets_a_row_of_zeros():
     for ridge in (0, 0.1):
         found = calibrated([(features, labels * 2)], 6, 5, ridge)  # classes 1 and 3 are absent
         np.testing.assert_array_equal(found[[1, 3]], 0)
-        np.testing.assert_allclose(found[[0, 2, 4]], centralised(features, labels, 3, ridge), atol=1e-8)
+        np.testing.assert_allclose(
+            found[[0, 2, 4]], centralised(features, labels, 3, ridge), atol=1e-8
+        )
 
 
 def test_no_example_at_all_is_a_head_of_zeros():
     for ridge in (0, 1.0):
-        np.testing.assert_array_equal(calibrated([(np.zeros((0, 3)), np.zeros(0, int))], 3, 2, ridge), np.zeros((2, 3)))
+        np.testing.assert_array_equal(
+            calibrated([(np.zeros((0, 3)), np.zeros(0, int))], 3, 2, ridge), np.zeros((2, 3))
+        )
 
 
-@given(st.lists(st.integers(0, 3), min_size=30, max_size=30), st.integers(1, 30), st.permutations(range(4)))
+@given(
+    st.lists(st.integers(0, 3), min_size=30, max_size=30),
+    st.integers(1, 30),
+    st.permutations(range(4)),
+)
 def test_it_does_not_matter_how_examples_are_divided(clients, batch, names):
     features, labels = data(np.random.default_rng(3), 30, 4, 3)
     whole, owner = packed(features, labels, 3), np.array(clients)
-    parts = {name: packed(features[owner == name], labels[owner == name], 3, batch) for name in names}
+    parts = {
+        name: packed(features[owner == name], labels[owner == name], 3, batch) for name in names
+    }
     np.testing.assert_allclose(plain_sum(parts), whole, rtol=0, atol=1e-14)
     np.testing.assert_array_equal(plain_sum(parts), plain_sum(dict(sorted(parts.items()))))
 
@@ -110,7 +129,8 @@ def test_packing_there_and_back(size, classes, seed):
 
 @pytest.mark.parametrize("size", [1, 2, 20, 512])
 def test_the_trace_of_normalised_features_is_their_number(size):
-    """In float32 as torch normalises them, from 1e-9 to 1e15 long; one example less, or one not normalised, is seen."""
+    """In float32 as torch normalises them, from 1e-9 to 1e15 long; one example less, or one not
+    normalised, is seen."""
     generator = torch.Generator().manual_seed(size)
     raw = torch.randn(1000, size, generator=generator) * 10 ** torch.linspace(-9, 15, 1000)[:, None]
     features = torch.nn.functional.normalize(raw).numpy()

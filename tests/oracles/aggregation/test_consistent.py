@@ -1,4 +1,5 @@
-"""Consistent aggregation against an interior-point solver, the paper's iteration, and the average; and where it ends."""
+"""Consistent aggregation against an interior-point solver, the paper's iteration, and the average;
+and where it ends."""
 
 import itertools
 
@@ -18,7 +19,10 @@ EPS32 = float(np.finfo(np.float32).eps)
 def arrays_of(vector):
     """A model of a vector of 3 entries and more, in two shapes."""
     vector = np.asarray(vector)
-    return {"b.weight": vector[2:].astype(np.float32), "a.bias": vector[:2].reshape(1, 2).astype(np.float32)}
+    return {
+        "b.weight": vector[2:].astype(np.float32),
+        "a.bias": vector[:2].reshape(1, 2).astype(np.float32),
+    }
 
 
 def vector_of(arrays):
@@ -52,7 +56,9 @@ def interior_point(rows, lower, upper, total=1.0):
     square = rows @ rows.T
     right = np.concatenate([[total], -lower, upper])
     quadratic = csc_array(np.triu(square / square.max()))
-    return np.array(clarabel.DefaultSolver(quadratic, np.zeros(num), sides, right, cones, settings).solve().x)
+    return np.array(
+        clarabel.DefaultSolver(quadratic, np.zeros(num), sides, right, cones, settings).solve().x
+    )
 
 
 @pytest.mark.parametrize("kind", ["raw", "unit"])
@@ -74,7 +80,10 @@ def test_weights_are_an_interior_point_solvers(num, radius, kind):
         weights = np.array(list(found.weights().values()))
         np.testing.assert_allclose(weights, interior_point(scaled, *bounds), atol=2e-6, rtol=0)
         np.testing.assert_allclose(
-            vector_of(found.sent_to(0)), start + weights @ rows, rtol=0, atol=4 * EPS32 * np.abs(start).max()
+            vector_of(found.sent_to(0)),
+            start + weights @ rows,
+            rtol=0,
+            atol=4 * EPS32 * np.abs(start).max(),
         )
         figures = found.round_figures()
         expected = np.linalg.norm(weights @ rows) / np.linalg.norm(prior @ rows)
@@ -83,7 +92,9 @@ def test_weights_are_an_interior_point_solvers(num, radius, kind):
         assert figures["aggregation_note"] == ""
         text = dict(cell.split(":") for cell in figures["weights"].split())
         assert list(text) == [str(3 * k) for k in range(num)]
-        np.testing.assert_allclose([float(cell) for cell in text.values()], weights, rtol=1e-3, atol=1e-12)
+        np.testing.assert_allclose(
+            [float(cell) for cell in text.values()], weights, rtol=1e-3, atol=1e-12
+        )
 
 
 def test_who_hardly_moved_keeps_his_share_and_attracts_nothing():
@@ -105,12 +116,17 @@ def test_who_hardly_moved_keeps_his_share_and_attracts_nothing():
             if kind == "unit":
                 chosen = chosen / np.linalg.norm(chosen, axis=1, keepdims=True)
             np.testing.assert_allclose(
-                weights[others], interior_point(chosen, *bounds, prior[others].sum()), atol=2e-6, rtol=0
+                weights[others],
+                interior_point(chosen, *bounds, prior[others].sum()),
+                atol=2e-6,
+                rtol=0,
             )
 
 
 def published(rows, prior, rounds):
-    """HyperFed's iteration (Section 4.5, Eq. 11) with the sum over all clients for the virtual one."""
+    """HyperFed's iteration (Section 4.5, Eq. 11) with the sum over all clients for the virtual
+    one.
+    """
     products, weights = rows @ rows.T, prior.copy()
     for _ in range(rounds):
         toughest = np.argmin(products @ weights)
@@ -137,7 +153,8 @@ def test_the_papers_iteration_comes_near_from_above(seed):
 
 
 def test_two_orthogonal_clients_share_evenly():
-    """(.5, .5); the iteration as printed, without the toughest client in the virtual one, gives (.57, .43)."""
+    """(.5, .5); the iteration as printed, without the toughest client in the virtual one, gives
+    (.57, .43)."""
     found, rows = aggregated(np.zeros(3), np.eye(3)[:2], [2, 1], np.inf)
     np.testing.assert_allclose(list(found.weights().values()), [0.5, 0.5], atol=1e-9)
     np.testing.assert_allclose(published(rows, np.array([2 / 3, 1 / 3]), 1), [0.5, 0.5])
@@ -155,7 +172,9 @@ def rounds(draw):
 
 @given(rounds())
 def test_weights_are_admissible_and_applied(problem):
-    """Whatever comes, of zero, equal, opposite and tiny deviations, and clients without examples."""
+    """Whatever comes, of zero, equal, opposite and tiny deviations, and clients without
+    examples.
+    """
     deviations, examples, radius, kind = problem
     start = np.arange(deviations.shape[1], dtype=float)
     found, rows = aggregated(start, deviations, examples, radius, kind)
@@ -172,7 +191,9 @@ def test_weights_are_admissible_and_applied(problem):
         assert (weights[prior == 0] == 0).all()
         if kind == "raw" and figures["norm_ratio"] is not None:
             assert figures["norm_ratio"] <= 1 + 1e-6
-    np.testing.assert_allclose(vector_of(found.sent_to(0)), start + weights @ rows, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(
+        vector_of(found.sent_to(0)), start + weights @ rows, rtol=1e-6, atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("kind", ["raw", "unit"])
@@ -202,16 +223,26 @@ def test_radius_zero_is_the_average_bit_for_bit(kind):
     ("deviations", "examples", "note"),
     [
         (np.zeros((3, 4)), [1, 2, 3], "averaged: no client moved"),
-        ([[0, 0, 0, 0], [1, 2, 3, 4], [1e-4, 0, 0, 0]], [1, 2, 3], "averaged: one client alone moved"),
+        (
+            [[0, 0, 0, 0], [1, 2, 3, 4], [1e-4, 0, 0, 0]],
+            [1, 2, 3],
+            "averaged: one client alone moved",
+        ),
         ([[1, 2, 3, 4]], [5], "averaged: one client alone moved"),
         ([[0, 0, 0, 0]], [5], "averaged: no client moved"),
         ([[1, 2, 3, 4], [2, 2, 2, 2]], [5, 0], "averaged: one client alone moved"),
         ([[1, 2, 3, 4], [2, 2, 2, 2]], [0, 0], "averaged: no client has examples"),
         (np.full((2, 4), 1e-20), [1, 1], "averaged: no client moved"),
-        ([[1e30, 0, 0, 0], [1, 1, 1, 1]], [1, 3], "averaged: a deviation is too long to be squared"),
+        (
+            [[1e30, 0, 0, 0], [1, 1, 1, 1]],
+            [1, 3],
+            "averaged: a deviation is too long to be squared",
+        ),
     ],
 )
-def test_where_nothing_is_to_be_chosen_the_round_is_averaged_and_says_so(deviations, examples, note):
+def test_where_nothing_is_to_be_chosen_the_round_is_averaged_and_says_so(
+    deviations, examples, note
+):
     start = np.zeros(4)
     average = Average(arrays_of(start))
     average.aggregate(replies_of(start, np.array(deviations, float), examples))
@@ -223,7 +254,8 @@ def test_where_nothing_is_to_be_chosen_the_round_is_averaged_and_says_so(deviati
 
 
 def test_a_client_without_loss_does_not_stop_the_others():
-    """Five clients go one way; one has a loss of 0, and weight decay alone moves it by a thousandth."""
+    """Five clients go one way; one has a loss of 0, and weight decay alone moves it by a
+    thousandth."""
     rng = np.random.default_rng(2)
     deviations = rng.standard_normal((6, 200)) * 0.3 + 1
     deviations[0] = -1e-3 * rng.standard_normal(200)
@@ -236,7 +268,11 @@ def test_a_client_without_loss_does_not_stop_the_others():
 @pytest.mark.parametrize("kind", ["unit", "raw"])
 def test_controls_exchange_direction_and_length(kind):
     rng = np.random.default_rng(4)
-    start, rows, examples = rng.standard_normal(40), rng.standard_normal((5, 40)) + 0.5, [1, 9, 4, 4, 2]
+    start, rows, examples = (
+        rng.standard_normal(40),
+        rng.standard_normal((5, 40)) + 0.5,
+        [1, 9, 4, 4, 2],
+    )
     steps = {}
     for pair in itertools.product(("consistent", "average"), repeat=2):
         found = Consistent(arrays_of(start), 1.0, kind, *pair)
@@ -247,7 +283,9 @@ def test_controls_exchange_direction_and_length(kind):
     np.testing.assert_allclose(mean, np.array(examples) / 20 @ rows, atol=1e-5)
     for direction, length in itertools.permutations(("consistent", "average")):
         along, long = steps[direction, direction], np.linalg.norm(steps[length, length])
-        np.testing.assert_allclose(steps[direction, length], along / np.linalg.norm(along) * long, atol=1e-5)
+        np.testing.assert_allclose(
+            steps[direction, length], along / np.linalg.norm(along) * long, atol=1e-5
+        )
 
 
 def test_duplicates_share_what_one_of_them_would_get():
@@ -268,7 +306,8 @@ def test_opposite_deviations_leave_the_model_where_it_is_and_the_round_says_so()
     figures = found.round_figures()
     assert figures["norm_ratio"] == pytest.approx(0, abs=1e-3)
     assert figures["aggregation_note"] == "the deviations cancel, the model stays"
-    stays, _ = aggregated(np.ones(4), np.stack([row, -row]), [1, 1], 0.2)  # so does the average of these
+    # so does the average of these
+    stays, _ = aggregated(np.ones(4), np.stack([row, -row]), [1, 1], 0.2)
     assert stays.round_figures()["norm_ratio"] is None
     assert stays.round_figures()["aggregation_note"] == "the deviations cancel, the model stays"
 
@@ -276,9 +315,13 @@ def test_opposite_deviations_leave_the_model_where_it_is_and_the_round_says_so()
 def test_buffers_are_averaged_by_examples_and_have_no_say():
     start = np.zeros(4)
     rows = np.array([[1.0, 0, 0, 0], [0, 2, 0, 0]])
-    found = Consistent(arrays_of(start) | {"n.running_mean": np.zeros(2, np.float32)}, np.inf, "raw")
+    found = Consistent(
+        arrays_of(start) | {"n.running_mean": np.zeros(2, np.float32)}, np.inf, "raw"
+    )
     replies = {
-        p: Update(update.examples, update.arrays | {"n.running_mean": np.full(2, 8.0 * p, np.float32)})
+        p: Update(
+            update.examples, update.arrays | {"n.running_mean": np.full(2, 8.0 * p, np.float32)}
+        )
         for p, update in replies_of(start, rows, [3, 1]).items()
     }
     found.aggregate(replies)
@@ -289,7 +332,11 @@ def test_buffers_are_averaged_by_examples_and_have_no_say():
 
 def test_it_goes_on_from_its_state():
     rng = np.random.default_rng(4)
-    start, first, second = rng.standard_normal(50), rng.standard_normal((4, 50)), rng.standard_normal((4, 50))
+    start, first, second = (
+        rng.standard_normal(50),
+        rng.standard_normal((4, 50)),
+        rng.standard_normal((4, 50)),
+    )
     whole, _ = aggregated(start, first, [1, 2, 3, 4], 0.5, "unit")
     resumed = Consistent(arrays_of(np.zeros(50)), 0.5, "unit")
     resumed.load(dict(reversed(whole.state().items())))

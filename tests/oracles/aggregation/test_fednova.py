@@ -34,7 +34,9 @@ def test_sgd_on_a_constant_gradient_goes_so_far(steps, momentum):
         optimizer.zero_grad()
         (-where).sum().backward()
         optimizer.step()
-    assert float(gradient_weight(steps, momentum)) == pytest.approx(where.item(), rel=8 * EPS / (1 - momentum) ** 2)
+    assert float(gradient_weight(steps, momentum)) == pytest.approx(
+        where.item(), rel=8 * EPS / (1 - momentum) ** 2
+    )
 
 
 @given(st.integers(0, 10**6), st.floats(0, 0.999))
@@ -42,15 +44,21 @@ def test_the_weight_is_exact_to_its_bound(steps, momentum):
     with mpmath.workdps(50):
         rho = mpmath.mpf(momentum)
         exact = (steps - rho * (1 - rho**steps) / (1 - rho)) / (1 - rho)
-        assert abs(float(gradient_weight(steps, momentum)) - exact) <= 8 * EPS / (1 - momentum) ** 2 * abs(exact)
+        assert abs(float(gradient_weight(steps, momentum)) - exact) <= 8 * EPS / (
+            1 - momentum
+        ) ** 2 * abs(exact)
 
 
 def written_out(start, updates, momentum):
     """Wang et al., Sections 3.1 and 4: a_k entry by entry."""
-    norms = [sum(sum(momentum**s for s in range(u.steps - i)) for i in range(u.steps)) for u in updates]
+    norms = [
+        sum(sum(momentum**s for s in range(u.steps - i)) for i in range(u.steps)) for u in updates
+    ]
     shares = [u.examples / sum(u.examples for u in updates) for u in updates]
     effective = sum(p * norm for p, norm in zip(shares, norms, strict=True))
-    directions = [(vector_of(u.arrays) - start) / norm for u, norm in zip(updates, norms, strict=True)]
+    directions = [
+        (vector_of(u.arrays) - start) / norm for u, norm in zip(updates, norms, strict=True)
+    ]
     return start + effective * sum(p * d for p, d in zip(shares, directions, strict=True))
 
 
@@ -77,7 +85,9 @@ def test_equals_the_sums_written_out(clients, momentum, seed):
 def test_equal_steps_are_the_average(steps, momentum):
     rng = np.random.default_rng(0)
     start = arrays_of(rng.standard_normal(100))
-    replies = {p: Update(n, arrays_of(rng.standard_normal(100)), steps) for p, n in enumerate([1, 0, 9, 4])}
+    replies = {
+        p: Update(n, arrays_of(rng.standard_normal(100)), steps) for p, n in enumerate([1, 0, 9, 4])
+    }
     found, average = FedNovaServer(start, momentum), Average(start)
     for one in (found, average):
         one.aggregate(replies)
@@ -105,7 +115,8 @@ def test_who_took_no_step_is_left_out():
 
 
 def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
-    """f_k = (x - c_k)²/2; client 1 takes 20 steps for one of client 0, and both have as many examples."""
+    """f_k = (x - c_k)²/2; client 1 takes 20 steps for one of client 0, and both have as many
+    examples."""
     rate, momentum, centres, steps = 0.002, 0.5, (0.0, 1.0), (1, 20)
 
     def trained(x, centre, count):
@@ -116,11 +127,17 @@ def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
         return x
 
     ends = []
-    for aggregation in (FedNovaServer({"w": np.array([0.3])}, momentum), Average({"w": np.array([0.3])})):
+    for aggregation in (
+        FedNovaServer({"w": np.array([0.3])}, momentum),
+        Average({"w": np.array([0.3])}),
+    ):
         for _ in range(600):
             x = float(aggregation.sent_to(0)["w"][0])
             aggregation.aggregate(
-                {k: Update(10, {"w": np.array([trained(x, centres[k], steps[k])])}, steps[k]) for k in (0, 1)}
+                {
+                    k: Update(10, {"w": np.array([trained(x, centres[k], steps[k])])}, steps[k])
+                    for k in (0, 1)
+                }
             )
         ends.append(float(aggregation.sent_to(0)["w"][0]))
     assert ends[0] == pytest.approx(0.5, abs=0.02)

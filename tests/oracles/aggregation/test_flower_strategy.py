@@ -1,4 +1,5 @@
-"""Flower's strategies as the server's half: optimisers against NumPy, robust averages against their definitions."""
+"""Flower's strategies as the server's half: optimisers against NumPy, robust averages against their
+definitions."""
 
 import inspect
 import logging
@@ -26,7 +27,10 @@ from curvfed.strategies.methods.fedopt import server
 KINDS = ("adam", "yogi", "avgm")
 RATE, BETA1, BETA2, TAU = 0.05, 0.8, 0.95, 1e-2
 SHAPES = {"z.weight": (4, 3), "a.bias": (), "m.weight": (2, 2, 2)}
-SETTINGS = {"flower:QFedAvg": {"client_learning_rate": 0.1}, "flower:FedAvgM": {"server_momentum": 0.9}}
+SETTINGS = {
+    "flower:QFedAvg": {"client_learning_rate": 0.1},
+    "flower:FedAvgM": {"server_momentum": 0.9},
+}
 """An argument that has no default, and one whose default remembers nothing."""
 
 FLOAT32_DIGITS = 1e-6
@@ -50,11 +54,15 @@ def fresh(name, start):
 
 
 def arrays_of(rng):
-    return {name: np.asarray(rng.standard_normal(shape), np.float32) for name, shape in SHAPES.items()}
+    return {
+        name: np.asarray(rng.standard_normal(shape), np.float32) for name, shape in SHAPES.items()
+    }
 
 
 def replies_of(rng, examples=(3, 0, 5, 1, 2)):
-    return {p: Update(n, arrays_of(rng), 1, float(rng.uniform(0.1, 2))) for p, n in enumerate(examples)}
+    return {
+        p: Update(n, arrays_of(rng), 1, float(rng.uniform(0.1, 2))) for p, n in enumerate(examples)
+    }
 
 
 def rounds_of(seed, num):
@@ -64,14 +72,17 @@ def rounds_of(seed, num):
 
 def mean(replies, name):
     total = sum(update.examples for update in replies.values())
-    return sum(update.examples / total * update.arrays[name].astype(float) for update in replies.values())
+    return sum(
+        update.examples / total * update.arrays[name].astype(float) for update in replies.values()
+    )
 
 
 def in_float32(kind, start, rounds):
-    """What the rows of `fedopt` have always computed: the average, rounded once, and a step in the arrays' dtype.
+    """What the rows of `fedopt` have always computed: the average, rounded once, and a step in the
+    arrays' dtype.
 
-    Reddi et al., Algorithm 2; for Adam with Kingma and Ba's correction with one round more, as Flower has it; for "avgm"
-    PyTorch's SGD with momentum.
+    Reddi et al., Algorithm 2; for Adam with Kingma and Ba's correction with one round more, as
+    Flower has it; for "avgm" PyTorch's SGD with momentum.
     """
     found = {}
     for name, begin in start.items():
@@ -86,7 +97,9 @@ def in_float32(kind, start, rounds):
             v = 0 * delta if v is None else v
             if kind == "adam":
                 v = BETA2 * v + (1 - BETA2) * delta**2
-                rate *= np.sqrt(1 - np.power(BETA2, number + 1.0)) / (1 - np.power(BETA1, number + 1.0))
+                rate *= np.sqrt(1 - np.power(BETA2, number + 1.0)) / (
+                    1 - np.power(BETA1, number + 1.0)
+                )
             else:
                 v = v - (1 - BETA2) * delta**2 * np.sign(v - delta**2)
             x = (x + rate * m / (np.sqrt(v) + TAU)).astype(np.float32)
@@ -104,14 +117,19 @@ def test_the_rows_of_fedopt_are_what_they_were(kind, seed):
     for name, expected in in_float32(kind, start, rounds).items():
         assert found.sent_to(0)[name].dtype == np.float32
         assert found.sent_to(0)[name].shape == SHAPES[name]
-        np.testing.assert_allclose(found.sent_to(0)[name], expected, rtol=FLOAT32_DIGITS, atol=FLOAT32_DIGITS)
+        np.testing.assert_allclose(
+            found.sent_to(0)[name], expected, rtol=FLOAT32_DIGITS, atol=FLOAT32_DIGITS
+        )
         assert np.abs(expected - start[name]).max() > 0.1
 
 
 def test_momentum_equals_torchs_sgd():
     start, rounds = rounds_of(1, 6)
     found = optimizer("avgm", start)
-    theirs = {name: torch.tensor(array, dtype=torch.float64, requires_grad=True) for name, array in start.items()}
+    theirs = {
+        name: torch.tensor(array, dtype=torch.float64, requires_grad=True)
+        for name, array in start.items()
+    }
     sgd = torch.optim.SGD(theirs.values(), lr=RATE, momentum=BETA1)
     for replies in rounds:
         found.aggregate(replies)
@@ -148,13 +166,20 @@ def test_the_median_is_numpys(seed):
 @pytest.mark.parametrize("malicious", [0, 1, 2])
 @pytest.mark.parametrize("seed", range(4))
 def test_krum_takes_the_model_whose_nearest_are_nearest(seed, malicious):
-    """Blanchard et al.: of n models the one with the least sum of squared distances to its n - f - 2 nearest."""
+    """Blanchard et al.: of n models the one with the least sum of squared distances to its n - f -
+    2 nearest."""
     rng = np.random.default_rng(seed)
     start, replies = arrays_of(rng), replies_of(rng, (3, 2, 5, 1, 2, 4))
     found = FlowerStrategy(start, "flower:Krum", {"num_malicious_nodes": malicious})
     found.aggregate(replies)
-    flat = [np.concatenate([u.arrays[n].ravel() for n in SHAPES]).astype(float) for u in replies.values()]
-    scores = [np.sort([np.sum((a - b) ** 2) for b in flat])[1 : len(flat) - malicious - 1].sum() for a in flat]
+    flat = [
+        np.concatenate([u.arrays[n].ravel() for n in SHAPES]).astype(float)
+        for u in replies.values()
+    ]
+    scores = [
+        np.sort([np.sum((a - b) ** 2) for b in flat])[1 : len(flat) - malicious - 1].sum()
+        for a in flat
+    ]
     chosen = list(replies.values())[int(np.argmin(scores))].arrays
     for name, array in found.sent_to(0).items():
         np.testing.assert_array_equal(array, chosen[name])
@@ -175,7 +200,13 @@ def test_one_liar_does_not_move_a_robust_average(name, settings):
     rng = np.random.default_rng(0)
     target, start = arrays_of(rng), arrays_of(rng)
     honest = {
-        p: Update(4, {n: (a + rng.uniform(-0.1, 0.1, a.shape)).astype(np.float32) for n, a in target.items()})
+        p: Update(
+            4,
+            {
+                n: (a + rng.uniform(-0.1, 0.1, a.shape)).astype(np.float32)
+                for n, a in target.items()
+            },
+        )
         for p in range(7)
     }
     replies = honest | {3: Update(4, {n: np.full_like(a, 1e6) for n, a in target.items()})}
@@ -197,9 +228,15 @@ def test_qfedavg_goes_by_the_clients_losses():
     gradients = [{n: (start[n].astype(float) - u.arrays[n]) / rate for n in start} for u in taking]
     scales = [u.loss**q for u in taking]
     squares = [sum(np.sum(g**2) for g in gradient.values()) for gradient in gradients]
-    total = sum(q * u.loss ** (q - 1) * s + scale / rate for u, s, scale in zip(taking, squares, scales, strict=True))
+    total = sum(
+        q * u.loss ** (q - 1) * s + scale / rate
+        for u, s, scale in zip(taking, squares, scales, strict=True)
+    )
     for name, array in found.sent_to(0).items():
-        step = sum(scale * gradient[name] for scale, gradient in zip(scales, gradients, strict=True)) / total
+        step = (
+            sum(scale * gradient[name] for scale, gradient in zip(scales, gradients, strict=True))
+            / total
+        )
         np.testing.assert_allclose(array, start[name] - step, rtol=1e-5, atol=1e-6)
 
 
@@ -218,7 +255,9 @@ def test_a_resumed_run_has_the_same_bits(name, before):
     whole, resumed = fresh(name, start), fresh(name, arrays_of(np.random.default_rng(99)))
     for replies in rounds[:before]:
         whole.aggregate(replies)
-    resumed.load({name: array.copy() for name, array in sorted(whole.state().items(), reverse=True)})
+    resumed.load(
+        {name: array.copy() for name, array in sorted(whole.state().items(), reverse=True)}
+    )
     for replies in rounds[before:]:
         for one in (whole, resumed):
             one.aggregate(replies)
@@ -230,7 +269,8 @@ def test_a_resumed_run_has_the_same_bits(name, before):
 
 @pytest.mark.parametrize("name", FLOWER)
 def test_the_state_is_all_that_changes(name):
-    """Whatever else an attribute of the strategy is after some rounds, it was before them, or is told anew."""
+    """Whatever else an attribute of the strategy is after some rounds, it was before them, or is
+    told anew."""
     start, rounds = rounds_of(4, 3)
     found, one_round = fresh(name, start), fresh(name, start)
     one_round.aggregate(rounds[0])
@@ -239,11 +279,20 @@ def test_the_state_is_all_that_changes(name):
     before, after = vars(one_round._flower), vars(found._flower)
     held = {key.split("/")[2] for key in found.state() if key.count("/") == 3}
     assert before.keys() == after.keys()
-    same = {key for key in before if isinstance(before[key], int | float | str) or callable(before[key])}
+    same = {
+        key for key in before if isinstance(before[key], int | float | str) or callable(before[key])
+    }
     assert {key for key in same if before[key] != after[key]} == set()
     assert before.keys() - same - {"current_arrays"} == held
-    assert {array.dtype for key, array in found.state().items() if not key.endswith("steps")} == {np.dtype(np.float32)}
-    moments = {"flower:FedAdam": 2, "flower:FedYogi": 2, "flower:FedAdagrad": 2, "flower:FedAvgM": 1}.get(name, 0)
+    assert {array.dtype for key, array in found.state().items() if not key.endswith("steps")} == {
+        np.dtype(np.float32)
+    }
+    moments = {
+        "flower:FedAdam": 2,
+        "flower:FedYogi": 2,
+        "flower:FedAdagrad": 2,
+        "flower:FedAvgM": 1,
+    }.get(name, 0)
     assert len(found.state()) == len(SHAPES) * (1 + moments) + 1
 
 
@@ -258,7 +307,9 @@ def test_buffers_are_averaged_and_nothing_else_is_made_of_them(name):
     start = {"w": np.zeros(2, np.float32), "n.running_mean": np.zeros(1, np.float32)}
     found = fresh(name, start)
     replies = {
-        p: Update(n, {"w": np.full(2, w, np.float32), "n.running_mean": np.array([m], np.float32)}, 1, 0.5)
+        p: Update(
+            n, {"w": np.full(2, w, np.float32), "n.running_mean": np.array([m], np.float32)}, 1, 0.5
+        )
         for p, (n, w, m) in enumerate([(1, 1, 4.0), (3, 2, 8.0), (4, 4, 9.0)])
     }
     for _ in range(2):
@@ -272,7 +323,10 @@ def test_buffers_are_averaged_and_nothing_else_is_made_of_them(name):
 def test_a_round_without_examples_is_no_step(name):
     start, rounds = rounds_of(5, 3)
     found, without = fresh(name, start), fresh(name, start)
-    for one, between in ((found, {0: Update(0, arrays_of(np.random.default_rng(6)))}), (without, None)):
+    for one, between in (
+        (found, {0: Update(0, arrays_of(np.random.default_rng(6)))}),
+        (without, None),
+    ):
         one.aggregate(rounds[0])
         if between:
             one.aggregate(between)
@@ -301,19 +355,24 @@ def test_flower_logs_nothing_of_it(name):
     assert len(lines) == 1
 
 
-# --- The table of names and keys against Flower's own signatures ------------------------------------------------------
+# --- The table of names and keys against Flower's own signatures
+# ------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FLOWER)
 def test_the_keys_are_the_arguments_of_the_class(name):
-    """All that the class has beside FedAvg's, but for functions, and for what no line of it reads."""
+    """All that the class has beside FedAvg's, but for functions, and for what no line of it
+    reads.
+    """
     own = set(inspect.signature(getattr(strategy, name.removeprefix("flower:"))).parameters)
     own -= set(inspect.signature(strategy.FedAvg).parameters)
     assert own - {"eta_l", "selection_rule", "train_loss_key"} == set(FLOWER[name])
 
 
 def test_the_page_has_every_strategy_with_its_keys_and_flowers_defaults():
-    rows = re.findall(r"^\| `(flower:\w+)` \| (.*?) \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| `(flower:\w+)` \| (.*?) \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     assert dict(rows).keys() == FLOWER.keys()
     for name, cell in rows:
         parameters = inspect.signature(getattr(strategy, name.removeprefix("flower:"))).parameters
@@ -338,16 +397,25 @@ def test_those_of_the_mean_are_those_that_build_on_flowers_average():
     heirs = {
         name
         for name in FLOWER
-        if "super().aggregate_train(" in inspect.getsource(getattr(strategy, name.removeprefix("flower:")))
+        if "super().aggregate_train("
+        in inspect.getsource(getattr(strategy, name.removeprefix("flower:")))
     }
     assert heirs == set(NEED_ONLY_MEAN)
 
 
 EDGES = {
-    "eta": (0, 1e-9), "beta_1": (1, 0), "beta_2": (1, 0.999), "tau": (0, 1e-9), "server_learning_rate": (0, 10),
-    "server_momentum": (1, 0), "beta": (0.5, 0.499), "num_malicious_nodes": (-1, 0), "num_nodes_to_select": (0, 1),
-    "client_learning_rate": (0, 1), "q": (-0.1, 0),
-}  # fmt: skip
+    "eta": (0, 1e-9),
+    "beta_1": (1, 0),
+    "beta_2": (1, 0.999),
+    "tau": (0, 1e-9),
+    "server_learning_rate": (0, 10),
+    "server_momentum": (1, 0),
+    "beta": (0.5, 0.499),
+    "num_malicious_nodes": (-1, 0),
+    "num_nodes_to_select": (0, 1),
+    "client_learning_rate": (0, 1),
+    "q": (-0.1, 0),
+}
 """Of every key a value that is refused and one that is not."""
 
 
@@ -357,9 +425,13 @@ def test_what_the_keys_take_flower_takes(key):
     with pytest.raises(ValidationError):
         Flower(**{key: bad})
     for name in (name for name, keys in FLOWER.items() if key in keys):
-        made = fresh(name, {}) if key == "client_learning_rate" else FlowerStrategy(
-            {}, name, SETTINGS.get(name, {}) | {key: getattr(Flower(**{key: good}), key)}
-        )  # fmt: skip
+        made = (
+            fresh(name, {})
+            if key == "client_learning_rate"
+            else FlowerStrategy(
+                {}, name, SETTINGS.get(name, {}) | {key: getattr(Flower(**{key: good}), key)}
+            )
+        )
         assert isinstance(made, FlowerStrategy)
 
 

@@ -13,21 +13,34 @@ from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.named_arrays import is_buffer
 
 EPS = {np.float32: float(np.finfo(np.float32).eps), np.float64: float(np.finfo(np.float64).eps)}
-SHAPES = {"b.weight": (300, 200), "a.bias": (7,), "c.scale": (), "a.none": (0, 3), "a.weight": (50, 31, 21)}
+SHAPES = {
+    "b.weight": (300, 200),
+    "a.bias": (7,),
+    "c.scale": (),
+    "a.none": (0, 3),
+    "a.weight": (50, 31, 21),
+}
 
 
 def arrays_of(rng, dtype, shapes=SHAPES, scale=1.0):
-    return {name: np.asarray(scale * rng.standard_normal(shape), dtype) for name, shape in shapes.items()}
+    return {
+        name: np.asarray(scale * rng.standard_normal(shape), dtype)
+        for name, shape in shapes.items()
+    }
 
 
 def around(start, rng, scale):
     return {
-        name: (array + scale * rng.standard_normal(array.shape)).astype(array.dtype) for name, array in start.items()
+        name: (array + scale * rng.standard_normal(array.shape)).astype(array.dtype)
+        for name, array in start.items()
     }
 
 
 def exact(start, models):
-    rows = [np.concatenate([(m[n].astype(float) - start[n].astype(float)).ravel() for n in start]) for m in models]
+    rows = [
+        np.concatenate([(m[n].astype(float) - start[n].astype(float)).ravel() for n in start])
+        for m in models
+    ]
     return np.array(rows) @ np.array(rows).T
 
 
@@ -72,7 +85,9 @@ def test_names_decide_not_their_order_and_buffers_do_not_enter():
     models = [around(start, rng, 1.0) for _ in range(4)]
     expected = gram(start, models)
     buffers = {"a.running_mean": np.zeros(3, np.float32), "a.running_var": np.ones(3, np.float32)}
-    turned = [dict(reversed(model.items())) | {n: b + 7 for n, b in buffers.items()} for model in models]
+    turned = [
+        dict(reversed(model.items())) | {n: b + 7 for n, b in buffers.items()} for model in models
+    ]
     np.testing.assert_array_equal(gram(dict(reversed(start.items())) | buffers, turned), expected)
     assert is_buffer("bn.running_var")
     assert not is_buffer("running.weight")
@@ -87,7 +102,11 @@ def test_squares_beyond_the_dtype_are_not_finite():
 
 def test_other_arrays_are_refused():
     start = {"w": np.zeros(3, np.float32)}
-    for arrays in ({}, {"v": np.zeros(3, np.float32)}, {"w": np.zeros(3, np.float32), "v": np.zeros(1, np.float32)}):
+    for arrays in (
+        {},
+        {"v": np.zeros(3, np.float32)},
+        {"w": np.zeros(3, np.float32), "v": np.zeros(1, np.float32)},
+    ):
         with pytest.raises(AggregationError, match="do not match the shared ones"):
             gram(start, [start, arrays])
         with pytest.raises(AggregationError, match="do not match the shared ones"):
@@ -108,7 +127,10 @@ def test_memory_does_not_grow_with_the_models(num):
     assert peak < 2**20 * 14  # 8 MB of a block, and a few K × K
 
 
-@given(st.lists(st.tuples(st.integers(0, 50), st.floats(-2, 2)), min_size=1, max_size=5), st.integers(0, 9))
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.floats(-2, 2)), min_size=1, max_size=5),
+    st.integers(0, 9),
+)
 def test_moved(told, seed):
     rng = np.random.default_rng(seed)
     start = arrays_of(rng, np.float32, {"w": (3, 2), "s": (), "n.running_var": (2,)})
@@ -124,9 +146,16 @@ def test_moved(told, seed):
         )
         np.testing.assert_allclose(found[name], expected, rtol=2 * EPS[np.float32], atol=1e-30)
     total = sum(update.examples for update in updates)
-    mean = sum(u.examples * u.arrays["n.running_var"].astype(float) for u in updates) / total if total else None
+    mean = (
+        sum(u.examples * u.arrays["n.running_var"].astype(float) for u in updates) / total
+        if total
+        else None
+    )
     np.testing.assert_allclose(
-        found["n.running_var"], start["n.running_var"] if mean is None else mean, rtol=1e-6, atol=1e-6
+        found["n.running_var"],
+        start["n.running_var"] if mean is None else mean,
+        rtol=1e-6,
+        atol=1e-6,
     )
 
 

@@ -1,4 +1,5 @@
-"""Rounding on the wire: torch's conversions to the bit, ties, subnormals, limits; and what messages hold of it."""
+"""Rounding on the wire: torch's conversions to the bit, ties, subnormals, limits; and what messages
+hold of it."""
 
 import numpy as np
 import pytest
@@ -58,7 +59,9 @@ def test_the_error_is_bounded_and_a_second_message_changes_nothing(name, bits):
     values = np.where(np.abs(values) < LIMIT[name], values, np.float32(1))
     found = received(name, values)
     exact, rounded = values.astype(np.float64), found.astype(np.float64)
-    assert (np.abs(rounded - exact) <= np.maximum(SHARE[name] * np.abs(exact), STEP[name] / 2)).all()
+    assert (
+        np.abs(rounded - exact) <= np.maximum(SHARE[name] * np.abs(exact), STEP[name] / 2)
+    ).all()
     normal = np.abs(exact) >= LEAST_NORMAL[name]
     assert (np.abs(rounded - exact)[normal] <= SHARE[name] * np.abs(exact)[normal]).all()
     assert received(name, found).tobytes() == found.tobytes()
@@ -86,7 +89,9 @@ def test_every_number_stays_and_ties_go_to_the_even_neighbour(name):
 @both
 def test_small_values_and_signs_of_zero(name):
     step = STEP[name]
-    found = received(name, float32(step, 0.5 * step, 0.75 * step, 1.5 * step, -0.25 * step, 0.0, -0.0))
+    found = received(
+        name, float32(step, 0.5 * step, 0.75 * step, 1.5 * step, -0.25 * step, 0.0, -0.0)
+    )
     assert found.tolist() == [step, 0.0, step, 2 * step, 0.0, 0.0, 0.0]
     assert np.signbit(found).tolist() == [False, False, False, False, True, False, True]
 
@@ -97,7 +102,9 @@ def test_a_value_that_would_become_infinite_is_refused_by_name(name, sign):
     below = np.nextafter(np.float32(LIMIT[name]), np.float32(0))
     assert received(name, float32(sign * below)).tolist() == [sign * LARGEST[name]]
     for values in (float32(0, sign * LIMIT[name]), float32(np.nan, sign * LIMIT[name], np.inf)):
-        with pytest.raises(MessageError, match=rf'^variate/head.weight has values .* wire-precision = "{name}"'):
+        with pytest.raises(
+            MessageError, match=rf'^variate/head.weight has values .* wire-precision = "{name}"'
+        ):
             NARROW[name].narrow({"variate/head.weight": values})
 
 
@@ -116,9 +123,19 @@ def test_what_is_not_finite_stays_so_and_is_refused_where_it_arrives(name, bits,
 @given(shapes)
 def test_half_the_bytes_of_the_parameters_and_all_of_the_others(name, shape):
     parameter = np.ones(shape, np.float32)
-    others = {"norm.running_mean": parameter, "moments": parameter, "head.weight/moments": parameter,
-              "masked": np.ones(shape, np.uint64), "shares": np.ones(shape)}  # fmt: skip
-    arrays = {"head.weight": parameter, "variate/k": parameter, "core/3/head.weight": parameter, **others}
+    others = {
+        "norm.running_mean": parameter,
+        "moments": parameter,
+        "head.weight/moments": parameter,
+        "masked": np.ones(shape, np.uint64),
+        "shares": np.ones(shape),
+    }
+    arrays = {
+        "head.weight": parameter,
+        "variate/k": parameter,
+        "core/3/head.weight": parameter,
+        **others,
+    }
     precision = NARROW[name]
     sent = precision.narrow(arrays)
     halves = 2 * parameter.size
@@ -152,7 +169,9 @@ def test_a_turned_array_keeps_its_places():
     "dtype", [np.float32, np.float64, np.uint16, ">f2", [("bfloat16", ">u2")], [("float16", "<u2")]]
 )
 def test_a_parameter_of_another_type_is_refused(name, dtype):
-    with pytest.raises(MessageError, match=rf"^head.weight is .*, expected {name}, for wire-precision"):
+    with pytest.raises(
+        MessageError, match=rf"^head.weight is .*, expected {name}, for wire-precision"
+    ):
         NARROW[name].widen({"head.weight": np.zeros(2, dtype)})
 
 
@@ -165,5 +184,8 @@ def test_the_other_precision_is_refused_and_so_is_one_where_none_is_awaited():
         with pytest.raises(MessageError, match=r"expected float32\[2\]"):
             check_arrays(EXACT.widen(sent), zeros)
         with pytest.raises(MessageError, match=r"expected float32\[2\]"):
-            check_arrays(NARROW[name].widen({"moments": sent["head.weight"]}), {"moments": zeros["head.weight"]})
+            check_arrays(
+                NARROW[name].widen({"moments": sent["head.weight"]}),
+                {"moments": zeros["head.weight"]},
+            )
     assert NARROW["bfloat16"].narrow(zeros)["head.weight"].dtype == BFLOAT16

@@ -1,4 +1,5 @@
-"""Shamir's sharing against FLINT's polynomials, rational interpolation, elimination, and all polynomials modulo 7."""
+"""Shamir's sharing against FLINT's polynomials, rational interpolation, elimination, and all
+polynomials modulo 7."""
 
 import itertools
 import math
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 
 from curvfed.strategies.secure_sum import shamir
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.secure_sum.shamir import PRIME, SHARE_BYTES, check_share, combine, split, weights
+from curvfed.strategies.secure_sum.shamir import (
+    PRIME,
+    SHARE_BYTES,
+    check_share,
+    combine,
+    split,
+    weights,
+)
 
 FIELD = flint.fmpz_mod_ctx(PRIME)
 RING = flint.fmpz_mod_poly_ctx(FIELD)
@@ -27,7 +35,10 @@ def entropy(seed: int):
 
 def elimination(shares: dict[int, bytes]) -> int:
     """The constant term of the polynomial through the shares, from its Vandermonde system."""
-    rows = [[pow(x, power, PRIME) for power in range(len(shares))] + [int.from_bytes(y)] for x, y in shares.items()]
+    rows = [
+        [pow(x, power, PRIME) for power in range(len(shares))] + [int.from_bytes(y)]
+        for x, y in shares.items()
+    ]
     for i in range(len(rows)):
         pivot = next(r for r in range(i, len(rows)) if rows[r][i])
         rows[i], rows[pivot] = rows[pivot], rows[i]
@@ -35,7 +46,9 @@ def elimination(shares: dict[int, bytes]) -> int:
         rows[i] = [value * inverse % PRIME for value in rows[i]]
         for r in range(len(rows)):
             if r != i:
-                rows[r] = [(a - rows[r][i] * b) % PRIME for a, b in zip(rows[r], rows[i], strict=True)]
+                rows[r] = [
+                    (a - rows[r][i] * b) % PRIME for a, b in zip(rows[r], rows[i], strict=True)
+                ]
     return rows[0][-1]
 
 
@@ -56,7 +69,9 @@ def test_shares_are_values_of_a_polynomial_with_the_secret_at_0(secret, group, s
     shares = split(secret, group, len(group), recorded)
     kept = [value for value in map(int.from_bytes, drawn) if value < PRIME]
     polynomial = RING([int.from_bytes(secret), *kept])
-    assert {x: int.from_bytes(y) for x, y in shares.items()} == {x: int(polynomial(x)) for x in group}
+    assert {x: int.from_bytes(y) for x, y in shares.items()} == {
+        x: int(polynomial(x)) for x in group
+    }
 
 
 @given(group=points)
@@ -67,7 +82,12 @@ def test_weights_are_those_of_rational_interpolation(group):
         assert weight == exact.numerator * pow(exact.denominator, -1, PRIME) % PRIME
 
 
-@given(secret=st.binary(min_size=32, max_size=32), group=points, seed=st.integers(0, 99), data=st.data())
+@given(
+    secret=st.binary(min_size=32, max_size=32),
+    group=points,
+    seed=st.integers(0, 99),
+    data=st.data(),
+)
 def test_any_group_as_large_as_the_threshold_finds_the_secret(secret, group, seed, data):
     threshold = data.draw(st.integers(1, len(group)))
     shares = split(secret, group, threshold, entropy(seed))
@@ -93,7 +113,8 @@ def test_the_smallest_and_the_largest_secret(secret):
 
 
 def test_fewer_shares_than_the_threshold_say_nothing(monkeypatch):
-    """All polynomials over 7 elements: two shares of three are the same, as often, whatever the secret is."""
+    """All polynomials over 7 elements: two shares of three are the same, as often, whatever the
+    secret is."""
     monkeypatch.setattr(shamir, "PRIME", 7)
     monkeypatch.setattr(shamir, "SHARE_BYTES", 1)
 
@@ -101,7 +122,9 @@ def test_fewer_shares_than_the_threshold_say_nothing(monkeypatch):
         counts: Counter = Counter()
         for drawn in itertools.product(range(7), repeat=2):
             coefficients = map(bytes, zip(drawn, strict=True))
-            shares = split(bytes([secret]), [1, 2, 3, 4], 3, lambda _, drawn=coefficients: next(drawn))
+            shares = split(
+                bytes([secret]), [1, 2, 3, 4], 3, lambda _, drawn=coefficients: next(drawn)
+            )
             counts[tuple(shares[x] for x in two)] += 1
         return counts
 
@@ -121,7 +144,9 @@ def test_wrong_shares_that_combine_to_more_than_a_secret():
     assert combine({1: (PRIME - 1).to_bytes(SHARE_BYTES)}) is None
 
 
-@pytest.mark.parametrize("share", [b"", bytes(SHARE_BYTES - 1), bytes(SHARE_BYTES + 1), PRIME.to_bytes(SHARE_BYTES)])
+@pytest.mark.parametrize(
+    "share", [b"", bytes(SHARE_BYTES - 1), bytes(SHARE_BYTES + 1), PRIME.to_bytes(SHARE_BYTES)]
+)
 def test_what_is_no_share(share):
     with pytest.raises(SecureSumError, match="a share"):
         check_share(share)

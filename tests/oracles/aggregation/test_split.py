@@ -29,7 +29,10 @@ def replies(draw, dtype=np.float32, shape=SHAPE, min_size=1, examples=weights):
     one = st.tuples(
         examples,
         st.fixed_dictionaries(
-            {"w": hnp.arrays(dtype, shape, elements=elements), "k": hnp.arrays(dtype, (), elements=elements)}
+            {
+                "w": hnp.arrays(dtype, shape, elements=elements),
+                "k": hnp.arrays(dtype, (), elements=elements),
+            }
         ),
     )
     return draw(st.lists(one, min_size=min_size, max_size=6))
@@ -42,22 +45,32 @@ def current(dtype=np.float32):
 def exact(given_replies, name, index):
     """The weighted mean and the weighted mean of absolute values, in fractions."""
     total = sum(examples for examples, _ in given_replies)
-    terms = [(Fraction(examples, total), Fraction(float(arrays[name][index]))) for examples, arrays in given_replies]
-    return sum(share * value for share, value in terms), sum(share * abs(value) for share, value in terms)
+    terms = [
+        (Fraction(examples, total), Fraction(float(arrays[name][index])))
+        for examples, arrays in given_replies
+    ]
+    return sum(share * value for share, value in terms), sum(
+        share * abs(value) for share, value in terms
+    )
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @given(st.data())
 def test_equals_the_exact_weighted_mean(dtype, data):
-    given_replies = data.draw(replies(dtype).filter(lambda found: any(examples for examples, _ in found)))
+    given_replies = data.draw(
+        replies(dtype).filter(lambda found: any(examples for examples, _ in found))
+    )
     averaged = split_average(current(dtype), given_replies)
     eps = np.finfo(dtype).eps
-    rounds = 1 if dtype == np.float32 else 2 * len(given_replies) + 1  # of the sum, which is made in float64
+    # of the sum, which is made in float64
+    rounds = 1 if dtype == np.float32 else 2 * len(given_replies) + 1
     for name, array in averaged.items():
         assert array.dtype == dtype
         for index in np.ndindex(array.shape):
             mean, scale = exact(given_replies, name, index)
-            bound = rounds * Fraction(float(eps)) * scale + Fraction(float(np.finfo(dtype).smallest_subnormal))
+            bound = rounds * Fraction(float(eps)) * scale + Fraction(
+                float(np.finfo(dtype).smallest_subnormal)
+            )
             assert abs(Fraction(float(array[index])) - mean) <= bound
 
 
@@ -70,9 +83,14 @@ def test_lies_between_the_least_and_the_greatest(given_replies):
         assert (array <= told.max(axis=0)).all()
 
 
-@given(hnp.arrays(np.float32, SHAPE, elements=float32), st.lists(st.integers(1, 10**7), min_size=1, max_size=30))
+@given(
+    hnp.arrays(np.float32, SHAPE, elements=float32),
+    st.lists(st.integers(1, 10**7), min_size=1, max_size=30),
+)
 def test_equal_replies_come_out_as_they_are(array, sizes):
-    averaged = split_average({"w": np.zeros(SHAPE, np.float32)}, [(examples, {"w": array}) for examples in sizes])
+    averaged = split_average(
+        {"w": np.zeros(SHAPE, np.float32)}, [(examples, {"w": array}) for examples in sizes]
+    )
     np.testing.assert_array_equal(averaged["w"], array)
 
 
@@ -98,7 +116,9 @@ def test_who_has_no_examples_has_no_say(given_replies, place):
     assert all(one[name].tobytes() == other[name].tobytes() for name in one)
 
 
-@pytest.mark.parametrize("given_replies", [[], [(0, current())], [(0, {"w": np.zeros(SHAPE), "k": np.zeros(())})] * 3])
+@pytest.mark.parametrize(
+    "given_replies", [[], [(0, current())], [(0, {"w": np.zeros(SHAPE), "k": np.zeros(())})] * 3]
+)
 def test_without_examples_nothing_changes(given_replies):
     before = current()
     after = split_average(before, given_replies)
@@ -134,7 +154,9 @@ def test_a_personal_parameter_is_refused_by_name(name):
     assert METHODS["flatland"].is_personal(name)
     shared = {"first.weight": np.zeros(SHAPE, np.float32)}
     carrying = shared | {name: np.zeros(3, np.float32)}
-    with pytest.raises(AggregationError, match=rf"\['{name}'\] do not match the shared ones: \['first.weight'\]"):
+    with pytest.raises(
+        AggregationError, match=rf"\['{name}'\] do not match the shared ones: \['first.weight'\]"
+    ):
         split_average(shared, [(1, shared), (1, carrying)])
 
 

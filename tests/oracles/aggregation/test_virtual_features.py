@@ -1,4 +1,5 @@
-"""CCVR: statistics of the pooled features, the Gaussians drawn from, and the head trained on, by other programs."""
+"""CCVR: statistics of the pooled features, the Gaussians drawn from, and the head trained on, by
+other programs."""
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ def data(seed, num, size, classes):
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, classes, num)
     mixing = rng.standard_normal((size, size))
-    features = rng.standard_normal((num, size)) @ mixing + 5 * rng.standard_normal((classes, size))[labels]
+    features = (
+        rng.standard_normal((num, size)) @ mixing + 5 * rng.standard_normal((classes, size))[labels]
+    )
     return features.astype(np.float32), labels
 
 
@@ -25,7 +28,9 @@ def packed(features, labels, classes, batch=16):
 
 
 def summed(parts, size, classes):
-    return ClassSums.unpack(plain_sum({p: packed(*part, classes) for p, part in enumerate(parts)}), size, classes)
+    return ClassSums.unpack(
+        plain_sum({p: packed(*part, classes) for p, part in enumerate(parts)}), size, classes
+    )
 
 
 def divided(features, labels, owner, clients):
@@ -55,11 +60,18 @@ def test_and_those_of_the_papers_equations():
         own = [z[y == label] for z, y in parts]
         n, counts = sum(map(len, own)), [len(z) for z in own]
         mean = sum(c / n * z.mean(axis=0) for c, z in zip(counts, own, strict=True))
-        within = sum((c - 1) / (n - 1) * np.cov(z, rowvar=False) for c, z in zip(counts, own, strict=True))
-        between = sum(c / (n - 1) * np.outer(z.mean(axis=0), z.mean(axis=0)) for c, z in zip(counts, own, strict=True))
+        within = sum(
+            (c - 1) / (n - 1) * np.cov(z, rowvar=False) for c, z in zip(counts, own, strict=True)
+        )
+        between = sum(
+            c / (n - 1) * np.outer(z.mean(axis=0), z.mean(axis=0))
+            for c, z in zip(counts, own, strict=True)
+        )
         np.testing.assert_allclose(found.gaussian(label)[0], mean, atol=1e-12)
         np.testing.assert_allclose(
-            found.gaussian(label)[1], within + between - n / (n - 1) * np.outer(mean, mean), atol=1e-11
+            found.gaussian(label)[1],
+            within + between - n / (n - 1) * np.outer(mean, mean),
+            atol=1e-11,
         )
 
 
@@ -74,8 +86,12 @@ def test_virtual_features_have_the_class_statistics():
         mean, covariance = sums.gaussian(label)
         spread = np.sqrt(covariance.diagonal())
         own = drawn[classes == label].astype(float)
-        assert (np.abs(own.mean(axis=0) - mean) < 5 * spread / 200).all()  # five standard errors of the mean
-        assert (np.abs(np.cov(own, rowvar=False) - covariance) < 5 * np.sqrt(2) * np.outer(spread, spread) / 200).all()
+        # five standard errors of the mean
+        assert (np.abs(own.mean(axis=0) - mean) < 5 * spread / 200).all()
+        assert (
+            np.abs(np.cov(own, rowvar=False) - covariance)
+            < 5 * np.sqrt(2) * np.outer(spread, spread) / 200
+        ).all()
 
 
 def test_draws_depend_on_the_seed_and_the_class_alone():
@@ -92,7 +108,9 @@ def test_draws_depend_on_the_seed_and_the_class_alone():
 
 def test_classes_of_equal_statistics_are_drawn_apart():
     features, _ = data(8, 50, 3, 1)
-    drawn, classes = sample(summed([(np.tile(features, (2, 1)), np.repeat([0, 1], 50))], 3, 2), 10, 0)
+    drawn, classes = sample(
+        summed([(np.tile(features, (2, 1)), np.repeat([0, 1], 50))], 3, 2), 10, 0
+    )
     assert (drawn[classes == 0] != drawn[classes == 1]).all()
 
 
@@ -127,7 +145,12 @@ def test_no_examples_draw_nothing_and_leave_the_head():
 
 def descent(weight, bias, features, labels, rate, steps):
     """Full gradient descent on the cross-entropy, in float64."""
-    w, b, z, y = weight.astype(float), bias.astype(float), features.astype(float), np.eye(len(bias))[labels]
+    w, b, z, y = (
+        weight.astype(float),
+        bias.astype(float),
+        features.astype(float),
+        np.eye(len(bias))[labels],
+    )
     for _ in range(steps):
         logits = z @ w.T + b
         shares = np.exp(logits - logits.max(axis=1, keepdims=True))
@@ -138,7 +161,9 @@ def descent(weight, bias, features, labels, rate, steps):
 
 def head_of(seed, size, classes):
     rng = np.random.default_rng(seed)
-    return rng.standard_normal((classes, size)).astype(np.float32), rng.standard_normal(classes).astype(np.float32)
+    return rng.standard_normal((classes, size)).astype(np.float32), rng.standard_normal(
+        classes
+    ).astype(np.float32)
 
 
 def test_retraining_in_one_batch_is_gradient_descent():
@@ -147,7 +172,9 @@ def test_retraining_in_one_batch_is_gradient_descent():
     before = weight.copy()
     for batch_size in (0, 100, 500):
         found = retrain(weight, bias, features, labels, 0.05, 8, batch_size, 1)
-        for one, expected in zip(found, descent(weight, bias, features, labels, 0.05, 8), strict=True):
+        for one, expected in zip(
+            found, descent(weight, bias, features, labels, 0.05, 8), strict=True
+        ):
             np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(weight, before)
 
@@ -161,7 +188,9 @@ def test_retraining_in_batches_lowers_the_loss_and_follows_its_seed():
 
     found = retrain(weight, bias, features, labels, 0.01, 20, 16, 1)
     assert right(*found) > max(right(weight, bias), 0.9)
-    for one, again in zip(found, retrain(weight, bias, features, labels, 0.01, 20, 16, 1), strict=True):
+    for one, again in zip(
+        found, retrain(weight, bias, features, labels, 0.01, 20, 16, 1), strict=True
+    ):
         np.testing.assert_array_equal(one, again)
     assert (retrain(weight, bias, features, labels, 0.01, 20, 16, 2)[0] != found[0]).any()
 

@@ -13,7 +13,11 @@ from curvfed.geometry.curvature import forman_ricci
 def graphs(draw):
     num_nodes = draw(st.integers(2, 12))
     pairs = [(i, j) for i in range(num_nodes) for j in range(i)]
-    return num_nodes, draw(st.lists(st.sampled_from(pairs), unique=True)), draw(st.randoms(use_true_random=False))
+    return (
+        num_nodes,
+        draw(st.lists(st.sampled_from(pairs), unique=True)),
+        draw(st.randoms(use_true_random=False)),
+    )
 
 
 @settings(deadline=None, max_examples=60)
@@ -37,7 +41,9 @@ def test_more_nodes_than_one_block_of_rows():
     edges = {(max(p), min(p)) for p in pairs if p[0] != p[1]}
     edge_index = both_directions(edges)
     expected = forman_by_counting(edges, 2500, True)
-    assert forman_ricci(edge_index, 2500).tolist() == [expected[i, j] for i, j in edge_index.T.tolist()]
+    assert forman_ricci(edge_index, 2500).tolist() == [
+        expected[i, j] for i, j in edge_index.T.tolist()
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +93,11 @@ def test_refused_edges(columns, message):
 
 @pytest.mark.parametrize(
     "edge_index",
-    [torch.zeros(3, 2, dtype=torch.int64), torch.zeros(2, dtype=torch.int64), torch.tensor([[0.0, 1.0], [1.0, 0.0]])],
+    [
+        torch.zeros(3, 2, dtype=torch.int64),
+        torch.zeros(2, dtype=torch.int64),
+        torch.tensor([[0.0, 1.0], [1.0, 0.0]]),
+    ],
 )
 def test_refused_shapes_and_dtypes(edge_index):
     with pytest.raises(ValueError, match=r"must be \(2, E\), int64 or int32"):

@@ -1,7 +1,9 @@
-"""Hyperbolic hulls against exact rational arithmetic, the scan of the literature, isometries, and areas at 40 digits.
+"""Hyperbolic hulls against exact rational arithmetic, the scan of the literature, isometries, and
+areas at 40 digits.
 
-On rational coordinates the Klein map is rational too, so an exact hull is one of fractions. Sets of few points on a coarse
-grid have corners and edges that no rounding can confuse; for those near the boundary the bound of the docstring holds.
+On rational coordinates the Klein map is rational too, so an exact hull is one of fractions. Sets of
+few points on a coarse grid have corners and edges that no rounding can confuse; for those near the
+boundary the bound of the docstring holds.
 """
 
 import math
@@ -37,7 +39,8 @@ def cross(a, b, c):
 
 
 def exact_hull(points, curvature):
-    """Gift wrapping over fractions, with the order and the first indices that the contract asks for."""
+    """Gift wrapping over fractions, with the order and the first indices that the contract asks
+    for."""
     places = [klein(point, curvature) for point in points]
     first = {place: index for index, place in reversed(list(enumerate(places)))}
     start = at = min(first, key=lambda place: tuple(points[first[place]]))
@@ -51,9 +54,9 @@ def exact_hull(points, curvature):
             if place == at:
                 continue
             turn = -1 if ahead is None else cross(at, ahead, place)
-            farther = turn == 0 and abs(place[0] - at[0]) + abs(place[1] - at[1]) > abs(ahead[0] - at[0]) + abs(
-                ahead[1] - at[1]
-            )
+            farther = turn == 0 and abs(place[0] - at[0]) + abs(place[1] - at[1]) > abs(
+                ahead[0] - at[0]
+            ) + abs(ahead[1] - at[1])
             if turn < 0 or farther:
                 ahead = place
         if ahead is None or ahead == start:
@@ -72,7 +75,8 @@ def extreme_by_definition(points, curvature):
             continue
         others = [place for place in set(places) if place != p]
         held = any(
-            cross(a, b, p) == 0 and (a[0] - p[0]) * (b[0] - p[0]) + (a[1] - p[1]) * (b[1] - p[1]) < 0
+            cross(a, b, p) == 0
+            and (a[0] - p[0]) * (b[0] - p[0]) + (a[1] - p[1]) * (b[1] - p[1]) < 0
             for i, a in enumerate(others)
             for b in others[:i]
         ) or any(
@@ -106,7 +110,8 @@ def test_the_oracle_finds_what_is_extreme_by_definition(case):
 @given(grid_sets(max_num=40))
 def test_equals_the_exact_hull(case):
     points, curvature = case
-    # Scaling by 1/√|c| rounds, and may move a point off a diameter: the exact hull is that of the unrounded ones.
+    # Scaling by 1/√|c| rounds, and may move a point off a diameter: the exact hull is that of the
+    # unrounded ones.
     unit = np.round(points / disc(curvature) * 8) / 8
     found = convex_hull(points, curvature)
     assert found.dtype == np.intp
@@ -118,7 +123,11 @@ def test_equals_the_exact_hull(case):
 def test_equals_the_exact_hull_and_the_scan_on_random_points(num, curvature):
     for seed in range(4):
         rng = np.random.default_rng([num, seed])
-        points = sample(num)[rng.permutation(num)] if seed == 0 else rng.standard_normal((num, 2)) * 0.1 + 0.3
+        points = (
+            sample(num)[rng.permutation(num)]
+            if seed == 0
+            else rng.standard_normal((num, 2)) * 0.1 + 0.3
+        )
         points = points[np.hypot(*points.T) < 0.99] * disc(curvature)
         found = convex_hull(points, curvature).tolist()
         assert found == exact_hull(points, curvature)
@@ -129,10 +138,18 @@ SHAPES = {
     "disc": lambda rng, num: sample(num)[rng.permutation(num)],
     "cluster": lambda rng, num: 0.5 + rng.uniform(-0.1, 0.1, (num, 2)),
     "speck": lambda rng, num: 0.5 + rng.uniform(-1e-9, 1e-9, (num, 2)),
-    "sliver": lambda rng, num: np.stack([rng.uniform(-0.5, 0.5, num), rng.uniform(0, 1e-9, num)], axis=1),
-    "upright": lambda rng, num: np.stack([rng.uniform(0, 1e-9, num), rng.uniform(-0.5, 0.5, num)], axis=1),
-    "circle": lambda rng, num: 0.5 * np.exp(0.05j * rng.integers(0, 120, num)).view(float).reshape(-1, 2),
-    "sorted": lambda rng, num: np.sort(rng.uniform(-0.5, 0.5, num))[:, None] * [1, 1] + rng.uniform(0, 0.1, (num, 2)),
+    "sliver": lambda rng, num: np.stack(
+        [rng.uniform(-0.5, 0.5, num), rng.uniform(0, 1e-9, num)], axis=1
+    ),
+    "upright": lambda rng, num: np.stack(
+        [rng.uniform(0, 1e-9, num), rng.uniform(-0.5, 0.5, num)], axis=1
+    ),
+    "circle": (
+        lambda rng, num: 0.5 * np.exp(0.05j * rng.integers(0, 120, num)).view(float).reshape(-1, 2)
+    ),
+    "sorted": lambda rng, num: (
+        np.sort(rng.uniform(-0.5, 0.5, num))[:, None] * [1, 1] + rng.uniform(0, 0.1, (num, 2))
+    ),
     "few places": lambda rng, num: rng.integers(-3, 4, (num, 2)) / 8,
     "two places": lambda rng, num: rng.integers(0, 2, (num, 1)) / 8 * [1, 3],
 }
@@ -158,7 +175,9 @@ def test_many_points(shape):
                 beyond = np.flatnonzero((turn == 0) & (along > along[ahead]))
                 if not right.size + beyond.size:
                     break
-                ahead = int(right[turn[right].argmin()] if right.size else beyond[along[beyond].argmax()])
+                ahead = int(
+                    right[turn[right].argmin()] if right.size else beyond[along[beyond].argmax()]
+                )
             at = int(((x == x[ahead]) & (y == y[ahead])).argmax())
         turned = min(range(len(expected)), key=lambda i: tuple(points[expected[i]]))
         assert found.tolist() == expected[turned:] + expected[:turned]
@@ -168,7 +187,9 @@ def moved(points, shift, angle, curvature):
     """An isometry: a rotation, then the Möbius translation by `shift`."""
     scale = disc(curvature)
     z, a = (points[:, 0] + 1j * points[:, 1]) * np.exp(1j * angle) / scale, complex(*shift)
-    return scale * np.ascontiguousarray((z + a) / (1 + a.conjugate() * z)).view(float).reshape(-1, 2)
+    return scale * np.ascontiguousarray((z + a) / (1 + a.conjugate() * z)).view(float).reshape(
+        -1, 2
+    )
 
 
 @pytest.mark.parametrize("curvature", CURVATURES)
@@ -212,9 +233,13 @@ def test_rounding_in_the_klein_model_does_not_leave_the_disc():
 
 
 def geodesic(a, b, shares):
-    """Points on the geodesic of curvature −1 through two points, rounded once: lines of the Klein model, mapped back."""
+    """Points on the geodesic of curvature −1 through two points, rounded once: lines of the Klein
+    model, mapped back."""
     with mpmath.workdps(30):
-        ends = [[2 * mpf(float(v)) / (1 + mpf(float(p[0])) ** 2 + mpf(float(p[1])) ** 2) for v in p] for p in (a, b)]
+        ends = [
+            [2 * mpf(float(v)) / (1 + mpf(float(p[0])) ** 2 + mpf(float(p[1])) ** 2) for v in p]
+            for p in (a, b)
+        ]
         points = []
         for share in shares:
             x, y = (u + mpf(float(share)) * (v - u) for u, v in zip(*ends, strict=True))
@@ -229,7 +254,9 @@ def test_points_on_one_geodesic_have_two_ends(num, curvature):
     rng = np.random.default_rng(num)
     for seed in range(3):
         ends = rng.uniform(-0.6, 0.6, (2, 2)) if seed else np.array([[0.3, 0.1], [-0.6, -0.2]])
-        points = geodesic(*ends, np.append(rng.permutation(np.linspace(0, 1, num)), [0, 1])) * disc(curvature)
+        points = geodesic(*ends, np.append(rng.permutation(np.linspace(0, 1, num)), [0, 1])) * disc(
+            curvature
+        )
         both = [int((points == point).all(axis=1).argmax()) for point in points[-2:]]
         found = convex_hull(points, curvature).tolist()
         assert sorted(found) == sorted(both)
@@ -241,7 +268,9 @@ def test_points_on_an_edge_are_not_extreme(num):
     rng = np.random.default_rng(0)
     for _ in range(10):
         corners = rng.uniform(-0.65, 0.65, (3, 2))
-        edges = [geodesic(corners[i - 1], corners[i], rng.uniform(0.02, 0.98, num)) for i in range(3)]
+        edges = [
+            geodesic(corners[i - 1], corners[i], rng.uniform(0.02, 0.98, num)) for i in range(3)
+        ]
         points = np.concatenate([*edges, corners, corners])
         assert sorted(convex_hull(points, -1.0)) == [3 * num, 3 * num + 1, 3 * num + 2]
 
@@ -277,11 +306,14 @@ def test_the_first_in_the_disc_need_not_be_the_first_in_the_klein_model():
 
 def test_float32_points_are_read_exactly():
     points = sample(1000).astype(np.float32)
-    np.testing.assert_array_equal(convex_hull(points, -1.0), convex_hull(points.astype(np.float64), -1.0))
+    np.testing.assert_array_equal(
+        convex_hull(points, -1.0), convex_hull(points.astype(np.float64), -1.0)
+    )
 
 
 def above_edge(p, a, b):
-    """Distance of p from the geodesic through a and b, positive on its left: sinh is det(P, A, B)/sinh d(A, B)."""
+    """Distance of p from the geodesic through a and b, positive on its left: sinh is det(P, A,
+    B)/sinh d(A, B)."""
     P, A, B = (
         mpmath.matrix([1 + x * x + y * y, 2 * x, 2 * y]) / (1 - x * x - y * y)
         for x, y in ((mpf(float(u)), mpf(float(v))) for u, v in (p, a, b))
@@ -293,19 +325,33 @@ def above_edge(p, a, b):
 
 @pytest.mark.parametrize("radius", [5, 10, 14, 17])
 def test_the_limit_near_the_boundary(radius):
-    """What is left out stands out by no more than is promised, and neither does a wrong corner stand inside."""
+    """What is left out stands out by no more than is promised, and neither does a wrong corner
+    stand inside."""
     rng = np.random.default_rng(radius)
     bound = 8 * EPS * math.cosh(radius) ** 2
     wrong = 0
     for seed in range(8):
         # A small set that an isometry has carried out to the radius, with points near its edges.
         shape = sample(8, 0.2) * (1 if seed % 2 else 0.02)
-        edges = [geodesic(shape[i], shape[j], rng.uniform(0, 1, 5)) for i, j in rng.integers(0, 8, (6, 2)) if i != j]
+        edges = [
+            geodesic(shape[i], shape[j], rng.uniform(0, 1, 5))
+            for i, j in rng.integers(0, 8, (6, 2))
+            if i != j
+        ]
         near = np.concatenate(edges)
         shape = np.concatenate(
-            [shape, near + rng.choice([-1, 1], near.shape) * bound * 10 ** rng.uniform(-3, 0, near.shape)]
+            [
+                shape,
+                near
+                + rng.choice([-1, 1], near.shape) * bound * 10 ** rng.uniform(-3, 0, near.shape),
+            ]
         )
-        points = moved(shape, np.array([math.cos(seed), math.sin(seed)]) * math.tanh((radius - 0.9) / 2), seed, -1.0)
+        points = moved(
+            shape,
+            np.array([math.cos(seed), math.sin(seed)]) * math.tanh((radius - 0.9) / 2),
+            seed,
+            -1.0,
+        )
         found, exact = convex_hull(points, -1.0).tolist(), exact_hull(points, -1.0)
         wrong += found != exact
         with mpmath.workdps(60):
@@ -325,18 +371,23 @@ def outside(point, corners):
 def test_where_float64_ends_points_are_refused():
     near = math.sqrt(1 - 1.01e-7)
     assert convex_hull([[near, 0], [0, near], [-near, 0]], -1.0).tolist() == [2, 0, 1]
-    with pytest.raises(ValueError, match=r"of 3 points 0 are not finite, 0 lie on or outside .* and 1 within 5e-8"):
+    with pytest.raises(
+        ValueError, match=r"of 3 points 0 are not finite, 0 lie on or outside .* and 1 within 5e-8"
+    ):
         convex_hull([[math.sqrt(1 - 0.99e-7), 0], [0, near], [-near, 0]], -1.0)
 
 
-@pytest.mark.parametrize("call", [convex_hull, lambda points, curvature: thin(points, curvature, 1)])
+@pytest.mark.parametrize(
+    "call", [convex_hull, lambda points, curvature: thin(points, curvature, 1)]
+)
 def test_what_is_refused(call):
     with pytest.raises(ValueError, match="of 4 points 2 are not finite, 0 lie on or outside"):
         call([[0, 0], [math.nan, 0], [0, 0.1], [0.1, math.nan]], -1.0)
     with pytest.raises(ValueError, match="of 2 points 1 are not finite, 1 lie on or outside"):
         call([[0, 0], [math.inf, 0]], -1.0)
     with pytest.raises(
-        ValueError, match="0 are not finite, 3 lie on or outside the boundary of the disc of curvature -4"
+        ValueError,
+        match="0 are not finite, 3 lie on or outside the boundary of the disc of curvature -4",
     ):
         call([[0.5, 0], [0, 0], [0.4, 0.4], [1e200, 0]], -4.0)
     for shape in ((2,), (2, 3), (1, 2, 2), (0,)):
@@ -373,13 +424,18 @@ def triangle_area(*corners):
 def greedy(points, cap):
     kept = list(range(len(points)))
     while len(kept) > cap:
-        areas = [triangle_area(*(points[kept[j % len(kept)]] for j in (i - 1, i, i + 1))) for i in range(len(kept))]
+        areas = [
+            triangle_area(*(points[kept[j % len(kept)]] for j in (i - 1, i, i + 1)))
+            for i in range(len(kept))
+        ]
         kept.pop(min(range(len(kept)), key=areas.__getitem__))
     return kept
 
 
 @pytest.mark.parametrize("curvature", CURVATURES)
-@pytest.mark.parametrize(("width", "shift"), [(0.95, 0), (0.3, 0.9), (1e-5, 0.0), (1e-4, 0.7), (0.5, 1 - 1e-6)])
+@pytest.mark.parametrize(
+    ("width", "shift"), [(0.95, 0), (0.3, 0.9), (1e-5, 0.0), (1e-4, 0.7), (0.5, 1 - 1e-6)]
+)
 def test_thinning_loses_the_least_area(curvature, width, shift):
     """Also of specks, whose triangles' angles add up to π but for 1e-12."""
     points = moved(sample(60, 0.9) * width, (shift, 0.0), 1.0, -1.0)
@@ -437,12 +493,17 @@ def test_drawn_points_depend_on_the_generator_alone_and_move_with_the_hull():
     corners = sample(30, 0.6)
     corners = corners[convex_hull(corners, -1.0)]
     drawn = points_within(corners, -1.0, 100, np.random.default_rng(3))
-    np.testing.assert_array_equal(drawn, points_within(corners, -1.0, 100, np.random.default_rng(3)))
+    np.testing.assert_array_equal(
+        drawn, points_within(corners, -1.0, 100, np.random.default_rng(3))
+    )
     assert (drawn != points_within(corners, -1.0, 100, np.random.default_rng(4))).any()
     np.testing.assert_array_equal(
-        drawn, points_within(corners.astype(np.float64).tolist(), -1.0, 100, np.random.default_rng(3))
+        drawn,
+        points_within(corners.astype(np.float64).tolist(), -1.0, 100, np.random.default_rng(3)),
     )
-    image = points_within(moved(corners, (0.5, -0.6), 2.0, -1.0), -1.0, 100, np.random.default_rng(3))
+    image = points_within(
+        moved(corners, (0.5, -0.6), 2.0, -1.0), -1.0, 100, np.random.default_rng(3)
+    )
     np.testing.assert_allclose(image, moved(drawn, (0.5, -0.6), 2.0, -1.0), rtol=0, atol=1e-13)
     scaled = points_within(corners * disc(-0.0071), -0.0071, 100, np.random.default_rng(3))
     np.testing.assert_allclose(scaled, drawn * disc(-0.0071), rtol=1e-13)
@@ -451,7 +512,9 @@ def test_drawn_points_depend_on_the_generator_alone_and_move_with_the_hull():
 def test_points_drawn_within_hulls_of_one_and_two_points():
     rng = np.random.default_rng(0)
     for one in ([[0.3, -0.4]], [[0.3, -0.4]] * 3, [[0.0, 0.0]]):
-        np.testing.assert_allclose(points_within(one, -1.0, 5, rng), np.tile(one[0], (5, 1)), rtol=0, atol=8 * EPS)
+        np.testing.assert_allclose(
+            points_within(one, -1.0, 5, rng), np.tile(one[0], (5, 1)), rtol=0, atol=8 * EPS
+        )
     ends = np.array([[0.3, 0.8], [-0.5, 0.1]])
     for corners in (ends, ends[[0, 0, 1, 1]]):
         drawn = to_klein(points_within(corners, -1.0, 200, rng))

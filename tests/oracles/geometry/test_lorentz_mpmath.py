@@ -1,7 +1,8 @@
-"""The Lorentz functions against 60 digits (mpmath), at the error bounds that the docstrings state, and against geoopt.
+"""The Lorentz functions against 60 digits (mpmath), at the error bounds that the docstrings state,
+and against geoopt.
 
-The oracle reads the very numbers that the function gets (space coordinates; time follows from them), so that what is
-measured is the error of the function alone.
+The oracle reads the very numbers that the function gets (space coordinates; time follows from
+them), so that what is measured is the error of the function alone.
 """
 
 import math
@@ -47,7 +48,9 @@ class Oracle:
         return self.time(x) / self.R
 
     def dist(self, x, y):
-        return self.R * mpmath.acosh(max(mpf(1), (self.time(x) * self.time(y) - dot(x, y)) / self.K))
+        return self.R * mpmath.acosh(
+            max(mpf(1), (self.time(x) * self.time(y) - dot(x, y)) / self.K)
+        )
 
     def norm(self, x, v):
         return mpmath.sqrt(dot(v, v) - (dot(v, x) / self.time(x)) ** 2)
@@ -67,7 +70,8 @@ def direction(dim, generator):
 
 
 def cases(dtype, radius, apart):
-    """Pairs of points of `dtype`: the first at r = radius, the second `apart` from it, radially and sideways.
+    """Pairs of points of `dtype`: the first at r = radius, the second `apart` from it, radially and
+    sideways.
 
     `apart` None stands for the far pairs: another direction, the opposite one, and the origin.
     """
@@ -76,7 +80,12 @@ def cases(dtype, radius, apart):
         for dim in DIMS:
             R = 1 / math.sqrt(-curvature)
             u = direction(dim, generator)
-            at = torch.cat([torch.full((1,), R * math.cosh(radius), dtype=torch.float64), R * math.sinh(radius) * u])
+            at = torch.cat(
+                [
+                    torch.full((1,), R * math.cosh(radius), dtype=torch.float64),
+                    R * math.sinh(radius) * u,
+                ]
+            )
             if apart is None:
                 others = [R * math.sinh(radius) * direction(dim, generator), -at[1:], 0 * u]
             else:
@@ -93,8 +102,8 @@ def cases(dtype, radius, apart):
                     yield curvature, x, y
 
 
-# Distance 1e-6 and radius 10 are the two regimes that the usual acosh form loses; in float32 numbers at radius 10
-# are 1e-3 apart, so there the near pairs are at 0.01.
+# Distance 1e-6 and radius 10 are the two regimes that the usual acosh form loses; in float32
+# numbers at radius 10 are 1e-3 apart, so there the near pairs are at 0.01.
 REGIMES = [
     pytest.param(0.0, 1e-6, id="near-at-origin"),
     pytest.param(0.3, 1e-6, id="near"),
@@ -117,7 +126,12 @@ def test_dist(dtype, radius, apart):
     for curvature, x, y in cases(dtype, radius, apart):
         oracle, a, b = Oracle(curvature), exact(x[1:]), exact(y[1:])
         expected = oracle.dist(a, b)
-        bound = 8 * min(oracle.cosh_radius(a), oracle.cosh_radius(b)) * torch.finfo(dtype).eps * expected
+        bound = (
+            8
+            * min(oracle.cosh_radius(a), oracle.cosh_radius(b))
+            * torch.finfo(dtype).eps
+            * expected
+        )
         assert abs(mpf(lorentz.dist(x, y, curvature).item()) - expected) <= bound, (curvature, x, y)
 
 
@@ -140,7 +154,9 @@ def test_exp(dtype, radius, apart):
         oracle, a, step = Oracle(curvature), exact(x[1:]), exact(v[1:])
         n = oracle.norm(a, step) / oracle.R
         error = oracle.dist(exact(lorentz.exp(x, v, curvature)[1:]), oracle.exp(a, step))
-        bound = 8 * (1 + n) * oracle.cosh_radius(a) * mpmath.cosh(n) * torch.finfo(dtype).eps * oracle.R
+        bound = (
+            8 * (1 + n) * oracle.cosh_radius(a) * mpmath.cosh(n) * torch.finfo(dtype).eps * oracle.R
+        )
         assert error <= bound, (curvature, x, v)
 
 
@@ -153,7 +169,9 @@ def test_exp0_log0_and_time(dtype, radius):
         for dim in [*DIMS, 1000]:
             oracle = Oracle(curvature)
             stop = safe_math.max_radius(dtype) + min(math.log(-curvature) / 2, 0)
-            v = (direction(dim, generator) * min(radius, stop - 1e-3) / math.sqrt(-curvature)).to(dtype)
+            v = (direction(dim, generator) * min(radius, stop - 1e-3) / math.sqrt(-curvature)).to(
+                dtype
+            )
             x = lorentz.exp0(v, curvature)
             w = exact(v)
             r = mpmath.sqrt(dot(w, w)) / oracle.R
@@ -187,7 +205,9 @@ def test_centroid_and_normalize(dtype, radius, num):
             square = total[0] ** 2 - dot(total[1:], total[1:])
             expected = [oracle.R * value / mpmath.sqrt(square) for value in total]
             cosh_2r = 2 * total[0] ** 2 / square - 1
-            for got, want in zip(exact(lorentz.centroid(x, weights, curvature)), expected, strict=True):
+            for got, want in zip(
+                exact(lorentz.centroid(x, weights, curvature)), expected, strict=True
+            ):
                 assert abs(got - want) <= 8 * cosh_2r * eps * expected[0]
             # One time-like vector, whatever its scale.
             vector = x[0] * 7
@@ -205,7 +225,11 @@ def test_inner(dtype):
     for dim in DIMS:
         x, y = torch.randn(2, dim + 1, generator=generator, dtype=dtype)
         a, b = exact(x), exact(y)
-        bound = (dim + 2) * torch.finfo(dtype).eps * mpmath.fsum(abs(p * q) for p, q in zip(a, b, strict=True))
+        bound = (
+            (dim + 2)
+            * torch.finfo(dtype).eps
+            * mpmath.fsum(abs(p * q) for p, q in zip(a, b, strict=True))
+        )
         assert abs(mpf(lorentz.inner(x, y).item()) - (dot(a[1:], b[1:]) - a[0] * b[0])) <= bound
 
 
@@ -237,18 +261,29 @@ def test_safe_math(dtype):
 
 @pytest.mark.parametrize("curvature", [-0.3, -1.0, -2.5])
 def test_geoopt_agrees_in_float64(curvature):
-    # geoopt's k is K, the squared radius. The tolerance is for geoopt, whose exp has a condition of cosh²(r)cosh(n).
+    # geoopt's k is K, the squared radius. The tolerance is for geoopt, whose exp has a condition of
+    # cosh²(r)cosh(n).
     generator = torch.Generator().manual_seed(4)
     k = torch.tensor(-1 / curvature, dtype=torch.float64)
-    v = torch.randn(2, 200, 6, generator=generator, dtype=torch.float64) * 0.5 / math.sqrt(-curvature)
+    v = (
+        torch.randn(2, 200, 6, generator=generator, dtype=torch.float64)
+        * 0.5
+        / math.sqrt(-curvature)
+    )
     x, y = lorentz.exp0(v, curvature)
     condition = torch.cosh(4 * v.norm(dim=-1).max() * math.sqrt(-curvature)).item()
     close = dict.fromkeys(("rtol", "atol"), 64 * condition * torch.finfo(torch.float64).eps)
     padded = torch.nn.functional.pad(v[0], (1, 0))
     torch.testing.assert_close(x, geoopt_lorentz.expmap0(padded, k=k), **close)
-    torch.testing.assert_close(lorentz.log0(x, curvature), geoopt_lorentz.logmap0(x, k=k)[:, 1:], **close)
-    torch.testing.assert_close(lorentz.dist(x, y, curvature), geoopt_lorentz.dist(x, y, k=k), **close)
+    torch.testing.assert_close(
+        lorentz.log0(x, curvature), geoopt_lorentz.logmap0(x, k=k)[:, 1:], **close
+    )
+    torch.testing.assert_close(
+        lorentz.dist(x, y, curvature), geoopt_lorentz.dist(x, y, k=k), **close
+    )
     tangent = lorentz.log(x, y, curvature)
     torch.testing.assert_close(tangent, geoopt_lorentz.logmap(x, y, k=k), **close)
-    torch.testing.assert_close(lorentz.exp(x, tangent, curvature), geoopt_lorentz.expmap(x, tangent, k=k), **close)
+    torch.testing.assert_close(
+        lorentz.exp(x, tangent, curvature), geoopt_lorentz.expmap(x, tangent, k=k), **close
+    )
     torch.testing.assert_close(lorentz.inner(x, y), geoopt_lorentz.inner(x, y), **close)

@@ -1,4 +1,5 @@
-"""The minimum-norm point against an interior-point solver, brute force, closed forms and the optimality conditions."""
+"""The minimum-norm point against an interior-point solver, brute force, closed forms and the
+optimality conditions."""
 
 import itertools
 
@@ -17,13 +18,20 @@ EPS = np.finfo(np.float64).eps
 
 
 def vectors(kind: str, num: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows whose Gram matrix is well-conditioned where weights are free, so that solvers agree on the weights."""
+    """Rows whose Gram matrix is well-conditioned where weights are free, so that solvers agree on
+    the weights."""
     drift = rng.standard_normal(3 * num)
     many = rng.standard_normal((num, 3 * num))
-    return {"apart": many, "drift": many + drift, "lengths": (many + drift) * rng.uniform(0.1, 10, (num, 1))}[kind]
+    return {
+        "apart": many,
+        "drift": many + drift,
+        "lengths": (many + drift) * rng.uniform(0.1, 10, (num, 1)),
+    }[kind]
 
 
-def bounds(num: int, prior: np.ndarray | None, radius: float | None) -> tuple[np.ndarray, np.ndarray]:
+def bounds(
+    num: int, prior: np.ndarray | None, radius: float | None
+) -> tuple[np.ndarray, np.ndarray]:
     prior = np.full(num, 1 / num) if prior is None else prior
     reach = 1.0 if radius is None else radius / num
     return np.maximum(prior - reach, 0), np.minimum(prior + reach, 1)
@@ -39,11 +47,14 @@ def interior_point(gram: np.ndarray, prior: np.ndarray | None, radius: float | N
     settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-13
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(2 * num)]
     quadratic = csc_array(np.triu(gram / gram.max()))
-    return np.array(clarabel.DefaultSolver(quadratic, np.zeros(num), rows, right, cones, settings).solve().x)
+    return np.array(
+        clarabel.DefaultSolver(quadratic, np.zeros(num), rows, right, cones, settings).solve().x
+    )
 
 
 def brute_force(gram: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float:
-    """The least value over all faces: every weight free or on either bound, the free ones by the equations."""
+    """The least value over all faces: every weight free or on either bound, the free ones by the
+    equations."""
     num, best = len(gram), np.inf
     for state in itertools.product((0, 1, 2), repeat=num):
         held = np.array(state) > 0
@@ -55,7 +66,11 @@ def brute_force(gram: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> float
             system[:size, :size], system[size, size] = gram[np.ix_(free, free)], 0
             right = np.append(-gram[np.ix_(free, held)] @ weights[held], 1 - weights[held].sum())
             weights[free] = np.linalg.lstsq(system, right, rcond=1e-12)[0][:size]
-        if abs(weights.sum() - 1) < 1e-9 and (weights > lower - 1e-9).all() and (weights < upper + 1e-9).all():
+        if (
+            abs(weights.sum() - 1) < 1e-9
+            and (weights > lower - 1e-9).all()
+            and (weights < upper + 1e-9).all()
+        ):
             best = min(best, float(weights @ gram @ weights))
     return best
 
@@ -91,16 +106,23 @@ def test_many_vectors_leave_no_gap(num, kind, radius):
     assert_admissible(weights, None, radius)
     gradient = gram @ weights
     lower, upper = bounds(num, None, radius)
-    corner = linprog(gradient, A_eq=np.ones((1, num)), b_eq=[1], bounds=np.stack([lower, upper], axis=1)).x
+    corner = linprog(
+        gradient, A_eq=np.ones((1, num)), b_eq=[1], bounds=np.stack([lower, upper], axis=1)
+    ).x
     assert (weights - corner) @ gradient <= 1e-11 * (weights @ gradient)
 
 
 @st.composite
 def problems(draw, max_num=8):
-    """Small whole numbers: zero, equal, opposite and dependent vectors, and hulls around 0, come up all the time."""
+    """Small whole numbers: zero, equal, opposite and dependent vectors, and hulls around 0, come up
+    all the time."""
     num, dim = draw(st.integers(1, max_num)), draw(st.integers(1, 5))
     rows = np.array(
-        draw(st.lists(st.lists(st.integers(-3, 3), min_size=dim, max_size=dim), min_size=num, max_size=num))
+        draw(
+            st.lists(
+                st.lists(st.integers(-3, 3), min_size=dim, max_size=dim), min_size=num, max_size=num
+            )
+        )
     )
     shares = np.array(draw(st.lists(st.integers(0, 5), min_size=num, max_size=num)), dtype=float)
     assume(shares.sum() > 0)
@@ -110,7 +132,8 @@ def problems(draw, max_num=8):
 
 @given(problem=problems())
 def test_no_admissible_change_lowers_the_value(problem):
-    """Karush, Kuhn and Tucker: weight moves from k to l at the rate gₗ − gₖ, which must not be negative."""
+    """Karush, Kuhn and Tucker: weight moves from k to l at the rate gₗ − gₖ, which must not be
+    negative."""
     gram, prior, radius = problem
     weights = min_norm_point(gram, prior, radius)
     assert_admissible(weights, prior, radius)
@@ -154,7 +177,8 @@ def test_orthogonal_vectors_of_very_different_lengths(spread):
 @pytest.mark.parametrize("num", [4, 8, 12, 40])
 @pytest.mark.parametrize("kind", ["lengths", "square", "drift"])
 def test_ill_conditioned_gram_matrices(kind, num, radius):
-    """Lengths that differ by up to 1e8, and no more dimensions than vectors: the gap is a few roundings of gradient."""
+    """Lengths that differ by up to 1e8, and no more dimensions than vectors: the gap is a few
+    roundings of gradient."""
     for seed in range(8):
         rng = np.random.default_rng([num, seed])
         rows = rng.standard_normal((num, num if kind == "square" else 3 * num))
@@ -166,7 +190,9 @@ def test_ill_conditioned_gram_matrices(kind, num, radius):
         assert_admissible(weights, prior, radius)
         lengths = np.sqrt(gram.diagonal())
         rounding = 32 * EPS * (weights @ lengths) * lengths.max()
-        assert duality_gap(gram, weights, prior, radius) <= max(1e-11 * (weights @ gram @ weights), rounding)
+        assert duality_gap(gram, weights, prior, radius) <= max(
+            1e-11 * (weights @ gram @ weights), rounding
+        )
 
 
 @pytest.mark.parametrize("radius", [None, 0.3, 2])
@@ -181,7 +207,9 @@ def test_scale_and_order_do_not_matter(radius):
         gram, prior = rows @ rows.T, rng.dirichlet(np.ones(30))
         weights = min_norm_point(gram, prior, radius)
         for scale in (1e-20, 1e20, 1e-200, 1e200):
-            np.testing.assert_allclose(min_norm_point(gram * scale, prior, radius), weights, atol=1e-6, rtol=0)
+            np.testing.assert_allclose(
+                min_norm_point(gram * scale, prior, radius), weights, atol=1e-6, rtol=0
+            )
         order = rng.permutation(30)
         shuffled = min_norm_point(gram[np.ix_(order, order)], prior[order], radius)
         np.testing.assert_allclose(shuffled, weights[order], atol=1e-6, rtol=0)
@@ -189,7 +217,8 @@ def test_scale_and_order_do_not_matter(radius):
 
 @pytest.mark.parametrize("num", [40, 200])
 def test_a_gram_matrix_rounded_to_float32(num):
-    """More vectors than dimensions: rounding makes half of the eigenvalues negative, the value is 0."""
+    """More vectors than dimensions: rounding makes half of the eigenvalues negative, the value is
+    0."""
     rows = np.random.default_rng(2).standard_normal((num, 10)).astype(np.float32)
     gram = (rows @ rows.T).astype(np.float64)
     weights = min_norm_point(gram)
@@ -214,7 +243,8 @@ def test_zero_vectors_take_all_the_weight_and_share_it_evenly():
     rows[[1, 4]] = 0
     np.testing.assert_allclose(min_norm_point(rows @ rows.T), [0, 0.5, 0, 0, 0.5, 0], atol=1e-8)
     np.testing.assert_allclose(
-        min_norm_point(rows @ rows.T, radius=0.3), np.full(6, 1 / 6) + 0.05 * np.array([-0.5, 1, -0.5, -0.5, 1, -0.5])
+        min_norm_point(rows @ rows.T, radius=0.3),
+        np.full(6, 1 / 6) + 0.05 * np.array([-0.5, 1, -0.5, -0.5, 1, -0.5]),
     )
 
 
@@ -237,7 +267,9 @@ def test_radius_zero_is_the_prior_and_a_large_one_no_bound():
     gram, prior = rows @ rows.T, np.random.default_rng(5).dirichlet(np.ones(12))
     np.testing.assert_allclose(min_norm_point(gram, prior, 0), prior, rtol=4 * EPS)
     for large in (12, np.inf):
-        np.testing.assert_array_equal(min_norm_point(gram, prior, large), min_norm_point(gram, prior))
+        np.testing.assert_array_equal(
+            min_norm_point(gram, prior, large), min_norm_point(gram, prior)
+        )
 
 
 @pytest.mark.parametrize("square", [0, 1e-30, 7.0])
@@ -251,15 +283,24 @@ def test_the_gap_bounds_what_is_left_to_gain(problem, seed):
     gram, prior, radius = problem
     lower, upper = bounds(len(gram), prior, radius)
     rng = np.random.default_rng(seed)
-    corners = [linprog(rng.standard_normal(len(gram)), A_eq=np.ones((1, len(gram))), b_eq=[1],
-                       bounds=np.stack([lower, upper], axis=1)).x for _ in range(2)]  # fmt: skip
+    corners = [
+        linprog(
+            rng.standard_normal(len(gram)),
+            A_eq=np.ones((1, len(gram))),
+            b_eq=[1],
+            bounds=np.stack([lower, upper], axis=1),
+        ).x
+        for _ in range(2)
+    ]
     weights = 0.3 * corners[0] + 0.7 * corners[1]
     best = min_norm_point(gram, prior, radius)
     gained = weights @ gram @ weights - best @ gram @ best
     gap = duality_gap(gram, weights, prior, radius)
     assert gap >= gained - 1e-9 * max(gram.max(), 1)
     gradient = gram @ weights
-    least = linprog(gradient, A_eq=np.ones((1, len(gram))), b_eq=[1], bounds=np.stack([lower, upper], axis=1)).fun
+    least = linprog(
+        gradient, A_eq=np.ones((1, len(gram))), b_eq=[1], bounds=np.stack([lower, upper], axis=1)
+    ).fun
     assert gap == pytest.approx(2 * (weights @ gradient - least), abs=1e-8)
 
 

@@ -1,4 +1,6 @@
-"""Ollivier–Ricci curvature against values by hand, a linear program in whole numbers, and theorems."""
+"""Ollivier–Ricci curvature against values by hand, a linear program in whole numbers, and
+theorems.
+"""
 
 import math
 from fractions import Fraction
@@ -41,7 +43,8 @@ def curvatures(graph: nx.Graph, idleness) -> dict[tuple[int, int], float]:
 def brute_force(graph: nx.Graph, idleness: Fraction) -> dict[tuple[int, int], Fraction]:
     """{(i, j): value} by the definition: all mass may go anywhere, by networkx's shortest paths.
 
-    In units that make all masses whole the optimum is whole too, and what the linear program returns is rounded to it.
+    In units that make all masses whole the optimum is whole too, and what the linear program
+    returns is rounded to it.
     """
     from scipy.optimize import linprog
 
@@ -68,11 +71,16 @@ def brute_force(graph: nx.Graph, idleness: Fraction) -> dict[tuple[int, int], Fr
     return values
 
 
-def assert_close(value: dict[tuple[int, int], float], expected: dict[tuple[int, int], Fraction], graph: nx.Graph):
-    """Within what the docstring allows, and the rounding of the idleness: the curvature changes at most 3 times it."""
+def assert_close(
+    value: dict[tuple[int, int], float], expected: dict[tuple[int, int], Fraction], graph: nx.Graph
+):
+    """Within what the docstring allows, and the rounding of the idleness: the curvature changes at
+    most 3 times it."""
     assert value.keys() == expected.keys()
     for (i, j), exact in expected.items():
-        assert abs(Fraction(value[i, j]) - exact) <= (graph.degree[i] + graph.degree[j] + 3) * EPS, (i, j)
+        assert (
+            abs(Fraction(value[i, j]) - exact) <= (graph.degree[i] + graph.degree[j] + 3) * EPS
+        ), (i, j)
 
 
 @st.composite
@@ -84,7 +92,8 @@ def graphs(draw):
     return graph
 
 
-# Where an edge's curvature has its kinks, 1/(max(d, d') + 1) and 1/(lcm(d, d') + 1) among them, and between.
+# Where an edge's curvature has its kinks, 1/(max(d, d') + 1) and 1/(lcm(d, d') + 1) among them, and
+# between.
 idlenesses = st.sampled_from([Fraction(k, 12) for k in range(12)]) | st.sampled_from(
     [Fraction(1, n) for n in (5, 7, 8, 11, 13, 21, 31, 1000)] + [Fraction(999, 1000)]
 )
@@ -113,7 +122,9 @@ def test_equals_brute_force_at_hubs(idleness):
 
 
 @pytest.mark.parametrize("side", [0, 1])
-@pytest.mark.parametrize("graph", [nx.cycle_graph(5), nx.star_graph(4), nx.ladder_graph(4), nx.lollipop_graph(5, 2)])
+@pytest.mark.parametrize(
+    "graph", [nx.cycle_graph(5), nx.star_graph(4), nx.ladder_graph(4), nx.lollipop_graph(5, 2)]
+)
 def test_idleness_just_beside_a_kink(graph, side):
     # A surplus of one rounding at the ends of the edge is neither lost nor taken for more.
     for degree in range(1, 6):
@@ -128,12 +139,14 @@ def complete(n):
 
 
 def cycle(n):
-    # q = (1−p)/2; z is the other neighbour of x, w that of y. x has p − q more than needed, y as much less; z has q
-    # more, w as much less.
+    # q = (1−p)/2; z is the other neighbour of x, w that of y. x has p − q more than needed, y as
+    # much less; z has q more, w as much less.
     #   n = 4, z–w an edge: |p − q| between x and y, q from z to w.
-    #   n = 5, d(z, w) = 2: p ≥ q: p − q from x to y and 2q for z to w, together 1 − q. p < q: q − p from z to x and from
+    # n = 5, d(z, w) = 2: p ≥ q: p − q from x to y and 2q for z to w, together 1 − q. p < q: q − p
+    # from z to x and from
     #   y to w, the other p from z to w, together 2q.
-    #   n ≥ 6, d(z, w) = 3: all go one step on, and no transport is cheaper than the difference of the means on the line.
+    # n ≥ 6, d(z, w) = 3: all go one step on, and no transport is cheaper than the difference of the
+    # means on the line.
     value = {
         4: lambda p: 1 - abs(p - (1 - p) / 2) - (1 - p) / 2,
         5: lambda p: min((1 - p) / 2, p),
@@ -147,16 +160,18 @@ def star(n):
 
 
 def complete_bipartite(m, n):
-    # x in the part of m nodes, y in that of n, m ≥ n, p ≥ 1/(m + 1). f is 2 at x, 1 in y's part, 0 at the others of x's
-    # part: 1-Lipschitz, and its means are 2p + (1−p) under μx, p + 2(1−p)/m under μy, so W₁ ≥ 1 − 2(1−p)/m. As much is
-    # enough: p − (1−p)/n from x to y, (1−p)(1/n − 1/m) from x to the others of its part at distance 2, and to them,
-    # at distance 1, all that y's part has but y: (1−p)(1 − 1/n).
+    # x in the part of m nodes, y in that of n, m ≥ n, p ≥ 1/(m + 1). f is 2 at x, 1 in y's part, 0
+    # at the others of x's part: 1-Lipschitz, and its means are 2p + (1−p) under μx, p + 2(1−p)/m
+    # under μy, so W₁ ≥ 1 − 2(1−p)/m. As much is enough: p − (1−p)/n from x to y, (1−p)(1/n − 1/m)
+    # from x to the others of its part at distance 2, and to them, at distance 1, all that y's part
+    # has but y: (1−p)(1 − 1/n).
     return nx.complete_bipartite_graph(m, n), lambda p: 2 * (1 - p) / m
 
 
 def hypercube(n):
-    # p ≥ 1/(n + 1): f, 1 on x's half of the cube and 0 on y's, has means p + (1−p)(n−1)/n and (1−p)/n. As much is
-    # enough: every other neighbour of x sends (1−p)/n over its edge to a neighbour of y, x sends p − (1−p)/n to y.
+    # p ≥ 1/(n + 1): f, 1 on x's half of the cube and 0 on y's, has means p + (1−p)(n−1)/n and
+    # (1−p)/n. As much is enough: every other neighbour of x sends (1−p)/n over its edge to a
+    # neighbour of y, x sends p − (1−p)/n to y.
     return nx.convert_node_labels_to_integers(nx.hypercube_graph(n)), lambda p: 2 * (1 - p) / n
 
 
@@ -187,7 +202,10 @@ def test_graphs_of_one_curvature(graph, curvature, p):
 @pytest.mark.parametrize(
     ("graph", "curvature"),
     [
-        *[pytest.param(*complete_bipartite(m, n), id=f"{m} and {n}") for m, n in ((2, 2), (3, 1), (5, 3), (7, 7))],
+        *[
+            pytest.param(*complete_bipartite(m, n), id=f"{m} and {n}")
+            for m, n in ((2, 2), (3, 1), (5, 3), (7, 7))
+        ],
         *[pytest.param(*hypercube(n), id=f"hypercube {n}") for n in (1, 2, 3, 5)],
         pytest.param(*ricci_flat(nx.petersen_graph()), id="Petersen"),
         pytest.param(*ricci_flat(nx.dodecahedral_graph()), id="dodecahedron"),
@@ -199,8 +217,9 @@ def test_graphs_of_one_curvature_under_large_idleness(graph, curvature, p):
 
 @given(num_nodes=st.integers(2, 30), seed=st.integers(0, 1000), p=idlenesses)
 def test_trees(num_nodes, seed, p):
-    # W₁ is the sum of what crosses each edge: (1−p)/dᵢ and (1−p)/dⱼ at the other neighbours, and between i and j the
-    # difference of what the two walks leave on i's side: p + (1−p)(1 − 1/dᵢ) and (1−p)/dⱼ.
+    # W₁ is the sum of what crosses each edge: (1−p)/dᵢ and (1−p)/dⱼ at the other neighbours, and
+    # between i and j the difference of what the two walks leave on i's side: p + (1−p)(1 − 1/dᵢ)
+    # and (1−p)/dⱼ.
     tree = nx.random_labeled_tree(num_nodes, seed=seed)
     expected = {}
     for i, j in [*tree.edges, *[(j, i) for i, j in tree.edges]]:
@@ -211,8 +230,9 @@ def test_trees(num_nodes, seed, p):
 
 @given(graph=graphs(), p=idlenesses)
 def test_bounds_by_triangles(graph, p):
-    # Jost and Liu, Ollivier's Ricci curvature, local clustering and curvature-dimension inequalities on graphs (2014),
-    # for idleness 0; κ is concave in p and 0 at 1, so the lower bound holds for all p times 1 − p.
+    # Jost and Liu, Ollivier's Ricci curvature, local clustering and curvature-dimension
+    # inequalities on graphs (2014), for idleness 0; κ is concave in p and 0 at 1, so the lower
+    # bound holds for all p times 1 − p.
     simple, lazy = curvatures(graph, 0), curvatures(graph, p)
     for i, j in graph.edges:
         small, large = sorted((graph.degree[i], graph.degree[j]))
@@ -242,10 +262,17 @@ def test_numbers_of_nodes_and_order_of_columns_mean_nothing(graph, random):
 
 
 def test_other_components_and_isolated_nodes_mean_nothing():
-    parts = nx.wheel_graph(6), nx.empty_graph(2), nx.complete_bipartite_graph(3, 2), nx.path_graph(2)
+    parts = (
+        nx.wheel_graph(6),
+        nx.empty_graph(2),
+        nx.complete_bipartite_graph(3, 2),
+        nx.path_graph(2),
+    )
     alone = [curvatures(part, 0.25) for part in parts]
     begin = np.cumsum([0, *map(len, parts)]).tolist()
-    expected = {(i + at, j + at): kappa for at, part in zip(begin, alone) for (i, j), kappa in part.items()}
+    expected = {
+        (i + at, j + at): kappa for at, part in zip(begin, alone) for (i, j), kappa in part.items()
+    }
     assert curvatures(nx.disjoint_union_all(parts), 0.25) == expected
 
 
@@ -312,5 +339,8 @@ def test_one_line_in_the_log_where_it_takes_long(patience, lines, monkeypatch):
 def test_says_where_the_optimum_is_not_found(monkeypatch):
     monkeypatch.setattr(ollivier, "_PIVOTS", 1)
     graph = nx.gnp_random_graph(40, 0.2, seed=0)
-    with pytest.warns(UserWarning, match="numItermax"), pytest.raises(RuntimeError, match="optimal transport from"):
+    with (
+        pytest.warns(UserWarning, match="numItermax"),
+        pytest.raises(RuntimeError, match="optimal transport from"),
+    ):
         curvatures(graph, 0.5)

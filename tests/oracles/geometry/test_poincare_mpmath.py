@@ -1,8 +1,8 @@
-"""The Poincaré functions against 60 digits (mpmath), at the error bounds that the docstrings state, against geoopt, and
-against the Lorentz model.
+"""The Poincaré functions against 60 digits (mpmath), at the error bounds that the docstrings state,
+against geoopt, and against the Lorentz model.
 
-The oracle is the textbook's formulas. It reads the very numbers that the function gets, so that what is measured is the
-error of the function alone.
+The oracle is the textbook's formulas. It reads the very numbers that the function gets, so that
+what is measured is the error of the function alone.
 """
 
 import math
@@ -65,11 +65,16 @@ class Oracle:
 
     def add(self, x, y):
         xx, yy, xy = (self.k * dot(a, b) for a, b in ((x, x), (y, y), (x, y)))
-        return [((1 + 2 * xy + yy) * a + (1 - xx) * b) / (1 + 2 * xy + xx * yy) for a, b in zip(x, y, strict=True)]
+        return [
+            ((1 + 2 * xy + yy) * a + (1 - xx) * b) / (1 + 2 * xy + xx * yy)
+            for a, b in zip(x, y, strict=True)
+        ]
 
     def dist(self, x, y):
         apart = minus(x, y)
-        return self.R * mpmath.acosh(1 + 2 * self.k * dot(apart, apart) / (self.defect(x) * self.defect(y)))
+        return self.R * mpmath.acosh(
+            1 + 2 * self.k * dot(apart, apart) / (self.defect(x) * self.defect(y))
+        )
 
     def exp0(self, v):
         length = norm(v) / self.R
@@ -90,7 +95,8 @@ def direction(dim, generator):
 
 
 def cases(dtype, radius, apart):
-    """Pairs of points of `dtype`: the first at r = radius, the second `apart` from it, radially and sideways.
+    """Pairs of points of `dtype`: the first at r = radius, the second `apart` from it, radially and
+    sideways.
 
     `apart` None stands for the far pairs: another direction, the opposite one, and the origin.
     """
@@ -161,7 +167,11 @@ def test_float32_distance_to_five_parts_in_a_million_up_to_radius_10(dim, num):
             for j in range(i):
                 expected = oracle.dist(points[i], points[j])
                 for value in (matrix[i, j], matrix[j, i], again[i, j]):
-                    assert abs(mpf(value.item()) / expected - 1) <= 8 * torch.finfo(torch.float32).eps < 5e-6
+                    assert (
+                        abs(mpf(value.item()) / expected - 1)
+                        <= 8 * torch.finfo(torch.float32).eps
+                        < 5e-6
+                    )
 
 
 @both_dtypes
@@ -231,7 +241,9 @@ def test_functions_of_one_point(dtype, radius):
             assert_close(x, mpmath.tanh(length) / length, given, 8)
             given = exact(x)
             length, kappa = norm(given) / oracle.R, oracle.kappa(eps, given)
-            assert_close(poincare.log0(x, curvature), mpmath.atanh(length) / length, given, 8 * kappa)
+            assert_close(
+                poincare.log0(x, curvature), mpmath.atanh(length) / length, given, 8 * kappa
+            )
 
 
 FAR_APART = {0.0, 1e-6, 2.9, 3.0, 54.0, 1000.0}
@@ -240,7 +252,8 @@ FAR_APART = {0.0, 1e-6, 2.9, 3.0, 54.0, 1000.0}
 
 @both_dtypes
 @pytest.mark.parametrize(
-    "radius", only([0.0, 1e-6, 0.5, 2.9, 3.0, 10.0, 20.0, 54.0, 80.0, 160.0, 1000.0], FAR_APART.__contains__)
+    "radius",
+    only([0.0, 1e-6, 0.5, 2.9, 3.0, 10.0, 20.0, 54.0, 80.0, 160.0, 1000.0], FAR_APART.__contains__),
 )
 def test_distances_by_normal_coordinates(dtype, radius):
     eps = torch.finfo(dtype).eps
@@ -253,7 +266,10 @@ def test_distances_by_normal_coordinates(dtype, radius):
                 v = (R * radius / 2 * u).to(dtype)
                 x = oracle.exp0(exact(v))
                 far = 4.0 * direction(dim, generator)
-                others = torch.stack([0 * u, 1.5 * u, -1.5 * u, 1.5 * direction(dim, generator), far]) * R
+                others = (
+                    torch.stack([0 * u, 1.5 * u, -1.5 * u, 1.5 * direction(dim, generator), far])
+                    * R
+                )
                 others = torch.cat([others.to(dtype), v[None]])
                 got = normal_coordinates.cdist(v[None], others, curvature)[0]
                 assert got[-1] == 0 or radius > 39
@@ -269,7 +285,9 @@ def test_distances_by_normal_coordinates(dtype, radius):
 def test_float32_distance_of_features_from_prototypes_to_five_parts_in_a_million():
     # Features as a network gives them, prototypes of norm 0.9.
     generator = torch.Generator().manual_seed(7)
-    prototypes = torch.stack([1.472 * direction(20, generator) for _ in range(10)]).to(torch.float32)
+    prototypes = torch.stack([1.472 * direction(20, generator) for _ in range(10)]).to(
+        torch.float32
+    )
     features = torch.stack([direction(20, generator) for _ in range(30)])
     features = (features * torch.linspace(0, 80, 30, dtype=F64).unsqueeze(-1)).to(torch.float32)
     got = normal_coordinates.cdist(features, prototypes, -1.0)
@@ -293,7 +311,9 @@ def test_gradient_by_normal_coordinates(dtype, length):
         point = oracle.exp0(exact(w))
         for i, got in enumerate(exact(gradient)):
             order = tuple(int(i == j) for j in range(3))
-            expected = mpmath.diff(lambda *w: oracle.dist(oracle.exp0(list(w)), point), tuple(given), order)
+            expected = mpmath.diff(
+                lambda *w: oracle.dist(oracle.exp0(list(w)), point), tuple(given), order
+            )
             # The gradient has norm 2 far out and up to 2 near the origin.
             assert abs(got - expected) <= 64 * torch.finfo(dtype).eps
 
@@ -309,11 +329,15 @@ def test_geoopt_agrees_in_float64(curvature):
     close = dict.fromkeys(("rtol", "atol"), 64 * condition * torch.finfo(F64).eps)
     torch.testing.assert_close(x, geoopt_ball.expmap0(v[0], k=k), **close)
     torch.testing.assert_close(poincare.log0(x, curvature), geoopt_ball.logmap0(x, k=k), **close)
-    torch.testing.assert_close(poincare.mobius_add(x, y, curvature), geoopt_ball.mobius_add(x, y, k=k), **close)
+    torch.testing.assert_close(
+        poincare.mobius_add(x, y, curvature), geoopt_ball.mobius_add(x, y, k=k), **close
+    )
     torch.testing.assert_close(poincare.dist(x, y, curvature), geoopt_ball.dist(x, y, k=k), **close)
     tangent = poincare.log(x, y, curvature)
     torch.testing.assert_close(tangent, geoopt_ball.logmap(x, y, k=k), **close)
-    torch.testing.assert_close(poincare.exp(x, tangent, curvature), geoopt_ball.expmap(x, tangent, k=k), **close)
+    torch.testing.assert_close(
+        poincare.exp(x, tangent, curvature), geoopt_ball.expmap(x, tangent, k=k), **close
+    )
 
 
 @pytest.mark.parametrize("curvature", [-0.3, -1.0, -2.5])
@@ -322,7 +346,13 @@ def test_the_lorentz_model_is_the_same_space(curvature, radius):
     generator = torch.Generator().manual_seed(8)
     R = 1 / math.sqrt(-curvature)
     v = torch.randn(2, 200, 5, generator=generator, dtype=F64)
-    v = v / v.norm(dim=-1, keepdim=True) * torch.rand(2, 200, 1, generator=generator, dtype=F64) * radius * R
+    v = (
+        v
+        / v.norm(dim=-1, keepdim=True)
+        * torch.rand(2, 200, 1, generator=generator, dtype=F64)
+        * radius
+        * R
+    )
 
     def ball(point):
         """Stereographic projection from (−R, 0)."""
@@ -336,12 +366,19 @@ def test_the_lorentz_model_is_the_same_space(curvature, radius):
     # Coordinates rounded at radius r say eps·sinh(r) of the point.
     moved = 64 * math.cosh(radius) * eps
     distance = lorentz.dist(a, b, curvature)
-    torch.testing.assert_close(poincare.dist(x, y, curvature), distance, rtol=moved, atol=moved * R * math.tanh(radius))
     torch.testing.assert_close(
-        normal_coordinates.cdist(v[0] / 2, v[1] / 2, curvature).diagonal(), distance, rtol=moved, atol=moved
+        poincare.dist(x, y, curvature), distance, rtol=moved, atol=moved * R * math.tanh(radius)
+    )
+    torch.testing.assert_close(
+        normal_coordinates.cdist(v[0] / 2, v[1] / 2, curvature).diagonal(),
+        distance,
+        rtol=moved,
+        atol=moved,
     )
     # The same geodesic, and beyond its end.
     for share in (0.5, 1.2):
         expected = ball(lorentz.exp(a, share * lorentz.log(a, b, curvature), curvature))
         reached = poincare.exp(x, share * poincare.log(x, y, curvature), curvature)
-        torch.testing.assert_close(reached, expected, rtol=0, atol=moved * math.cosh(2.4 * radius) * R)
+        torch.testing.assert_close(
+            reached, expected, rtol=0, atol=moved * math.cosh(2.4 * radius) * R
+        )

@@ -23,17 +23,22 @@ def cosines(points: torch.Tensor) -> torch.Tensor:
 
 
 def rankin(num: int, dim: int) -> float:
-    """No `num` unit vectors have a smaller largest cosine (Rankin, The closest packing of spherical caps, 1955)."""
+    """No `num` unit vectors have a smaller largest cosine (Rankin, The closest packing of spherical
+    caps, 1955)."""
     return -1 / (num - 1) if num <= dim + 1 else 0.0
 
 
 def levenshtein(num: int, dim: int) -> float:
     """Levenshtein's third bound, above Rankin's for 2·dim < num ≤ dim(dim + 3)/2."""
     most = (math.sqrt(dim + 3) - 1) / (dim + 2)
-    return brentq(lambda s: dim * (1 - s) * (2 + (dim + 1) * s) / (1 - dim * s * s) - num, 0, most, xtol=1e-14)
+    return brentq(
+        lambda s: dim * (1 - s) * (2 + (dim + 1) * s) / (1 - dim * s * s) - num, 0, most, xtol=1e-14
+    )
 
 
-@pytest.mark.parametrize(("num", "dim"), [(2, 1), (2, 2), (3, 2), (2, 7), (4, 3), (5, 7), (11, 10), (100, 512)])
+@pytest.mark.parametrize(
+    ("num", "dim"), [(2, 1), (2, 2), (3, 2), (2, 7), (4, 3), (5, 7), (11, 10), (100, 512)]
+)
 def test_up_to_one_more_than_the_dimension_are_a_regular_simplex(num, dim):
     expected = torch.full((num * (num - 1) // 2,), -1 / (num - 1), dtype=torch.float64)
     torch.testing.assert_close(cosines(uniform(num, dim, 0)), expected, atol=20 * EPS, rtol=0)
@@ -44,7 +49,9 @@ def test_in_the_plane_they_are_a_regular_polygon(num):
     points = uniform(num, 2, 3)
     angles = torch.atan2(points[:, 1], points[:, 0]).sort().values
     steps = torch.cat([angles.diff(), angles[:1] + 2 * math.pi - angles[-1:]])
-    torch.testing.assert_close(steps, torch.full_like(steps, 2 * math.pi / num), atol=20 * EPS, rtol=0)
+    torch.testing.assert_close(
+        steps, torch.full_like(steps, 2 * math.pi / num), atol=20 * EPS, rtol=0
+    )
     assert float(cosines(points).max()) == pytest.approx(math.cos(2 * math.pi / num), abs=20 * EPS)
 
 
@@ -90,7 +97,9 @@ def test_unit_vectors_between_the_bounds_and_the_best_of_random_draws(num, dim, 
 
 
 def test_the_bound_is_that_of_the_sharp_codes():
-    """The oracle's own check: Levenshtein's bound is met by the codes for which it is known to be."""
+    """The oracle's own check: Levenshtein's bound is met by the codes for which it is known to
+    be.
+    """
     for num, dim, cosine in [(16, 5, 1 / 5), (27, 6, 1 / 4), (100, 22, 1 / 11), (112, 21, 1 / 9)]:
         assert levenshtein(num, dim) == pytest.approx(cosine, abs=1e-12)
 
@@ -140,16 +149,20 @@ def test_orthonormal_rows(dim, data):
 
 
 def test_orthonormal_rows_have_no_preferred_direction():
-    """In three dimensions every coordinate of a uniform direction is uniform on [−1, 1] (Archimedes)."""
+    """In three dimensions every coordinate of a uniform direction is uniform on [−1, 1]
+    (Archimedes)."""
     rows = torch.stack([orthonormal(3, 3, seed) for seed in range(1500)])
     for i in range(3):
         for j in range(3):
             assert kstest(rows[:, i, j].numpy(), "uniform", args=(-1, 2)).pvalue > 1e-3
-    assert abs(float(torch.linalg.det(rows).mean())) < 5 / math.sqrt(1500)  # as many reflections as rotations
+    # as many reflections as rotations
+    assert abs(float(torch.linalg.det(rows).mean())) < 5 / math.sqrt(1500)
 
 
 def test_too_many_orthonormal_rows():
-    with pytest.raises(ValueError, match="4 rows in 3 dimensions; at most 3 are orthogonal, use uniform"):
+    with pytest.raises(
+        ValueError, match="4 rows in 3 dimensions; at most 3 are orthogonal, use uniform"
+    ):
         orthonormal(4, 3, 0)
 
 

@@ -1,4 +1,5 @@
-"""The classifiers against LinearSVC, a QP solver, mpmath, geoopt, scikit-learn and the optimality conditions."""
+"""The classifiers against LinearSVC, a QP solver, mpmath, geoopt, scikit-learn and the optimality
+conditions."""
 
 import math
 
@@ -42,7 +43,9 @@ def clusters(num, size, seed, spread=0.15, curvature=-1.3):
 def features(model, points, line):
     """log_p(x) by geoopt in float64."""
     k = torch.tensor(model.curvature, dtype=torch.float64)
-    return geoopt_ball.logmap(torch.tensor(model.references_[line]), torch.tensor(points), k=k).numpy()
+    return geoopt_ball.logmap(
+        torch.tensor(model.references_[line]), torch.tensor(points), k=k
+    ).numpy()
 
 
 # The squared hinge
@@ -56,12 +59,16 @@ def test_soft_margins_equal_linear_svc(C, dim):
     signs = np.where(rows[..., 0] + 0.5 * rng.standard_normal((4, 80)) > 0, 1, -1)
     found = soft_margin((signs[..., None] * rows).transpose(0, 2, 1), C)
     for normal, x, y in zip(found, rows, signs, strict=True):
-        svc = LinearSVC(C=C, loss="squared_hinge", dual=False, fit_intercept=False, tol=1e-12, max_iter=10_000)
+        svc = LinearSVC(
+            C=C, loss="squared_hinge", dual=False, fit_intercept=False, tol=1e-12, max_iter=10_000
+        )
         np.testing.assert_allclose(normal, svc.fit(x, y).coef_[0], rtol=2e-7, atol=2e-7)
 
 
 @given(
-    seed=st.integers(0, 10**6), power=st.floats(-4, 12), kind=st.sampled_from(["random", "line", "equal", "lengths"])
+    seed=st.integers(0, 10**6),
+    power=st.floats(-4, 12),
+    kind=st.sampled_from(["random", "line", "equal", "lengths"]),
 )
 @example(0, 12, "line")
 @example(0, 12, "equal")
@@ -80,7 +87,9 @@ def test_soft_margins_are_optimal(seed, power, kind):
         gradient = normal - 2 * 10.0**power * z @ slack
         lengths = np.linalg.norm(z, axis=0)
         stated = 2e-12 * 10.0**power * lengths.sum()
-        rounding = 8 * EPS * (1 + 2 * 10.0**power * np.square(lengths).sum()) * np.linalg.norm(normal)
+        rounding = (
+            8 * EPS * (1 + 2 * 10.0**power * np.square(lengths).sum()) * np.linalg.norm(normal)
+        )
         assert np.linalg.norm(gradient) <= stated + rounding
 
 
@@ -112,7 +121,12 @@ def quadratic_program(vectors):
     return np.array(solution.x) if str(solution.status) == "Solved" else None
 
 
-@given(seed=st.integers(0, 10**6), num=st.integers(1, 40), dim=st.sampled_from([2, 3]), shift=st.floats(0, 4))
+@given(
+    seed=st.integers(0, 10**6),
+    num=st.integers(1, 40),
+    dim=st.sampled_from([2, 3]),
+    shift=st.floats(0, 4),
+)
 def test_hard_margins_equal_a_quadratic_program(seed, num, dim, shift):
     rng = np.random.default_rng(seed)
     vectors = rng.standard_normal((num, dim)) + shift * np.eye(dim)[0]
@@ -122,7 +136,9 @@ def test_hard_margins_equal_a_quadratic_program(seed, num, dim, shift):
             hard_margin(vectors)
     else:
         normal = hard_margin(vectors)
-        np.testing.assert_allclose(normal, expected, rtol=1e-6, atol=1e-6 * np.linalg.norm(expected))
+        np.testing.assert_allclose(
+            normal, expected, rtol=1e-6, atol=1e-6 * np.linalg.norm(expected)
+        )
         assert (vectors @ normal).min() == pytest.approx(1, abs=1e-9)
 
 
@@ -138,11 +154,20 @@ def test_hard_margins_equal_a_quadratic_program(seed, num, dim, shift):
     ],
 )
 def test_hard_margins_by_hand(vectors, normal):
-    np.testing.assert_allclose(hard_margin(np.array(vectors, float)), normal, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        hard_margin(np.array(vectors, float)), normal, rtol=1e-12, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize(
-    "vectors", [[[0, 0]], [[1, 0], [-1, 0]], [[1, 0], [0, 0]], [[1, 0], [-1, 1], [-1, -1]], [[1, 1e-14], [-1, 0]]]
+    "vectors",
+    [
+        [[0, 0]],
+        [[1, 0], [-1, 0]],
+        [[1, 0], [0, 0]],
+        [[1, 0], [-1, 1], [-1, -1]],
+        [[1, 1e-14], [-1, 0]],
+    ],
 )
 def test_what_has_no_hard_margin(vectors):
     with pytest.raises(NotSeparableError):
@@ -172,8 +197,14 @@ def test_platt_is_the_maximum_of_the_likelihood(kind):
         high, low = (y.sum() + 1) / (y.sum() + 2), 1 / ((~y).sum() + 2)
         with mpmath.workdps(40):
             a, b = map(mpmath.mpf, found[row])
-            residual = [(high if one else low) - 1 / (1 + mpmath.exp(a * s + b)) for s, one in zip(f, y, strict=True)]
-            slopes = mpmath.fsum(residual), mpmath.fsum(r * s for r, s in zip(residual, f, strict=True))
+            residual = [
+                (high if one else low) - 1 / (1 + mpmath.exp(a * s + b))
+                for s, one in zip(f, y, strict=True)
+            ]
+            slopes = (
+                mpmath.fsum(residual),
+                mpmath.fsum(r * s for r, s in zip(residual, f, strict=True)),
+            )
         assert abs(slopes[0]) <= 1e-10 * f.size
         assert abs(slopes[1]) <= 1e-10 * f.size * np.abs(f).max()
         assert a < 0
@@ -218,11 +249,17 @@ def equation_1(p, x, k):
     p, x = ([mpmath.mpf(value) for value in vector] for vector in (p, x))
     p_p, x_x, inner = (mpmath.fdot(zip(a, b, strict=True)) for a, b in ((p, p), (x, x), (p, x)))
     divisor = 1 - 2 * k * inner + k**2 * p_p * x_x
-    moved = [(-(1 - 2 * k * inner + k * x_x) * a + (1 - k * p_p) * b) / divisor for a, b in zip(p, x, strict=True)]
+    moved = [
+        (-(1 - 2 * k * inner + k * x_x) * a + (1 - k * p_p) * b) / divisor
+        for a, b in zip(p, x, strict=True)
+    ]
     size = mpmath.norm(moved)
     if size == 0:
         return moved
-    return [(1 - k * p_p) / mpmath.sqrt(k) * mpmath.atanh(mpmath.sqrt(k) * size) * a / size for a in moved]
+    return [
+        (1 - k * p_p) / mpmath.sqrt(k) * mpmath.atanh(mpmath.sqrt(k) * size) * a / size
+        for a in moved
+    ]
 
 
 @pytest.mark.parametrize("C", [0.1, 10, 1000])
@@ -230,7 +267,9 @@ def test_normals_equal_linear_svc_on_logarithms(C):
     points, labels = clusters(4, 30, 2)
     model = PoincareSVM(-1.3, C).fit(points, labels)
     for line in range(4):
-        svc = LinearSVC(C=C, loss="squared_hinge", dual=False, fit_intercept=False, tol=1e-12, max_iter=10_000)
+        svc = LinearSVC(
+            C=C, loss="squared_hinge", dual=False, fit_intercept=False, tol=1e-12, max_iter=10_000
+        )
         svc.fit(features(model, points, line), labels == line)
         np.testing.assert_allclose(model.normals_[line], svc.coef_[0], rtol=1e-6, atol=1e-6)
 
@@ -245,7 +284,8 @@ def closest_midpoints(first, second, curvature):
 
 
 def extreme(points, curvature):
-    """Those from which all others are seen within less than half a turn, by the directions of the geodesics to them."""
+    """Those from which all others are seen within less than half a turn, by the directions of the
+    geodesics to them."""
     k = torch.tensor(curvature, dtype=torch.float64)
     corners = []
     for i in range(len(points)):
@@ -268,7 +308,9 @@ def test_the_reference_is_the_best_of_the_three_closest_midpoints(seed):
         for reference in tried:
             alone = PoincareSVM(-1.3, 1.0, reference).fit(points, mine)
             accuracies.append((alone.predict(points) == mine).mean())
-        np.testing.assert_allclose(model.references_[line], tried[int(np.argmax(accuracies))], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            model.references_[line], tried[int(np.argmax(accuracies))], rtol=1e-9, atol=1e-12
+        )
 
 
 def test_with_one_point_each_the_reference_is_their_midpoint():
@@ -276,7 +318,8 @@ def test_with_one_point_each_the_reference_is_their_midpoint():
     model = PoincareSVM(-1, math.inf).fit(points, ["b", "a"])
     np.testing.assert_allclose(model.references_, [[0, 0]], atol=1e-15)
     np.testing.assert_array_equal(model.predict(points), ["b", "a"])
-    assert model.decision_function(points) == pytest.approx([1, -1], rel=1e-12)  # both on the margin
+    # both on the margin
+    assert model.decision_function(points) == pytest.approx([1, -1], rel=1e-12)
 
 
 def test_given_references_are_used():
@@ -303,7 +346,10 @@ def test_the_unit_of_length_does_not_matter(C):
 def test_rotation_turns_references_and_normals():
     points, labels = clusters(5, 20, 0)
     turn = np.array([[math.cos(1), -math.sin(1)], [math.sin(1), math.cos(1)]])
-    model, turned = PoincareSVM(-1.3, 1).fit(points, labels), PoincareSVM(-1.3, 1).fit(points @ turn, labels)
+    model, turned = (
+        PoincareSVM(-1.3, 1).fit(points, labels),
+        PoincareSVM(-1.3, 1).fit(points @ turn, labels),
+    )
     np.testing.assert_allclose(turned.references_, model.references_ @ turn, atol=1e-12)
     np.testing.assert_allclose(turned.normals_, model.normals_ @ turn, rtol=1e-7, atol=1e-7)
     np.testing.assert_array_equal(turned.predict(points @ turn), model.predict(points))
@@ -311,7 +357,11 @@ def test_rotation_turns_references_and_normals():
 
 def test_a_geodesic_is_learnt_from_a_hard_margin():
     rng = np.random.default_rng(0)
-    points = 0.95 * np.sqrt(rng.random((4000, 1))) * np.array([np.cos(t := rng.random(4000) * 7), np.sin(t)]).T
+    points = (
+        0.95
+        * np.sqrt(rng.random((4000, 1)))
+        * np.array([np.cos(t := rng.random(4000) * 7), np.sin(t)]).T
+    )
     # The geodesic with ends at angles ±1 is a circle around 1/cos 1, of radius tan 1.
     height = np.hypot(points[:, 0] - 1 / math.cos(1), points[:, 1]) - math.tan(1)
     points, labels = points[np.abs(height) > 0.01], (height < 0)[np.abs(height) > 0.01]
@@ -358,10 +408,14 @@ def test_all_on_one_geodesic():
 def test_euclidean_equals_linear_svc(num):
     points, labels = clusters(num, 30, 5)
     model = EuclideanSVM(3).fit(points, labels)
-    svc = LinearSVC(C=3, loss="squared_hinge", dual=False, tol=1e-12, max_iter=10_000).fit(points, labels)
+    svc = LinearSVC(C=3, loss="squared_hinge", dual=False, tol=1e-12, max_iter=10_000).fit(
+        points, labels
+    )
     np.testing.assert_allclose(model.normals_, svc.coef_, rtol=1e-6)
     np.testing.assert_allclose(model.intercepts_, svc.intercept_, rtol=1e-6, atol=1e-9)
-    np.testing.assert_allclose(model.decision_function(points), svc.decision_function(points), atol=1e-6)
+    np.testing.assert_allclose(
+        model.decision_function(points), svc.decision_function(points), atol=1e-6
+    )
     if num == 2:
         np.testing.assert_array_equal(model.predict(points), svc.predict(points))
 
@@ -378,7 +432,9 @@ def test_logistic_equals_scikit_learn(num, C):
     tangent = geoopt_ball.logmap0(torch.tensor(points), k=k).numpy()
     peer = LogisticRegression(C=C, solver="newton-cg", tol=1e-9, max_iter=1000).fit(tangent, labels)
     np.testing.assert_allclose(model.normals_, peer.coef_, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(model.predict_proba(points), peer.predict_proba(tangent), rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(
+        model.predict_proba(points), peer.predict_proba(tangent), rtol=1e-5, atol=1e-8
+    )
     np.testing.assert_array_equal(model.predict(points), peer.predict(tangent))
 
 
@@ -399,7 +455,9 @@ def test_probabilities_sum_to_one_and_decide(make, num):
         np.testing.assert_array_equal(model.predict(points), model.classes_[shares.argmax(axis=1)])
         assert model.decision_function(points).shape == (num * 20, num)
     else:
-        np.testing.assert_array_equal(model.predict(points) == "e", model.decision_function(points) > 0)
+        np.testing.assert_array_equal(
+            model.predict(points) == "e", model.decision_function(points) > 0
+        )
     assert (model.predict(points) == np.array(list("edcba"))[labels]).mean() > 0.9
 
 
@@ -410,11 +468,17 @@ def test_one_against_the_rest_is_normalised_platt():
     each = np.empty_like(scores)
     for line in range(4):
         alone = PoincareSVM(-1.3, 1).fit(points, labels == line)
-        np.testing.assert_allclose(alone.decision_function(points), scores[:, line], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            alone.decision_function(points), scores[:, line], rtol=1e-9, atol=1e-12
+        )
         a, b = alone.platt_[0]
         each[:, line] = alone.predict_proba(points)[:, 1]
-        np.testing.assert_allclose(each[:, line], 1 / (1 + np.exp(a * scores[:, line] + b)), rtol=1e-12)
-    np.testing.assert_allclose(model.predict_proba(points), each / each.sum(axis=1, keepdims=True), rtol=1e-7)
+        np.testing.assert_allclose(
+            each[:, line], 1 / (1 + np.exp(a * scores[:, line] + b)), rtol=1e-12
+        )
+    np.testing.assert_allclose(
+        model.predict_proba(points), each / each.sum(axis=1, keepdims=True), rtol=1e-7
+    )
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -486,10 +550,16 @@ def test_every_cost_of_a_grid_trains_as_it_does_alone(make, num):
     grid = [1000, 0.01, 1]
     for C, model in zip(grid, make(5.0).fit_each(points, labels, grid), strict=True):
         assert C == model.C
-        np.testing.assert_array_equal(model.predict_proba(points), make(C).fit(points, labels).predict_proba(points))
+        np.testing.assert_array_equal(
+            model.predict_proba(points), make(C).fit(points, labels).predict_proba(points)
+        )
 
 
-@given(counts=st.lists(st.integers(1, 12), min_size=2, max_size=6), folds=st.integers(2, 7), seed=st.integers(0, 99))
+@given(
+    counts=st.lists(st.integers(1, 12), min_size=2, max_size=6),
+    folds=st.integers(2, 7),
+    seed=st.integers(0, 99),
+)
 def test_folds_are_stratified(counts, folds, seed):
     labels = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(counts)), counts))
     out = ~stratified_folds(labels, folds, seed)
@@ -515,7 +585,11 @@ def test_best_c_has_the_highest_accuracy_and_is_the_middle_of_equals(make):
     grid = [1e3, 0.01, 0.1, 1, 10, 100]
     kept = stratified_folds(labels, 5, 3)
     right = {
-        C: sum((make(C).fit(points[k], labels[k]).predict(points[~k]) == labels[~k]).sum() for k in kept) for C in grid
+        C: sum(
+            (make(C).fit(points[k], labels[k]).predict(points[~k]) == labels[~k]).sum()
+            for k in kept
+        )
+        for C in grid
     }
     best = sorted(C for C in grid if right[C] == max(right.values()))
     assert best_c(make, points, labels, grid, 5, 3) == best[(len(best) - 1) // 2]

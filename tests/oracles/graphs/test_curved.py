@@ -1,4 +1,5 @@
-"""The curvature of a network: how k sets it, what an estimator adds, and what a curvature can do to a Lorentz network."""
+"""The curvature of a network: how k sets it, what an estimator adds, and what a curvature can do to
+a Lorentz network."""
 
 import math
 from dataclasses import replace
@@ -26,7 +27,9 @@ from curvfed.tasks.graphs.models.registry import ModelSpec, build
 from curvfed.tasks.graphs.sparse import Constant
 
 NODES, FEATURES, CLASSES = 12, 6, 3
-SPEC = ModelSpec("nodes", "lorentz", FEATURES, CLASSES, width=5, dropout=0.0, gate=True, learns_curvature=True)
+SPEC = ModelSpec(
+    "nodes", "lorentz", FEATURES, CLASSES, width=5, dropout=0.0, gate=True, learns_curvature=True
+)
 ABOUT = pytest.mark.parametrize("task", ["nodes", "graphs"])
 RANGES = {"sigmoid": (0.5, 1.5), "exp": (math.exp(-3), math.exp(3))}
 
@@ -81,7 +84,8 @@ def test_maps_increase_within_their_range(name):
 
 @pytest.mark.parametrize("name", RANGES)
 def test_a_deviation_makes_a_start_that_differs_and_can_still_move(name):
-    """One standard deviation changes K by a fifth or more; at four, as far as a start goes, K still has a slope."""
+    """One standard deviation changes K by a fifth or more; at four, as far as a start goes, K still
+    has a slope."""
     deviation = CURVATURE_MAPS[name].deviation
     assert abs(math.log(radius(name, deviation))) > 0.2
     assert abs(math.log(radius(name, -deviation))) > 0.2
@@ -143,7 +147,9 @@ def test_a_fresh_estimator_adds_exactly_nothing(task, name):
 def test_an_estimator_changes_no_other_start(task):
     without = net_of(spec_of(task), seed=5).state_dict()
     with_one = net_of(spec_of(task, estimates_curvature=True), seed=5).state_dict()
-    added = {name: tuple(parameter.shape) for name, parameter in with_one.items() if name not in without}
+    added = {
+        name: tuple(parameter.shape) for name, parameter in with_one.items() if name not in without
+    }
     assert added == {
         "estimator.statistics": (NUM_STATISTICS,),
         "estimator.hidden.weight": (ESTIMATOR_WIDTH, NUM_STATISTICS),
@@ -156,36 +162,50 @@ def test_an_estimator_changes_no_other_start(task):
 @ABOUT
 @pytest.mark.parametrize("learns", [True, False])
 def test_what_an_estimator_adds_is_its_formula_and_learns(task, learns):
-    model = net_of(spec_of(task, estimates_curvature=True, learns_curvature=learns, curvature_map="exp")).double()
+    model = net_of(
+        spec_of(task, estimates_curvature=True, learns_curvature=learns, curvature_map="exp")
+    ).double()
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():
         model.k.fill_(0.02)
         for parameter in model.estimator.parameters():
-            parameter.copy_(0.1 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+            parameter.copy_(
+                0.1 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            )
     p = {name: parameter.detach().numpy() for name, parameter in model.estimator.named_parameters()}
     added = np.mean(p["out"] * np.tanh(p["hidden.weight"] @ p["statistics"] + p["hidden.bias"]))
     assert abs(added) > 1e-3
     assert model.estimator().item() == pytest.approx(added, rel=1e-13)
-    assert model.radius.item() == pytest.approx(math.exp(3 * math.tanh(10 * (0.02 + added))), rel=1e-13)
+    assert model.radius.item() == pytest.approx(
+        math.exp(3 * math.tanh(10 * (0.02 + added))), rel=1e-13
+    )
     assert model.curvature.item() == pytest.approx(-1 / model.radius.item())
     model.radius.backward()
     moved = {
-        name for name, parameter in model.named_parameters() if parameter.grad is not None and parameter.grad.any()
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None and parameter.grad.any()
     }
-    assert moved == {"estimator.hidden.weight", "estimator.hidden.bias", "estimator.out"} | ({"k"} if learns else set())
+    assert moved == {"estimator.hidden.weight", "estimator.hidden.bias", "estimator.out"} | (
+        {"k"} if learns else set()
+    )
 
 
 def one_graph(num_nodes: int, pairs: list[tuple[int, int]]) -> ClientGraph:
     both = sorted([*pairs, *((j, i) for i, j in pairs)])
     edge_index = torch.tensor(both, dtype=torch.int64).reshape(-1, 2).t().contiguous()
-    labels, masks = torch.zeros(num_nodes, dtype=torch.int64), torch.zeros(3, num_nodes, dtype=torch.bool)
+    labels, masks = (
+        torch.zeros(num_nodes, dtype=torch.int64),
+        torch.zeros(3, num_nodes, dtype=torch.bool),
+    )
     return client_graph(torch.ones(num_nodes, 2), edge_index, labels, masks, ("0",), "accuracy", "")
 
 
 @pytest.mark.parametrize(
     ("num_nodes", "pairs", "curvature", "plain", "degree"),
     [
-        (4, [(0, 1), (0, 2), (1, 2), (2, 3)], (3 + 2 + 2 + 0) / 4, (0 - 1 - 1 + 0) / 4, 2),  # a triangle with a tail
+        # a triangle with a tail
+        (4, [(0, 1), (0, 2), (1, 2), (2, 3)], (3 + 2 + 2 + 0) / 4, (0 - 1 - 1 + 0) / 4, 2),
         (5, [(0, leaf) for leaf in range(1, 5)], -1, -1, 8 / 5),  # a star: 4 - 4 - 1
         (3, [], 0, 0, 0),
         (1, [], 0, 0, 0),
@@ -194,14 +214,21 @@ def one_graph(num_nodes: int, pairs: list[tuple[int, int]]) -> ClientGraph:
 def test_statistics_are_those_by_hand(num_nodes, pairs, curvature, plain, degree):
     found = graph_statistics(one_graph(num_nodes, pairs))
     assert found.dtype == torch.float32
-    expected = [math.asinh(curvature), math.asinh(plain), math.log(1 + degree), math.log10(num_nodes)]
+    expected = [
+        math.asinh(curvature),
+        math.asinh(plain),
+        math.log(1 + degree),
+        math.log10(num_nodes),
+    ]
     assert found.tolist() == pytest.approx(expected, rel=1e-6)
     assert found.shape == (NUM_STATISTICS,)
 
 
 def rows(unit: bool) -> Tensor:
     """Features of norm 1, or of any."""
-    found = torch.randn(NODES, FEATURES, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    found = torch.randn(
+        NODES, FEATURES, generator=torch.Generator().manual_seed(4), dtype=torch.float64
+    )
     return found / found.norm(dim=1, keepdim=True) if unit else found
 
 
@@ -216,7 +243,8 @@ def inputs_of(task: str, features: Tensor) -> GraphInputs:
 
 
 def shaken(spec: ModelSpec, k: float) -> nn.Module:
-    """In float64, evaluating, every parameter moved from its start; biases are positive, so that units are on."""
+    """In float64, evaluating, every parameter moved from its start; biases are positive, so that
+    units are on."""
     model = build(spec, seed=1).double().eval()
     generator = torch.Generator().manual_seed(6)
     with torch.no_grad():
@@ -229,17 +257,25 @@ def shaken(spec: ModelSpec, k: float) -> nn.Module:
 
 
 def at_curvature_minus_one(model: nn.Module, spec: ModelSpec) -> tuple[float, nn.Module]:
-    """A factor, and the network of K = 1 whose logits on features of norm 1, times the factor, are those of `model`.
+    """A factor, and the network of K = 1 whose logits on features of norm 1, times the factor, are
+    those of `model`.
 
-    A hyperboloid of another radius is the unit one, magnified. exp0 alone tells them apart, since it keeps lengths: it
-    takes a vector of norm 1 to √K (cosh(1/√K), sinh(1/√K)·v), and what differs from √K (cosh 1, sinh 1·v) the first
-    matrix and its column m make up for. Logits are squared distances for nodes, coordinates for graphs.
+    A hyperboloid of another radius is the unit one, magnified. exp0 alone tells them apart, since
+    it keeps lengths: it takes a vector of norm 1 to √K (cosh(1/√K), sinh(1/√K)·v), and what differs
+    from √K (cosh 1, sinh 1·v) the first matrix and its column m make up for. Logits are squared
+    distances for nodes, coordinates for graphs.
     """
     K = model.radius.item()
     scale = math.sqrt(K)
     space, time = math.sinh(1 / scale) / math.sinh(1), math.cosh(1 / scale) / math.cosh(1)
     if spec.task == "nodes":
-        factors = {"first.weight": space, "first.time": time, "head.bias": 1 / K, "head.weight": 1 / scale, "k": 0}
+        factors = {
+            "first.weight": space,
+            "first.time": time,
+            "head.bias": 1 / K,
+            "head.weight": 1 / scale,
+            "k": 0,
+        }
     else:
         factors = {"input.weight": space, "input.time": time, "k": 0}
     unit = build(spec, seed=0).double().eval()
@@ -252,7 +288,15 @@ def at_curvature_minus_one(model: nn.Module, spec: ModelSpec) -> tuple[float, nn
 
 @ABOUT
 @pytest.mark.parametrize(
-    ("name", "k"), [("sigmoid", -3.0), ("sigmoid", 3.0), ("exp", -0.2), ("exp", -0.03), ("exp", 0.04), ("exp", 0.3)]
+    ("name", "k"),
+    [
+        ("sigmoid", -3.0),
+        ("sigmoid", 3.0),
+        ("exp", -0.2),
+        ("exp", -0.03),
+        ("exp", 0.04),
+        ("exp", 0.3),
+    ],
 )
 def test_another_curvature_is_another_start_and_scale_where_features_have_one_norm(task, name, k):
     """What a curvature can do to features of norm 1, and what it cannot.

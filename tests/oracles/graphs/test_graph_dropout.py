@@ -1,4 +1,5 @@
-"""Dropout of the graph networks against the law that it states: independent entries, an exact mean, its own generator."""
+"""Dropout of the graph networks against the law that it states: independent entries, an exact mean,
+its own generator."""
 
 import pytest
 import torch
@@ -17,7 +18,9 @@ def test_share_of_zeros_and_mean(probability: float, dtype: torch.dtype) -> None
     zeros = int((factors == 0).sum())
     assert binomtest(zeros, SIDE * SIDE, probability).pvalue > 1e-4
     assert factors.dtype == dtype
-    assert factors[factors != 0].unique().tolist() == pytest.approx([1 / (1 - probability)], rel=2e-4)
+    assert factors[factors != 0].unique().tolist() == pytest.approx(
+        [1 / (1 - probability)], rel=2e-4
+    )
 
 
 def test_neighbouring_entries_are_independent() -> None:

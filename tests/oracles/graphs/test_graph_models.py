@@ -1,4 +1,5 @@
-"""The encoders of whole graphs against their definitions: graph by graph, dense, in NumPy and `geometry.lorentz`."""
+"""The encoders of whole graphs against their definitions: graph by graph, dense, in NumPy and
+`geometry.lorentz`."""
 
 import math
 from dataclasses import dataclass, replace
@@ -20,9 +21,13 @@ from curvfed.tasks.graphs.models.registry import MODELS, ModelSpec, build
 from curvfed.tasks.graphs.sparse import Constant
 
 FEATURES, WIDTH, CLASSES = 4, 5, 3
-SPEC = ModelSpec("graphs", "lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=False, learns_curvature=True)
+SPEC = ModelSpec(
+    "graphs", "lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=False, learns_curvature=True
+)
 KINDS = sorted(MODELS["graphs"])
-NEAR = 1e-12  # of the largest logit: some ten layers of sums of at most 9 terms, eps each, and room for cancellation
+# of the largest logit: some ten layers of sums of at most 9 terms, eps each, and room for
+# cancellation
+NEAR = 1e-12
 
 RADII = {
     "sigmoid": lambda k: 1 / (1 + math.exp(-k)) + 0.5,
@@ -59,14 +64,18 @@ class Graph:
 
 def random_rows(size: int, seed: int) -> Tensor:
     """Rows of different length; the first of four and more is 0."""
-    rows = torch.randn(size, FEATURES, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    rows = torch.randn(
+        size, FEATURES, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
     if size >= 4:
         rows[0] = 0
     return rows
 
 
 def some_graphs() -> list[Graph]:
-    """A triangle with a tail, one node, three nodes without edges, a star, and the triangle again."""
+    """A triangle with a tail, one node, three nodes without edges, a star, and the triangle
+    again.
+    """
     tailed = Graph(random_rows(5, 1), ((0, 1), (0, 2), (1, 2), (2, 3), (3, 4)))
     star = Graph(random_rows(7, 4), tuple((0, leaf) for leaf in range(1, 7)))
     return [tailed, Graph(random_rows(1, 2)), Graph(random_rows(3, 3)), star, tailed]
@@ -133,7 +142,12 @@ class Flat:
             name = f"layers.{number}"
             if self.kind == "gin":
                 summed = (1 + self.p[f"{name}.eps"]) * x + graph.adjacency.numpy() @ x
-                x = np.maximum(self.linear(f"{name}.second", np.maximum(self.linear(f"{name}.first", summed), 0)), 0)
+                x = np.maximum(
+                    self.linear(
+                        f"{name}.second", np.maximum(self.linear(f"{name}.first", summed), 0)
+                    ),
+                    0,
+                )
             else:
                 neighbourhood = graph.normalized.numpy() @ x
                 x = np.maximum(self.linear(f"{name}.linear", neighbourhood), 0)
@@ -178,7 +192,9 @@ class Lorentz:
                     space = space + points[other, 1:]
                 rows.append(space)
             summed = lorentz.lift(torch.stack(rows), self.curvature)
-            points = self.relu(self.linear(f"{name}.second", self.relu(self.linear(f"{name}.first", summed))))
+            points = self.relu(
+                self.linear(f"{name}.second", self.relu(self.linear(f"{name}.first", summed)))
+            )
         whole = lorentz.lift(points[:, 1:].sum(dim=0), self.curvature)
         return self.relu(self.linear("head.hidden", whole))[1:].numpy()
 
@@ -199,7 +215,9 @@ def expected(network: Flat | Lorentz, graphs: list[Graph]) -> np.ndarray:
 
 def assert_near(found: Tensor, wanted: np.ndarray | Tensor, bound: float = NEAR) -> None:
     wanted = torch.as_tensor(wanted)
-    torch.testing.assert_close(found.detach().double(), wanted, rtol=0.0, atol=bound * float(wanted.abs().max()))
+    torch.testing.assert_close(
+        found.detach().double(), wanted, rtol=0.0, atol=bound * float(wanted.abs().max())
+    )
 
 
 @pytest.mark.parametrize("seed", [3, 5, 8])
@@ -207,7 +225,10 @@ def assert_near(found: Tensor, wanted: np.ndarray | Tensor, bound: float = NEAR)
 def test_flat_logits_are_the_formulas_graph_by_graph(kind, seed):
     model = model_of(kind, seed=seed)
     network = Flat(model, kind)
-    assert_near(model.encode(batch(some_graphs())), np.stack([network.encode(graph) for graph in some_graphs()]))
+    assert_near(
+        model.encode(batch(some_graphs())),
+        np.stack([network.encode(graph) for graph in some_graphs()]),
+    )
     wanted = expected(network, some_graphs())
     assert (np.ptp(wanted, axis=0) > 0.01).all()
     assert_near(model(batch(some_graphs())), wanted)
@@ -215,7 +236,8 @@ def test_flat_logits_are_the_formulas_graph_by_graph(kind, seed):
 
 @pytest.mark.parametrize("self_weight", [True, False])
 @pytest.mark.parametrize(
-    ("curvature_map", "k"), [("sigmoid", k) for k in (-4.0, 0.0, 1.3)] + [("exp", k) for k in (-0.2, -0.03, 0.0, 0.15)]
+    ("curvature_map", "k"),
+    [("sigmoid", k) for k in (-4.0, 0.0, 1.3)] + [("exp", k) for k in (-0.2, -0.03, 0.0, 0.15)],
 )
 def test_lorentz_logits_are_the_geometry_graph_by_graph(curvature_map, k, self_weight):
     model = model_of("lorentz", k, curvature_map=curvature_map, self_weight=self_weight)
@@ -230,7 +252,11 @@ def test_lorentz_logits_are_the_geometry_graph_by_graph(curvature_map, k, self_w
 def test_float32_is_near_float64(kind):
     model = model_of(kind)
     wide = model(batch(some_graphs())).detach()
-    assert_near(model.float()(batch(some_graphs(), torch.float32)), wide, 64 * torch.finfo(torch.float32).eps)
+    assert_near(
+        model.float()(batch(some_graphs(), torch.float32)),
+        wide,
+        64 * torch.finfo(torch.float32).eps,
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -249,7 +275,9 @@ def test_a_batch_gives_what_its_graphs_give_one_by_one(kind, graphs):
 def test_names_of_nodes_and_order_of_graphs_say_nothing(kind, graphs, random):
     model = model_of(kind)
     order = shuffled(random, len(graphs))
-    moved = [graphs[number].relabelled(shuffled(random, len(graphs[number].rows))) for number in order]
+    moved = [
+        graphs[number].relabelled(shuffled(random, len(graphs[number].rows))) for number in order
+    ]
     assert_near(model(batch(moved)), model(batch(graphs))[order].detach())
 
 
@@ -275,7 +303,9 @@ def test_how_many_nodes_a_graph_has_is_not_forgotten(kind):
 
 
 def crowd(leaves: int = 400, size: float = 3.0) -> list[Graph]:
-    """A star of long rows, whose sums leave every reasonable radius, and one node with a short row."""
+    """A star of long rows, whose sums leave every reasonable radius, and one node with a short
+    row.
+    """
     rows = size * torch.ones(leaves + 1, FEATURES, dtype=torch.float64)
     return [Graph(rows, tuple((0, leaf) for leaf in range(1, leaves + 1))), Graph(0.1 * rows[:1])]
 
@@ -291,7 +321,9 @@ def test_sums_far_out_are_sums_still(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("size", [0.0, 1e-30, 1e-17, 1e-9, 1.0, 5.0], ids=lambda size: f"size{size:g}")
+@pytest.mark.parametrize(
+    "size", [0.0, 1e-30, 1e-17, 1e-9, 1.0, 5.0], ids=lambda size: f"size{size:g}"
+)
 def test_logits_and_gradients_are_finite(kind, dtype, size):
     """At the origin, where biases of 0 leave every layer, as far out."""
     assert_finite(build(replace(SPEC, kind=kind), seed=0).to(dtype), dtype, size)
@@ -320,10 +352,12 @@ def assert_finite(model: nn.Module, dtype: torch.dtype, size: float) -> None:
 @pytest.mark.parametrize("far_out", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_gradient_is_the_difference_quotient(kind, far_out):
-    """Of the loss in the direction of the gradient itself, parameter by parameter: k, gates and times among them."""
+    """Of the loss in the direction of the gradient itself, parameter by parameter: k, gates and
+    times among them."""
     model, graphs = model_of(kind), crowd(40, 1.0) if far_out else some_graphs()
     given_batch, labels = batch(graphs), torch.arange(len(graphs)) % CLASSES
-    scale = model(given_batch).detach().abs().max()  # a cross-entropy has no slope left where logits are large
+    # a cross-entropy has no slope left where logits are large
+    scale = model(given_batch).detach().abs().max()
 
     def loss() -> Tensor:
         return nn.functional.cross_entropy(model(given_batch) / scale, labels)
@@ -339,7 +373,9 @@ def test_every_gradient_is_the_difference_quotient(kind, far_out):
                 parameter.add_(sign * 1e-6 * gradient / length)
                 values.append(loss().item())
                 parameter.sub_(sign * 1e-6 * gradient / length)
-        assert (values[0] - values[1]) / 2e-6 == pytest.approx(length.item(), rel=1e-4, abs=1e-9), name
+        assert (values[0] - values[1]) / 2e-6 == pytest.approx(length.item(), rel=1e-4, abs=1e-9), (
+            name
+        )
 
 
 def test_a_curvature_that_is_not_learned_gets_no_gradient():
@@ -365,7 +401,9 @@ def test_dropout_only_in_training_and_before_the_logits_alone(kind):
     # What a graph may give: its hidden units, each either dropped or doubled.
     for number, graph in enumerate(graphs):
         hidden = network.hidden(graph)
-        allowed = np.stack([network.logits(hidden * mask) for mask in product((0.0, 2.0), repeat=WIDTH)])
+        allowed = np.stack(
+            [network.logits(hidden * mask) for mask in product((0.0, 2.0), repeat=WIDTH)]
+        )
         apart = np.abs(found[:, number, None] - allowed).max(axis=2).min(axis=1)
         assert apart.max() <= NEAR * np.abs(allowed).max()
 
@@ -398,24 +436,32 @@ def timed(name: str, rows: int, columns: int) -> dict[str, tuple[int, ...]]:
 
 
 def layers(**parts: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
-    return {f"layers.{number}.{name}": shape for number in range(DEPTH) for name, shape in parts.items()}
+    return {
+        f"layers.{number}.{name}": shape for number in range(DEPTH) for name, shape in parts.items()
+    }
 
 
 SQUARE = (WIDTH, WIDTH)
 SHAPES = {
-    "gin": linear("input", WIDTH, FEATURES)
-    | layers(**linear("first", *SQUARE), **linear("second", *SQUARE), eps=())
-    | linear("head.hidden", *SQUARE)
-    | linear("head.out", CLASSES, WIDTH),
-    "gcn": linear("input", WIDTH, FEATURES)
-    | layers(**linear("linear", *SQUARE))
-    | linear("head.hidden", *SQUARE)
-    | linear("head.out", CLASSES, WIDTH),
-    "lorentz": timed("input", WIDTH, FEATURES)
-    | layers(**timed("first", *SQUARE), **timed("second", *SQUARE), gate=())
-    | timed("head.hidden", *SQUARE)
-    | timed("head.out", CLASSES, WIDTH)
-    | {"k": ()},
+    "gin": (
+        linear("input", WIDTH, FEATURES)
+        | layers(**linear("first", *SQUARE), **linear("second", *SQUARE), eps=())
+        | linear("head.hidden", *SQUARE)
+        | linear("head.out", CLASSES, WIDTH)
+    ),
+    "gcn": (
+        linear("input", WIDTH, FEATURES)
+        | layers(**linear("linear", *SQUARE))
+        | linear("head.hidden", *SQUARE)
+        | linear("head.out", CLASSES, WIDTH)
+    ),
+    "lorentz": (
+        timed("input", WIDTH, FEATURES)
+        | layers(**timed("first", *SQUARE), **timed("second", *SQUARE), gate=())
+        | timed("head.hidden", *SQUARE)
+        | timed("head.out", CLASSES, WIDTH)
+        | {"k": ()}
+    ),
 }
 
 
@@ -423,9 +469,13 @@ SHAPES = {
 def test_parameters_have_their_names_and_shapes(kind):
     assert DEPTH == 3
     model = build(replace(SPEC, kind=kind), seed=0)
-    assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == SHAPES[kind]
+    assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == SHAPES[
+        kind
+    ]
     without = build(replace(SPEC, kind=kind, self_weight=False), seed=0)
-    assert dict(without.named_parameters()).keys() == {name for name in SHAPES[kind] if not name.endswith(".gate")}
+    assert dict(without.named_parameters()).keys() == {
+        name for name in SHAPES[kind] if not name.endswith(".gate")
+    }
 
 
 def test_flatland_keeps_what_multiplies_times_the_gates_and_the_curvature():
@@ -436,7 +486,11 @@ def test_flatland_keeps_what_multiplies_times_the_gates_and_the_curvature():
         "head.hidden",
         "head.out",
     ]
-    assert kept == {"k", *(f"{line}.time" for line in lines), *(f"layers.{number}.gate" for number in range(3))}
+    assert kept == {
+        "k",
+        *(f"{line}.time" for line in lines),
+        *(f"layers.{number}.gate" for number in range(3)),
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -444,7 +498,10 @@ def test_what_depends_on_features_or_classes_stays_where_they_differ(kind):
     """The server builds the model without knowing them: what it averages must not notice."""
     one, other = (
         {name: parameter.shape for name, parameter in build(spec, seed=0).named_parameters()}
-        for spec in (replace(SPEC, kind=kind), replace(SPEC, kind=kind, num_features=9, num_classes=5))
+        for spec in (
+            replace(SPEC, kind=kind),
+            replace(SPEC, kind=kind, num_features=9, num_classes=5),
+        )
     )
     depends = {name for name in one if one[name] != other[name]}
     assert {name.partition(".")[0] for name in depends} == {"input", "head"}
@@ -452,4 +509,6 @@ def test_what_depends_on_features_or_classes_stays_where_they_differ(kind):
         shared = {name for name in one if not method.is_personal(name, own_ends=True)}
         assert not shared & depends
         if not method.personal:
-            assert {name for name in shared if name != "k"} == {name for name in one if name.startswith("layers.")}
+            assert {name for name in shared if name != "k"} == {
+                name for name in one if name.startswith("layers.")
+            }

@@ -1,4 +1,5 @@
-"""What the readers make of raw files: what was written there, and what PyTorch Geometric's own classes make of them."""
+"""What the readers make of raw files: what was written there, and what PyTorch Geometric's own
+classes make of them."""
 
 import warnings
 
@@ -24,7 +25,9 @@ MASKS = ("train_mask", "val_mask", "test_mask")
 
 
 def both_ways(edge_index):
-    """The neighbouring pairs, as a list in order: direction, doubles and self-loops do not count."""
+    """The neighbouring pairs, as a list in order: direction, doubles and self-loops do not
+    count.
+    """
     return clean_edges(np.asarray(edge_index), PLANTED_NODES).T.tolist()
 
 
@@ -33,7 +36,8 @@ def known_pairs():
 
 
 def by_geometric(make):
-    """The only graph of a PyTorch Geometric data set, made without its warnings and without a network."""
+    """The only graph of a PyTorch Geometric data set, made without its warnings and without a
+    network."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return make()[0]
@@ -48,11 +52,15 @@ def test_heterophilous(tmp_path, dataset, folder, num_classes, metric):
     assert torch.equal(graph.features, torch.from_numpy(arrays["node_features"]))
     assert torch.equal(graph.labels, torch.from_numpy(arrays["node_labels"]))
     assert graph.edge_index.T.tolist() == arrays["edges"].tolist()
-    for mask, name in zip(graph.split.masks, ("train_masks", "val_masks", "test_masks"), strict=True):
+    for mask, name in zip(
+        graph.split.masks, ("train_masks", "val_masks", "test_masks"), strict=True
+    ):
         assert mask.T.tolist() == arrays[name].tolist()
     assert (graph.class_names, graph.metric) == (tuple(map(str, range(num_classes))), metric)
 
-    theirs = by_geometric(lambda: HeterophilousGraphDataset(str(tmp_path / "heterophilous"), SOURCES[dataset].title))
+    theirs = by_geometric(
+        lambda: HeterophilousGraphDataset(str(tmp_path / "heterophilous"), SOURCES[dataset].title)
+    )
     assert torch.equal(graph.features, theirs.x)
     assert torch.equal(graph.labels, theirs.y)
     assert both_ways(graph.edge_index) == both_ways(theirs.edge_index) == known_pairs()

@@ -1,4 +1,5 @@
-"""Batches, sums and memberships against brute force over nodes and edges, and what a task makes of them."""
+"""Batches, sums and memberships against brute force over nodes and edges, and what a task makes of
+them."""
 
 import math
 from dataclasses import replace
@@ -39,15 +40,26 @@ def index_of(edges: list[tuple[int, int]]) -> Tensor:
 def client_of(
     graphs: list[tuple[int, list[tuple[int, int]]]], one_hot: bool, masks: Tensor | None = None
 ) -> ClientGraph:
-    """A client whose node n has a row that no other node has; one-hot rows are kept sparse where that pays."""
+    """A client whose node n has a row that no other node has; one-hot rows are kept sparse where
+    that pays."""
     owner = [number for number, (size, _) in enumerate(graphs) for _ in range(size)]
     starts = np.cumsum([0, *(size for size, _ in graphs)])
-    edges = [(int(start) + i, int(start) + j) for start, (_, found) in zip(starts, graphs) for i, j in found]
+    edges = [
+        (int(start) + i, int(start) + j)
+        for start, (_, found) in zip(starts, graphs)
+        for i, j in found
+    ]
     numbers = torch.arange(len(owner), dtype=torch.float32)
-    rows = torch.eye(max(len(owner), 6))[: len(owner)] if one_hot else torch.stack([numbers, 1 + numbers.sqrt()], dim=1)
+    rows = (
+        torch.eye(max(len(owner), 6))[: len(owner)]
+        if one_hot
+        else torch.stack([numbers, 1 + numbers.sqrt()], dim=1)
+    )
     masks = torch.zeros(3, len(graphs), dtype=torch.bool) if masks is None else masks
     labels = torch.arange(len(graphs)) % 3
-    return client_graph(rows, index_of(edges), labels, masks, NAMES, "accuracy", "", torch.tensor(owner))
+    return client_graph(
+        rows, index_of(edges), labels, masks, NAMES, "accuracy", "", torch.tensor(owner)
+    )
 
 
 def dense(matrix: Tensor) -> Tensor:
@@ -61,7 +73,11 @@ def assert_cut(client: ClientGraph, chosen: list[int], batch: GraphInputs) -> No
     nodes = [node for node, number in enumerate(owner) if number in chosen]
     place = {node: position for position, node in enumerate(nodes)}
     edges = [(place[i], place[j]) for i, j in client.edge_index.t().tolist() if i in place]
-    assert batch.edge_index.t().tolist() == [[i, j] for i, j in edges] == sorted([i, j] for i, j in edges)
+    assert (
+        batch.edge_index.t().tolist()
+        == [[i, j] for i, j in edges]
+        == sorted([i, j] for i, j in edges)
+    )
     assert batch.edge_index.dtype == torch.int64
     assert batch.graph_of_node is not None
     assert batch.graph_of_node.tolist() == [chosen.index(owner[node]) for node in nodes]
@@ -78,7 +94,9 @@ sets_of_graphs = st.lists(simple_edges(), min_size=1, max_size=6)
 def test_a_batch_is_cut_out_node_by_node(data, graphs, one_hot):
     client = client_of(graphs, one_hot)
     chosen = sorted(data.draw(st.sets(st.integers(0, len(graphs) - 1))))
-    assert_cut(client, chosen, GraphBatches(client, CPU).of(torch.tensor(chosen, dtype=torch.int64)))
+    assert_cut(
+        client, chosen, GraphBatches(client, CPU).of(torch.tensor(chosen, dtype=torch.int64))
+    )
 
 
 def test_features_of_either_layout_are_cut():
@@ -116,10 +134,15 @@ def test_neighbour_sums_are_the_adjacency_matrix(graph, dtype):
     assert torch.equal(sums.transpose.to_dense(), wanted)
 
 
-@given(st.lists(st.integers(0, 4), min_size=1, max_size=6), st.sampled_from([torch.float32, torch.float64]))
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=6),
+    st.sampled_from([torch.float32, torch.float64]),
+)
 def test_memberships_sum_over_groups_and_their_gradient_is_spread_over_the_rows(sizes, dtype):
     """Groups of no rows among them, and matrices of every shape."""
-    owner = torch.tensor([group for group, size in enumerate(sizes) for _ in range(size)], dtype=torch.int64)
+    owner = torch.tensor(
+        [group for group, size in enumerate(sizes) for _ in range(size)], dtype=torch.int64
+    )
     members = memberships(owner, len(sizes), dtype)
     wanted = torch.zeros(len(sizes), len(owner), dtype=dtype)
     for row, group in enumerate(owner.tolist()):
@@ -130,8 +153,13 @@ def test_memberships_sum_over_groups_and_their_gradient_is_spread_over_the_rows(
     rows = torch.randint(-9, 9, (len(owner), 2), generator=generator).to(dtype).requires_grad_()
     upstream = torch.randint(-9, 9, (len(sizes), 2), generator=generator).to(dtype)
     found = members @ rows
-    assert found.tolist() == [[sum(row[i] for row, group in zip(rows.tolist(), owner.tolist()) if group == number)
-                               for i in range(2)] for number in range(len(sizes))]  # fmt: skip
+    assert found.tolist() == [
+        [
+            sum(row[i] for row, group in zip(rows.tolist(), owner.tolist()) if group == number)
+            for i in range(2)
+        ]
+        for number in range(len(sizes))
+    ]
     (gradient,) = torch.autograd.grad(found, rows, upstream)
     assert torch.equal(gradient, upstream[owner])
 
@@ -150,7 +178,10 @@ def test_what_is_made_lazily_is_made_once_and_right(one_hot, dtype):
     assert made.members.matrix.to_dense().sum(dim=1).tolist() == [2, 5]
     assert made.sums.matrix.to_dense().nonzero().tolist() == [[0, 1], [1, 0]]
     assert made.adjacency.matrix.to_dense()[2:, 2:].tolist() == torch.eye(5).tolist()
-    assert {made.norms.dtype, *(part.matrix.dtype for part in (made.members, made.sums, made.adjacency))} == {dtype}
+    assert {
+        made.norms.dtype,
+        *(part.matrix.dtype for part in (made.members, made.sums, made.adjacency)),
+    } == {dtype}
 
 
 @pytest.mark.parametrize("name", ["adjacency", "sums", "members"])
@@ -177,7 +208,9 @@ class Lookup(nn.Module):
     def forward(self, inputs: GraphInputs) -> Tensor:
         assert inputs.graph_of_node is not None
         nodes = dense(inputs.features.matrix).argmax(dim=1)
-        numbers = {int(place): int(self.owner[node]) for place, node in zip(inputs.graph_of_node, nodes)}
+        numbers = {
+            int(place): int(self.owner[node]) for place, node in zip(inputs.graph_of_node, nodes)
+        }
         self.asked.append([numbers[place] for place in range(inputs.num_graphs)])
         self.trains.append(self.training)
         return self.table[self.asked[-1]]
@@ -187,8 +220,11 @@ def many_graphs(num_graphs: int = 13) -> ClientGraph:
     """Small paths; two in four train, one in four is for validation, one for testing."""
     role = torch.arange(num_graphs) % 4
     masks = torch.stack([role < 2, role == 2, role == 3])
-    return client_of([(1 + number % 3, [(i, i + 1) for i in range(number % 3)]) for number in range(num_graphs)],
-                     True, masks)  # fmt: skip
+    return client_of(
+        [(1 + number % 3, [(i, i + 1) for i in range(number % 3)]) for number in range(num_graphs)],
+        True,
+        masks,
+    )
 
 
 def passes(task: WholeGraphTask, model: Lookup, seed: int, count: int = 1) -> list[list[list[int]]]:
@@ -213,7 +249,9 @@ def test_a_pass_takes_every_training_graph_once(batch_size):
         assert all(step == sorted(step) for step in steps)
         assert len(steps) == task.num_steps
         step = batch_size or len(train)
-        assert [len(part) for part in steps] == [min(step, 7 - start) for start in range(0, 7, step)]
+        assert [len(part) for part in steps] == [
+            min(step, 7 - start) for start in range(0, 7, step)
+        ]
 
 
 def test_the_order_of_a_pass_is_shuffled_anew_and_depends_on_the_seed_alone():
@@ -252,7 +290,9 @@ def test_scores_are_the_shares_of_right_answers(batch_size):
     assert scores.keys() == {"validation", "score"}
     for name, part in (("validation", client.val), ("score", client.test)):
         of_part = [number for number in range(41) if part[number]]
-        right = [int(model.table[number].argmax()) == int(client.labels[number]) for number in of_part]
+        right = [
+            int(model.table[number].argmax()) == int(client.labels[number]) for number in of_part
+        ]
         assert scores[name] == pytest.approx(sum(right) / len(right))
         assert 0 < scores[name] < 1
     assert not any(model.trains)
@@ -282,7 +322,9 @@ class Rows(nn.Module):
 
     def __init__(self, num_nodes: int, num_classes: int) -> None:
         super().__init__()
-        self.table = nn.Parameter(torch.randn(num_nodes, num_classes, generator=torch.Generator().manual_seed(1)))
+        self.table = nn.Parameter(
+            torch.randn(num_nodes, num_classes, generator=torch.Generator().manual_seed(1))
+        )
         self.asked: list[tuple[GraphInputs, bool]] = []
 
     def forward(self, inputs: GraphInputs) -> Tensor:
@@ -323,7 +365,12 @@ def test_where_the_metric_is_another_the_accuracy_is_scored_beside_it():
     scores = task.scores(model)
     margin = (model.table[:, 1] - model.table[:, 0]).tolist()
     tested = range(2, 30, 3)
-    pairs = [margin[i] > margin[j] for i in tested for j in tested if graph.labels[i] == 1 and graph.labels[j] == 0]
+    pairs = [
+        margin[i] > margin[j]
+        for i in tested
+        for j in tested
+        if graph.labels[i] == 1 and graph.labels[j] == 0
+    ]
     assert scores.keys() == {"validation", "score", "accuracy"}
     assert scores["score"] == pytest.approx(sum(pairs) / len(pairs))
     assert scores["accuracy"] == pytest.approx(
@@ -349,16 +396,29 @@ def gradients(task: NodeTask | WholeGraphTask, model: nn.Module) -> dict[str, Te
     torch.manual_seed(0)
     for loss in task.losses(model):
         loss.backward()
-    return {name: parameter.grad for name, parameter in model.named_parameters() if parameter.grad is not None}
+    return {
+        name: parameter.grad
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None
+    }
 
 
-@pytest.mark.parametrize(("about", "kind"), [(about, kind) for about in MODELS for kind in MODELS[about]])
+@pytest.mark.parametrize(
+    ("about", "kind"), [(about, kind) for about in MODELS for kind in MODELS[about]]
+)
 def test_scoring_first_does_not_spoil_training(about, kind):
     """What scoring makes on its way, without autograd, training goes on with."""
     client = one_graph() if about == "nodes" else many_graphs()
-    spec = ModelSpec(about, kind, client.features.shape[1], 3, 4, dropout=0.0, gate=True, learns_curvature=True)
-    wanted = gradients(client_task(client, (*client.class_names, "more")[:3], CPU, 3), build(spec, seed=0))
-    task, model = client_task(client, (*client.class_names, "more")[:3], CPU, 3), build(spec, seed=0)
+    spec = ModelSpec(
+        about, kind, client.features.shape[1], 3, 4, dropout=0.0, gate=True, learns_curvature=True
+    )
+    wanted = gradients(
+        client_task(client, (*client.class_names, "more")[:3], CPU, 3), build(spec, seed=0)
+    )
+    task, model = (
+        client_task(client, (*client.class_names, "more")[:3], CPU, 3),
+        build(spec, seed=0),
+    )
     first = task.scores(model)
     found = gradients(task, model)
     assert found.keys() == wanted.keys()

@@ -1,4 +1,5 @@
-"""The Lorentz layers as modules: their examples, the formula, whatever order the edges have, and how long matrices live."""
+"""The Lorentz layers as modules: their examples, the formula, whatever order the edges have, and
+how long matrices live."""
 
 import doctest
 import gc
@@ -26,7 +27,11 @@ def layer_and_input(**changes):
     layer = curved.LorentzConv(WIDTH, 3, **changes).double()
     with torch.no_grad():
         layer.time.normal_()
-    return layer, torch.randn(NODES, WIDTH, dtype=torch.float64), torch.tensor(RADIUS, dtype=torch.float64)
+    return (
+        layer,
+        torch.randn(NODES, WIDTH, dtype=torch.float64),
+        torch.tensor(RADIUS, dtype=torch.float64),
+    )
 
 
 @pytest.mark.parametrize("gate", [False, True])
@@ -50,7 +55,11 @@ def test_direction_order_loops_and_repeats_of_edges_do_not_matter():
     layer, space, radius = layer_and_input()
     wanted = layer(space, EDGES, radius)
     loops = torch.arange(NODES).expand(2, -1)
-    for other in (EDGES.flip(0), EDGES.flip(1), torch.cat([EDGES, EDGES.flip(0), loops, EDGES], dim=1)):
+    for other in (
+        EDGES.flip(0),
+        EDGES.flip(1),
+        torch.cat([EDGES, EDGES.flip(0), loops, EDGES], dim=1),
+    ):
         assert torch.equal(layer(space, other, radius), wanted)
 
 

@@ -1,4 +1,5 @@
-"""The Lorentz networks' operations against the geometry they are made of, their gradients against finite differences."""
+"""The Lorentz networks' operations against the geometry they are made of, their gradients against
+finite differences."""
 
 from functools import partial
 
@@ -32,13 +33,19 @@ def _scalar(value: float) -> Tensor:
 def adjacency() -> Constant:
     """A path of seven nodes and two isolated ones."""
     ends = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]])
-    matrix = normalized_adjacency(torch.cat([ends, ends.flip(0)], dim=1), NODES).matrix.to_dense().double()
+    matrix = (
+        normalized_adjacency(torch.cat([ends, ends.flip(0)], dim=1), NODES)
+        .matrix.to_dense()
+        .double()
+    )
     return Constant(matrix, matrix)
 
 
 @pytest.mark.parametrize("radius", RADII)
 @pytest.mark.parametrize("gate", [None, 0.0, 0.3, 1.0])
-def test_convolution_is_linear_layer_centroid_and_mix(adjacency: Constant, radius: float, gate: float | None) -> None:
+def test_convolution_is_linear_layer_centroid_and_mix(
+    adjacency: Constant, radius: float, gate: float | None
+) -> None:
     given = _values(NODES, 4, seed=1)
     weight, bias, column = _values(WIDTH, 4, seed=2), _values(WIDTH, seed=3), _values(WIDTH, seed=4)
     points = lift(given, -1 / radius)
@@ -62,8 +69,11 @@ def test_convolution_is_linear_layer_centroid_and_mix(adjacency: Constant, radiu
 def test_centroid_without_gate_lies_with_the_neighbours(adjacency: Constant) -> None:
     alone = _values(NODES, WIDTH, seed=5).abs()
     zeros = torch.zeros(WIDTH, dtype=torch.float64)
-    found, _ = convolve(alone, alone.square().sum(1, keepdim=True), zeros, zeros, _scalar(0.8), None, adjacency)
-    torch.testing.assert_close(found[7:], alone[7:], rtol=1e-12, atol=1e-12)  # an isolated node is its own centroid
+    found, _ = convolve(
+        alone, alone.square().sum(1, keepdim=True), zeros, zeros, _scalar(0.8), None, adjacency
+    )
+    # an isolated node is its own centroid
+    torch.testing.assert_close(found[7:], alone[7:], rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("radius", [0.05, *RADII, 20.0])
@@ -77,11 +87,17 @@ def test_linear_layer_is_a_matrix_times_the_point(radius: float) -> None:
 
 @pytest.mark.parametrize("radius", RADII)
 def test_logits_are_lorentz_distances(radius: float) -> None:
-    space, centres, bias = _values(NODES, WIDTH), _values(CLASSES, WIDTH, seed=1), _values(CLASSES, seed=2)
+    space, centres, bias = (
+        _values(NODES, WIDTH),
+        _values(CLASSES, WIDTH, seed=1),
+        _values(CLASSES, seed=2),
+    )
     nodes, points = lift(space, -1 / radius)[:, None], lift(centres, -1 / radius)[None]
     apart = nodes - points
     expected = bias - inner(apart, apart)
-    torch.testing.assert_close(distance_logits(space, centres, bias, _scalar(radius)), expected, rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(
+        distance_logits(space, centres, bias, _scalar(radius)), expected, rtol=1e-11, atol=1e-11
+    )
 
 
 @pytest.mark.parametrize("radius", RADII)
@@ -105,7 +121,14 @@ def test_lifted_features_are_exp0_times_the_matrix() -> None:
 
 def test_dropout_in_a_layer_is_dropout_of_its_result(adjacency: Constant) -> None:
     given, zeros = _values(NODES, WIDTH).abs().detach(), torch.zeros(WIDTH, dtype=torch.float64)
-    call = partial(convolve, given.requires_grad_(), given.square().sum(1, keepdim=True), zeros, zeros, _scalar(0.8))
+    call = partial(
+        convolve,
+        given.requires_grad_(),
+        given.square().sum(1, keepdim=True),
+        zeros,
+        zeros,
+        _scalar(0.8),
+    )
     whole, _ = call(None, adjacency)
     torch.manual_seed(3)
     factors = kept(whole, 0.3)
@@ -123,12 +146,20 @@ def test_gradients(adjacency: Constant) -> None:
     product, square = _values(NODES, WIDTH), norms.square().requires_grad_()
     vectors = _values(WIDTH, seed=1), _values(WIDTH, seed=2)
     arguments = (product, square, *vectors, _scalar(0.7))
-    assert torch.autograd.gradcheck(lambda *given: convolve(*given, adjacency), (*arguments, _scalar(0.8)))
+    assert torch.autograd.gradcheck(
+        lambda *given: convolve(*given, adjacency), (*arguments, _scalar(0.8))
+    )
     assert torch.autograd.gradcheck(lambda *given: convolve(*given, None, adjacency), arguments)
     features = (product, norms, _scalar(0.7))
     assert torch.autograd.gradcheck(lift_features, features)
     assert torch.autograd.gradcheck(exp0_factor, (norms.clone().requires_grad_(), _scalar(0.7)))
-    layers = (product, _values(4, WIDTH, seed=5), _values(4, seed=6), _values(4, seed=7), _scalar(0.7))
+    layers = (
+        product,
+        _values(4, WIDTH, seed=5),
+        _values(4, seed=6),
+        _values(4, seed=7),
+        _scalar(0.7),
+    )
     assert torch.autograd.gradcheck(lorentz_linear, layers)
     heads = (product, _values(CLASSES, WIDTH, seed=3), _values(CLASSES, seed=4), _scalar(0.7))
     assert torch.autograd.gradcheck(distance_logits, heads)
@@ -163,5 +194,7 @@ def test_gradient_of_the_factor_by_the_norm(norm: float, dtype: torch.dtype) -> 
         x = norms.item() / root
         slope = mpmath.cosh(x) if x < limit else 0  # beyond the largest radius only 1/x moves
         exact = float((slope - mpmath.sinh(min(x, limit)) / x) / x / root) if x else 0.0
-    assert norms.grad.item() == pytest.approx(exact, rel=200 * torch.finfo(dtype).eps, abs=torch.finfo(dtype).eps)
+    assert norms.grad.item() == pytest.approx(
+        exact, rel=200 * torch.finfo(dtype).eps, abs=torch.finfo(dtype).eps
+    )
     assert bool(radius.grad.isfinite())

@@ -1,4 +1,5 @@
-"""The graph models against slow references: PyTorch Geometric, dense matrices, and the formulas written out by node."""
+"""The graph models against slow references: PyTorch Geometric, dense matrices, and the formulas
+written out by node."""
 
 import math
 from dataclasses import replace
@@ -21,8 +22,11 @@ from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
 
 NODES, FEATURES, WIDTH, CLASSES = 14, 9, 5, 3
-SPEC = ModelSpec("nodes", "lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=True, learns_curvature=True)
-EXACT = {"rtol": 0.0, "atol": 200 * np.finfo(np.float64).eps}  # values of size 1, sums of at most 14 + 9 terms, twice
+SPEC = ModelSpec(
+    "nodes", "lorentz", FEATURES, CLASSES, WIDTH, dropout=0.0, gate=True, learns_curvature=True
+)
+# values of size 1, sums of at most 14 + 9 terms, twice
+EXACT = {"rtol": 0.0, "atol": 200 * np.finfo(np.float64).eps}
 
 
 def edges() -> Tensor:
@@ -34,8 +38,12 @@ def edges() -> Tensor:
 
 def features(seed: int = 0) -> Tensor:
     """Rows of different length, three of them zero, one at an isolated node."""
-    rows = torch.randn(NODES, FEATURES, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    rows *= torch.linspace(0.1, 2.0, NODES, dtype=torch.float64).unsqueeze(1) / rows.norm(dim=1, keepdim=True)
+    rows = torch.randn(
+        NODES, FEATURES, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
+    rows *= torch.linspace(0.1, 2.0, NODES, dtype=torch.float64).unsqueeze(1) / rows.norm(
+        dim=1, keepdim=True
+    )
     rows[[0, 4, 12]] = 0
     return rows
 
@@ -59,7 +67,9 @@ def shaken(model: nn.Module, seed: int = 1, size: float = 0.3) -> nn.Module:
     model = model.double().eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.add_(size * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+            parameter.add_(
+                size * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            )
     return model
 
 
@@ -72,7 +82,8 @@ def lorentz(k: float, gate: bool = True) -> LorentzGCN:
 
 
 class Reference:
-    """FlatLand's network node by node in NumPy and float64, with K the squared radius of the hyperboloid."""
+    """FlatLand's network node by node in NumPy and float64, with K the squared radius of the
+    hyperboloid."""
 
     def __init__(self, model: LorentzGCN) -> None:
         self.p = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
@@ -88,7 +99,9 @@ class Reference:
         root, length = math.sqrt(self.K), float(np.linalg.norm(v))
         if length == 0:
             return np.concatenate([[root], np.zeros_like(v)])
-        return np.concatenate([[root * math.cosh(length / root)], root * math.sinh(length / root) * v / length])
+        return np.concatenate(
+            [[root * math.cosh(length / root)], root * math.sinh(length / root) * v / length]
+        )
 
     def layer(self, name: str, points: list[np.ndarray], weights: np.ndarray) -> list[np.ndarray]:
         """Linear layer, centroid of the neighbours, gate; points in, points out."""
@@ -119,8 +132,12 @@ class Reference:
         return np.array(found) + self.p["head.bias"]
 
 
-@given(st.integers(1, 12), st.integers(1, 9), st.integers(1, 4), st.integers(0, 1000), st.booleans())
-def test_product_with_a_constant_and_its_gradient_are_those_of_dense(rows, columns, width, seed, sparse):
+@given(
+    st.integers(1, 12), st.integers(1, 9), st.integers(1, 4), st.integers(0, 1000), st.booleans()
+)
+def test_product_with_a_constant_and_its_gradient_are_those_of_dense(
+    rows, columns, width, seed, sparse
+):
     generator = torch.Generator().manual_seed(seed)
     dense = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
     dense[torch.rand(rows, columns, generator=generator) < 0.7] = 0
@@ -132,7 +149,12 @@ def test_product_with_a_constant_and_its_gradient_are_those_of_dense(rows, colum
     torch.testing.assert_close(gradient, dense.t() @ upstream, **EXACT)
 
 
-@given(st.sets(st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda pair: pair[0] < pair[1]), max_size=25))
+@given(
+    st.sets(
+        st.tuples(st.integers(0, 9), st.integers(0, 9)).filter(lambda pair: pair[0] < pair[1]),
+        max_size=25,
+    )
+)
 def test_adjacency_is_that_of_the_definition(pairs):
     both = sorted([*pairs, *((j, i) for i, j in pairs)])
     edge_index = torch.tensor(both, dtype=torch.int64).reshape(-1, 2).t()
@@ -140,7 +162,9 @@ def test_adjacency_is_that_of_the_definition(pairs):
     expected = dense_adjacency(edge_index, 10)
     found = adjacency.matrix.to_dense()
     assert found.dtype == torch.float32
-    torch.testing.assert_close(found.double(), expected, rtol=3 * torch.finfo(torch.float32).eps, atol=0.0)
+    torch.testing.assert_close(
+        found.double(), expected, rtol=3 * torch.finfo(torch.float32).eps, atol=0.0
+    )
     assert adjacency.transpose is adjacency.matrix
     assert torch.equal(found, found.t())
 
@@ -155,7 +179,10 @@ def test_adjacency_is_that_of_pytorch_geometric():
 
 
 def test_adjacency_of_isolated_nodes_is_the_identity():
-    assert torch.equal(normalized_adjacency(torch.zeros(2, 0, dtype=torch.int64), 4).matrix.to_dense(), torch.eye(4))
+    assert torch.equal(
+        normalized_adjacency(torch.zeros(2, 0, dtype=torch.int64), 4).matrix.to_dense(),
+        torch.eye(4),
+    )
 
 
 def test_gcn_is_two_gcnconvs_of_pytorch_geometric_and_a_linear_layer():
@@ -171,7 +198,9 @@ def test_gcn_is_two_gcnconvs_of_pytorch_geometric_and_a_linear_layer():
     hidden = features()
     for conv in convs:
         hidden = conv(hidden, edges()).relu()
-    torch.testing.assert_close(model(inputs(features(), edges())), model.head(hidden), rtol=0.0, atol=1e-13)
+    torch.testing.assert_close(
+        model(inputs(features(), edges())), model.head(hidden), rtol=0.0, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("gate", [True, False])
@@ -188,8 +217,15 @@ def test_lorentz_gcn_is_the_formulas_written_out(k, gate):
 def test_lorentz_gcn_in_float32_is_near_its_float64():
     model = lorentz(0.4)
     wide = model(inputs(features(), edges()))
-    graph = client_graph(features().float(), edges(), torch.zeros(NODES, dtype=torch.int64),
-                         torch.zeros(3, NODES, dtype=torch.bool), ("0",), "accuracy", "")  # fmt: skip
+    graph = client_graph(
+        features().float(),
+        edges(),
+        torch.zeros(NODES, dtype=torch.int64),
+        torch.zeros(3, NODES, dtype=torch.bool),
+        ("0",),
+        "accuracy",
+        "",
+    )
     narrow = model.float()(GraphInputs.of(graph, torch.device("cpu")))
     bound = 64 * torch.finfo(torch.float32).eps * wide.abs().max().item()
     torch.testing.assert_close(narrow.double(), wide, rtol=0.0, atol=bound)
@@ -250,12 +286,23 @@ def test_gated_gcn_is_its_matrices_written_out_and_without_the_gate_the_gcn():
     for name in ("first", "second"):
         product, share = hidden @ p[f"{name}.weight"].t(), torch.sigmoid(p[f"{name}.gate"])
         hidden = (
-            share * (adjacency @ product) + (1 - share) * (product - adjacency @ product) + p[f"{name}.bias"]
+            share * (adjacency @ product)
+            + (1 - share) * (product - adjacency @ product)
+            + p[f"{name}.bias"]
         ).relu()
     expected = hidden @ p["head.weight"].t() + p["head.bias"]
-    torch.testing.assert_close(model(inputs(features(), edges())).detach(), expected, rtol=0.0, atol=1e-13)
-    plain, gcn = build(replace(SPEC, kind="gated", gate=False), seed=4), build(replace(SPEC, kind="gcn"), seed=4)
-    assert plain.state_dict().keys() == gcn.state_dict().keys() == p.keys() - {"first.gate", "second.gate"}
+    torch.testing.assert_close(
+        model(inputs(features(), edges())).detach(), expected, rtol=0.0, atol=1e-13
+    )
+    plain, gcn = (
+        build(replace(SPEC, kind="gated", gate=False), seed=4),
+        build(replace(SPEC, kind="gcn"), seed=4),
+    )
+    assert (
+        plain.state_dict().keys()
+        == gcn.state_dict().keys()
+        == p.keys() - {"first.gate", "second.gate"}
+    )
     given = GraphInputs(Constant.of(features().float()), edges())
     assert torch.equal(plain(given), gcn(given))
 
@@ -272,8 +319,13 @@ def test_split_gcn_is_its_matrices_written_out():
         product, share = hidden @ matrix.t(), torch.sigmoid(p[f"{name}.gate"])
         mixed = share * (adjacency @ product) + (1 - share) * (product - adjacency @ product)
         hidden = (mixed + torch.cat([p[f"{name}.time_bias"], p[f"{name}.bias"]])).relu()
-    expected = hidden @ torch.cat([p["head.time"].unsqueeze(1), p["head.weight"]], dim=1).t() + p["head.bias"]
-    torch.testing.assert_close(model(inputs(features(), edges())).detach(), expected, rtol=0.0, atol=1e-13)
+    expected = (
+        hidden @ torch.cat([p["head.time"].unsqueeze(1), p["head.weight"]], dim=1).t()
+        + p["head.bias"]
+    )
+    torch.testing.assert_close(
+        model(inputs(features(), edges())).detach(), expected, rtol=0.0, atol=1e-13
+    )
 
 
 @pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
@@ -282,8 +334,12 @@ def test_logits_follow_their_nodes(kind):
     order = torch.randperm(NODES, generator=torch.Generator().manual_seed(5))
     place = torch.argsort(order)
     moved = place[edges()]
-    torch.testing.assert_close(model(inputs(features()[order], moved)), model(inputs(features(), edges()))[order],
-                               rtol=0.0, atol=1e-13)  # fmt: skip
+    torch.testing.assert_close(
+        model(inputs(features()[order], moved)),
+        model(inputs(features(), edges()))[order],
+        rtol=0.0,
+        atol=1e-13,
+    )
 
 
 @pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
@@ -291,19 +347,35 @@ def test_an_isolated_node_hears_of_itself_alone(kind):
     model = shaken(build(replace(SPEC, kind=kind), seed=0))
     whole = model(inputs(features(), edges()))
     changed = features()
-    changed[:10] = torch.randn(10, FEATURES, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+    changed[:10] = torch.randn(
+        10, FEATURES, generator=torch.Generator().manual_seed(9), dtype=torch.float64
+    )
     assert torch.equal(model(inputs(changed, edges()))[10:], whole[10:])
     alone = model(inputs(features()[11:12], torch.zeros(2, 0, dtype=torch.int64)))
     torch.testing.assert_close(alone, whole[11:12], rtol=0.0, atol=1e-13)
 
 
 @pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
-@pytest.mark.parametrize("rows", [torch.zeros(NODES, FEATURES), 1e-30 * torch.ones(NODES, FEATURES),
-                                  1e4 * torch.ones(NODES, FEATURES)], ids=["zero", "tiny", "large"])  # fmt: skip
+@pytest.mark.parametrize(
+    "rows",
+    [
+        torch.zeros(NODES, FEATURES),
+        1e-30 * torch.ones(NODES, FEATURES),
+        1e4 * torch.ones(NODES, FEATURES),
+    ],
+    ids=["zero", "tiny", "large"],
+)
 def test_logits_and_gradients_are_finite_in_float32(kind, rows):
     model = build(replace(SPEC, kind=kind), seed=0)
-    graph = client_graph(rows, edges(), torch.zeros(NODES, dtype=torch.int64), torch.zeros(3, NODES, dtype=torch.bool),
-                         ("0",), "accuracy", "")  # fmt: skip
+    graph = client_graph(
+        rows,
+        edges(),
+        torch.zeros(NODES, dtype=torch.int64),
+        torch.zeros(3, NODES, dtype=torch.bool),
+        ("0",),
+        "accuracy",
+        "",
+    )
     logits = model(GraphInputs.of(graph, torch.device("cpu")))
     assert logits.isfinite().all()
     nn.functional.cross_entropy(logits, torch.zeros(NODES, dtype=torch.int64)).backward()

@@ -54,7 +54,9 @@ def test_largest_component_is_that_of_networkx(pairs):
 def test_induced_keeps_the_edges_inside(pairs, chosen):
     edges, nodes = clean_edges(as_array(pairs), NODES), sorted(chosen)
     found = induced(edges, np.array(nodes), NODES)
-    expected = [(nodes.index(i), nodes.index(j)) for i, j in edges.T.tolist() if i in chosen and j in chosen]
+    expected = [
+        (nodes.index(i), nodes.index(j)) for i, j in edges.T.tolist() if i in chosen and j in chosen
+    ]
     assert list(map(tuple, found.T)) == expected
 
 
@@ -82,7 +84,9 @@ def test_metis_depends_on_the_seed_alone():
 @pytest.mark.parametrize("shape", ["path", "star"])
 def test_metis_parts_are_never_empty(num_nodes, shape):
     others = np.arange(1, num_nodes)
-    edges = clean_edges(np.stack([others - 1 if shape == "path" else 0 * others, others]), num_nodes)
+    edges = clean_edges(
+        np.stack([others - 1 if shape == "path" else 0 * others, others]), num_nodes
+    )
     for num_parts in {1, (num_nodes + 1) // 2, num_nodes - 1 or 1, num_nodes}:
         parts = metis_parts(edges, num_nodes, num_parts, seed=0)
         assert sorted(set(parts.tolist())) == list(range(num_parts))
@@ -90,7 +94,8 @@ def test_metis_parts_are_never_empty(num_nodes, shape):
 
 @given(EDGE_LISTS, st.integers(1, NODES), st.sampled_from([1, 10]))
 def test_components_are_dealt_whole_unless_they_fill_more_than_a_part(pairs, num_parts, copies):
-    """Any graph, several times side by side: no node is lost, no part empty, none twice as large as an equal share."""
+    """Any graph, several times side by side: no node is lost, no part empty, none twice as large as
+    an equal share."""
     num_nodes, pairs = (
         NODES * copies,
         [(i + NODES * copy, j + NODES * copy) for i, j in pairs for copy in range(copies)],

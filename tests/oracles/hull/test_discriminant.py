@@ -1,4 +1,5 @@
-"""Discriminant analysis through a run's secure sum, against scikit-learn on all points in one place."""
+"""Discriminant analysis through a run's secure sum, against scikit-learn on all points in one
+place."""
 
 import json
 import warnings
@@ -62,8 +63,19 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
     path = tmp_path / "points.npz"
     points, labels = points_of(2, 4)
     tested = np.arange(len(points)) % 5 == 0
-    np.savez(path, x_train=points[~tested], y_train=labels[~tested], x_test=points[tested], y_test=labels[tested])
-    keys = {"method": "discriminant", "dataset": str(path), "discriminant.kind": kind, "results-dir": str(tmp_path)}
+    np.savez(
+        path,
+        x_train=points[~tested],
+        y_train=labels[~tested],
+        x_test=points[tested],
+        y_test=labels[tested],
+    )
+    keys = {
+        "method": "discriminant",
+        "dataset": str(path),
+        "discriminant.kind": kind,
+        "results-dir": str(tmp_path),
+    }
     summary = json.loads((simulate(keys | {"run-name": "run"}, 4) / "summary.json").read_text())
     assert summary["status"] == "completed"
     assert summary["metrics"]["sum_error"] < 1e-8
@@ -76,10 +88,15 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
         warnings.simplefilter("ignore")
         oracle = ORACLES[kind]().fit(tangents[pooled.train], pooled.train_labels)
     found = Classifier.from_arrays(load_file(tmp_path / "run" / "model.safetensors"))
-    np.testing.assert_allclose(found.probabilities(pooled.points), oracle.predict_proba(tangents), atol=1e-8)
+    np.testing.assert_allclose(
+        found.probabilities(pooled.points), oracle.predict_proba(tangents), atol=1e-8
+    )
     page = (tmp_path / "run" / "report.html").read_text()
     words = {"lda": "linear discriminant", "qda": "quadratic discriminant"}[kind]
-    assert f"The {words} trained on the secure sum of the clients&#39; moments has a test accuracy of" in page
+    assert (
+        f"The {words} trained on the secure sum of the clients&#39; moments has a test accuracy of"
+        in page
+    )
     names = found.predict(pooled.test_points)
     assert summary["global_accuracy"] == pytest.approx(np.mean(names == pooled.test_labels))
 
@@ -96,9 +113,9 @@ def test_a_resumed_run_sums_nothing_anew(tmp_path):
     (tmp_path / "run" / "model.safetensors").unlink()
     (tmp_path / "run" / "summary.json").unlink()
     again = simulate(keys | {"resume": True}, 3)
-    assert {name: array.tolist() for name, array in load_file(again / "model.safetensors").items()} == {
-        name: array.tolist() for name, array in first.items()
-    }
+    assert {
+        name: array.tolist() for name, array in load_file(again / "model.safetensors").items()
+    } == {name: array.tolist() for name, array in first.items()}
     phases = [line.split(",") for line in (again / "rounds.csv").read_text().splitlines()]
     column = phases[0].index("phase")
     assert [row[column] for row in phases[1:]].count("hulls") == 1

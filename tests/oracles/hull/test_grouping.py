@@ -20,7 +20,11 @@ Client = list[np.ndarray]
 
 
 def group(
-    clients: Sequence[Client], num_groups: int, curvature: float, method: str = "assignment", seed: int = 0
+    clients: Sequence[Client],
+    num_groups: int,
+    curvature: float,
+    method: str = "assignment",
+    seed: int = 0,
 ) -> list:
     """The groups of each client's hulls."""
     sizes = [len(client) for client in clients]
@@ -60,7 +64,9 @@ def flat(nested: Sequence[Sequence]) -> list:
 
 def partition(groups: Sequence[int], names: Sequence[object] | None = None) -> set[frozenset]:
     names = list(range(len(groups))) if names is None else names
-    return {frozenset(name for name, one in zip(names, groups) if one == number) for number in groups}
+    return {
+        frozenset(name for name, one in zip(names, groups) if one == number) for number in groups
+    }
 
 
 def admissible(sizes: Sequence[int], num_groups: int) -> Iterator[list[int]]:
@@ -87,7 +93,9 @@ def mobius(points: np.ndarray, shift: complex, turn: float, mirrored: bool = Fal
     return np.column_stack([w.real, w.imag])
 
 
-def cloud(rng: np.random.Generator, centre: complex, size: int = 5, spread: float = 0.2) -> np.ndarray:
+def cloud(
+    rng: np.random.Generator, centre: complex, size: int = 5, spread: float = 0.2
+) -> np.ndarray:
     """Points within a radius of a centre."""
     z = spread * np.sqrt(rng.random(size)) * np.exp(2j * np.pi * rng.random(size))
     return mobius(np.column_stack([z.real, z.imag]), centre, 0.0)
@@ -100,7 +108,8 @@ def centres(count: int, radius: float = 0.7) -> np.ndarray:
 def separated(
     rng: np.random.Generator, clients: int, classes: int, lacking: float = 0.0
 ) -> tuple[list[Client], list[int]]:
-    """Clients whose hulls lie around the centres of their classes, in any order; a hull is lacking with a chance."""
+    """Clients whose hulls lie around the centres of their classes, in any order; a hull is lacking
+    with a chance."""
     made, truth = [], []
     for _ in range(clients):
         there = [one for one in rng.permutation(classes) if rng.random() >= lacking]
@@ -110,7 +119,8 @@ def separated(
 
 
 def uniform(seed: int, lacking: int, one_sided: bool = False) -> tuple[list[Client], list[int]]:
-    """Hulls of ten clients of uniform points on both sides of a geodesic; some clients lack a class."""
+    """Hulls of ten clients of uniform points on both sides of a geodesic; some clients lack a
+    class."""
     rng, radius = np.random.default_rng(seed), 0.95
     top = np.cosh(2 * np.arctanh(radius))
     lengths = np.tanh(np.arccosh(1 + rng.random(2000) * (top - 1)) / 2)
@@ -121,7 +131,12 @@ def uniform(seed: int, lacking: int, one_sided: bool = False) -> tuple[list[Clie
     seen = mobius(points, -reference, 0.0)
     side = (seen @ [normal.real, normal.imag] > 0).astype(int)
     holder = rng.integers(0, 10, 2000)
-    lack = dict(zip(rng.permutation(10)[:lacking].tolist(), [int(one_sided) or i % 2 for i in range(lacking)]))
+    lack = dict(
+        zip(
+            rng.permutation(10)[:lacking].tolist(),
+            [int(one_sided) or i % 2 for i in range(lacking)],
+        )
+    )
     clients, truth = [], []
     for client in range(10):
         there = [one for one in rng.permutation(2) if lack.get(client) != one]
@@ -131,7 +146,9 @@ def uniform(seed: int, lacking: int, one_sided: bool = False) -> tuple[list[Clie
 
 
 def extreme(points: np.ndarray) -> np.ndarray:
-    return points[ConvexHull(2 * points / (1 + np.square(points).sum(axis=1, keepdims=True))).vertices]
+    return points[
+        ConvexHull(2 * points / (1 + np.square(points).sum(axis=1, keepdims=True))).vertices
+    ]
 
 
 def test_average_distances_are_those_of_many_digits() -> None:
@@ -218,7 +235,11 @@ def test_one_class_per_client() -> None:
 def cohorts(draw: st.DrawFn) -> tuple[list[Client], int]:
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     num_groups = draw(st.integers(1, 4))
-    sizes = draw(st.lists(st.integers(0, num_groups), min_size=1, max_size=5).filter(lambda s: sum(s) >= num_groups))
+    sizes = draw(
+        st.lists(st.integers(0, num_groups), min_size=1, max_size=5).filter(
+            lambda s: sum(s) >= num_groups
+        )
+    )
     pick = centres(num_groups, 0.5)[rng.integers(0, num_groups, sum(sizes))]
     hulls = iter([cloud(rng, z, rng.integers(1, 5), 0.5) for z in pick])
     return [[next(hulls) for _ in range(size)] for size in sizes], num_groups
@@ -244,8 +265,10 @@ def test_order_does_not_matter(cohort: tuple[list[Client], int], seed: int) -> N
     clients, num_groups = cohort
     rng = np.random.default_rng(seed)
     names = [[(client, hull) for hull in range(len(hulls))] for client, hulls in enumerate(clients)]
-    shuffled = [[names[client][hull] for hull in rng.permutation(len(clients[client]))]
-                for client in rng.permutation(len(clients))]  # fmt: skip
+    shuffled = [
+        [names[client][hull] for hull in rng.permutation(len(clients[client]))]
+        for client in rng.permutation(len(clients))
+    ]
     moved = [[rng.permutation(clients[client][hull]) for client, hull in one] for one in shuffled]
     before, after = flat(group(clients, num_groups, -1.0)), flat(group(moved, num_groups, -1.0))
     assert partition(before, flat(names)) == partition(after, flat(shuffled))
@@ -253,7 +276,9 @@ def test_order_does_not_matter(cohort: tuple[list[Client], int], seed: int) -> N
 
 @given(cohorts())
 @settings(max_examples=60, deadline=None)
-def test_groups_are_whole_and_numbered_by_first_appearance(cohort: tuple[list[Client], int]) -> None:
+def test_groups_are_whole_and_numbered_by_first_appearance(
+    cohort: tuple[list[Client], int],
+) -> None:
     clients, num_groups = cohort
     groups = group(clients, num_groups, -1.0)
     assert [len(one) for one in groups] == [len(client) for client in clients]
@@ -321,7 +346,9 @@ ONE = np.array([[0.1, 0.2]])
         ([], 1, -1.0, "assignment", "1 groups of 0 hulls"),
         ([[ONE, ONE, ONE]], 3, -1.0, "kernighan-lin", "two groups, not 3"),
     ],
-)  # fmt: skip
-def test_what_is_refused(clients: list[Client], num_groups: int, curvature: float, method: str, message: str) -> None:
+)
+def test_what_is_refused(
+    clients: list[Client], num_groups: int, curvature: float, method: str, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         group(clients, num_groups, curvature, method)

@@ -42,7 +42,9 @@ def test_predicts_as_the_model(kind, num):
     np.testing.assert_array_equal(classifier.probabilities(queries), model.predict_proba(queries))
     np.testing.assert_array_equal(classifier.groups, np.unique(groups))
     np.testing.assert_array_equal(classifier.normals, model.normals_)
-    assert classifier.references.shape == ((len(model.normals_), 2) if kind == "poincare" else (0, 2))
+    assert classifier.references.shape == (
+        (len(model.normals_), 2) if kind == "poincare" else (0, 2)
+    )
     assert classifier.c == 0.5
     assert set(classifier.predict(queries)) <= set(groups)
 
@@ -72,7 +74,9 @@ def test_a_hard_margin(kind):
 @pytest.mark.parametrize("hard", [False, True])
 def test_stored_and_read_it_is_the_same_to_the_last_bit(kind, num, hard):
     points, groups, queries = grouped(num, spread=0.02)
-    classifier = Classifier.train(points, groups, CURVATURE, 0.5, hard and kind != "logistic", 0, kind)
+    classifier = Classifier.train(
+        points, groups, CURVATURE, 0.5, hard and kind != "logistic", 0, kind
+    )
     arrays = load(save(classifier.arrays()))
     assert all(array.dtype == np.float64 for array in arrays.values())
     again = Classifier.from_arrays(arrays)
@@ -102,7 +106,11 @@ def test_arrays_are_copies():
     [
         ("platt", None, "array platt is missing"),
         ("kind", None, "array kind is missing"),
-        ("normals", np.zeros((2, 2)), r"array normals is float64 \(2, 2\); it must be float64 \(3, 2\)"),
+        (
+            "normals",
+            np.zeros((2, 2)),
+            r"array normals is float64 \(2, 2\); it must be float64 \(3, 2\)",
+        ),
         ("references", np.zeros(3), r"array references is float64 \(3,\)"),
         ("normals", np.zeros((3, 2), np.float32), r"array normals is float32"),
         ("normals", np.full((3, 2), np.nan), "array normals has entries that are not finite"),
@@ -173,7 +181,14 @@ def test_no_points_and_points_near_the_boundary(kind):
 )
 def test_what_is_refused(change, message):
     points, groups, _ = grouped(3)
-    given = {"points": points, "groups": groups, "curvature": CURVATURE, "c": 1.0, "hard": False, "seed": 0} | change
+    given = {
+        "points": points,
+        "groups": groups,
+        "curvature": CURVATURE,
+        "c": 1.0,
+        "hard": False,
+        "seed": 0,
+    } | change
     with pytest.raises(ValueError, match=message):
         Classifier.train(**given)
 

@@ -1,4 +1,5 @@
-"""Label codes against sums that are enumerated: no two sets of labels that the code tells apart have one sum."""
+"""Label codes against sums that are enumerated: no two sets of labels that the code tells apart
+have one sum."""
 
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
@@ -24,11 +25,17 @@ def members(code: BinaryCode | BoseChowla, values: np.ndarray) -> list[tuple[int
 
 def is_b_h(numbers: list[int], h: int) -> bool:
     """Whether all sums of up to h numbers, repetition allowed, differ."""
-    found = [sum(some) for count in range(h + 1) for some in combinations_with_replacement(numbers, count)]
+    found = [
+        sum(some)
+        for count in range(h + 1)
+        for some in combinations_with_replacement(numbers, count)
+    ]
     return len(set(found)) == len(found)
 
 
-@pytest.mark.parametrize(("num", "h"), [(2, 2), (3, 3), (6, 2), (6, 4), (6, 6), (16, 3), (20, 2), (20, 4), (80, 2)])
+@pytest.mark.parametrize(
+    ("num", "h"), [(2, 2), (3, 3), (6, 2), (6, 4), (6, 6), (16, 3), (20, 2), (20, 4), (80, 2)]
+)
 def test_bose_chowla_numbers_are_a_b_h_set(num: int, h: int) -> None:
     numbers = BoseChowla(num, h).numbers
     assert len(numbers) == num
@@ -45,7 +52,8 @@ def test_the_test_of_a_b_h_set_can_fail() -> None:
 
 @pytest.mark.parametrize(("num", "h"), [(6, 2), (16, 3), (20, 4), (80, 5), (80, 7)])
 def test_bose_chowla_numbers_are_logarithms(num: int, h: int) -> None:
-    """x^(a + 1) = x + α, by square and multiply on lists; h = 7 with 80 labels is among the larger primes in the order."""
+    """x^(a + 1) = x + α, by square and multiply on lists; h = 7 with 80 labels is among the larger
+    primes in the order."""
     code = bose_chowla(num, h)
     prime, modulus = code._prime, [int(c) for c in code._field.modulus().coeffs()]
     assert fmpz(prime).is_prime()
@@ -62,7 +70,11 @@ def test_bose_chowla_numbers_are_logarithms(num: int, h: int) -> None:
         return [c % prime for c in product[:h]]
 
     for slot in range(0, num, 7):
-        power, square, exponent = [1] + [0] * (h - 1), [0, 1] + [0] * (h - 2), code.numbers[slot] + 1
+        power, square, exponent = (
+            [1] + [0] * (h - 1),
+            [0, 1] + [0] * (h - 2),
+            code.numbers[slot] + 1,
+        )
         while exponent:
             if exponent % 2:
                 power = times(power, square)
@@ -84,7 +96,9 @@ def test_bose_chowla_decodes_every_sum_and_refuses_every_other_up_to_h(num: int,
 def test_more_than_h_labels_are_counted_and_never_decoded(count: int) -> None:
     code = BoseChowla(10, 3)
     for one in combinations(range(10), count):
-        with pytest.raises(HullError, match=f"^{count} hulls meet in one bin and hull.h = 3 .* hull.code=binary"):
+        with pytest.raises(
+            HullError, match=f"^{count} hulls meet in one bin and hull.h = 3 .* hull.code=binary"
+        ):
             code.members(sums(code, [one]))
 
 
@@ -111,7 +125,10 @@ def test_binary_code_decodes_any_set(num: int) -> None:
     assert code.width <= 24
     assert code.width * (code.num_words - 1) < num <= code.width * code.num_words
     rng = np.random.default_rng(num)
-    sets = [tuple(np.flatnonzero(rng.random(code.width) < share).tolist()) for share in (0, 0.1, 0.5, 1) * 9]
+    sets = [
+        tuple(np.flatnonzero(rng.random(code.width) < share).tolist())
+        for share in (0, 0.1, 0.5, 1) * 9
+    ]
     assert members(code, sums(code, sets)) == sets
     assert code.largest == sum(code.label(slot) for slot in range(code.width))
 
@@ -124,7 +141,10 @@ def test_binary_code_is_exhaustively_right_and_wide_words_fit() -> None:
     wide = BinaryCode(124, 62)
     assert wide.num_words == 2
     assert wide.label(61) == wide.label(123) == 2**61
-    assert members(wide, np.array([2**61 + 1, 2**62 - 1], dtype=np.uint64)) == [(0, 61), tuple(range(62))]
+    assert members(wide, np.array([2**61 + 1, 2**62 - 1], dtype=np.uint64)) == [
+        (0, 61),
+        tuple(range(62)),
+    ]
     with pytest.raises(HullError, match="cannot be decoded"):
         code.members(np.array([3, 256], dtype=np.uint64))
 
@@ -135,7 +155,14 @@ def test_binary_code_is_exhaustively_right_and_wide_words_fit() -> None:
         (6, 1, "hull.h = 1; allowed are 2 up to the number of hulls in all, 6"),
         (6, 7, "hull.h = 7; allowed are 2 up to the number of hulls in all, 6"),
         (1, 2, "allowed are 2 up to the number of hulls in all, 1"),
-        (20, 11, "hull.h = 11 with 20 hulls in all needs sums of more than 62 bits; take a smaller hull.h"),
+        (
+            20,
+            11,
+            (
+                "hull.h = 11 with 20 hulls in all needs sums of more than 62 bits; take a smaller"
+                " hull.h"
+            ),
+        ),
         (2001, 2, "2001 hulls in all; hull.code=bose-chowla has labels for up to 2000"),
     ],
 )
@@ -145,7 +172,8 @@ def test_codes_that_cannot_be_are_refused(num: int, h: int, match: str) -> None:
 
 
 def test_the_construction_is_the_same_everywhere() -> None:
-    """Clients and server each make their own: numbers of a small code, worked out once with x² + x + 3 over GF(7)."""
+    """Clients and server each make their own: numbers of a small code, worked out once with x² + x
+    + 3 over GF(7)."""
     code = BoseChowla(6, 2)
     assert [int(c) for c in code._field.modulus().coeffs()] == [3, 1, 1]
     powers, element = {}, (1, 0)

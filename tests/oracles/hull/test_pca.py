@@ -1,4 +1,5 @@
-"""Principal components through a run's secure sum, against scikit-learn on all cells in one place; and their use."""
+"""Principal components through a run's secure sum, against scikit-learn on all cells in one place;
+and their use."""
 
 import anndata
 import numpy as np
@@ -21,7 +22,8 @@ GENES = 60
 def nodes_of(folder):
     node = {"state-path": str(folder)}
     return [
-        node | {"partition-id": place, "data-path": str(folder / f"{name}.h5ad")} for place, name in enumerate(SITES)
+        node | {"partition-id": place, "data-path": str(folder / f"{name}.h5ad")}
+        for place, name in enumerate(SITES)
     ]
 
 
@@ -32,8 +34,14 @@ def found(tmp_path_factory):
     write_parts(folder)
     raw = [anndata.read_h5ad(folder / f"{name}.h5ad").raw.to_adata() for name in SITES]
     genes = [str(name) for name in raw[0].var_names[:GENES]]
-    done = run(folder, nodes=nodes_of(folder), method="pca", pca__genes=",".join(genes), pca__components=20)
-    return folder, done, np.concatenate([site[:, genes].X.toarray() for site in raw]).astype(np.float64)
+    done = run(
+        folder, nodes=nodes_of(folder), method="pca", pca__genes=",".join(genes), pca__components=20
+    )
+    return (
+        folder,
+        done,
+        np.concatenate([site[:, genes].X.toarray() for site in raw]).astype(np.float64),
+    )
 
 
 def test_equal_to_the_components_of_all_cells(found):
@@ -46,7 +54,9 @@ def test_equal_to_the_components_of_all_cells(found):
     model = done.model
     np.testing.assert_allclose(model["mean"], scaler.mean_, atol=1e-8)
     np.testing.assert_allclose(model["deviation"], scaler.scale_, atol=1e-8)
-    np.testing.assert_allclose(model["variances"] * 450 / 449, oracle.explained_variance_, rtol=1e-8)
+    np.testing.assert_allclose(
+        model["variances"] * 450 / 449, oracle.explained_variance_, rtol=1e-8
+    )
     signs = np.sign((model["axes"].T * oracle.components_).sum(axis=1, keepdims=True))
     np.testing.assert_allclose(model["axes"].T, signs * oracle.components_, atol=1e-8)
 
@@ -56,7 +66,19 @@ def test_every_site_embeds_by_the_run(found, capsys):
     pooled = []
     for name in SITES:
         out = folder / f"{name}.embedded.h5ad"
-        assert main(["embed", str(folder / f"{name}.h5ad"), "--reference", str(done.path), "--out", str(out)]) == 0
+        assert (
+            main(
+                [
+                    "embed",
+                    str(folder / f"{name}.h5ad"),
+                    "--reference",
+                    str(done.path),
+                    "--out",
+                    str(out),
+                ]
+            )
+            == 0
+        )
         site = anndata.read_h5ad(out)
         assert site.obs["curvfed_outside"].mean() < 0.25
         assert 0 < site.uns["curvfed_embed"]["distortion"] < 1
@@ -75,12 +97,15 @@ def test_directions_without_variance_are_no_components():
     varying = np.random.default_rng(0).uniform(0, 5, (50, 3))
     values = np.column_stack([varying, varying[:, 0], np.full(50, 2.0)])
     arrays, share = reference(moments(values), 50, 5, 30)
-    np.testing.assert_allclose(arrays["variances"].sum(), 4, rtol=1e-12)  # one for each gene that varies
+    # one for each gene that varies
+    np.testing.assert_allclose(arrays["variances"].sum(), 4, rtol=1e-12)
     assert (arrays["axes"].shape, arrays["deviation"][4]) == ((5, 3), 1)
     assert share == pytest.approx(1)
 
 
-@pytest.mark.parametrize("genes", ["", "a,b", "a,b,b", ",".join(f"g{number}" for number in range(1001))])
+@pytest.mark.parametrize(
+    "genes", ["", "a,b", "a,b,b", ",".join(f"g{number}" for number in range(1001))]
+)
 def test_a_number_of_genes_that_is_not_allowed(genes, found, tmp_path):
     folder, *_ = found
     with pytest.raises(ConfigError, match=r"allowed are 3 to 1,000 genes, each once"):
@@ -100,7 +125,13 @@ def test_a_file_that_is_not_sparse(dtype, tmp_path):
 def test_nodes_without_the_genes_or_without_expression_are_refused(found, tmp_path):
     folder, *_ = found
     with pytest.raises(Exception, match=r"genes of pca\.genes: none such"):
-        run(tmp_path, "lacking", nodes=nodes_of(folder), method="pca", pca__genes="HES4,TNFRSF4,SSU72,none such")
+        run(
+            tmp_path,
+            "lacking",
+            nodes=nodes_of(folder),
+            method="pca",
+            pca__genes="HES4,TNFRSF4,SSU72,none such",
+        )
     with pytest.raises(Exception, match="the data are not cells with their expression"):
         run(tmp_path, method="pca", dataset="uniform", points__num=100, pca__genes="a,b,c")
 
@@ -108,5 +139,8 @@ def test_nodes_without_the_genes_or_without_expression_are_refused(found, tmp_pa
 def test_a_folder_that_is_no_such_run(found, capsys):
     folder, *_ = found
     out = folder / "out.h5ad"
-    assert main(["embed", str(folder / "one.h5ad"), "--reference", str(folder), "--out", str(out)]) == 1
+    assert (
+        main(["embed", str(folder / "one.h5ad"), "--reference", str(folder), "--out", str(out)])
+        == 1
+    )
     assert "is no finished run of method=pca" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""Power sums against sums in Python's integers, and their decoding against Berlekamp–Massey with a search for roots."""
+"""Power sums against sums in Python's integers, and their decoding against Berlekamp–Massey with a
+search for roots."""
 
 import contextlib
 import gc
@@ -27,7 +28,10 @@ def sparse(num: int, most: int, prime: int, seed: int = 0) -> tuple[np.ndarray, 
 
 def power_sums(bins: np.ndarray, values: np.ndarray, length: int, prime: int) -> list[int]:
     pairs = list(zip(bins.tolist(), values.tolist(), strict=True))
-    return [sum(value * pow(place, power, prime) for place, value in pairs) % prime for power in range(length)]
+    return [
+        sum(value * pow(place, power, prime) for place, value in pairs) % prime
+        for power in range(length)
+    ]
 
 
 @pytest.mark.parametrize("prime", PRIMES)
@@ -120,7 +124,9 @@ def test_what_is_no_sum_of_vectors_is_refused(damage: str, match: str) -> None:
         symbols = encode(bins, values, symbols.size, prime)
     elif damage == "zero":  # the bin 0 shows in the first symbol alone
         symbols[0] = (int(symbols[0]) + 1) % prime
-        symbols = (symbols + prime - encode(bins[:1], values[:1], symbols.size, prime)) % np.uint64(prime)
+        symbols = (symbols + prime - encode(bins[:1], values[:1], symbols.size, prime)) % np.uint64(
+            prime
+        )
     elif damage == "outside":  # a Fibonacci sequence whose roots are in the extension field
         fives = next(p for p in range(2**24, 2**25) if p % 5 in (2, 3) and fmpz(p).is_prime())
         prime, sequence = fives, [1, 1]
@@ -128,7 +134,9 @@ def test_what_is_no_sum_of_vectors_is_refused(damage: str, match: str) -> None:
             sequence.append((sequence[-1] + sequence[-2]) % prime)
         symbols = np.array(sequence, dtype=np.uint64)
     else:  # l·3^l has the root 3 twice
-        symbols = np.array([power * pow(3, power, prime) % prime for power in range(symbols.size)], dtype=np.uint64)
+        symbols = np.array(
+            [power * pow(3, power, prime) % prime for power in range(symbols.size)], dtype=np.uint64
+        )
     with pytest.raises(HullError, match=f"^the sum of the hulls cannot be decoded: .*({match})"):
         decode(symbols, prime, num_bins, most)
 
@@ -145,9 +153,12 @@ def test_any_flipped_symbol_is_noticed(place: int, num: int) -> None:
 
 
 @pytest.mark.parametrize("prime", [prime_above(2**24), prime_above(2**40), 2**31 - 1])
-@pytest.mark.parametrize("kind", ["distinct", "repeated", "zero", "outside", "few outside", "all outside"])
+@pytest.mark.parametrize(
+    "kind", ["distinct", "repeated", "zero", "outside", "few outside", "all outside"]
+)
 def test_roots_are_those_of_the_factors(prime: int, kind: str) -> None:
-    """Above and below the degree at which the method changes; also where q − 1 is odd but for one 2."""
+    """Above and below the degree at which the method changes; also where q − 1 is odd but for one
+    2."""
     ring = fmpz_mod_poly_ctx(fmpz_mod_ctx(prime))
     places = np.unique(np.random.default_rng(1).integers(1, prime, 700)).tolist()
     quadratic = next(q for c in range(1, 100) if (q := ring([c, 1, 1])).is_irreducible())
@@ -165,7 +176,9 @@ def test_roots_are_those_of_the_factors(prime: int, kind: str) -> None:
     assert sorted(roots(polynomial, prime)) == sorted(places)
 
 
-@pytest.mark.parametrize("bound", [2**12, 2**24, 2**24 + 54321, 2**25 - 1, 10**12, 2**61, 2**62 - 1, 2**62])
+@pytest.mark.parametrize(
+    "bound", [2**12, 2**24, 2**24 + 54321, 2**25 - 1, 10**12, 2**61, 2**62 - 1, 2**62]
+)
 def test_primes_lie_just_above_their_bound(bound: int) -> None:
     prime = prime_above(bound)
     assert fmpz(prime).is_prime()
@@ -176,7 +189,8 @@ def test_primes_lie_just_above_their_bound(bound: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "symbols", [encode(np.array([3], np.uint64), np.array([2], np.uint64), 6, 4129), np.arange(1, 7)]
+    "symbols",
+    [encode(np.array([3], np.uint64), np.array([2], np.uint64), 6, 4129), np.arange(1, 7)],
 )
 def test_garbage_is_collected_again_after_decoding(symbols: np.ndarray) -> None:
     with contextlib.suppress(HullError):

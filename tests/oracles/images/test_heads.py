@@ -1,4 +1,5 @@
-"""Heads against their formulas in 50 digits, their starts against what makes them, and models by their names and seeds."""
+"""Heads against their formulas in 50 digits, their starts against what makes them, and models by
+their names and seeds."""
 
 import math
 from dataclasses import replace
@@ -27,7 +28,9 @@ def given_head(spec, dtype=torch.float32, seed=3):
 def features(lengths, dim, dtype, seed=1):
     """A direction of its own for each length."""
     generator = torch.Generator().manual_seed(seed)
-    directions = nn.functional.normalize(torch.randn(len(lengths), dim, generator=generator, dtype=torch.float64))
+    directions = nn.functional.normalize(
+        torch.randn(len(lengths), dim, generator=generator, dtype=torch.float64)
+    )
     return (directions * torch.tensor(lengths, dtype=torch.float64)[:, None]).to(dtype)
 
 
@@ -36,7 +39,9 @@ def exact_distance(z, w):
     z, w = [mpf(value) for value in z.tolist()], [mpf(value) for value in w.tolist()]
     norm = mpmath.sqrt(mpmath.fsum(value**2 for value in z))
     x = [mpmath.tanh(norm) * value / norm for value in z] if norm else z
-    apart, xx, ww = (mpmath.fsum(v**2 for v in values) for values in ([a - b for a, b in zip(x, w)], x, w))
+    apart, xx, ww = (
+        mpmath.fsum(v**2 for v in values) for values in ([a - b for a, b in zip(x, w)], x, w)
+    )
     return mpmath.acosh(1 + 2 * apart / ((1 - xx) * (1 - ww)))
 
 
@@ -45,7 +50,9 @@ def test_linear_head(dtype):
     spec = HeadSpec("linear", 4, 7)
     head, z = given_head(spec, dtype), features([0.0, 1e-3, 1.0, 50.0], 7, dtype)
     expected = z.double() @ head.weight.double().T + head.bias.double()
-    torch.testing.assert_close(head(z).double(), expected, rtol=0, atol=200 * torch.finfo(dtype).eps)
+    torch.testing.assert_close(
+        head(z).double(), expected, rtol=0, atol=200 * torch.finfo(dtype).eps
+    )
 
 
 @both_dtypes
@@ -57,14 +64,18 @@ def test_sphere_head(dtype, normalize):
     expected = 20 * inputs @ head.weight.double().T
     error = (head(z).double() - expected).norm(dim=1) / (20 * inputs.norm(dim=1))
     assert error.max() <= 8 * torch.finfo(dtype).eps
-    torch.testing.assert_close(head.inputs(z).double(), inputs, rtol=4 * torch.finfo(dtype).eps, atol=0)
+    torch.testing.assert_close(
+        head.inputs(z).double(), inputs, rtol=4 * torch.finfo(dtype).eps, atol=0
+    )
 
 
 @both_dtypes
 def test_unit_features_at_the_edges(dtype):
     tiny = torch.finfo(dtype).tiny
     z = torch.zeros(5, 3, dtype=dtype)
-    z[1:, 0] = torch.tensor([tiny, 10 * tiny**0.5, 1.0, torch.finfo(dtype).max ** 0.49], dtype=dtype)
+    z[1:, 0] = torch.tensor(
+        [tiny, 10 * tiny**0.5, 1.0, torch.finfo(dtype).max ** 0.49], dtype=dtype
+    )
     z.requires_grad_()
     found = unit(z)
     assert found[:2].norm(dim=1).max() <= tiny**0.5  # nothing to divide by
@@ -79,7 +90,12 @@ def test_unit_features_at_the_edges(dtype):
 def test_logits_of_a_poincare_head_are_distances_to_five_parts_in_a_million():
     spec = HeadSpec("poincare", 10, 20, fixed=True, start="uniform")
     head = given_head(spec)
-    z = torch.cat([features([0.0, 1e-4, 0.3, 1.0, 3.0, 6.0, 10.0], 20, torch.float32), 10 * head.weight[:2] / 0.9])
+    z = torch.cat(
+        [
+            features([0.0, 1e-4, 0.3, 1.0, 3.0, 6.0, 10.0], 20, torch.float32),
+            10 * head.weight[:2] / 0.9,
+        ]
+    )
     with mpmath.workdps(50), torch.no_grad():
         for row, feature in zip(head(z), z):
             for logit, prototype in zip(row, head.prototypes):
@@ -90,13 +106,20 @@ def test_logits_of_a_poincare_head_are_distances_to_five_parts_in_a_million():
 @pytest.mark.parametrize("fixed", [True, False], ids=["fixed", "trained"])
 def test_gradients_of_a_poincare_head_are_finite_at_the_origin_and_far_out(dtype, fixed):
     head = given_head(HeadSpec("poincare", 10, 20, fixed=fixed, start="uniform"), dtype)
-    z = torch.cat([features([0.0, 80.0, 1000.0], 20, dtype), torch.atanh(torch.tensor(0.9)) * head.weight[:1].detach()])
+    z = torch.cat(
+        [
+            features([0.0, 80.0, 1000.0], 20, dtype),
+            torch.atanh(torch.tensor(0.9)) * head.weight[:1].detach(),
+        ]
+    )
     z.requires_grad_()
     head(z).sum().backward()
     assert z.grad.isfinite().all()
     # Far out all distances grow as 2‖z‖ does.
     along = nn.functional.normalize(z.detach())
-    torch.testing.assert_close((along * z.grad).sum(dim=1)[1:3], torch.full((2,), -20.0, dtype=dtype))
+    torch.testing.assert_close(
+        (along * z.grad).sum(dim=1)[1:3], torch.full((2,), -20.0, dtype=dtype)
+    )
     if not fixed:
         assert head.weight.grad.isfinite().all()
         assert head.weight.grad.any()
@@ -108,7 +131,9 @@ def test_the_largest_logit_is_the_nearest_prototypes_and_for_equal_norms_that_of
     predicted = head(z).argmax(dim=1)
     torch.testing.assert_close(predicted, (z @ head.weight.T).argmax(dim=1))
     points = poincare.exp0(z, -1.0)
-    torch.testing.assert_close(predicted, poincare.cdist(points, head.prototypes, -1.0).argmin(dim=1))
+    torch.testing.assert_close(
+        predicted, poincare.cdist(points, head.prototypes, -1.0).argmin(dim=1)
+    )
 
 
 def test_a_trained_poincare_head_starts_from_the_same_points_as_a_fixed_one():
@@ -122,7 +147,8 @@ def test_a_trained_poincare_head_starts_from_the_same_points_as_a_fixed_one():
 
 @pytest.mark.parametrize("radius", [0.3, 1.5])
 def test_sgd_in_normal_coordinates_is_riemannian_sgd_along_a_ray(radius):
-    """Riemannian gradients are Euclidean ones over the metric λ²; its exponential map goes at unit speed along rays."""
+    """Riemannian gradients are Euclidean ones over the metric λ²; its exponential map goes at unit
+    speed along rays."""
     head = PoincareHead(HeadSpec("poincare", 1, 2, start="uniform")).double()
     with torch.no_grad():
         head.weight[0, 0] = radius
@@ -131,9 +157,12 @@ def test_sgd_in_normal_coordinates_is_riemannian_sgd_along_a_ray(radius):
     moved = poincare.exp0(head.weight.detach() - rate * gradient, -1.0)
 
     point = head.prototypes.detach().requires_grad_()
-    (euclidean,) = torch.autograd.grad(poincare.cdist(poincare.exp0(z, -1.0), point, -1.0).sum(), point)
+    (euclidean,) = torch.autograd.grad(
+        poincare.cdist(poincare.exp0(z, -1.0), point, -1.0).sum(), point
+    )
     metric = (2 / (1 - point.detach().square().sum())) ** 2
-    # A tangent vector v at the origin has length 2‖v‖: the metric of normal coordinates is 4 along a ray.
+    # A tangent vector v at the origin has length 2‖v‖: the metric of normal coordinates is 4 along
+    # a ray.
     riemannian = poincare.exp(point.detach(), -4 * rate * euclidean / metric, -1.0)
     torch.testing.assert_close(moved, riemannian, rtol=1e-13, atol=0)
 
@@ -143,7 +172,9 @@ def test_starts():
     torch.testing.assert_close(weight @ weight.T, torch.eye(10), rtol=0, atol=1e-6)
     crowded = head_start(HeadSpec("sphere", 10, 5, fixed=True, start="orthonormal"), 5)["weight"]
     torch.testing.assert_close(crowded, prototypes.uniform(10, 5, 5).float())
-    spread = head_start(HeadSpec("poincare", 10, 20, fixed=True, start="uniform", slope=0.7), 5)["weight"]
+    spread = head_start(HeadSpec("poincare", 10, 20, fixed=True, start="uniform", slope=0.7), 5)[
+        "weight"
+    ]
     torch.testing.assert_close(spread, math.atanh(0.7) * prototypes.uniform(10, 20, 5).float())
     flat = head_start(HeadSpec("linear", 10, 20, start="uniform"), 5)
     torch.testing.assert_close(flat["weight"], prototypes.uniform(10, 20, 5).float())
@@ -160,7 +191,9 @@ def test_the_default_start_has_the_distribution_of_torchs_linear():
         assert got.abs().max() <= 0.1
         # Quantiles of uniform samples stray by at most 2/√n in 999 of 1000 cases.
         at = torch.linspace(0, 1, 21)
-        assert (got.flatten().quantile(at) - expected.flatten().quantile(at)).abs().max() <= 0.4 / got.numel() ** 0.5
+        assert (
+            got.flatten().quantile(at) - expected.flatten().quantile(at)
+        ).abs().max() <= 0.4 / got.numel() ** 0.5
     assert head_start(HeadSpec("sphere", 3, 4), 0).keys() == {"weight"}
 
 
@@ -168,7 +201,12 @@ def test_the_default_start_has_the_distribution_of_torchs_linear():
 def test_every_start_fits_its_head_and_depends_on_the_seed(kind):
     for start in ("orthonormal", "uniform", *(["default"] if kind != "poincare" else [])):
         spec = HeadSpec(kind, 5, 6, fixed=True, start=start)
-        head, first, again, other = make_head(spec), head_start(spec, 1), head_start(spec, 1), head_start(spec, 2)
+        head, first, again, other = (
+            make_head(spec),
+            head_start(spec, 1),
+            head_start(spec, 1),
+            head_start(spec, 2),
+        )
         assert not any(parameter.any() for parameter in head.parameters())
         head.load_state_dict(first)
         assert all(tensor.dtype == torch.float32 for tensor in first.values())
@@ -191,8 +229,14 @@ def test_few_classes_and_dimensions(kind, num_classes, dim):
     ("bad", "message"),
     [
         ({"dim": 1}, "embedding-dim 1 has room for 2 prototypes, and there are 3 classes"),
-        ({"num_classes": 2001}, "2001 classes; the search for prototypes in 2 dimensions allows up to 2000"),
-        ({"kind": "sphere", "start": "orthonormal", "num_classes": 2001, "dim": 512}, "2001 classes"),
+        (
+            {"num_classes": 2001},
+            "2001 classes; the search for prototypes in 2 dimensions allows up to 2000",
+        ),
+        (
+            {"kind": "sphere", "start": "orthonormal", "num_classes": 2001, "dim": 512},
+            "2001 classes",
+        ),
     ],
 )
 def test_bad_heads_are_refused(bad, message):
@@ -230,12 +274,19 @@ def test_equal_seeds_give_equal_models_and_leave_the_generator_alone():
 
 def test_the_head_of_a_model():
     trained = build_image_model(replace(SPEC, **SHARED_HEAD), 4)
-    assert torch.equal(trained.head.weight, head_start(head_spec(replace(SPEC, **SHARED_HEAD)), 4)["weight"])
+    assert torch.equal(
+        trained.head.weight, head_start(head_spec(replace(SPEC, **SHARED_HEAD)), 4)["weight"]
+    )
     fixed = build_image_model(replace(SPEC, **SHARED_HEAD, fixed=True), 4)
     assert not fixed.head.weight.any()
-    assert [name for name, parameter in fixed.named_parameters() if not parameter.requires_grad] == ["head.weight"]
+    assert [
+        name for name, parameter in fixed.named_parameters() if not parameter.requires_grad
+    ] == ["head.weight"]
     # The body does not depend on what head there is.
-    assert all(torch.equal(value, fixed.body.state_dict()[name]) for name, value in trained.body.state_dict().items())
+    assert all(
+        torch.equal(value, fixed.body.state_dict()[name])
+        for name, value in trained.body.state_dict().items()
+    )
 
 
 def test_mixed_precision_is_that_of_the_body_in_training():

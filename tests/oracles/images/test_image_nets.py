@@ -1,4 +1,5 @@
-"""The networks for images against the rows of the papers' tables, and against torchvision's own ResNet-18."""
+"""The networks for images against the rows of the papers' tables, and against torchvision's own
+ResNet-18."""
 
 import importlib.util
 import sys
@@ -25,7 +26,15 @@ LEAST = {"vgg13": 16}
 NEAR = 500  # in eps of the largest feature: some 50 layers of 10 eps each
 
 # Table 11: (in, out, stride), kernels of 3.
-CONVNET = [(3, 32, 1), (32, 64, 2), (64, 64, 2), (64, 64, 1), (64, 128, 2), (128, 128, 1), (128, 256, 2)]
+CONVNET = [
+    (3, 32, 1),
+    (32, 64, 2),
+    (64, 64, 2),
+    (64, 64, 1),
+    (64, 128, 2),
+    (128, 128, 1),
+    (128, 256, 2),
+]
 # Table 12: (in, out), kernels of 3; None is a maximum.
 VGG13 = [(3, 64), (64, 64), None, (64, 128), (128, 128), None, (128, 256), (256, 256), None]
 VGG13 += [(256, 512), (512, 512), None, (512, 512), (512, 512), None]
@@ -41,7 +50,13 @@ BLOCKS = [
     (512, 512, 1),
 ]
 # Table 14: (in, inner, out, stride, repetition) of B1 to B12; 0 is TIN_S.
-MOBILENETV2 = [(32, 32, 16, 1, 1), (16, 96, 24, 0, 1), (24, 144, 24, 1, 1), (24, 144, 32, 2, 1), (32, 192, 32, 1, 2)]
+MOBILENETV2 = [
+    (32, 32, 16, 1, 1),
+    (16, 96, 24, 0, 1),
+    (24, 144, 24, 1, 1),
+    (24, 144, 32, 2, 1),
+    (32, 192, 32, 1, 2),
+]
 MOBILENETV2 += [(32, 192, 64, 2, 1), (64, 384, 64, 1, 3), (64, 384, 96, 1, 1), (96, 576, 96, 1, 2)]
 MOBILENETV2 += [(96, 576, 160, 2, 1), (160, 960, 160, 1, 2), (160, 960, 320, 1, 1)]
 
@@ -55,7 +70,11 @@ def table(name: str, tin: int) -> list[Row]:
     if name == "mobilenetv2":
         rows: list[Row] = [(3, 32, 3, 1, 1)]
         for a, inner, b, stride, times in MOBILENETV2:
-            block = [(a, inner, 1, 1, 1), (inner, inner, 3, stride or tin, inner), (inner, b, 1, 1, 1)]
+            block = [
+                (a, inner, 1, 1, 1),
+                (inner, inner, 3, stride or tin, inner),
+                (inner, b, 1, 1, 1),
+            ]
             rows += block * times
         return [*rows, (320, 1280, 1, 1, 1)]
     rows = [(3, 64, 3, 1, 1)]
@@ -65,7 +84,8 @@ def table(name: str, tin: int) -> list[Row]:
 
 
 def unlisted(name: str, tin: int) -> int:
-    """Parameters of what the tables leave out: shortcuts, and the insides of squeeze-and-excitation modules."""
+    """Parameters of what the tables leave out: shortcuts, and the insides of squeeze-and-excitation
+    modules."""
     if name not in ("resnet18", "senet18"):
         return 0
     count = sum(a * b + 2 * b for a, b, stride in BLOCKS if a != b or (stride or tin) != 1)
@@ -130,7 +150,8 @@ def test_resnet_is_torchvisions(training: bool) -> None:
 
 
 class Reference:
-    """Computes a network from its table by torch's functions, with the parameters in the order of the table."""
+    """Computes a network from its table by torch's functions, with the parameters in the order of
+    the table."""
 
     def __init__(self, body: nn.Module, norm: str) -> None:
         self.parameters: Iterator[Tensor] = iter(list(body.parameters()))
@@ -143,7 +164,9 @@ class Reference:
         x = F.conv2d(x, weight, bias, stride, (kernel - 1) // 2, groups=groups)
         if self.norm == "group":
             cut = x.reshape(len(x), num_groups(out), -1)
-            cut = (cut - cut.mean(2, keepdim=True)) / (cut.var(2, keepdim=True, correction=0) + 1e-5).sqrt()
+            cut = (cut - cut.mean(2, keepdim=True)) / (
+                cut.var(2, keepdim=True, correction=0) + 1e-5
+            ).sqrt()
             scale, shift = next(self.parameters), next(self.parameters)
             x = cut.reshape(x.shape) * scale[:, None, None] + shift[:, None, None]
         return x.clamp(min=0) if relu else x
@@ -161,20 +184,33 @@ class Reference:
         if name == "vgg13":
             for number, row in enumerate(VGG13):
                 last = number == len(VGG13) - 1
-                x = self.conv(x, (*row, 3, 1, 1)) if row else F.max_pool2d(x, 2 * tin if last else 2)
+                x = (
+                    self.conv(x, (*row, 3, 1, 1))
+                    if row
+                    else F.max_pool2d(x, 2 * tin if last else 2)
+                )
             return x.flatten(1)
         x = self.conv(x, table(name, tin)[0])
         if name == "mobilenetv2":
             for a, inner, b, stride, times in MOBILENETV2:
                 for _ in range(times):
-                    y = self.conv(self.conv(x, (a, inner, 1, 1, 1)), (inner, inner, 3, stride or tin, inner))
+                    y = self.conv(
+                        self.conv(x, (a, inner, 1, 1, 1)), (inner, inner, 3, stride or tin, inner)
+                    )
                     y = self.conv(y, (inner, b, 1, 1, 1), relu=False)
                     x = x + y if x.shape == y.shape else y
             return self.conv(x, (320, 1280, 1, 1, 1)).mean((2, 3))
         for a, b, stride in BLOCKS:
             y = self.conv(self.conv(x, (a, b, 3, stride or tin, 1)), (b, b, 3, 1, 1), relu=False)
             y = self.squeeze(y) if name == "senet18" else y
-            x = (y + (x if x.shape == y.shape else self.conv(x, (a, b, 1, stride or tin, 1), relu=False))).clamp(min=0)
+            x = (
+                y
+                + (
+                    x
+                    if x.shape == y.shape
+                    else self.conv(x, (a, b, 1, stride or tin, 1), relu=False)
+                )
+            ).clamp(min=0)
         return x.mean((2, 3))
 
 
@@ -193,7 +229,9 @@ def test_features_are_those_of_the_table(name: str, norm: str, side: int, tin: i
         assert expected.abs().max() > 0
         for dtype in (torch.float64, torch.float32):
             found = body.to(dtype)(images.to(dtype))
-            assert (found - expected).abs().max() <= NEAR * torch.finfo(dtype).eps * expected.abs().max()
+            assert (found - expected).abs().max() <= NEAR * torch.finfo(
+                dtype
+            ).eps * expected.abs().max()
 
 
 @pytest.mark.parametrize("shape", [(1, 16, 16), (1, 28, 28), (3, 40, 33), (2, 96, 70)])
@@ -209,7 +247,11 @@ def test_gradients_reach_every_parameter(name: str) -> None:
     body = made(name, (1, 28, 28), "group")
     features = body(torch.randn(2, 1, 28, 28))
     (features * torch.randn_like(features)).sum().backward()
-    assert [where for where, p in body.named_parameters() if p.grad is None or not p.grad.abs().max() > 0] == []
+    assert [
+        where
+        for where, p in body.named_parameters()
+        if p.grad is None or not p.grad.abs().max() > 0
+    ] == []
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -226,7 +268,9 @@ def test_smaller_images_are_refused(name: str) -> None:
     side = LEAST.get(name, 8)
     least = f"1x{side}x{side}"
     for shape in ((3, side - 1, 32), (3, 32, side - 1), (0, 32, 32)):
-        with pytest.raises(ValueError, match=rf"^{name} .*{least}.* not {'x'.join(map(str, shape))}$"):
+        with pytest.raises(
+            ValueError, match=rf"^{name} .*{least}.* not {'x'.join(map(str, shape))}$"
+        ):
             NETS[name](shape, "group")
 
 
@@ -235,12 +279,16 @@ def test_an_image_does_not_depend_on_its_batch_with_group_normalisation() -> Non
     images = torch.randn(3, 3, 16, 16, dtype=torch.float64)
     with torch.no_grad():
         together, alone = body(images), body(images[:1])
-    assert (together[:1] - alone).abs().max() <= NEAR * torch.finfo(torch.float64).eps * alone.abs().max()
+    assert (together[:1] - alone).abs().max() <= NEAR * torch.finfo(
+        torch.float64
+    ).eps * alone.abs().max()
 
 
 @pytest.mark.parametrize("norm", ["group", "batch", "none"])
 @pytest.mark.parametrize("name", NETS)
-def test_normalisation_is_what_is_asked_for_and_biases_are_where_it_is_not(name: str, norm: str) -> None:
+def test_normalisation_is_what_is_asked_for_and_biases_are_where_it_is_not(
+    name: str, norm: str
+) -> None:
     with torch.device("meta"):
         body, _ = NETS[name]((3, 32, 32), norm)
     asked = "none" if name == "cnn" else norm
@@ -262,7 +310,9 @@ def test_features_start_at_the_size_of_the_images_without_normalisation(name: st
 
 @pytest.mark.parametrize("name", [*PLAIN, "senet18"])
 def test_the_seed_makes_the_start(name: str) -> None:
-    first, again, other = (made(name, (1, 28, 28), "group", seed).state_dict() for seed in (7, 7, 8))
+    first, again, other = (
+        made(name, (1, 28, 28), "group", seed).state_dict() for seed in (7, 7, 8)
+    )
     assert all(torch.equal(first[key], again[key]) for key in first)
     weights = [key for key in first if first[key].ndim == 4]
     assert not any(torch.equal(first[key], other[key]) for key in weights)

@@ -26,7 +26,9 @@ MEAN, STD = (0.4, 0.5), (0.2, 0.3)
 CROSS_ENTROPY = objective("cross-entropy")
 
 
-def client_of(num_train: int, num_val: int = 0, num_test: int = 0, side: int = 8, seed: int = 0) -> ClientImages:
+def client_of(
+    num_train: int, num_val: int = 0, num_test: int = 0, side: int = 8, seed: int = 0
+) -> ClientImages:
     """A client whose parts are mixed up, and whose image n has n as its first pixel."""
     num = num_train + num_val + num_test
     generator = torch.Generator().manual_seed(seed)
@@ -50,7 +52,9 @@ def client_of(num_train: int, num_val: int = 0, num_test: int = 0, side: int = 8
 
 
 def net_of(norm: str = "none", kind: str = "cnn", num_classes: int = 4, **head) -> ImageNet:
-    spec = ImageModelSpec(kind=kind, shape=(2, 8, 8), norm=norm, embedding_dim=5, num_classes=num_classes, **head)
+    spec = ImageModelSpec(
+        kind=kind, shape=(2, 8, 8), norm=norm, embedding_dim=5, num_classes=num_classes, **head
+    )
     return build_image_model(spec, 0)
 
 
@@ -146,13 +150,18 @@ def test_augmentation_is_of_training_alone_and_fills_with_black():
     assert images.shape == (30, 2, 8, 8)
     in_black = (images - black[:, None, None]).abs().amax(dim=1) <= 1e-6
     assert in_black.any(dim=(1, 2)).float().mean() > 0.9  # 1 in 81 is not shifted
-    torch.testing.assert_close(task.logits(net_of(), "test"), task_of(client, 30).logits(net_of(), "test"))
+    torch.testing.assert_close(
+        task.logits(net_of(), "test"), task_of(client, 30).logits(net_of(), "test")
+    )
 
 
 @pytest.mark.parametrize("batch", [1, 7, 512])
 def test_logits_features_and_scores(monkeypatch, batch):
     monkeypatch.setattr(client_task, "EVALUATION_BATCH", batch)
-    client, model = client_of(9, 13, 20), net_of(norm="batch", kind="convnet", head="sphere", start="orthonormal")
+    client, model = (
+        client_of(9, 13, 20),
+        net_of(norm="batch", kind="convnet", head="sphere", start="orthonormal"),
+    )
     model.train()
     model(normalised(client, torch.arange(42)))  # running statistics that are not those of a batch
     task = task_of(client, 4)
@@ -170,7 +179,9 @@ def test_logits_features_and_scores(monkeypatch, batch):
         logits = reference.head(features)
         torch.testing.assert_close(task.logits(model, part), logits, rtol=1e-4, atol=1e-5)
         if name:
-            assert found[name] == pytest.approx((logits.argmax(dim=1) == labels).double().mean().item())
+            assert found[name] == pytest.approx(
+                (logits.argmax(dim=1) == labels).double().mean().item()
+            )
     assert found.keys() == {"validation", "score"}
     assert not model.training
 
@@ -187,11 +198,21 @@ def test_a_head_can_be_trained_on_the_features():
 def test_a_client_without_images():
     client = client_of(0)
     task, model = task_of(client, 4, has_batch_norm=True), net_of()
-    assert (task.num_examples, task.num_steps, list(task.losses(model)), task.scores(model)) == (0, 0, [], {})
+    assert (task.num_examples, task.num_steps, list(task.losses(model)), task.scores(model)) == (
+        0,
+        0,
+        [],
+        {},
+    )
     assert task.logits(model, "train").shape == (0, 4)
     assert list(task.features(model)) == []
     found = statistics(client)
-    assert (found["num_train"], found["num_val"], found["num_test"], found["class_counts"]) == (0, 0, 0, (0, 0))
+    assert (found["num_train"], found["num_val"], found["num_test"], found["class_counts"]) == (
+        0,
+        0,
+        0,
+        (0, 0),
+    )
     assert found["majority_accuracy"] is None
 
 
@@ -201,24 +222,34 @@ def test_scores_leave_out_what_has_no_images():
 
 
 def test_an_unknown_class_is_refused_by_name():
-    with pytest.raises(DataError, match=r"\['dog'\] are not among the federation's \['ant', 'cat'\]"):
+    with pytest.raises(
+        DataError, match=r"\['dog'\] are not among the federation's \['ant', 'cat'\]"
+    ):
         ImageTask(client_of(3), ("ant", "cat"), CPU, 0, CROSS_ENTROPY)
 
 
-@pytest.mark.parametrize(("num_train", "batch_size", "kept"), [(1, 4, True), (3, 1, True), (5, 4, False)])
+@pytest.mark.parametrize(
+    ("num_train", "batch_size", "kept"), [(1, 4, True), (3, 1, True), (5, 4, False)]
+)
 def test_one_image_is_no_batch_for_batch_normalisation(num_train, batch_size, kept):
     """VGG13's last layers see one place per image: statistics over one value would be an error."""
-    spec = ImageModelSpec(kind="vgg13", shape=(2, 16, 16), norm="batch", embedding_dim=5, num_classes=4)
+    spec = ImageModelSpec(
+        kind="vgg13", shape=(2, 16, 16), norm="batch", embedding_dim=5, num_classes=4
+    )
     model = build_image_model(spec, 0).train()
     client = client_of(num_train, 0, 2, side=16)
     assert has_batch_norm(model)
     task = task_of(client, batch_size, has_batch_norm=True)
-    before = {name: value.clone() for name, value in model.state_dict().items() if "running" in name}
+    before = {
+        name: value.clone() for name, value in model.state_dict().items() if "running" in name
+    }
     losses = list(task.losses(model))
     assert len(losses) == task.num_steps
     losses[0].backward()
     assert all(loss.isfinite() for loss in losses)
-    assert all(torch.equal(value, model.state_dict()[name]) for name, value in before.items()) == kept
+    assert (
+        all(torch.equal(value, model.state_dict()[name]) for name, value in before.items()) == kept
+    )
     assert model.training
     assert all(parameter.grad is not None for parameter in model.parameters())
 
@@ -249,7 +280,10 @@ def test_statistics():
     train, test = client.labels[client.train].tolist(), client.labels[client.test].tolist()
     found = statistics(client)
     assert (found["num_train"], found["num_val"], found["num_test"]) == (7, 3, 6)
-    assert found["class_counts"] == (client.labels.tolist().count(0), client.labels.tolist().count(1))
+    assert found["class_counts"] == (
+        client.labels.tolist().count(0),
+        client.labels.tolist().count(1),
+    )
     assert found["majority_accuracy"] == test.count(max((0, 1), key=train.count)) / 6
     assert statistics(client_of(7, 3, 0))["majority_accuracy"] is None
 
@@ -262,7 +296,9 @@ def test_evaluation_of_the_test_images(monkeypatch, batch):
     chosen = client.test.nonzero().squeeze(1)
     assert labels.tolist() == [NUMBERS[label] for label in client.labels[chosen]]
     with torch.no_grad():
-        torch.testing.assert_close(features, model.features(normalised(client, chosen)), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            features, model.features(normalised(client, chosen)), rtol=1e-4, atol=1e-5
+        )
         assert torch.equal(predicted, model.head(features).argmax(dim=1))
 
 

@@ -1,4 +1,5 @@
-"""Partitions by label: against SciPy's distributions, by-hand simulation, and what a partition must satisfy."""
+"""Partitions by label: against SciPy's distributions, by-hand simulation, and what a partition must
+satisfy."""
 
 import time
 
@@ -25,7 +26,12 @@ def table(labels, shares):
     return np.array([np.bincount(labels[share], minlength=labels.max() + 1) for share in shares])
 
 
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=80), st.integers(1, 12), DEALS, st.integers(0, 3))
+@given(
+    st.lists(st.integers(0, 6), min_size=1, max_size=80),
+    st.integers(1, 12),
+    DEALS,
+    st.integers(0, 3),
+)
 def test_every_image_is_dealt_once_and_no_client_is_short(labels, num_clients, deal, seed):
     labels = np.array(labels)
     least = deal.min_client_size
@@ -50,14 +56,21 @@ def test_the_seed_alone_decides(partition):
 
 @pytest.mark.parametrize("alpha", [0.05, 0.5, 5.0])
 def test_shares_of_a_class_are_dirichlet(alpha):
-    """The first class is dealt to all, so that a client's share of it is Beta(alpha, (K - 1) alpha)."""
+    """The first class is dealt to all, so that a client's share of it is Beta(alpha, (K - 1)
+    alpha)."""
     clients, size = 5, 20_000
     labels = np.zeros(size, dtype=np.int64)
     deal = Deal("dirichlet", alpha, min_client_size=0)
-    found = np.array([[len(share) / size for share in deal_out(labels, clients, deal, seed)] for seed in range(400)])
+    found = np.array(
+        [
+            [len(share) / size for share in deal_out(labels, clients, deal, seed)]
+            for seed in range(400)
+        ]
+    )
     expected = stats.beta(alpha, (clients - 1) * alpha)
     for client in range(clients):
-        # Counts are whole: shares below one image are 0, and the distributions may differ there by the mass below it.
+        # Counts are whole: shares below one image are 0, and the distributions may differ there by
+        # the mass below it.
         rounded = np.clip(np.round(expected.rvs(20_000, random_state=client) * size) / size, 0, 1)
         assert stats.ks_2samp(found[:, client], rounded).pvalue > 1e-4
     cross = np.mean(found[:, 0] * found[:, 1])  # E[p_i p_j] = alpha / (K (K alpha + 1))
@@ -70,7 +83,9 @@ def test_shares_of_a_class_are_dirichlet(alpha):
 def test_a_full_client_gets_none_of_the_following_classes(alpha):
     labels = np.random.default_rng(1).integers(20, size=4000)
     for seed in range(5):
-        counts = table(labels, deal_out(labels, 10, Deal("dirichlet", alpha, min_client_size=0), seed))
+        counts = table(
+            labels, deal_out(labels, 10, Deal("dirichlet", alpha, min_client_size=0), seed)
+        )
         before = np.cumsum(counts, axis=1) - counts
         assert (counts[before >= 400] == 0).all()
         assert counts.sum() == 4000
@@ -91,19 +106,26 @@ def test_a_huge_alpha_gives_every_client_its_part_of_every_class():
 
 def test_clients_may_be_empty_where_no_least_size_is_asked():
     labels = np.arange(300) % 3
-    sizes = [len(share) for share in deal_out(labels, 10, Deal("dirichlet", 1e-3, min_client_size=0), 0)]
+    sizes = [
+        len(share) for share in deal_out(labels, 10, Deal("dirichlet", 1e-3, min_client_size=0), 0)
+    ]
     assert sizes.count(0) >= 5
     assert sum(sizes) == 300
-    assert [len(share) for share in deal_out(labels[:2], 4, Deal("iid", min_client_size=0), 0)].count(0) == 2
+    assert [
+        len(share) for share in deal_out(labels[:2], 4, Deal("iid", min_client_size=0), 0)
+    ].count(0) == 2
 
 
 def test_what_a_short_client_takes_is_the_largest_ones_most_frequent_class():
-    """Two classes, alpha tiny: under many seeds one client holds both, and the other one must get its least size."""
+    """Two classes, alpha tiny: under many seeds one client holds both, and the other one must get
+    its least size."""
     labels = np.random.default_rng(5).permutation(np.repeat([0, 1], [300, 600]))
     met = 0
     for seed in range(20):
         free = table(labels, deal_out(labels, 2, Deal("dirichlet", 1e-3, min_client_size=0), seed))
-        filled = table(labels, deal_out(labels, 2, Deal("dirichlet", 1e-3, min_client_size=40), seed))
+        filled = table(
+            labels, deal_out(labels, 2, Deal("dirichlet", 1e-3, min_client_size=40), seed)
+        )
         if free.sum(axis=1).min() == 0:
             short = free.sum(axis=1).argmin()
             assert filled[short].tolist() == [0, 40]
@@ -116,7 +138,9 @@ def test_a_least_size_that_is_met_changes_nothing():
     labels = np.random.default_rng(3).integers(10, size=2000)
     free = deal_out(labels, 5, Deal(alpha=1.0, min_client_size=0), 4)
     assert min(map(len, free)) >= 40
-    assert all(map(np.array_equal, free, deal_out(labels, 5, Deal(alpha=1.0, min_client_size=40), 4)))
+    assert all(
+        map(np.array_equal, free, deal_out(labels, 5, Deal(alpha=1.0, min_client_size=40), 4))
+    )
 
 
 def test_all_of_them_are_as_small_as_allowed_where_there_are_just_enough():
@@ -154,7 +178,9 @@ def test_shards_are_runs_of_the_sorted_labels(shards):
 
 def test_shards_of_uneven_sizes_are_dealt_whole():
     labels = np.zeros(103, dtype=np.int64)
-    sizes = sorted(len(share) for share in deal_out(labels, 10, Deal("shards", shards=3, min_client_size=0), 0))
+    sizes = sorted(
+        len(share) for share in deal_out(labels, 10, Deal("shards", shards=3, min_client_size=0), 0)
+    )
     assert sum(sizes) == 103
     assert 9 <= sizes[0] <= sizes[-1] <= 12
 
@@ -171,13 +197,18 @@ def test_unfit_settings(settings, text):
 
 
 def test_too_few_images_name_both_numbers():
-    with pytest.raises(DataError, match="20 clients of at least min-client-size = 10 images need 200, there are 199"):
+    with pytest.raises(
+        DataError,
+        match="20 clients of at least min-client-size = 10 images need 200, there are 199",
+    ):
         deal_out(np.zeros(199, dtype=np.int64), 20, Deal(), 0)
     with pytest.raises(DataError, match="5 clients of shards = 3 need 15 images, there are 14"):
         deal_out(np.zeros(14, dtype=np.int64), 5, Deal("shards", shards=3, min_client_size=0), 0)
 
 
-@pytest.mark.parametrize(("num", "classes", "clients"), [(60_000, 10, 100), (100_000, 200, 100), (100_000, 200, 1000)])
+@pytest.mark.parametrize(
+    ("num", "classes", "clients"), [(60_000, 10, 100), (100_000, 200, 100), (100_000, 200, 1000)]
+)
 @pytest.mark.parametrize("alpha", [1e-3, 0.1])
 def test_large_sets_are_dealt_at_once(num, classes, clients, alpha):
     labels = np.random.default_rng(0).integers(classes, size=num)

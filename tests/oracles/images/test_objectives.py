@@ -1,4 +1,5 @@
-"""Local objectives against their formulas, in 50 digits where that tells, and the optimiser that HyperFed names."""
+"""Local objectives against their formulas, in 50 digits where that tells, and the optimiser that
+HyperFed names."""
 
 import math
 
@@ -30,7 +31,9 @@ def model_of(kind="poincare", num_classes=10, dim=20, dtype=torch.float32, **ent
 
 def images_of(num, dim=20, length=1.0, dtype=torch.float32, seed=1):
     generator = torch.Generator().manual_seed(seed)
-    directions = nn.functional.normalize(torch.randn(num, dim, generator=generator, dtype=torch.float64))
+    directions = nn.functional.normalize(
+        torch.randn(num, dim, generator=generator, dtype=torch.float64)
+    )
     return (length * directions).to(dtype)[:, None, None]
 
 
@@ -50,7 +53,9 @@ def exact_distances(model, images):
 
 
 def exact_distance(x, w):
-    apart, xx, ww = (mpmath.fsum(v**2 for v in values) for values in ([a - b for a, b in zip(x, w)], x, w))
+    apart, xx, ww = (
+        mpmath.fsum(v**2 for v in values) for values in ([a - b for a, b in zip(x, w)], x, w)
+    )
     return mpmath.acosh(1 + 2 * apart / ((1 - xx) * (1 - ww)))
 
 
@@ -58,12 +63,21 @@ def exact_distance(x, w):
 @pytest.mark.parametrize("length", [0.0, 1e-3, 0.5, 1.4722, 4.0, 10.0])
 def test_distance_losses_to_five_parts_in_a_million(dtype, length):
     num, margin = 6, 0.75
-    model, images, labels = model_of(dtype=dtype), images_of(num, length=length, dtype=dtype), labels_of(num)
+    model, images, labels = (
+        model_of(dtype=dtype),
+        images_of(num, length=length, dtype=dtype),
+        labels_of(num),
+    )
     with mpmath.workdps(50):
         distances = exact_distances(model, images)
         own = [row[label] for row, label in zip(distances, labels.tolist())]
-        others = [[d for i, d in enumerate(row) if i != label] for row, label in zip(distances, labels.tolist())]
-        hinges = [[max(mine - other + margin, 0) for other in row] for mine, row in zip(own, others)]
+        others = [
+            [d for i, d in enumerate(row) if i != label]
+            for row, label in zip(distances, labels.tolist())
+        ]
+        hinges = [
+            [max(mine - other + margin, 0) for other in row] for mine, row in zip(own, others)
+        ]
         expected = {
             "geodesic": mpmath.fsum(own) / num,
             "triplet": mpmath.fsum(mpmath.fsum(row) / 9 for row in hinges) / num,
@@ -94,9 +108,14 @@ def test_one_negative_is_drawn_uniformly_from_the_other_classes():
 
 
 def test_one_negative_is_drawn_for_each_image_and_anew_at_each_step():
-    model, images, labels = model_of(), images_of(1).expand(500, 1, 1, 20), torch.zeros(500, dtype=torch.int64)
+    model, images, labels = (
+        model_of(),
+        images_of(1).expand(500, 1, 1, 20),
+        torch.zeros(500, dtype=torch.int64),
+    )
     distances = -model(images[:1])[0]
-    # All images are alike and the hinge does not act: one draw for the batch would give one of 9 values.
+    # All images are alike and the hinge does not act: one draw for the batch would give one of 9
+    # values.
     loss = objective("triplet", margin=50.0)
     torch.manual_seed(0)
     first, second = (loss(model, images, labels).item() for _ in range(2))
@@ -125,7 +144,9 @@ def test_one_negative_is_all_negatives_on_average_and_for_two_classes_always():
 def test_gradients_are_finite_at_the_origin_on_a_prototype_and_far_out(dtype, kind, negatives):
     model = model_of(dtype=dtype)
     far = images_of(3, length=80.0, dtype=dtype)
-    on_prototype = (torch.atanh(torch.tensor(0.9, dtype=dtype)) / 0.9 * model.head.weight[:1]).detach()[:, None, None]
+    on_prototype = (
+        torch.atanh(torch.tensor(0.9, dtype=dtype)) / 0.9 * model.head.weight[:1]
+    ).detach()[:, None, None]
     images = torch.cat([torch.zeros_like(far[:1]), on_prototype, far]).requires_grad_()
     labels = torch.tensor([4, 0, 1, 2, 3])
     loss = objective(kind, margin=200.0, negatives=negatives)(model, images, labels)
@@ -135,10 +156,12 @@ def test_gradients_are_finite_at_the_origin_on_a_prototype_and_far_out(dtype, ki
     assert gradient.isfinite().all()
     assert gradient[0].any()
     along = nn.functional.normalize(images.detach().flatten(1))
-    # Far out the distance to any prototype grows as 2‖z‖ does: twice for the image's own, and never in a difference.
+    # Far out the distance to any prototype grows as 2‖z‖ does: twice for the image's own, and never
+    # in a difference.
     expected = torch.full((3,), 2 / 5 if kind == "geodesic" else 0.0, dtype=dtype)
     torch.testing.assert_close((gradient * along).sum(dim=1)[2:], expected, rtol=1e-5, atol=1e-6)
-    assert (gradient[2:] - expected[:, None] * along[2:]).norm(dim=1).min() > 1e-4  # and the direction is still pulled
+    # and the direction is still pulled
+    assert (gradient[2:] - expected[:, None] * along[2:]).norm(dim=1).min() > 1e-4
 
 
 @both_dtypes
@@ -210,7 +233,8 @@ def test_mixup_adds_its_term_and_none_draws_nothing(negatives):
 def test_the_term_of_mixup_by_its_formula(monkeypatch):
     model, images = model_of(num_classes=5, dim=4), images_of(6, 4, 3.0)
     drawn, order = torch.tensor(0.3), torch.tensor([2, 0, 5, 1, 3, 4])
-    nearest = model(images).argmax(dim=1)  # as labels: under a margin of 0 no hinge acts, and mixup is all there is
+    # as labels: under a margin of 0 no hinge acts, and mixup is all there is
+    nearest = model(images).argmax(dim=1)
     monkeypatch.setattr(torch, "rand", lambda *size, **options: drawn)
     monkeypatch.setattr(torch, "randperm", lambda num, **options: order)
     loss = objective("triplet", margin=0.0, negatives="all", mixup=2.0)(model, images, nearest)
@@ -219,7 +243,9 @@ def test_the_term_of_mixup_by_its_formula(monkeypatch):
     cosines = nn.functional.normalize(mixed) @ nn.functional.normalize(model.head.weight.double()).T
     each = -cosines.log_softmax(dim=1)
     rows = torch.arange(6)
-    expected = 2 * (share * each[rows, nearest].mean() + (1 - share) * each[rows, nearest[order]].mean())
+    expected = 2 * (
+        share * each[rows, nearest].mean() + (1 - share) * each[rows, nearest[order]].mean()
+    )
     torch.testing.assert_close(loss.double(), expected, rtol=1e-5, atol=0)
 
 
@@ -227,7 +253,9 @@ def test_the_shares_of_mixup_have_their_beta_distribution(monkeypatch):
     torch.manual_seed(0)
     model, images, labels, shares = model_of(), images_of(4), labels_of(4), []
     lerp = torch.lerp
-    monkeypatch.setattr(torch, "lerp", lambda start, end, weight: shares.append(weight) or lerp(start, end, weight))
+    monkeypatch.setattr(
+        torch, "lerp", lambda start, end, weight: shares.append(weight) or lerp(start, end, weight)
+    )
     loss = objective("triplet", mixup=1.0)
     for _ in range(1000):
         loss(model, images, labels)
@@ -251,7 +279,8 @@ def test_a_single_class_has_no_negative(negatives):
 
 @pytest.mark.parametrize("decay", [0.0, 1e-3])
 def test_riemannian_sgd_on_euclidean_parameters_is_sgd(decay):
-    """HyperFed trains by RSGD what is Euclidean where the prototypes are fixed: the weights of the body."""
+    """HyperFed trains by RSGD what is Euclidean where the prototypes are fixed: the weights of the
+    body."""
     losses, models = objective("triplet", negatives="all"), []
     images, labels = images_of(32, dtype=torch.float64), labels_of(32)
     for optimizer_of in (geoopt.optim.RiemannianSGD, torch.optim.SGD):
@@ -264,11 +293,15 @@ def test_riemannian_sgd_on_euclidean_parameters_is_sgd(decay):
             losses(model, images, labels).backward()
             optimizer.step()
         models.append(model)
-    riemannian, plain = (torch.nn.utils.parameters_to_vector(model.body.parameters()) for model in models)
+    riemannian, plain = (
+        torch.nn.utils.parameters_to_vector(model.body.parameters()) for model in models
+    )
     assert (riemannian - plain).abs().max() <= 1e-16
 
 
-@pytest.mark.parametrize(("loss", "negatives"), [("triplet", "one"), ("triplet", "all"), ("geodesic", "one")])
+@pytest.mark.parametrize(
+    ("loss", "negatives"), [("triplet", "one"), ("triplet", "all"), ("geodesic", "one")]
+)
 def test_the_same_loss_with_geoopts_distance(loss, negatives):
     model, labels = model_of(dtype=torch.float64), labels_of(20)
     peer = ImageNet(model.body, GeooptHead(model.head.prototypes.detach()))

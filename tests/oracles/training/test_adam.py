@@ -13,20 +13,28 @@ RATE = 0.01
 
 def parameters(seed: int = 0, dtype: torch.dtype = torch.float32) -> dict[str, nn.Parameter]:
     generator = torch.Generator().manual_seed(seed)
-    return {name: nn.Parameter(torch.randn(shape, generator=generator, dtype=dtype)) for name, shape in SHAPES.items()}
+    return {
+        name: nn.Parameter(torch.randn(shape, generator=generator, dtype=dtype))
+        for name, shape in SHAPES.items()
+    }
 
 
 def set_gradients(of: dict[str, nn.Parameter], step: int, without: tuple[str, ...] = ()) -> None:
     """Gradients of very different sizes, the same for every set of parameters at the same step."""
     generator = torch.Generator().manual_seed(1000 + step)
     for place, (name, parameter) in enumerate(of.items()):
-        gradient = torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype) * 10.0 ** (2 - 2 * place)
+        gradient = torch.randn(
+            parameter.shape, generator=generator, dtype=parameter.dtype
+        ) * 10.0 ** (2 - 2 * place)
         parameter.grad = None if name in without else gradient
 
 
 def torch_adam(of: dict[str, nn.Parameter], decay: float) -> torch.optim.Adam:
     decayed = [parameter for name, parameter in of.items() if name != "k"]
-    groups = [{"params": decayed, "weight_decay": decay}, {"params": [of["k"]], "weight_decay": 0.0}]
+    groups = [
+        {"params": decayed, "weight_decay": decay},
+        {"params": [of["k"]], "weight_decay": 0.0},
+    ]
     return torch.optim.Adam(groups, lr=RATE, fused=True)
 
 
@@ -43,7 +51,8 @@ def test_equal_to_torch_to_the_bit_over_many_steps(decay, dtype, by_input):
         store_by_input(mine["first.weight"])
     adam, oracle = Adam(mine, RATE, decay, undecayed=["k"]), torch_adam(theirs, decay)
     for step in range(50):
-        # Now and then a gradient is missing: such a parameter stays, and its count of steps with it.
+        # Now and then a gradient is missing: such a parameter stays, and its count of steps with
+        # it.
         without = ("frozen",) if step % 3 else ("frozen", "gate", "first.bias")
         for of in (mine, theirs):
             set_gradients(of, step, without)
@@ -63,7 +72,10 @@ def test_equal_to_torch_to_the_bit_over_many_steps(decay, dtype, by_input):
 def test_decoupled_decay_is_that_of_adamw():
     mine, theirs = parameters(), parameters()
     decayed = [parameter for name, parameter in theirs.items() if name != "k"]
-    groups = [{"params": decayed, "weight_decay": 0.1}, {"params": [theirs["k"]], "weight_decay": 0.0}]
+    groups = [
+        {"params": decayed, "weight_decay": 0.1},
+        {"params": [theirs["k"]], "weight_decay": 0.0},
+    ]
     adam, oracle = (
         Adam(mine, RATE, 0.1, undecayed=["k"], decoupled=True),
         torch.optim.AdamW(groups, lr=RATE, fused=True),

@@ -15,7 +15,9 @@ examples = st.lists(st.tuples(scores, st.booleans()), min_size=2, max_size=60)
 
 
 def tensors(pairs):
-    return torch.tensor([pair[0] for pair in pairs], dtype=torch.float64), torch.tensor([pair[1] for pair in pairs])
+    return torch.tensor([pair[0] for pair in pairs], dtype=torch.float64), torch.tensor(
+        [pair[1] for pair in pairs]
+    )
 
 
 @given(examples)
@@ -24,9 +26,12 @@ def test_roc_auc_is_that_of_scikit_learn(pairs):
 
     values, positive = tensors(pairs)
     assume(0 < int(positive.sum()) < len(positive))
-    # The oracle takes scores as close as its own rounding for ties: it gets their ranks, which are all that matters.
+    # The oracle takes scores as close as its own rounding for ties: it gets their ranks, which are
+    # all that matters.
     ranks = torch.unique(values, return_inverse=True)[1]
-    assert roc_auc(values, positive) == pytest.approx(roc_auc_score(positive.numpy(), ranks.numpy()), abs=1e-14)
+    assert roc_auc(values, positive) == pytest.approx(
+        roc_auc_score(positive.numpy(), ranks.numpy()), abs=1e-14
+    )
 
 
 @given(examples)
@@ -35,7 +40,9 @@ def test_roc_auc_is_the_share_of_pairs_in_order(pairs):
     upper, lower = values[positive].tolist(), values[~positive].tolist()
     won = sum((high > low) + (high == low) / 2 for high in upper for low in lower)
     expected = won / (len(upper) * len(lower)) if upper and lower else None
-    assert roc_auc(values, positive) == (None if expected is None else pytest.approx(expected, abs=1e-14))
+    assert roc_auc(values, positive) == (
+        None if expected is None else pytest.approx(expected, abs=1e-14)
+    )
 
 
 def test_roc_auc_of_many_ties():
@@ -52,9 +59,14 @@ def test_accuracy_is_that_of_scikit_learn(classes, number, seed):
     from sklearn.metrics import accuracy_score
 
     rng = np.random.default_rng(seed)
-    logits, labels = rng.normal(size=(number, classes)).astype(np.float32), rng.integers(classes, size=number)
+    logits, labels = (
+        rng.normal(size=(number, classes)).astype(np.float32),
+        rng.integers(classes, size=number),
+    )
     expected = accuracy_score(labels, logits.argmax(axis=1))
-    assert score("accuracy", torch.from_numpy(logits), torch.from_numpy(labels)) == pytest.approx(expected, abs=1e-15)
+    assert score("accuracy", torch.from_numpy(logits), torch.from_numpy(labels)) == pytest.approx(
+        expected, abs=1e-15
+    )
 
 
 def test_roc_auc_of_logits_takes_the_second_class_as_positive():

@@ -18,7 +18,9 @@ ULP = torch.finfo(torch.float64).eps
 RATES, ROUNDS = st.floats(1e-6, 10), st.integers(1, 60)
 
 
-def stepped(rate: float, rounds: int, make: Callable[[torch.optim.Optimizer], LRScheduler]) -> list[float]:
+def stepped(
+    rate: float, rounds: int, make: Callable[[torch.optim.Optimizer], LRScheduler]
+) -> list[float]:
     """Torch's rates of the rounds 1, 2, …"""
     optimizer = torch.optim.SGD([torch.zeros(())], lr=rate)
     with warnings.catch_warnings():
@@ -37,7 +39,9 @@ def ours(config: RunConfig) -> list[float]:
 
 def near(found: list[float], expected: list[float], steps: float) -> bool:
     """Equal up to so many rounding errors in the first, largest rate."""
-    return all(abs(a - b) <= steps * ULP * expected[0] for a, b in zip(found, expected, strict=True))
+    return all(
+        abs(a - b) <= steps * ULP * expected[0] for a, b in zip(found, expected, strict=True)
+    )
 
 
 @given(RATES, ROUNDS)
@@ -56,21 +60,33 @@ def test_cosine_is_torchs(rate, rounds):
 
 @given(RATES, ROUNDS, st.integers(1, 70))
 def test_inverse_is_torchs(rate, rounds, every):
-    config = parse({"learning-rate": rate, "num-rounds": rounds, "schedule": "inverse", "decay-every": every})
-    expected = stepped(rate, rounds, lambda optimizer: LambdaLR(optimizer, lambda done: 1 / (1 + done / every)))
+    config = parse(
+        {"learning-rate": rate, "num-rounds": rounds, "schedule": "inverse", "decay-every": every}
+    )
+    expected = stepped(
+        rate, rounds, lambda optimizer: LambdaLR(optimizer, lambda done: 1 / (1 + done / every))
+    )
     assert near(ours(config), expected, 2)
 
 
 @given(RATES, ROUNDS, st.floats(0.01, 1), st.integers(1, 70))
 def test_steps_are_torchs(rate, rounds, decay, every):
-    raw = {"learning-rate": rate, "num-rounds": rounds, "schedule": "steps", "decay": decay, "decay-every": every}
+    raw = {
+        "learning-rate": rate,
+        "num-rounds": rounds,
+        "schedule": "steps",
+        "decay": decay,
+        "decay-every": every,
+    }
     expected = stepped(rate, rounds, lambda optimizer: StepLR(optimizer, every, decay))
     assert near(ours(parse(raw)), expected, 2 * rounds)
 
 
 @pytest.mark.parametrize("schedule", ["constant", "cosine", "steps", "inverse"])
 def test_the_first_round_has_the_whole_rate_and_none_has_more_or_nothing(schedule):
-    rates = ours(parse({"learning-rate": 0.3, "num-rounds": 100, "schedule": schedule, "decay-every": 40}))
+    rates = ours(
+        parse({"learning-rate": 0.3, "num-rounds": 100, "schedule": schedule, "decay-every": 40})
+    )
     assert rates[0] == 0.3
     assert all(0.3 >= rate > 0 for rate in rates)
     assert rates == sorted(rates, reverse=True)
@@ -85,5 +101,7 @@ def test_cosine_is_half_way_down_in_the_middle():
 
 
 def test_steps_fall_after_every_so_many_rounds():
-    config = parse({"learning-rate": 1.0, "num-rounds": 7, "schedule": "steps", "decay": 0.5, "decay-every": 3})
+    config = parse(
+        {"learning-rate": 1.0, "num-rounds": 7, "schedule": "steps", "decay": 0.5, "decay-every": 3}
+    )
     assert ours(config) == [1, 1, 1, 0.5, 0.5, 0.5, 0.25]

@@ -13,7 +13,10 @@ SHAPES = {"a": (3, 2), "b": (), "c": (4,)}
 
 def parameters(dtype):
     generator = torch.Generator().manual_seed(0)
-    return {name: nn.Parameter(torch.randn(shape, generator=generator, dtype=dtype)) for name, shape in SHAPES.items()}
+    return {
+        name: nn.Parameter(torch.randn(shape, generator=generator, dtype=dtype))
+        for name, shape in SHAPES.items()
+    }
 
 
 def give(mine, generator, with_gradient):
