@@ -11,7 +11,7 @@ from curvfed.strategies.base.dotted import dotted, plain, read_value, toml_text
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import nearest_key
 from curvfed.strategies.config.settings_file import check_format
-from curvfed.tasks.errors import did_you_mean
+from curvfed.tasks.errors import KeyedError, did_you_mean
 
 Value = bool | int | float | str
 
@@ -21,8 +21,10 @@ NUM_SUPERNODES = 10
 """Clients of a simulation by default."""
 
 
-class UsageError(ValueError):
+class UsageError(KeyedError, ValueError):
     """The command line asks for something that cannot be done."""
+
+    area = "usage"
 
 
 def check_working_folder() -> None:

@@ -24,6 +24,7 @@ from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.run_log import log_to_stdout
+from curvfed.tasks.errors import KeyedError
 
 log = logging.getLogger("curvfed")
 
@@ -121,7 +122,10 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
             _refuse(refusal, flatten(config) | {"run-name": directory.name}, config)
             raise refusal from error.__cause__
         text = reason(error)
-        figures = failed_summary(text, config) | run.figures() | {"status": "failed", "error": text}
+        failure = failed_summary(text, error_key(error), config)
+        figures = failure | run.figures()
+        for name in ("status", "error", "error_key"):
+            figures[name] = failure[name]
         with contextlib.suppress(OSError):  # on a full disk; the error that is raised says so
             directory.write_summary(figures)
         log.error(
@@ -144,7 +148,7 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
 
 def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | None) -> None:
     """Log why a run cannot begin, and write it beside the run directories."""
-    place = write_failure(reason(error), raw, config)
+    place = write_failure(reason(error), error_key(error), raw, config)
     log.error("%s%s", reason(error), _more(error, config))
     log.error("summary of the failure: %s", place)
 
@@ -163,14 +167,19 @@ def reason(error: BaseException) -> str:
     return f"{name}: {error}" if str(error) and not _is_ours(error) else str(error) or name
 
 
+def error_key(error: BaseException) -> str:
+    """The stable key of an error; of an error that is not ours the name of its class."""
+    return error.key if isinstance(error, KeyedError) else type(error).__name__
+
+
 def _is_ours(error: BaseException) -> bool:
     return type(error).__module__.partition(".")[0] == "curvfed"
 
 
 def _more(error: BaseException, config: RunConfig | None) -> str:
-    """The text after the reason: the traceback with debug=true, otherwise how to get it."""
+    """The text after the reason: with debug=true key and traceback, otherwise how to get them."""
     if config is not None and config.debug:
-        return "\n" + "".join(traceback.format_exception(error)).rstrip()
+        return f" [{error_key(error)}]\n" + "".join(traceback.format_exception(error)).rstrip()
     return (
         ""
         if _is_ours(error) or isinstance(error, KeyboardInterrupt | SystemExit)

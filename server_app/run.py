@@ -37,6 +37,7 @@ from curvfed.strategies.wire.messages import (
     Header,
 )
 from curvfed.strategies.wire.precision import EXACT
+from curvfed.tasks.errors import KeyedError
 
 log = logging.getLogger("curvfed")
 
@@ -44,10 +45,12 @@ WITHIN_ROUND = (TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HULLS)
 """Phases whose messages count as the traffic of a round, or of a one-shot run."""
 
 
-class RoundError(RuntimeError):
+class RoundError(KeyedError, RuntimeError):
     """A round or a protocol that cannot be finished; the checkpoint of the previous round is
     kept.
     """
+
+    area = "round"
 
 
 def check_enough(phase: Phase, min_replies: int) -> None:
@@ -109,8 +112,13 @@ class Run(ABC):
         """The summary of the run so far; empty before the clients are connected."""
         if not self.federation.nodes:
             return {}
-        told = summary(self.config, self.state, self.federation, self.own_metrics(), self.settings)
-        return told | {"warnings": list(self._warnings().values())}
+        figures = summary(
+            self.config, self.state, self.federation, self.own_metrics(), self.settings
+        )
+        warnings_by_key = self._warnings()
+        figures["warnings"] = list(warnings_by_key.values())
+        figures["warning_keys"] = list(warnings_by_key)
+        return figures
 
     def connect(self) -> None:
         """Ask the clients what data they have, and settle the keys that the configuration leaves

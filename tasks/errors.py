@@ -1,19 +1,47 @@
-"""The error for unfit data, what all errors are whose texts may be sent, and the hint at a similar
-name."""
+"""The base of all errors, those whose texts may be sent, and the error for unfit data."""
 
 import contextlib
 import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 MAX_TEXT = 200
 """Most characters of the name of a class or of another text about the data."""
 
 
-class SafeError(Exception):
-    """An error whose text is safe to send. Of any other error the server is told the class
-    alone.
+class KeyedError(Exception):
+    """An error with a short stable key beside its text.
+
+    Programs compare the key; the text may be reworded at any time. The key begins with the area of
+    the class and ends with the kind of error, as in "config.too-few-clients".
+
+    Parameters
+    ----------
+    text : str
+    key : str
+        The kind of error: lower-case words with hyphens.
+
+    Attributes
+    ----------
+    key : str
+        Area and kind; the area alone where no kind is given.
+
+    Examples
+    --------
+    >>> DataError("cells.csv has no column label", key="no-label-column").key
+    'data.no-label-column'
     """
+
+    area: ClassVar[str] = "error"
+
+    def __init__(self, text: str, *, key: str = "") -> None:
+        super().__init__(text)
+        self.key = f"{self.area}.{key}" if key else self.area
+
+
+class SafeError(KeyedError):
+    """An error whose text is safe to send. The server learns only the class of any other error."""
 
     names: tuple[str, ...] = ()
     """Parts of the text that a real node leaves out of what it sends."""
@@ -30,10 +58,14 @@ class DataError(SafeError, ValueError):
     text : str
     names : str
         The parts of the text that name columns, or files below the data's path.
+    key : str
+        The kind of error.
     """
 
-    def __init__(self, text: str, *names: str) -> None:
-        super().__init__(text)
+    area = "data"
+
+    def __init__(self, text: str, *names: str, key: str = "") -> None:
+        super().__init__(text, key=key)
         self.names = names
 
 
@@ -51,7 +83,9 @@ def unreadable(path: Path, error: Exception, expected: str) -> DataError:
     else:
         reason = f"it is damaged, or no {expected}"
     return DataError(
-        f"{path} cannot be read ({type(error).__name__}): {reason} ({error})", str(error)
+        f"{path} cannot be read ({type(error).__name__}): {reason} ({error})",
+        str(error),
+        key="unreadable",
     )
 
 

@@ -1,9 +1,13 @@
 """Errors of the commands of a cluster."""
 
+from curvfed.tasks.errors import KeyedError
 
-class ClusterError(RuntimeError):
+
+class ClusterError(KeyedError, RuntimeError):
     """A command cannot do its work; the text names the value, the place, and what is allowed or to
     be done."""
+
+    area = "cluster"
 
 
 class WrongUsageError(ClusterError):

@@ -2,6 +2,7 @@
 neither torch nor Flower."""
 
 import os
+import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
@@ -94,7 +95,10 @@ def _status(arguments: Sequence[str] | None) -> int:
 
         if not isinstance(error, UsageError | ConfigError | ClusterError):
             raise
-        Console(stderr=True).print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
+        words = sys.argv[1:] if arguments is None else arguments
+        key = escape(f" [{error.key}]") if {"--debug", "debug=true"} & set(words) else ""
+        text = escape(str(error))
+        Console(stderr=True).print(f"[red]error{key}:[/red] {text}", soft_wrap=True)
         return (
             1 if isinstance(error, ClusterError) and not isinstance(error, WrongUsageError) else 2
         )

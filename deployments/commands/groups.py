@@ -14,7 +14,6 @@ from typer.core import TyperGroup
 
 from curvfed.deployments.pairs import UsageError
 
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

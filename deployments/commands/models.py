@@ -135,7 +135,7 @@ def embed(
     the reference's range. A folder of a run of method=pca is a reference that the
     sites made together.
 
-    Exit status: 0 embedded, 1 it cannot be done, 2 wrong usage.
+    Exit status: 0 embedded, 1 a file cannot be written, 2 wrong usage or unfit data.
     """
     if make_reference == (reference is not None):
         raise typer.BadParameter("give --reference FILE or --make-reference, one of the two")

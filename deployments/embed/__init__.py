@@ -10,8 +10,8 @@ from curvfed.tasks.errors import DataError
 
 
 def main(data: Path, reference: Path | None, out: Path, layer: str = "") -> int:
-    """Embed the cells of `data` by a reference, or make one of them; the exit status, 0 done, 1 it
-    cannot be done.
+    """Embed the cells of `data` by a reference, or make one of them; the exit status, 0 done, 1 a
+    file cannot be written, 2 the data are unfit.
 
     Raises
     ------
@@ -46,5 +46,5 @@ def main(data: Path, reference: Path | None, out: Path, layer: str = "") -> int:
         tell(f'written: {out}, with the coordinates in obsm["X_poincare"] (curvature -1)')
     except (DataError, OSError) as error:
         console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        return 1
+        return 2 if isinstance(error, DataError) else 1
     return 0

@@ -26,10 +26,13 @@ from curvfed.strategies.wire.array_file import read
 from curvfed.strategies.wire.messages import Description, Facts
 from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store
+from curvfed.tasks.errors import KeyedError
 
 
-class PredictError(ValueError):
+class PredictError(KeyedError, ValueError):
     """A prediction that cannot be made; names what is missing."""
+
+    area = "predict"
 
 
 @dataclass(frozen=True)

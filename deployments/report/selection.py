@@ -20,7 +20,7 @@ BEST = "best_validation."
 OPEN = ("metrics.", "settled.", BEST + "metrics.")
 """Tables of a summary whose names depend on the method and the data."""
 
-FIGURES = {*dotted(failed_summary("", None)), *(f"metrics.{name}" for name in NAMED)}
+FIGURES = {*dotted(failed_summary("", "", None)), *(f"metrics.{name}" for name in NAMED)}
 KNOWN = {*FIGURES, *(BEST + name for name in (*FIGURES, "round")), *DEFAULTS}
 """Columns of `results.sqlite` that any run may have; the open tables may hold further names."""
 

@@ -89,7 +89,9 @@ def summary(
     }
 
 
-def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) -> Path | None:
+def write_failure(
+    error: str, key: str, raw: Mapping[str, Any], config: RunKeys | None
+) -> Path | None:
     """Write the summary of a run that could not begin into a new directory; returns its path, or
     None if none can be made.
 
@@ -98,6 +100,8 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
 
     Parameters
     ----------
+    error, key : str
+        The text of the error, and its stable key.
     raw : mapping
         The configuration as given, possibly invalid.
     config : RunKeys or None
@@ -119,7 +123,7 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
                 (folder / name).mkdir(
                     parents=True, mode=0o700, exist_ok=not has_begun(folder / name)
                 )
-                text = json.dumps(failed_summary(error, config), indent=2)
+                text = json.dumps(failed_summary(error, key, config), indent=2)
                 write_atomically(folder / name / "summary.json", text.encode(), private=True)
             except (OSError, ValueError):
                 with contextlib.suppress(OSError):
@@ -129,11 +133,12 @@ def write_failure(error: str, raw: Mapping[str, Any], config: RunKeys | None) ->
     return None
 
 
-def failed_summary(error: str, config: RunKeys | None) -> dict[str, Any]:
+def failed_summary(error: str, key: str, config: RunKeys | None) -> dict[str, Any]:
     """All keys of a summary, for a run without figures."""
     return {
         "status": "failed",
         "error": error,
+        "error_key": key,
         "method": config.method if config else None,
         "dataset": config.dataset if config else None,
         "seed": config.seed if config else None,
@@ -153,6 +158,7 @@ def failed_summary(error: str, config: RunKeys | None) -> dict[str, Any]:
         "seconds_aggregation": None,
         "versions": versions(),
         "warnings": [],
+        "warning_keys": [],
     }
 
 

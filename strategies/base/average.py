@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.tasks.errors import KeyedError
+
 Arrays = dict[str, NDArray[Any]]
 
 _BLOCK = 65_536  # entries: two rows of float64 of this length fit into the cache
@@ -39,8 +41,10 @@ class Update:
     clients: int = 1
 
 
-class AggregationError(ValueError):
+class AggregationError(KeyedError, ValueError):
     """Replies that cannot be aggregated."""
+
+    area = "aggregation"
 
 
 def check_names(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> None:

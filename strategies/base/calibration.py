@@ -25,6 +25,8 @@ SLACK = 1 + 1e-9
 class CalibrationError(SafeError, ValueError):
     """Sums from which no classifier can be computed; the text contains no values of the data."""
 
+    area = "calibration"
+
 
 class FeatureSums(Protocol):
     """Sums over examples with features in l dimensions and C classes."""

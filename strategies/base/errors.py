@@ -5,3 +5,5 @@ from curvfed.tasks.errors import SafeError
 
 class ConfigError(SafeError, ValueError):
     """A configuration that cannot run; the text names the key, its value and the allowed values."""
+
+    area = "config"

@@ -35,6 +35,8 @@ class TrainingError(SafeError, RuntimeError):
     curvfed.strategies.base.training.TrainingError: the loss is nan in local epoch 1 of 5
     """
 
+    area = "training"
+
 
 class Trained(NamedTuple):
     """Result of local training: the mean loss of the last pass, and the number of steps.

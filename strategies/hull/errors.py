@@ -10,6 +10,8 @@ class HullError(SafeError, ValueError):
     or a position.
     """
 
+    area = "hull"
+
 
 def undecodable(why: str) -> HullError:
     """The error of a sum that is not the sum of encoded hulls."""

@@ -12,6 +12,8 @@ class SecureSumError(SafeError, ValueError):
     mask or a value.
     """
 
+    area = "secure-sum"
+
 
 class PeerError(SecureSumError):
     """What some members sent through the server does not verify. The others can go on without them.
@@ -24,6 +26,7 @@ class PeerError(SecureSumError):
 
     def __init__(self, reasons: Mapping[int, str]) -> None:
         super().__init__(
-            "; ".join(f"partition {partition}: {reason}" for partition, reason in reasons.items())
+            "; ".join(f"partition {partition}: {reason}" for partition, reason in reasons.items()),
+            key="peers",
         )
         self.partitions = sorted(reasons)

@@ -26,8 +26,10 @@ class MessageError(SafeError, ValueError):
     """A message that is not as expected; the text is safe to print, whatever it quotes
     (`one_line`)."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(one_line(reason))
+    area = "message"
+
+    def __init__(self, reason: str, *, key: str = "") -> None:
+        super().__init__(one_line(reason), key=key)
 
 
 def one_line(text: str, most: int = MAX_REASON) -> str:

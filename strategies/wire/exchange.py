@@ -21,6 +21,7 @@ from curvfed.strategies.wire.messages import (
 )
 from curvfed.strategies.wire.reply_poller import MESSAGE_LOST, ReplyPoller
 from curvfed.strategies.wire.wake_up import has_supernodes, is_due, wake_up
+from curvfed.tasks.errors import KeyedError
 
 log = logging.getLogger("curvfed")
 
@@ -34,8 +35,10 @@ NODE_UNAVAILABLE = 5
 """Flower's error code for a node that has been silent for about a minute."""
 
 
-class FederationError(RuntimeError):
+class FederationError(KeyedError, RuntimeError):
     """The clients cannot run this federation."""
+
+    area = "federation"
 
 
 def sample(partitions: Sequence[int], fraction: float, seed: int, round_number: int) -> list[int]:

@@ -26,6 +26,8 @@ _NAME = re.compile(r"^(\d{8})\.safetensors$")
 class StoreError(SafeError, RuntimeError):
     """A stamp that is missing or unreadable."""
 
+    area = "store"
+
 
 class LostState(StoreError):
     """A stamp whose file is missing or damaged."""

@@ -83,8 +83,11 @@ def _read(source: Source, data_dir: Path, located: Located[RawImages]) -> RawIma
     except Exception as error:  # the loaders raise whatever they come upon
         raise DataError(
             f"the files of {source.title} in {' or '.join(map(str, source.looked_in(data_dir)))}"
-            f" cannot be read ({type(error).__name__}): they are damaged, or not the original ones."
-            f" Remove them, and on a machine with a network run:\n{source.command(data_dir)}"
+            f" cannot be read ({type(error).__name__}: {error}): they are damaged, or not the"
+            " original ones. Remove them, and on a machine with a network run:\n"
+            f"{source.command(data_dir)}",
+            str(error),
+            key="unreadable",
         ) from error
 
 

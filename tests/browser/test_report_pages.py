@@ -126,7 +126,7 @@ def test_the_page_of_hulls_with_all_that_it_may_have(tab, tmp_path):
 def test_the_page_of_a_run_that_failed(text, tab, tmp_path):
     config = parse({"results-dir": str(tmp_path), "run-name": "failed"})
     directory = RunDirectory.open(config)
-    directory.write_summary(failed_summary(text, config))
+    directory.write_summary(failed_summary(text, "config", config))
     check(tab, write_report(directory.path), pictures=0)
 
 

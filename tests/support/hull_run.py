@@ -180,7 +180,7 @@ def _summary(clients: int, sizes: Sequence[int], points: int) -> dict[str, Any]:
         "bytes_down_hulls": 8.0,
         "majority_accuracy": 0.4,
     }
-    return failed_summary("", parse({"method": "hull"})) | {
+    return failed_summary("", "", parse({"method": "hull"})) | {
         "status": "completed",
         "num_clients": clients,
         "rounds": 0,

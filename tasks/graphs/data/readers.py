@@ -24,8 +24,10 @@ def _reading(source: Source, path: Path) -> Iterator[None]:
         yield
     except Exception as error:
         raise DataError(
-            f"{path} cannot be read ({type(error).__name__}); remove it and fetch {source.title}"
-            " again"
+            f"{path} cannot be read ({type(error).__name__}: {error}); remove it and fetch"
+            f" {source.title} again",
+            str(error),
+            key="unreadable",
         ) from error
 
 

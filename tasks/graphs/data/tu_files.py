@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.tasks.errors import DataError, naming
+from curvfed.tasks.errors import DataError, naming, unreadable
 from curvfed.tasks.graphs.data.checked_parts import MAX_CLASSES
 from curvfed.tasks.graphs.data.partition import Integers, clean_edges
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraphs, degree_codes
@@ -128,7 +128,7 @@ def _table(
                 path, dtype=dtype, delimiter=",", comments=None, ndmin=2, encoding="utf-8-sig"
             )
     except OSError as error:
-        raise DataError(f"{path} cannot be read ({type(error).__name__})") from error
+        raise unreadable(path, error, "file of a TU collection") from error
     except (ValueError, OverflowError, DeprecationWarning) as error:
         # NumPy's own text holds a value of the data; its rows count from 0 in one kind of text,
         # from 1 in the other.

@@ -446,7 +446,7 @@ def test_data_in_memory_are_let_go_and_resumed(tmp_path):
 
 def test_a_failed_run_says_where_it_is_and_can_be_looked_at(monkeypatch):
     def fail(*_, **__):
-        raise StoreError("the disk is <full>")
+        raise StoreError("the disk is <full>", key="full")
 
     monkeypatch.setattr(curvfed.server_app.run, "connect", fail)
     with pytest.raises(StoreError, match="the disk is <full>") as failed:
@@ -454,6 +454,7 @@ def test_a_failed_run_says_where_it_is_and_can_be_looked_at(monkeypatch):
     found = curvfed.load("failed")
     assert failed.value.__notes__ == [f"run directory: {found.path}"]
     assert (found.summary["status"], found.summary["error"]) == ("failed", "the disk is <full>")
+    assert found.summary["error_key"] == "store.full"
     assert "failed" in repr(found)
     assert "the disk is &lt;full&gt;" in found._repr_html_()
     assert "personal_accuracy_mean" in found.rounds.columns

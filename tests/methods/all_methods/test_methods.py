@@ -48,6 +48,7 @@ SUMMARY = {
     "versions",
     "settled",
     "warnings",
+    "warning_keys",
     "absences",
 }
 ROUND_COLUMNS = [
