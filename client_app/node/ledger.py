@@ -41,8 +41,11 @@ _DIGEST = "digest"
 """The first field of a line."""
 
 AS_GOOD = 0.95
-"""An attacker who has all sums over the same inputs must err about any single vector by at least
-this share of the error that the smallest of the sums alone leaves."""
+"""Privacy floor: given all sums over the same inputs, an attacker's error on any one vector is at
+least this fraction of the error from the smallest sum alone."""
+
+ROUNDING = 1e-9
+"""Relative error allowed for in a leverage, far above that of a pseudo-inverse in float64."""
 
 
 class Ledger:
@@ -228,9 +231,11 @@ def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], least
         return
     nodes = sorted(frozenset().union(*cohorts))
     sums = np.array([[node in cohort for node in nodes] for cohort in cohorts], np.float64)
-    told = np.diag(np.linalg.pinv(sums) @ sums)
+    leverage = np.diag(np.linalg.pinv(sums) @ sums).max()
     alone = 1 / min(map(len, cohorts))
-    if told.max() > 1 - AS_GOOD**2 * (1 - alone) or told.max() >= 1 / (least - 1):
+    # A sum over least - 1 nodes has this leverage exactly, and rounding may leave it just below.
+    too_few = leverage >= (1 - ROUNDING) / (least - 1)
+    if leverage > 1 - AS_GOOD**2 * (1 - alone) or too_few:
         away = sorted({node for cohort in cohorts for node in cohort} - set(new))
         others = sorted(set(new) - frozenset.intersection(*cohorts))
         what = f"without {away}" if away else f"with {others}"
