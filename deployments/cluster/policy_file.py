@@ -2,7 +2,7 @@
 says the default."""
 
 POLICY = """\
-# What this node gives to a run, whatever the run asks for: docs/deployment.md, "policy.toml".
+# What this node gives to a run, whatever the run asks for: docs/security.md, "policy.toml".
 # Every line is a comment: the default, or an example. Changes take effect with the next message.
 
 [data]

@@ -46,7 +46,7 @@ def compare(
 
     It ends with a table and one sentence, and writes them as comparison.html beside
     the runs (--results; by default a folder in ~/curvfed/comparisons). The same
-    command goes on where it was cut off. See docs/compare.md.
+    command goes on where it was cut off. See docs/sweeps.md.
     Exit status: 0 all methods compared, 1 some could not be, 2 wrong usage, 130
     interrupted by Ctrl-C or SIGTERM.
     """

@@ -55,16 +55,16 @@ def test_a_papers_table(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("page", "file"),
+    ("page", "section", "file"),
     [
-        ("points.md", "cells.csv"),
-        ("images.md", "pictures/digit-0/0.png"),
-        ("predict.md", "joined.csv"),
-        ("reports.md", "study/study.tex"),
+        ("points.md", "", "cells.csv"),
+        ("images.md", "", "pictures/digit-0/0.png"),
+        ("running.md", "Predict", "joined.csv"),
+        ("sweeps.md", "Tables and figures", "study/study.tex"),
     ],
 )
-def test_the_blocks_of_a_page_are_a_script(tmp_path, page, file):
-    run_blocks(page, tmp_path)
+def test_the_blocks_of_a_page_are_a_script(tmp_path, page, section, file):
+    run_blocks(page, tmp_path, section)
     assert (tmp_path / file).exists()
     statuses = {json.loads(path.read_text())["status"] for path in tmp_path.rglob("summary.json")}
     assert "completed" in statuses

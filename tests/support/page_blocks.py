@@ -28,14 +28,17 @@ def reader(folder: Path) -> dict[str, str]:
     }
 
 
-def run_blocks(page: str, folder: Path) -> str:
-    """Run every `sh` and `python` block of a page of `docs` in a folder, with a home of its own;
-    what they printed.
+def run_blocks(page: str, folder: Path, section: str = "") -> str:
+    """Run every `sh` and `python` block of a page of `docs`, or of one section, in a folder with a
+    home of its own; what they printed.
 
     A block of TOML is the file that the next "Saved as" names. Each block must succeed. Nothing is
     downloaded.
     """
-    blocks = BLOCK.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    if section:
+        text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+    blocks = BLOCK.findall(text)
     printed, pending = "", ""
     for name, kind, text in blocks:
         if kind == "toml":

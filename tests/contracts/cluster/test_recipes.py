@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[3]
 SYSTEMD, CONTAINERS = ROOT / "deployments" / "systemd", ROOT / "deployments" / "containers"
 BATCH = ROOT / "deployments" / "slurm" / "curvfed.sbatch"
 GUIDE = ROOT / "docs" / "deployment.md"
+PAGES = [GUIDE, GUIDE.with_name("operating.md")]
 NODES = {"north", "south", "west"}
 
 needs_systemd = pytest.mark.skipif(
@@ -186,8 +187,9 @@ def test_the_image_holds_the_app_and_no_more():
 
 
 def commands() -> list[list[str]]:
-    """The command lines of `curvfed cluster` in the guide."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
+    """The command lines of `curvfed cluster` on the pages about clusters."""
+    text = "".join(page.read_text() for page in PAGES)
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     found = [shlex.split(line, comments=True) for line in lines if "curvfed cluster" in line]
     return [words[words.index("cluster") - 1 :] for words in found]

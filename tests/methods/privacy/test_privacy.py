@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -48,13 +49,14 @@ FIXED = ("fedbabu", "spherefed", "hyperfed", "hyperfed-averaged", "hyperfed-geod
 
 
 def documented() -> dict[str, set[tuple[str, str]]]:
-    """(phase, record.key) by the word for who sends it, from lines such as "| `train` |
-    `metrics.loss` | always | … |"."""
+    """(phase, record.key) by the word for who sends it, from lines such as "| `train` `evaluate` |
+    `metrics.score` `metrics.loss` | always | … |"."""
     found: dict[str, set[tuple[str, str]]] = {"always": set(), "shared": set(), "parts": set()}
-    for phase, value, sent in re.findall(
-        r"^\| `([\w-]+)` \| `([\w.*]+)` \| (\w+) \| .+ \|$", PAGE.read_text(), re.MULTILINE
+    for phases, values, sent in re.findall(
+        r"^\| ([^|]+) \| ([^|]+) \| (always|shared|parts) \| .+ \|$", PAGE.read_text(), re.MULTILINE
     ):
-        found[sent] |= {(name, value) for name in (MESSAGE_TYPES if phase == "every" else [phase])}
+        names = MESSAGE_TYPES if phases == "`every`" else re.findall(r"`([\w-]+)`", phases)
+        found[sent] |= set(product(names, re.findall(r"`([\w.*]+)`", values)))
     return found
 
 
