@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Compiled files are kept, whatever the shell says: without them every process of the tests compiles torch and Flower anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup run tree lint compiled test test-long test-hosts accept paper bench gpu docs compat cluster-demo reference lock clean
+.PHONY: help setup run tree lint compiled test test-long test-hosts accept comparisons paper bench gpu docs compat cluster-demo reference lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -57,7 +57,10 @@ test-hosts: setup ## clusters whose hosts and connections fail: a SuperLink and 
 	$(VENV)/bin/pytest -rs tests/hosts
 
 accept: setup ## the acceptance tables, with DATA=folder
-	PYTHONPATH=tests $(PY) -m accept --data "$(DATA)"
+	PYTHONPATH=tests $(PY) -m accept --data "$(DATA)" $(ARGS)
+
+comparisons: setup ## the comparisons of methods, tuned alike, into docs/measured: DATA=folder; half an hour each
+	$(PY) -m studies.comparisons --data "$(DATA)" $(ARGS)
 
 paper: setup ## the papers' tables and figures from our own runs, into docs/results: DATA=folder, SCALE=smoke or paper (for GPU hosts)
 	$(PY) -m curvfed paper --to docs/results $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
@@ -65,7 +68,7 @@ paper: setup ## the papers' tables and figures from our own runs, into docs/resu
 bench: setup ## time ratios against peers and lower bounds, on trees or with DATA=folder on Cora
 	$(PY) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)
 
-gpu: setup ## what only a GPU shows, in at most nine minutes, into docs/gpu.md: DATA=folder
+gpu: setup ## what only a GPU shows, in at most nine minutes, into docs/measured/gpu.md: DATA=folder
 	$(PY) -m benchmarks.gpu $(if $(DATA),--data "$(DATA)") $(ARGS)
 
 compat: ## the end-to-end run and a cluster once more under the newest Flower that installs

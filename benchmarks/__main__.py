@@ -1,11 +1,10 @@
 """Measure rows, each ours against a limit, the flat twin, a peer or a budget.
 
-    python -m benchmarks [--data FOLDER] [--only WORD ...] [--device cuda] [--out FILE.json] [--page
-    docs/benchmarks.md]
+    python -m benchmarks [--data FOLDER] [--only WORD ...] [--device cuda] [--out FILE.json]
+        [--page docs/measured/speed.md]
 
 With a folder of data sets on Cora and MNIST, else on the built-in trees and digits. `--only`
-selects topics, or rows by a part of their names. What each row is, and what it showed where:
-docs/benchmarks.md.
+selects topics, or rows by a part of their names. docs/speed.md explains the rows.
 """
 
 import argparse
@@ -20,10 +19,18 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measure import Place
-from benchmarks.page import HEADS, around, cells, figures_of, machine, write_tables
+from benchmarks.page import HEADS, cells, figures_of, machine, write_page
 from benchmarks.rows import TOPICS, chosen
 from curvfed.strategies.config.device import pick_device
 from curvfed.tasks.stored_files import write_atomically
+
+ABOUT = """\
+# Speed: every row
+
+    make bench DATA=folder ARGS="--page docs/measured/speed.md"
+
+writes this page. [Speed](../speed.md) explains the rows and sums them up.
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,9 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = f"a part of a row's name, or a topic: {', '.join(TOPICS)}"
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help=words)
     parser.add_argument("--out", type=Path, help="where to write the figures as JSON")
-    parser.add_argument(
-        "--page", type=Path, help="page whose tables are to be replaced, such as docs/benchmarks.md"
-    )
+    parser.add_argument("--page", type=Path, help="page to write, such as docs/measured/speed.md")
     parser.add_argument(
         "--device", default="cpu", help="of steps and networks: cpu, cuda or cuda:N"
     )
@@ -47,10 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         device = str(pick_device(options.device))
-        if options.page:
-            around(options.page)  # before the minutes that the figures take
     except ValueError as error:
         parser.error(str(error))
+    if options.page and not options.page.parent.is_dir():
+        parser.error(f"--page: there is no folder {options.page.parent}")
     if options.data and not options.data.is_dir():
         parser.error(f"--data: {options.data} is no folder")
     rows = chosen(options.only, Place(options.data, device, options.quick))
@@ -85,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tables = {
             title: [cells(one) for one in figures if one["part"] == title] for title in titles
         }
-        write_tables(options.page, content, HEADS, tables)
+        write_page(options.page, ABOUT, content, HEADS, tables)
     goals = [one["met"] for one in figures if one.get("met") is not None]
     failed = sum("error" in one for one in figures)
     console.print(

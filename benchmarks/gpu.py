@@ -1,7 +1,7 @@
 """All that only a GPU can show, on one page: tests, steps, clients that share the GPU, whole runs,
 waits for it.
 
-    python -m benchmarks.gpu [--data FOLDER] [--page docs/gpu.md] [--only PART ...]
+    python -m benchmarks.gpu [--data FOLDER] [--page docs/measured/gpu.md] [--only PART ...]
 
 Every part has a process and seconds of its own. The page has the reason why one failed, or took
 longer, and its rows until then; the others go on. Status 0, 1 if a part failed, 2 on a machine
@@ -42,11 +42,11 @@ ABOUT = """\
 
     make gpu DATA=folder
 
-takes at most nine minutes and writes this page: what runs on a GPU alone. Without `DATA` the built-in `trees` and `digits`
-replace Cora, MNIST and CIFAR-10. A part that fails is told with its reason, and the others go on.
+writes this page in at most nine minutes: what only a GPU can show. Without `DATA`, the built-in `trees` and `digits`
+replace Cora, MNIST and CIFAR-10. If a part fails, the page gives the reason, and the other parts run.
 """
 NOTHING = """\
-**Nothing on this page is measured yet: no GPU was at hand.** The command above replaces it by a page with the device's name
+**Nothing on this page is measured yet, because no GPU was available.** The command above writes the name of the device
 and these tables:
 """
 
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--data", type=Path, help="folder of the public data sets; without it the built-in ones"
     )
-    parser.add_argument("--page", type=Path, default=Path("docs/gpu.md"))
+    parser.add_argument("--page", type=Path, default=Path("docs/measured/gpu.md"))
     parser.add_argument(
         "--only",
         nargs="+",

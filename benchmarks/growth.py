@@ -1,12 +1,12 @@
 """How time and memory grow with clients, parameters, nodes, edges, points and bins.
 
-    python -m benchmarks.growth [--to docs/cost] [--only WORD ...] [--largest FRACTION] [--cap
-    SECONDS]
+    python -m benchmarks.growth [--to docs/measured] [--only WORD ...] [--largest FRACTION]
+        [--cap SECONDS]
 
-Writes `growth.json` and one figure, `growth.svg`, into the folder, and the tables of the page
-beside it, `FOLDER.md`. With `--only` the other curves keep the points that the folder has of them;
-without a word after it nothing is measured, and figure and tables are made anew. One thread. Sizes
-that would take more time or memory than there is are left out.
+Writes the points, `growth.json`, a figure, `growth.svg`, and a page, `growth.md`, into the folder.
+With `--only` the other curves keep the points that the folder has of them; without a word after it
+nothing is measured, and figure and page are made anew. One thread. Sizes that would take more time
+or memory than there is are left out.
 """
 
 import argparse
@@ -29,8 +29,19 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import graphs, one_shot, server, whole_runs
 from benchmarks.measure import Call, peak_bytes, seconds
-from benchmarks.page import duration, machine, write_tables
+from benchmarks.page import duration, machine, write_page
 from curvfed.tasks.stored_files import write_atomically
+
+ABOUT = """\
+# Scaling: every curve
+
+    python -m benchmarks.growth
+
+writes this page, its figure and the measured points, `growth.json`. Time and memory are those of the largest size; an
+exponent is the p in size^p. [Speed](../speed.md#scaling) sums the page up.
+
+![time and memory over clients, parameters, nodes, edges, points and bins](growth.svg)
+"""
 
 MODEL = 25_000  # parameters where the number of clients grows, as many as a small GCN has
 MODELS = 5  # models where the number of parameters grows
@@ -106,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, write the points after every curve, and figure and tables at the end."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth")
     parser.add_argument(
-        "--to", type=Path, default=Path("docs/cost"), help="folder; the page is beside it"
+        "--to", type=Path, default=Path("docs/measured"), help="folder of figure and page"
     )
     parser.add_argument(
         "--only", nargs="*", default=[""], metavar="WORD", help=f"parts of {', '.join(CURVES)}"
@@ -144,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tables: dict[str, list[list[str]]] = {}
     for name, found in curves.items():
         tables.setdefault(f"more {name.partition('.')[0]}", []).append(_cells(CURVES[name], found))
-    write_tables(options.to.parent / f"{options.to.name}.md", told, HEADS, tables)
+    write_page(options.to / "growth.md", ABOUT, told, HEADS, tables)
     return 0
 
 

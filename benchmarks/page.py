@@ -1,4 +1,4 @@
-"""Tables of a page, between two marks, and the machine that they are of."""
+"""Pages of tables, and the machine on which they were measured."""
 
 import os
 import platform
@@ -14,8 +14,6 @@ import torch
 from benchmarks.measure import Row, measure
 from curvfed.tasks.stored_files import write_atomically
 
-BEGIN = "<!-- measured -->"
-END = "<!-- end of what was measured -->"
 HEADS = (
     "what",
     "against",
@@ -58,29 +56,20 @@ def told_machine(of: Mapping[str, Any]) -> str:
     return f"{processor}, {of['cores']} cores, {of['memory_gb']} GB, {of['system']}; {versions}"
 
 
-def around(page: Path) -> tuple[str, str]:
-    """What stands before and after the tables; a ValueError says why a page cannot have any."""
-    try:
-        before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    except OSError as error:
-        raise ValueError(f"{page} cannot be read: {error.strerror}") from None
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise ValueError(f"{page} has no lines {BEGIN} and {END} to put the table between")
-    return before, after
-
-
-def write_tables(
-    page: Path, told: Mapping[str, Any], heads: Sequence[str], tables: Mapping[str, Any]
+def write_page(
+    page: Path,
+    about: str,
+    figures: Mapping[str, Any],
+    heads: Sequence[str],
+    tables: Mapping[str, Sequence[Sequence[str]]],
 ) -> None:
-    """Replace the tables of a page, rows of cells by title; `told` has the date and the machine of
-    all figures."""
-    before, after = around(page)
-    lines = [f"Measured on {told['measured'][:10]}: {told_machine(told['machine'])}."]
+    """Write a page: what it is about, date and machine of the figures, and the tables, rows of cells
+    by title."""
+    lines = [about, f"Measured on {figures['measured'][:10]}: {told_machine(figures['machine'])}."]
     for title, rows in tables.items():
-        lines += ["", f"**{title}**", ""]
+        lines += ["", f"## {title}", ""]
         lines += [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
-    write_atomically(page, "\n".join([before + BEGIN, *lines, "", END + after]).encode())
+    write_atomically(page, ("\n".join(lines) + "\n").encode())
 
 
 def figures_of(topic: str, row: Row, quick: bool) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """Run other libraries' own code and ours in pairs on the same clients, and write what both reach.
 
-    python -m benchmarks.peers graphs|images --data DIR [--openfgl DIR] [--fed-pub DIR] [--pfllib
-    DIR] [--seeds 0 1 2]
-        [--alphas 0.1 0.5] [--methods NAME or PEER/NAME ...] --out FILE.json [--page docs/parity.md]
-        [--quick]
+    python -m benchmarks.peers graphs|images --data DIR [--openfgl DIR] [--fed-pub DIR]
+        [--pfllib DIR] [--seeds 0 1 2] [--alphas 0.1 0.5] [--methods NAME or PEER/NAME ...]
+        --out FILE.json [--page docs/measured/peers.md] [--quick]
 
 Each run is a process of its own, one at a time, on one thread; theirs and ours take turns. Pairs
 that FILE.json has are not run again. The page is made of all that it has.
@@ -20,11 +19,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.page import around, machine, write_tables
+from benchmarks.page import machine, write_page
 from benchmarks.peers import fed_pub, openfgl, pfllib
 from benchmarks.peers.job import ANSWER, CloneError, check_clone
 from benchmarks.peers.settings import ALPHAS, CLIENTS, COMMON, PAIRS, Pair
-from benchmarks.peers.tables import HEADS, tables
+from benchmarks.peers.tables import ABOUT, HEADS, tables
 from curvfed.tasks.stored_files import write_atomically
 
 PEERS = {"openfgl": openfgl, "fed-pub": fed_pub, "pfllib": pfllib}
@@ -65,10 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             check_clone(folder, PEERS[peer].HOLDS)
         if options.page and options.quick:
             raise ValueError("--page: quick runs have no figures for a page")
-        if options.page:
-            around(options.page)
     except (CloneError, ValueError) as error:
         parser.error(str(error))
+    if options.page and not options.page.parent.is_dir():
+        parser.error(f"--page: there is no folder {options.page.parent}")
     pairs = [
         pair
         for pair in PAIRS
@@ -119,7 +118,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     )
                     print(f"{place}: {', '.join(words)}", flush=True)
     if options.page:
-        write_tables(options.page, content, HEADS, tables(content["runs"]))
+        write_page(options.page, ABOUT, content, HEADS, tables(content["runs"]))
     return 1 if failed else 0
 
 

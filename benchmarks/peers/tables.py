@@ -1,4 +1,4 @@
-"""The tables of docs/parity.md: theirs, ours and the difference, from all runs so far."""
+"""The page of peers: their figures, ours and the difference, from all runs so far."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -6,6 +6,17 @@ from typing import Any
 
 from benchmarks.peers.settings import ALPHAS, PAIRS, Pair
 
+ABOUT = """\
+# Beside other libraries: every pair
+
+    python -m benchmarks.peers graphs --data folder --openfgl clone --fed-pub clone \\
+        --out docs/measured/peers.json --page docs/measured/peers.md
+    python -m benchmarks.peers images --data folder --pfllib clone \\
+        --out docs/measured/peers.json --page docs/measured/peers.md
+
+write this page. [Beside other libraries](../parity.md) says what is compared and how. A row has the mean ± standard
+deviation over its seeds.
+"""
 HEADS = (
     "peer",
     "method",

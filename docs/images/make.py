@@ -1,6 +1,6 @@
 """The README's picture, from nine runs on `trees` (two minutes): python docs/images/make.py
 
-Each method trains as the study in docs/studies.md tuned it, on the first three of the seeds that it
+Each method trains as the study in docs/findings.md tuned it, on the first three of the seeds that it
 compares on. Runs that are in results-dir already are not repeated.
 """
 

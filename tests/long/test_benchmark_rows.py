@@ -16,7 +16,6 @@ from benchmarks.rows import TOPICS, chosen, one
 pytestmark = pytest.mark.filterwarnings("ignore")  # of compilers and libraries, which are not ours
 
 QUICK = Place(quick=True)
-MARKS = "words\n<!-- measured -->\nold\n<!-- end of what was measured -->\nmore\n"
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +70,6 @@ def test_a_row_that_fails_is_told_and_the_others_go_on(tmp_path, monkeypatch, ca
     ]
     monkeypatch.setitem(TOPICS, "server", lambda place: rows)
     page, out = tmp_path / "page.md", tmp_path / "out.json"
-    page.write_text(MARKS)
     assert command.main(["--only", "server", "--out", str(out), "--page", str(page)]) == 1
     found = json.loads(out.read_text())["rows"]
     assert [one.get("error", one.get("ratio")) for one in found] == [
@@ -81,34 +79,24 @@ def test_a_row_that_fails_is_told_and_the_others_go_on(tmp_path, monkeypatch, ca
     text = page.read_text()
     assert "failed: ValueError: no such thing" in text
     assert "| two | other | 0.5 | ≤ 1, met | 0.5–0.5 | 1 | 2 |  |  |" in text
-    assert "old" not in text
-    assert text.startswith("words\n")
-    assert text.endswith("\nmore\n")
+    assert text.startswith("# Speed: every row\n")
     assert "1 of 1 goals met, 1 failed" in capsys.readouterr().out
 
 
 def test_what_cannot_be_is_refused_before_anything_is_measured(capsys, tmp_path):
-    page = tmp_path / "page.md"
-    page.write_text("words")
     for arguments, told in (
         (["--device", "cuda:99"], 'device = "cuda:99": this machine has'),
         (["--data", str(tmp_path / "absent")], f"--data: {tmp_path / 'absent'} is no folder"),
-        (
-            ["--page", str(tmp_path / "absent.md")],
-            "absent.md cannot be read: No such file or directory",
-        ),
-        (["--page", str(page)], "page.md has no lines <!-- measured -->"),
+        (["--page", str(tmp_path / "absent" / "page.md")], "--page: there is no folder"),
         (["--only", "nothing"], "--only: no row has nothing in its name"),
     ):
         with pytest.raises(SystemExit):
             command.main(arguments)
         assert told in capsys.readouterr().err
-    assert page.read_text() == "words"
 
 
 def test_points_figure_and_tables_of_growth_are_written_and_kept(tmp_path):
-    folder, page = tmp_path / "cost", tmp_path / "cost.md"
-    page.write_text(MARKS)
+    folder, page = tmp_path / "growth", tmp_path / "growth" / "growth.md"
     for name in ("points.quantise", "points.hull"):
         assert growth.main(["--to", str(folder), "--only", name, "--largest", "0.01"]) == 0
     told = json.loads((folder / "growth.json").read_text())
@@ -165,7 +153,9 @@ def test_what_a_round_costs_beyond_training_leaves_the_first_out():
     assert round_overhead([*rows, {"phase": "evaluate"}], workers=2) == 3
 
 
-def test_the_page_on_cost_has_every_curve():
-    text = (Path(__file__).parents[2] / "docs" / "cost.md").read_text(encoding="utf-8")
+def test_the_page_of_growth_has_every_curve():
+    text = (Path(__file__).parents[2] / "docs" / "measured" / "growth.md").read_text(
+        encoding="utf-8"
+    )
     for curve in growth.CURVES.values():
         assert f"| {curve.what} |" in text
