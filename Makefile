@@ -63,7 +63,7 @@ comparisons: setup ## the comparisons of methods, tuned alike, into docs/measure
 	$(PY) -m studies.comparisons --data "$(DATA)" $(ARGS)
 
 paper: setup ## the papers' tables and figures from our own runs, into docs/results: DATA=folder, SCALE=smoke or paper (for GPU hosts)
-	$(PY) -m curvfed paper --to docs/results $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
+	$(PY) -m studies.papers --to docs/results $(if $(DATA),--data "$(DATA)") $(if $(SCALE),--scale $(SCALE)) $(ARGS)
 
 bench: setup ## time ratios against peers and lower bounds, on trees or with DATA=folder on Cora
 	$(PY) -m benchmarks $(if $(DATA),--data "$(DATA)") $(ARGS)

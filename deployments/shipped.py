@@ -6,11 +6,10 @@ from pathlib import Path
 
 PRESETS = "presets"
 SWEEPS = "sweeps"
-LISTED_BY = {PRESETS: "curvfed presets", SWEEPS: "curvfed paper --list"}
 
 
 def shipped(kind: str) -> dict[str, Path]:
-    """The files of a kind, `PRESETS` or `SWEEPS`, by name: `quick`, or `flatland/figure-05` of a
+    """The files of a kind, `PRESETS` or `SWEEPS`, by name: `quick`, or `baselines/images/moon` of a
     folder."""
     entry = next(importlib.resources.files(f"curvfed.{kind}").iterdir())  # which itself has no path
     folder = Path(str(entry)).parent
@@ -23,11 +22,12 @@ def shipped(kind: str) -> dict[str, Path]:
 
 
 def nearest(kind: str, name: str) -> str:
-    """A hint for a name that no shipped file has: the nearest name, and the command that lists
-    all.
-    """
+    """A hint for a name that no shipped file has: the nearest name, and where all are listed."""
     known = shipped(kind)
     near = [one for one in known if one.rpartition("/")[2] == name] or difflib.get_close_matches(
         name, known, n=1
     )
-    return (f"did you mean {near[0]!r}? " if near else "") + f"`{LISTED_BY[kind]}` lists the {kind}"
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    if kind == PRESETS:
+        return f"{hint}`curvfed presets` lists the presets"
+    return f"{hint}shipped are {', '.join(known)}"

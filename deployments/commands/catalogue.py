@@ -1,8 +1,6 @@
-"""Tables for the terminal: methods, data sets, presets, sweeps. None of them imports torch or
-Flower."""
+"""Tables for the terminal: methods, data sets, presets. None of them imports torch or Flower."""
 
 import re
-import tomllib
 from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import Path
@@ -11,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
+from curvfed.deployments.shipped import PRESETS, shipped
 from curvfed.strategies.method_index import SUMMARIES, TASKS
 from curvfed.strategies.methods import brought
 from curvfed.tasks.registry import catalogue
@@ -47,18 +45,6 @@ def list_presets() -> None:
     _print(
         ("preset", "what it is"),
         [("\n".join(alike), sentence) for sentence, alike in names.items()],
-    )
-
-
-def list_sweeps() -> None:
-    """Print every shipped sweep, its title, and the table or figure that it is after."""
-    about = {
-        name: tomllib.loads(path.read_text(encoding="utf-8"))
-        for name, path in shipped(SWEEPS).items()
-    }
-    _print(
-        ("sweep", "title", "after"),
-        [(name, sweep["title"], sweep["source"]) for name, sweep in about.items()],
     )
 
 

@@ -12,9 +12,9 @@ import typer
 from curvfed.deployments.commands.cluster import app as cluster
 from curvfed.deployments.commands.groups import Application, Commands
 from curvfed.deployments.commands.lists import datasets, methods, presets
+from curvfed.deployments.commands.many_runs import compare, report, sweep
 from curvfed.deployments.commands.models import adapt, embed, predict
 from curvfed.deployments.commands.runs import check, run, simulate
-from curvfed.deployments.commands.studies import compare, paper, report, sweep
 from curvfed.deployments.pairs import UsageError, check_working_folder
 from curvfed.deployments.terminal import lasting_output
 
@@ -65,7 +65,6 @@ for command in (
     embed,
     sweep,
     report,
-    paper,
     methods,
     datasets,
     presets,

@@ -96,7 +96,7 @@ Address = Annotated[
 ]
 Scale = Annotated[
     str,
-    typer.Option(help="One of the sizes that the sweep has: smoke (minutes, 2 cores) or paper."),
+    typer.Option(help="One of the scales of the sweep file."),
 ]
 Data = Annotated[
     Path | None,

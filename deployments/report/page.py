@@ -1,5 +1,4 @@
-"""The page of a sweep: its words, tables and figures, notes on failed runs and on differences from
-the paper."""
+"""The page of a sweep: its words, tables and figures, and notes on failed runs."""
 
 import base64
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.report import FORMATS, figures
 from curvfed.deployments.report.render import HERE, csv_text, html_table, latex, markdown
 from curvfed.deployments.report.selection import Run
-from curvfed.deployments.report.table import SHOWN, Table, differences, make_table
+from curvfed.deployments.report.table import SHOWN, Table, make_table
 from curvfed.deployments.sweep.plan import Plan
 from curvfed.server_app.report import style
 from curvfed.server_app.report.page import link
@@ -58,7 +57,7 @@ class SweepPage:
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on missing and failed runs, missing figures, and differences from the paper."""
+        """Sentences on missing and failed runs, and on missing figures."""
         missing = sum(not run.row for run in self.runs)
         failed = [run for run in self.runs if run.error]
         notes = [f"{missing} of {len(self.runs)} runs have not been made."] if missing else []
@@ -70,8 +69,7 @@ class SweepPage:
             notes.append(f"{len(failed)} of {len(self.runs)} runs failed: {told}{more}")
         notes += [f"Nothing to draw yet of: {title}." for title in self.empty]
         absent = dict.fromkeys(figure for table in self.tables for figure in table.absent)
-        notes += [f"No completed run has the figure {figure}." for figure in absent]
-        return notes + [note for table in self.tables if (note := differences(table))]
+        return notes + [f"No completed run has the figure {figure}." for figure in absent]
 
 
 def make_folder(folder: Path) -> None:

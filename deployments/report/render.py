@@ -24,8 +24,6 @@ CSV_COLUMNS = [
     "difference",
     "p",
     "pairs",
-    "paper",
-    "paper_std",
     "not_made",
     FAILED,
 ]
@@ -56,11 +54,9 @@ _LATEX = str.maketrans(
 
 
 class Shown(NamedTuple):
-    """The texts of a cell: our mean, the paper's number; whether it is the best; the errors of
-    failed runs."""
+    """The text of a cell; whether it is the best; the errors of failed runs."""
 
     text: str = ""
-    paper: str = ""
     is_best: bool = False
     failed: str = ""
 
@@ -119,7 +115,6 @@ def _rendered(template: str, table: Table) -> str:
         label=quantity(frame[FIGURE][0]).label if shared else "",
         counts=sorted(set(frame["count"]) - {0}),
         best=bool(frame["best"].any()),
-        printed=bool(frame["paper"].notna().any()),
         unrun=bool((empty["lacking"] == 0).any()),
         lacking=bool((empty["lacking"] > 0).any()),
     )
@@ -146,7 +141,6 @@ def _shown(cell: Mapping[str, Any], unequal: bool) -> Shown:
     differ in it."""
     kind = quantity(cell[FIGURE])
     text = "–" if cell["lacking"] else ""
-    paper = ""
     if cell["failures"]:
         text = FAILED
     if cell["count"]:
@@ -159,12 +153,7 @@ def _shown(cell: Mapping[str, Any], unequal: bool) -> Shown:
             text += f" n = {cell['count']}" + (
                 f", {cell['failures']} {FAILED}" if cell["failures"] else ""
             )
-    if not math.isnan(cell["paper"]):
-        spread = (
-            "" if math.isnan(cell["paper_std"]) else f" ± {cell['paper_std']:.{kind.decimals}f}"
-        )
-        paper = f"({cell['paper']:.{kind.decimals}f}{spread})"
-    return Shown(text, paper, cell["best"], cell[FAILED])
+    return Shown(text, cell["best"], cell[FAILED])
 
 
 def _tex(text: str) -> str:

@@ -2,7 +2,7 @@
 and a paired test."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from curvfed.deployments.report.selection import (
     matching,
     settings_of,
 )
-from curvfed.deployments.report.values import printed_numbers, printed_value, values_of
+from curvfed.deployments.report.values import values_of
 from curvfed.deployments.report.words import FIGURE, Names, Place, quantity
 from curvfed.deployments.sweep.plan import SUPERNODES
 
@@ -27,7 +27,7 @@ LEVEL = 0.05
 """Two-sided level of the paired test."""
 
 SHOWN = 3
-"""Differences from the paper, and errors of runs, that are listed one by one."""
+"""Errors of runs that are listed one by one."""
 
 DATA_KEYS = (
     "dataset",
@@ -58,8 +58,6 @@ _PARTS = {
     "figures",
     "where",
     "against",
-    "paper",
-    "printed",
     "lowest",
     "words",
     "names",
@@ -78,8 +76,7 @@ class Table:
     cells : DataFrame
         A row for each cell: the keys; `figure`; `mean` and `std` (ddof = 1), NaN without values;
         `count` of values and their `seeds`; `best`; `difference`, `p` and `pairs` of the paired
-        test; `paper` and `paper_std`; `not_made`, `lacking` and `failures`, numbers of runs;
-        `failed`, the errors.
+        test; `not_made`, `lacking` and `failures`, numbers of runs; `failed`, the errors.
     names : Names
     against : str
         The method that the others are tested against; empty for none.
@@ -115,9 +112,8 @@ def make_table(
     spec : mapping
         `rows` and `columns`: keys of the run config whose values head them. `figures`: columns of
         `results.sqlite`. `where`: keys and values, or lists of them, that runs must have.
-        `against`: method to test against. `paper`: "name, Table n". `printed`: true to list the
-        paper's rows for which no run is planned too. `lowest`: whether the least is the best; by
-        default for bytes, seconds and losses. `names`: words in place of values. `title`, `words`.
+        `against`: method to test against. `lowest`: whether the least is the best; by default for
+        bytes, seconds and losses. `names`: words in place of values. `title`, `words`.
     runs : sequence of Run
     source : str
         For error texts.
@@ -146,21 +142,7 @@ def make_table(
     against = against or _against(spec, chosen, source)
     keys = [*rows, *columns]
     groups = grouped(chosen, keys, source, "cell", "rows, columns or where")
-    printed = printed_numbers(spec, source)
-    # The paper may have numbers in cells and rows without runs.
-    row_places = dict.fromkeys(place[: len(rows)] for place in groups)
-    if spec.get("printed", False):
-        settings = [tuple((key, printed_value(one, key)) for key in rows) for one in printed]
-        row_places |= dict.fromkeys(
-            place for place in settings if not {None, ""} & {value for _, value in place}
-        )
-    places = [
-        row + column
-        for row in row_places
-        for column in dict.fromkeys(place[len(rows) :] for place in groups)
-    ]
-    unplanned = [_unplanned(chosen[0], place) for place in places if place not in groups]
-    values = values_of([*chosen, *unplanned], keys, figures, printed)
+    values = values_of(chosen, keys, figures)
     cells = _cells(values, list(dict.fromkeys([*keys, FIGURE])), against)
     title = str(spec.get("title", ""))
     words = str(spec.get("words", ""))
@@ -186,12 +168,6 @@ def _against(spec: Mapping[str, Any], chosen: Sequence[Run], source: str) -> str
     return method
 
 
-def _unplanned(like: Run, place: Place) -> Run:
-    """A run like another one, but in this place, that no sweep asks for."""
-    planned = replace(like.planned, settings={**like.planned.settings, **dict(place)})
-    return Run(planned, {"status": "not planned"}, like.folder)
-
-
 def _cells(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame:
     """Mean, spread and test of each cell."""
     groups = values.groupby(index, sort=False)
@@ -199,8 +175,6 @@ def _cells(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame
         mean=("value", "mean"),
         std=("value", "std"),
         count=("value", "count"),
-        paper=("paper", "first"),
-        paper_std=("paper_std", "first"),
         not_made=("not_made", "sum"),
         lacking=("lacking", "sum"),
         failures=("error", lambda errors: sum(map(bool, errors))),
@@ -208,14 +182,8 @@ def _cells(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame
     )
     measured = values.dropna(subset="value").groupby(index, sort=False)["seed"]
     cells["seeds"] = measured.agg(lambda seeds: " ".join(map(str, sorted(seeds))))
-    cells = (
-        cells.join(_paired(values, index, against))
-        .reset_index()
-        .astype({"pairs": "Int64"})
-        .fillna({"seeds": ""})
-    )
-    is_planned = cells[["count", "not_made", "lacking", "failures"]].any(axis=1)
-    return cells[is_planned | cells["paper"].notna()].reset_index(drop=True)
+    cells = cells.join(_paired(values, index, against)).reset_index()
+    return cells.astype({"pairs": "Int64"}).fillna({"seeds": ""})
 
 
 def _paired(values: pd.DataFrame, index: list[str], against: str) -> pd.DataFrame:
@@ -259,35 +227,3 @@ def _is_best(
         [cells[key] for key in [*across, FIGURE]] + [pd.Series(of_data)], sort=False
     )
     return score.eq(rivals.transform("max")) & (rivals.transform("count") > 1)
-
-
-def differences(table: Table) -> str:
-    """Say how many means differ from the paper's numbers by more than both spreads, and which
-    differ most."""
-    known = table.cells[table.cells["paper"].notna() & (table.cells["count"] > 0)]
-    rounded = [
-        known[name].combine(
-            known[FIGURE], lambda value, figure: round(value, quantity(figure).decimals)
-        )
-        for name in ("mean", "paper")
-    ]
-    apart = rounded[0] - rounded[1]  # as printed
-    far = apart[apart.abs() > known["std"].fillna(0) + known["paper_std"].fillna(0) + 1e-9]
-    if known.empty:
-        return ""
-    if far.empty:
-        return (
-            f"None of the {len(known)} numbers differs from the paper's by more than the spreads of"
-            " both."
-        )
-    told = []
-    for label in far.abs().sort_values(ascending=False, kind="stable").index[:SHOWN]:
-        cell = known.loc[label]
-        where = [table.names.setting(key, cell[key]) for key in (*table.rows, *table.columns)]
-        where += [table.names.figure(cell[FIGURE])] if known[FIGURE].nunique() > 1 else []
-        sign = "+" if far[label] > 0 else ""
-        told.append(f"{', '.join(where)}: {sign}{quantity(cell[FIGURE]).number(far[label])}")
-    return (
-        f"{len(far)} of {len(known)} numbers differ from the paper's by more than the spreads of"
-        f" both; the most: {'; '.join(told)}."
-    )

@@ -50,7 +50,7 @@ def sweep(
 
 def find(name: str) -> Path:
     """The file of a sweep, by its path or by the name of a shipped sweep, such as
-    `flatland/figure-05`.
+    `wire-precision`.
 
     Raises
     ------

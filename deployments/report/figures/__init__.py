@@ -29,9 +29,9 @@ KINDS: dict[str, tuple[Callable[[Mapping[str, Any], Sequence[Run], str], "Figure
 }
 """The function that draws a kind, and the parts of a spec that only this kind has."""
 
-COMMON = {"kind", "title", "words", "where", "names", "paper"}
-"""Parts of a spec of any kind: the kind, title, words for below the figure, which runs, words in
-place of values, and the paper's table whose numbers are shown beside ours ("name, Table n")."""
+COMMON = {"kind", "title", "words", "where", "names"}
+"""Parts of a spec of any kind: the kind, title, words for below the figure, which runs, and words
+in place of values."""
 
 NOWHERE = Path(os.devnull, "run")
 """The folder of a run that was not made."""

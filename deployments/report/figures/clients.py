@@ -108,7 +108,7 @@ def _rows(run: Run, keys: Sequence[str], at: str, column: str) -> list[dict[str,
         if len(values)
         else ()
     )
-    told = dict(run.place(keys)) | {"seed": run.seed, "label": label, "paper": np.nan}
+    told = dict(run.place(keys)) | {"seed": run.seed, "label": label}
     return [
         told | {"client": client, "value": float(value)}
         for client, value in reached

@@ -1,5 +1,4 @@
-"""Means over seeds against keys of the run config, as lines or as groups of bars, with the papers'
-numbers."""
+"""Means over seeds against keys of the run config, as lines or as groups of bars."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -20,11 +19,10 @@ from curvfed.deployments.report.figures.panels import (
     line_keys,
     line_mark,
     panels_of,
-    paper_key,
     seeds_key,
 )
 from curvfed.deployments.report.selection import OF_ROUNDS, Run, grouped, keys_of, known_figure
-from curvfed.deployments.report.values import printed_numbers, values_of
+from curvfed.deployments.report.values import values_of
 from curvfed.deployments.report.words import Names, Place
 from curvfed.server_app.report import charts, labels, style
 
@@ -52,17 +50,15 @@ Position = tuple[Any, ...]
 
 
 def draw_lines(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
-    """Draw means over the seeds with their spreads, joined where x is a number, and the paper's
-    numbers hollow."""
+    """Draw means over the seeds with their spreads, joined where x is a number."""
     shown = _panels(spec, runs, source, "lines")
-    return draw_panels(spec, shown, partial(_draw_lines, spec), line_mark, _keys(spec, shown))
+    return draw_panels(spec, shown, partial(_draw_lines, spec), line_mark, _keys(shown))
 
 
 def draw_bars(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
-    """Draw means over the seeds, with their spreads, a dot for each seed, and the paper's numbers
-    hollow."""
+    """Draw means over the seeds, with their spreads and a dot for each seed."""
     shown = _panels(spec, runs, source, "bars")
-    return draw_panels(spec, shown, partial(draw_groups, spec), bar_mark, _keys(spec, shown))
+    return draw_panels(spec, shown, partial(draw_groups, spec), bar_mark, _keys(shown))
 
 
 def draw_groups(
@@ -77,16 +73,9 @@ def draw_groups(
         "markeredgecolor": "black",
         "markeredgewidth": 0.8,
     }
-    hollow = {
-        "markersize": 8,
-        "markerfacecolor": "none",
-        "markeredgecolor": style.SOFT,
-        "markeredgewidth": 1.5,
-    }
     for number, (line, values) in enumerate(panel.lines.items()):
         groups = _by_x(values, panel.keys, at, width * (number + 0.5) - WIDE / 2)
         stats = groups["value"].agg(["mean", "std"])
-        printed = groups["paper"].first().dropna()
         error = {"capsize": min(3.0, 30 * width / len(stats)), "elinewidth": 1.2, "ecolor": "black"}
         charts.bar(
             axes, stats.index, stats["mean"], width, look[line], yerr=stats["std"], error_kw=error
@@ -94,7 +83,6 @@ def draw_groups(
         for middle, part in groups["value"]:
             if len(part) > 1:
                 axes.plot(middle + width * 0.25 * np.linspace(-1, 1, len(part)), part, "o", **white)
-        axes.plot(printed.index, printed, "o", **hollow)
     axes.grid(False, axis="x")
     if base := spec.get("base", 0.0):
         axes.set_ylim(bottom=base)
@@ -110,7 +98,6 @@ def _draw_lines(
         groups = _by_x(values, panel.keys, at, aside)
         one = look[line]
         stats = groups["value"].agg(["mean", "std"])
-        printed = groups["paper"].first().dropna()
         thin = {
             "capsize": 3,
             "elinewidth": 1.1,
@@ -120,13 +107,6 @@ def _draw_lines(
         axes.errorbar(
             stats.index, stats["mean"], stats["std"], color=one.colour, marker=one.marker, **thin
         )
-        hollow = {
-            "markerfacecolor": "white",
-            "markeredgecolor": one.colour,
-            "markeredgewidth": 1.4,
-            "zorder": 1.9,
-        }
-        axes.plot(printed.index, printed, one.marker, linestyle="none", markersize=9, **hollow)
 
 
 def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str) -> list[Panel]:
@@ -146,7 +126,7 @@ def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str
     keys = [*panels, *lines, *x]
     grouped(runs, keys, source)
     figures = list(dict.fromkeys(figure for one in wanted for figure in one))
-    values = values_of(runs, keys, figures, printed_numbers(spec, source)).dropna(subset="value")
+    values = values_of(runs, keys, figures).dropna(subset="value")
     if values.empty:
         raise NothingToDraw(f"{source}: no completed run has {', '.join(figures)}")
     return panels_of(spec, values, wanted, panels, lines, Names(spec.get("names", {})).keys(x), x)
@@ -198,9 +178,8 @@ def _number_positions(axes: Any, panel: Panel, spec: Mapping[str, Any]) -> dict[
     return dict(zip(positions, values, strict=True))
 
 
-def _keys(spec: Mapping[str, Any], panels: Sequence[Panel]) -> Keys:
-    """Explain spreads, and hollow marks where there are any."""
+def _keys(panels: Sequence[Panel]) -> Keys:
+    """Explain spreads."""
     lines = [(panel.keys, values) for panel in panels for values in panel.lines.values()]
     counts = {int(size) for keys, values in lines for size in values.groupby(keys).size()}
-    is_printed = any(values["paper"].notna().any() for _, values in lines)
-    return seeds_key(counts) + (paper_key(spec) if is_printed else [])
+    return seeds_key(counts)

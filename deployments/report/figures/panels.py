@@ -225,15 +225,3 @@ def seeds_key(counts: set[int], mark: Any = None) -> Keys:
     }
     entry = key(f"± standard deviation over {number} seeds", **bar)
     return [(mark or entry[0], entry[1])]
-
-
-def paper_key(spec: Mapping[str, Any]) -> Keys:
-    """Explain hollow marks."""
-    hollow = {
-        "marker": "o",
-        "markerfacecolor": "white",
-        "markeredgecolor": SOFT,
-        "markersize": 8,
-        "linestyle": "none",
-    }
-    return [key(f"the paper's number, {str(spec['paper']).partition(',')[2].strip()}", **hollow)]

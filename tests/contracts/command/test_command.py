@@ -31,7 +31,6 @@ COMMANDS = [
     "predict",
     "sweep",
     "report",
-    "paper",
     "cluster",
     "methods",
     "datasets",
@@ -69,7 +68,6 @@ LIGHT = [
         ["datasets"],
         ["presets"],
         ["presets", "quick"],
-        ["paper", "--list"],
     ),
     *([name, "--help"] for name in COMMANDS),
     *(["cluster", name, "--help"] for name in ON_A_CLUSTER),
@@ -169,16 +167,6 @@ def test_presets_are_listed_and_printed(capsys):
     assert "did you mean 'quick'?" in capsys.readouterr().err
 
 
-def test_the_papers_tables_are_listed_without_a_run(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert main(["paper", "--list"]) == 0
-    out = capsys.readouterr().out
-    for path in (ROOT / "sweeps").rglob("*.toml"):
-        assert f"│ {path.relative_to(ROOT / 'sweeps').with_suffix('').as_posix()} " in out
-        assert tomllib.loads(path.read_text())["source"] in out
-    assert not list(tmp_path.iterdir())
-
-
 # --- Words
 # ----------------------------------------------------------------------------------------------------------------
 
@@ -213,19 +201,14 @@ def test_a_preset_that_is_none_is_named_with_the_nearest(word, hint):
 
 
 def test_sweeps_go_by_name(capsys, tmp_path):
-    assert "flatland/figure-05" in shipped(SWEEPS)
+    assert set(shipped(SWEEPS)) == {"flatland-by-design", "wire-precision"}
     for command in ("sweep", "report"):
-        assert main([command, "flatland/figure-5", "--results", str(tmp_path)]) == 2
-        assert "did you mean 'flatland/figure-05'?" in capsys.readouterr().out
-        assert main([command, "flatland/figure-05", "--results", str(tmp_path)]) == 2
-        assert (
-            "figure-05.toml has the scales smoke, paper: name one by --scale"
-            in capsys.readouterr().out
-        )
-    assert (
-        main(["report", "flatland/figure-05", "--scale", "smoke", "--results", str(tmp_path)]) == 2
-    )
-    assert "no run of flatland/figure-05 is in" in capsys.readouterr().out
+        assert main([command, "wire-precison", "--results", str(tmp_path)]) == 2
+        assert "did you mean 'wire-precision'?" in capsys.readouterr().out
+        assert main([command, "wire-precision", "--scale", "big", "--results", str(tmp_path)]) == 2
+        assert "wire-precision.toml has no scale 'big'" in capsys.readouterr().out
+    assert main(["report", "wire-precision", "--results", str(tmp_path)]) == 2
+    assert "no run of wire-precision is in" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -273,9 +256,7 @@ def test_a_shell_completes_commands_keys_presets_and_names():
     assert completed("curvfed cluster run quick method = fedp", 6) == ["fedper", "fedprox"]
     assert completed("curvfed check method=fedp", 2) == ["method=fedper", "method=fedprox"]
     assert completed("curvfed check dataset=cor", 2) == ["dataset=cora"]
-    assert completed("curvfed sweep flatland/figure-0", 2) == [
-        f"flatland/figure-{n}" for n in ("02", "04", "05", "06")
-    ]
+    assert completed("curvfed sweep wire", 2) == ["wire-precision"]
     assert completed("curvfed presets hull-o", 2) == ["hull-olsson"]
 
 

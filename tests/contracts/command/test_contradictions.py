@@ -50,7 +50,6 @@ def test_more_replies_than_clients_in_python(tmp_path: Path) -> None:
         ["run", *RUN, "results-dir=r"],
         ["sweep", "a.toml", "--results", "r"],
         ["compare", "dataset=trees", "--results", "r"],
-        ["paper", "--results", "r", "--to", "p"],
     ],
     ids=lambda words: words[0],
 )

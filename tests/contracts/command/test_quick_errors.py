@@ -45,7 +45,7 @@ sys.exit(status if not {"torch", "flwr", "pandas"} & set(sys.modules) else 77)
         (["cluster", "begin"], "The commands are"),
         (["check", "dataset=coar"], 'did you mean "cora"?'),
         (
-            ["report", "flatland/figure-05", "--formats", "gif"],
+            ["report", "wire-precision", "--formats", "gif"],
             "--formats: 'gif'; allowed are md, ",
         ),
     ],

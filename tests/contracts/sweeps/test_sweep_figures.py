@@ -18,7 +18,6 @@ from matplotlib.text import Text
 from tiers import only
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.papers import read
 from curvfed.deployments.report import figures
 from curvfed.deployments.report.figures import NothingToDraw, panels
 from curvfed.deployments.report.selection import Run
@@ -329,66 +328,6 @@ def test_words_are_places_in_the_order_of_the_sweep(tmp_path):
     assert axes.get_xlabel() == "data set, partition"
     # nothing lies between words
     assert {box.lines[0].get_linestyle() for box in axes.containers} == {"None"}
-
-
-# The papers' numbers
-
-
-def test_the_papers_numbers_are_hollow_marks(tmp_path):
-    runs = [
-        made(tmp_path, one, {"personal_accuracy_mean": 0.9, "global_accuracy": 0.8})
-        for one in grid(
-            method="hyperfed",
-            dataset=["fmnist", "cifar10"],
-            embedding_dim=[2, 10, 30],
-            alpha=0.5,
-            seed=0,
-        )
-    ]
-    spec = {"kind": "lines", "x": "embedding-dim", "lines": "dataset", "paper": "hyperfed, Table 3"}
-    figure = draw(spec | {"figures": ["personal_accuracy_mean", "global_accuracy"]}, runs)
-    hollow = [
-        sorted(
-            (*line.get_xdata(), *line.get_ydata())
-            for line in axes.lines
-            if line.get_markerfacecolor() == "white"
-        )
-        for axes in figure.axes
-    ]
-    assert hollow == [
-        [(2, 10, 72.82, 82.83), (2, 10, 88.91, 93.84)],
-        [(2, 10, 60.87, 69.84), (2, 10, 88.59, 90.91)],
-    ]
-    assert "the paper's number, Table 3" in legend(figure)
-    with pytest.raises(UsageError, match="no table is called"):
-        draw(spec | {"paper": "hyperfed, Table 9", "figures": "global_accuracy"}, runs)
-
-
-def test_a_number_that_may_be_anothers_is_not_shown(tmp_path):
-    def hollow(settings: Mapping[str, Any], **spec: Any) -> list[float]:
-        runs = [made(tmp_path, one, {"global_accuracy": 0.8}) for one in grid(**settings)]
-        drawn = draw({"kind": "lines", "x": "method", "figures": "global_accuracy"} | spec, runs)
-        return [
-            y
-            for line in drawn.axes[0].lines
-            if line.get_markerfacecolor() == "white"
-            for y in line.get_ydata()
-        ]
-
-    table = {"paper": "hyperfed, Table 1"}
-    printed = {
-        (one.settings["dataset"], one.settings["alpha"]): one.value
-        for one in read("hyperfed", "Table 1")
-        if one.settings["method"] == "fedavg"
-    }
-    base = {"method": "fedavg", "dataset": "cifar10"}
-    # alpha is not named in the figure
-    assert hollow(base | {"alpha": 0.5}, **table) == [printed["cifar10", 0.5]]
-    assert hollow(base | {"alpha": 0.3}, **table) == []
-    assert hollow({"method": "fedavg", "dataset": "mnist", "alpha": 0.5}, **table) == []
-    assert hollow(base | {"alpha": 0.5, "num-rounds": 3, "num-supernodes": 7}, **table) == [
-        printed["cifar10", 0.5]
-    ]
 
 
 # Bars

@@ -1,0 +1,3 @@
+"""The tables and figures of the four papers, from runs of our own."""
+
+PAPERS = ("flatland", "hyperfed", "spherefed", "hull")

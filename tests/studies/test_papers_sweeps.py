@@ -1,0 +1,258 @@
+"""The sweeps of the papers: each can be planned, run and shown at each of its scales, whatever the
+runs come to."""
+
+import csv
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib.figure
+import pytest
+import tomli_w
+from hull_run import make_hull_run
+
+from curvfed.deployments.report import figures
+from curvfed.deployments.report.page import check
+from curvfed.deployments.report.render import csv_text, html_table, latex, markdown
+from curvfed.deployments.report.selection import Run, matching
+from curvfed.deployments.report.table import Table, make_table
+from curvfed.deployments.sweep.plan import SUPERNODES, Plan, read_plan
+from curvfed.server_app.directory.tables import TABLES
+from studies.papers import PAPERS
+from studies.papers.__main__ import combined_sweep
+from studies.papers.comparison import compare
+from studies.papers.pages import Sweep, sweep_files
+from studies.papers.printed_numbers import read
+
+ROOT = Path(__file__).parents[2]
+FILES = [path for paper in PAPERS for path in sweep_files(paper)]
+SCALES = ("smoke", "paper")
+EVERY = [
+    pytest.param(path, scale, id=f"{path.parent.name}/{path.stem}/{scale}")
+    for path in FILES
+    for scale in dict.fromkeys((*SCALES, *tomllib.loads(path.read_text())["scales"]))
+]
+
+PARTITIONS = range(3)
+SHARES = {
+    "global_accuracy": 0.6,
+    "personal_accuracy_mean": 0.7,
+    "best_validation.personal_accuracy_mean": 0.75,
+    "best_validation.global_accuracy": 0.65,
+    "best_validation.metrics.roc_auc": 0.8,
+    "metrics.roc_auc": 0.78,
+    "metrics.global_accuracy_last3": 0.59,
+    "metrics.global_accuracy_calibrated": 0.62,
+    "metrics.global_accuracy_uncalibrated": 0.58,
+    "metrics.personal_accuracy_before": 0.68,
+    "metrics.majority_accuracy": 0.5,
+    "metrics.accuracy_fle": 0.71,
+    "metrics.accuracy_cp": 0.72,
+    "metrics.accuracy_ce": 0.73,
+    "metrics.accuracy_ch_cp": 0.74,
+    "metrics.accuracy_ch_ce": 0.76,
+    "metrics.accuracy_logistic": 0.77,
+    "metrics.hull_share_revealed": 0.4,
+    "metrics.grouping_accuracy": 0.9,
+}
+OTHERS = {
+    "bytes_up": 4e5,
+    "bytes_down": 4e5,
+    "seconds": 3.0,
+    "metrics.hull_vertices_mean": 5.5,
+    "metrics.hull_vertices_max": 10.0,
+    "metrics.heterogeneity": 0.6,
+}
+"""Figures that a summary has where its run has them; what no summary has, no table can show."""
+
+
+@cache
+def plan_of(path: Path, scale: str) -> Plan:
+    return read_plan(path, scale)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run directory that has something of everything: scores of clients and rounds, classes,
+    curvatures, hulls."""
+    made = make_hull_run(tmp_path_factory.mktemp("runs"))
+    told = {
+        "accuracy": 0.7,
+        "score": 0.7,
+        "curvature": -1.0,
+        "personal_accuracy_mean": 0.7,
+        "global_accuracy": 0.6,
+    }
+    numbers = dict.fromkeys((*TABLES["rounds.csv"], *TABLES["clients.csv"]), 0.5) | told
+    rows = [{"round": one, "phase": "train"} for one in (1, 2, 3)]
+    write(made / "rounds.csv", TABLES["rounds.csv"], [numbers | row for row in rows])
+    write(
+        made / "clients.csv",
+        TABLES["clients.csv"],
+        [numbers | row | {"partition": p} for row in rows for p in PARTITIONS],
+    )
+    names = ["ant", "bee", "cat"]
+    statistics = {"class_counts": [5, 0, 9], "forman": -4.0, "num_train": 9}
+    about = [
+        {"partition": p, "metric": "accuracy", "class_names": names, "statistics": statistics}
+        for p in PARTITIONS
+    ]
+    (made / "clients.json").write_text(
+        json.dumps({"clients": about, "facts": {"class_names": names}})
+    )
+    (made / "summary.json").write_text(
+        json.dumps({"status": "completed", "rounds": 3, "best_validation": {"round": 2}})
+    )
+    return made
+
+
+def write(path: Path, columns: tuple[str, ...], rows: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def runs_of(plan: Plan, folder: Path = Path("nowhere")) -> list[Run]:
+    """All runs of a plan as if they had completed, a little apart."""
+    return [
+        Run(
+            one,
+            {"status": "completed", "error": ""}
+            | {key: value * (1 + number / 1e4) for key, value in (SHARES | OTHERS).items()},
+            folder,
+        )
+        for number, one in enumerate(plan.runs)
+    ]
+
+
+@cache
+def tables(path: Path, scale: str) -> list[tuple[Mapping[str, Any], Table]]:
+    plan = plan_of(path, scale)
+    return [(spec, make_table(spec, runs_of(plan), str(path))) for spec in plan.tables]
+
+
+# Files
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_one_sweep_has_the_runs_of_all(scale, tmp_path):
+    file = tmp_path / "all.toml"
+    file.write_text(tomli_w.dumps(combined_sweep(FILES, scale)))
+    names = {run.name for path in FILES for run in plan_of(path, scale).runs}
+    assert {run.name for run in read_plan(file).runs} == names
+
+
+@pytest.mark.parametrize(("path", "scale"), EVERY)
+def test_every_run_can_be_made(path, scale):
+    plan = plan_of(path, scale)
+    assert plan.runs
+    assert [(one.settings, one.refused) for one in plan.runs if one.refused] == []
+
+
+@pytest.mark.parametrize(("path", "scale"), EVERY)
+def test_what_it_shows_is_found_right_before_any_run(path, scale):
+    check(plan_of(path, scale))
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_a_file_says_what_it_is_of(path):
+    plan = plan_of(path, "smoke")
+    assert re.fullmatch(r"(table|figure)-\d\d", path.stem)
+    kind, _, number = path.stem.partition("-")
+    paper, _, part = plan.source.partition(", ")
+    assert paper == path.parent.name
+    assert re.match(rf"{kind}s? {int(number)}\b", part, re.IGNORECASE)
+    assert len(plan.about.split()) >= 15
+    assert plan.tables or plan.figures
+
+
+@pytest.mark.parametrize("paper", sorted({path.parent.name for path in FILES}))
+def test_titles_are_unique_within_a_paper(paper):
+    titles = [plan_of(path, "smoke").title.lower() for path in FILES if path.parent.name == paper]
+    assert sorted(titles) == sorted(set(titles))
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_smoke_runs_need_no_other_data_than_the_page_lists(path):
+    table, _, _ = (ROOT / "docs" / "data.md").read_text(encoding="utf-8").partition("\n## ")
+    listed = {name.lower() for told in re.findall(r"`([^`]+)`", table) for name in told.split(",")}
+    assert {"trees", "digits", "uniform", "cora", "mutag", "olsson", "mnist"} <= listed
+    for run in plan_of(path, "smoke").runs:
+        assert set(str(run.value("dataset")).lower().split(",")) <= listed | {"auto"}
+
+
+# Tables
+
+
+@pytest.mark.parametrize(("path", "scale"), EVERY)
+def test_tables_have_a_number_for_every_run_that_they_show(path, scale):
+    for spec, made in tables(path, scale):
+        assert (made.cells["count"] > 0).any(), spec
+        assert set(made.cells["figure"]) <= {*SHARES, *OTHERS}, spec
+        assert not made.cells[["not_made", "failures"]].any(axis=None)
+        for render in (markdown, latex, html_table, csv_text):
+            assert str(render(made)).strip()
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_runs_at_the_papers_scale_stand_beside_its_numbers(path):
+    plan = plan_of(path, "paper")
+    sweep = Sweep(path.parent.name, plan)
+    printed = read(sweep.paper, sweep.printed_table) if sweep.printed_table else []
+    rows = {run.planned.name: run.row for run in runs_of(plan)}
+    if any(number.figure for number in printed):
+        assert any(pair.ours for pair in compare(printed, plan, rows))
+
+
+@pytest.mark.parametrize(("path", "scale"), EVERY)
+def test_a_method_that_others_are_tested_against_is_in_the_table(path, scale):
+    for spec, made in tables(path, scale):
+        if "against" in spec:
+            assert made.cells["pairs"].notna().any(), spec
+
+
+# Figures
+
+
+# A figure of the papers' runs has the same parts as one of smoke runs, and more of each.
+@pytest.mark.parametrize(
+    ("path", "scale"),
+    [
+        pytest.param(
+            *one.values, id=one.id, marks=[] if "smoke" in one.values else pytest.mark.long
+        )
+        for one in EVERY
+    ],
+)
+def test_figures_can_be_drawn(path, scale, folder):
+    plan = plan_of(path, scale)
+    for spec in plan.figures:
+        assert spec.get("title")
+        assert isinstance(
+            figures.draw(spec, runs_of(plan, folder), str(path)), matplotlib.figure.Figure
+        )
+
+
+@pytest.mark.parametrize(("path", "scale"), EVERY)
+def test_every_run_is_shown(path, scale):
+    plan = plan_of(path, scale)
+    runs = runs_of(plan)
+    shown = {
+        run.planned.name
+        for spec in (*plan.tables, *plan.figures)
+        for run in matching(runs, spec, str(path))
+    }
+    assert shown == {run.planned.name for run in runs}
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_the_number_of_clients_is_told(path):
+    """The papers' numbers are of so many clients: what stands beside them must not go by a
+    default.
+    """
+    assert SUPERNODES in path.read_text(encoding="utf-8")
