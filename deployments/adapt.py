@@ -18,6 +18,7 @@ from curvfed.client_app.personal import collect_state, restore_state
 from curvfed.deployments.predict import EXPECTED, PredictError, TrainedRun
 from curvfed.deployments.predict.prediction import is_own
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.base.training import (
     TrainingError,
     make_optimizer,
@@ -29,8 +30,8 @@ from curvfed.strategies.config.halves import kept_patterns
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 
-SCORES = {"score": "test score", "accuracy": "test accuracy", "validation": "validation score"}
-"""What is told of the client, by the names of its scores."""
+SCORES = ("score", "accuracy", VALIDATION)
+"""The scores of the client that are printed."""
 
 
 def adapt(
@@ -102,7 +103,7 @@ def adapt(
     made.receive(run.shared.sent_to(number), run.fixed)
     before = made.scores()
     best = copy.deepcopy(collect_state(made.personal, None))
-    best_score = before.get("validation", 0.0)
+    best_score = before.get(VALIDATION, 0.0)
     own = {name: made.trained[name] for name in made.trained.keys() & made.personal.keys()}
     seed_dropout(config.seed, made.device)
     with training_only(made.parameters, own):
@@ -112,7 +113,7 @@ def adapt(
             config.num_rounds * made.config.local_epochs if made.task.num_examples else 0
         ):
             train(made.model, made.task, optimizer, 1, clip_norm=made.config.clip_norm)
-            if (score := made.scores().get("validation", 1.0)) >= best_score:
+            if (score := made.scores().get(VALIDATION, 1.0)) >= best_score:
                 best = copy.deepcopy(collect_state(made.personal, None))
                 best_score = score
     restore_state(best, made.personal, None)
@@ -147,7 +148,8 @@ def main(folder: Path, data: str, out: Path, client: int | None) -> int:
     table = Table(f"client {number}", "before", "after")
     for name in (name for name in SCORES if name in scores):
         table.add_row(
-            SCORES[name], *(f"{100 * scores[key]:.2f}%" for key in (f"{name} before", name))
+            find(name).words,
+            *(find(name).text(scores[key]) for key in (f"{name} before", name)),
         )
     console.print(table)
     print(f"curvfed predict {out} {data} --client {number}")

@@ -21,7 +21,7 @@ from curvfed.deployments.request import checked
 from curvfed.deployments.round_bar import round_bar
 from curvfed.deployments.turns import turn
 from curvfed.server_app.directory.run_directory import check_name, default_name
-from curvfed.server_app.directory.tables import TABLES
+from curvfed.server_app.directory.tables import TABLES, TEXTS
 from curvfed.strategies.base.dotted import dotted, plain
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
@@ -39,12 +39,6 @@ if TYPE_CHECKING:  # pandas takes a second to import
 
     from curvfed.strategies.base.learner import Learner
     from curvfed.strategies.base.method import Method
-
-WORDS = {
-    "rounds.csv": ("phase", "weights", "aggregation_note", "reasons"),
-    "clients.csv": ("phase", "dropped"),
-}
-"""Columns of text, which pandas could take for numbers if every row is empty."""
 
 
 class Run:
@@ -247,7 +241,7 @@ class Run:
         path = self.path / name
         if not path.exists():  # the run ended before its first phase
             return pandas.DataFrame(columns=list(TABLES[name]))
-        return pandas.read_csv(path, dtype=dict.fromkeys(WORDS[name], "string"))
+        return pandas.read_csv(path, dtype=dict.fromkeys(TEXTS[name], "string"))
 
 
 @turn("simulate")

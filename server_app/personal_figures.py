@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from curvfed.strategies.base.figures import BEFORE, PERSONAL_ACCURACY, VALIDATION
 from curvfed.strategies.wire.messages import Description
 
 Scores = Mapping[int, Mapping[str, float]]
@@ -50,14 +51,14 @@ def personal_figures(
     name = "score" if metric == "accuracy" else "accuracy"
     accuracy, before, validation, score, score_before = (
         _figure(scores, one, cohort)
-        for one in (name, f"{name}_before", "validation", "score", "score_before")
+        for one in (name, name + BEFORE, VALIDATION, "score", "score" + BEFORE)
     )
     metrics: dict[str, Any] = {
         "personal_accuracy_before": before.mean,
         "personal_accuracy_before_worst_decile": before.worst_decile,
         "personal_accuracy_pooled": None if cohort else _pooled(scores, name, descriptions),
         "clients_left_out": len(descriptions) - accuracy.clients,
-        "validation": validation.mean,
+        VALIDATION: validation.mean,
     }
     if metric != "accuracy":
         metrics[metric] = score.mean
@@ -65,7 +66,7 @@ def personal_figures(
         metrics[f"{metric}_before"] = score_before.mean
         metrics[f"{metric}_clients_left_out"] = len(descriptions) - score.clients
     return {
-        "personal_accuracy_mean": accuracy.mean,
+        PERSONAL_ACCURACY: accuracy.mean,
         "personal_accuracy_std": accuracy.std,
         "personal_accuracy_worst_decile": accuracy.worst_decile,
         "metrics": metrics,

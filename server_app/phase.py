@@ -13,8 +13,8 @@ from flwr.serverapp import Grid
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import Cohort, column, mean_std, personal_figures
 from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.figures import MEANS, check_sent
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays, one_line
-from curvfed.strategies.wire.checks import check_metrics
 from curvfed.strategies.wire.exchange import exchange
 from curvfed.strategies.wire.messages import COMPLAINT, CONFUSION, Header, Parts, Reply, Request
 from curvfed.strategies.wire.precision import EXACT, Precision
@@ -23,33 +23,6 @@ log = logging.getLogger("curvfed")
 
 Check = Callable[[Reply], None]
 """Refuses a bad reply with a MessageError."""
-
-CLIENT_FIGURES = frozenset(
-    {
-        "score",
-        "validation",
-        "accuracy",
-        "score_before",
-        "validation_before",
-        "accuracy_before",
-        "loss",
-        "curvature",
-        "seconds",
-        "steps",
-        "clipped",
-        "points",
-        "revealed",
-        "vertices",
-        "moved",
-        "thinned",
-    }
-)
-"""The metrics of a client in `clients.csv`; its "seconds" are its own time, without the
-transfer.
-"""
-
-ROW_FIGURES = ("score", "score_before", "validation", "loss")
-"""The clients' metrics whose means are in `rounds.csv`."""
 
 _MAX_REASONS = 20_000
 """Most characters of a cell; Python's CSV reader accepts 131,072. `clients.csv` has every single
@@ -156,15 +129,14 @@ class Phase:
         scores = self.scores
         cohort = self.cohort
         figures = personal_figures(scores, federation.descriptions, cohort)
+        figures.pop("metrics")  # of the run alone
         seconds, trained = (cohort or {}).get("seconds", (sum(column(scores, "seconds")), 1))
         return {
             "round": self.header.round,
             "phase": self.header.phase,
-            "personal_accuracy_mean": figures["personal_accuracy_mean"],
-            "personal_accuracy_std": figures["personal_accuracy_std"],
-            "personal_accuracy_worst_decile": figures["personal_accuracy_worst_decile"],
-            **{name: mean_std(column(scores, name))[0] for name in ROW_FIGURES},
-            **{name: mean for name, (mean, _) in (cohort or {}).items() if name in ROW_FIGURES},
+            **figures,
+            **{name: mean_std(column(scores, name))[0] for name in MEANS},
+            **{name: mean for name, (mean, _) in (cohort or {}).items() if name in MEANS},
             "replies": len(self.replies),
             "dropped": len(self.reasons),
             "bytes_up": sum(map(self.bytes_up, self.replies)) / max(len(self.replies), 1),
@@ -189,10 +161,7 @@ class Phase:
             if partition in weights:
                 row["weight"] = weights[partition]
             if reply := self.replies.get(partition):
-                row |= {
-                    name: value for name, value in reply.metrics.items() if name in CLIENT_FIGURES
-                }
-                row |= {"bytes_up": self.bytes_up(partition)}
+                row |= {**reply.metrics, "bytes_up": self.bytes_up(partition)}
                 if self.cohort is None:
                     row["num_examples"] = reply.num_examples
             rows.append(row)
@@ -292,4 +261,4 @@ def _check(reply: Reply, partition: int, request: ClientRequest) -> None:
             " asked for"
         )
     check_arrays(reply.arrays, request.awaited)
-    check_metrics(reply.metrics, CLIENT_FIGURES)
+    check_sent(reply.metrics)

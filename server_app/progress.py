@@ -5,6 +5,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
+
 log = logging.getLogger("curvfed")
 
 ROUND_SILENCE = 1.0
@@ -28,19 +30,19 @@ class Progress:
             log.info("round %d/%d  %s", number, self._rounds, text, extra=place)
 
 
-def percent(value: float | None) -> str:
-    """A share as a percentage for the log; "-" for None."""
-    return "-" if value is None else f"{100 * value:.2f}%"
-
-
 def in_words(row: Mapping[str, Any], metric: str) -> str:
     """The figures of a round in `rounds.csv` for the log."""
-    of_global = (
-        "" if row["global_accuracy"] is None else f"global {percent(row['global_accuracy'])}  "
-    )
-    word = "AUC" if metric == "roc_auc" else "accuracy"
-    loss = "-" if row["loss"] is None else f"{row['loss']:.4f}"
-    dropped = f"  {row['dropped']} dropped" if row["dropped"] else ""
-    return (
-        f"{of_global}{word} {percent(row['score'])}  loss {loss}  {row['seconds']:.2f} s{dropped}"
-    )
+    columns = {
+        GLOBAL_ACCURACY: "global",
+        "score": "AUC" if metric == "roc_auc" else "accuracy",
+        "loss": "loss",
+    }
+    texts = [
+        f"{words} {find(column).text(row[column])}"
+        for column, words in columns.items()
+        if row[column] is not None
+    ]
+    texts.append(f"{row['seconds']:.2f} s")
+    if row["dropped"]:
+        texts.append(f"{row['dropped']} dropped")
+    return "  ".join(texts)

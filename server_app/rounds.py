@@ -14,12 +14,13 @@ from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Phase
-from curvfed.server_app.progress import ROUND_SILENCE, Progress, in_words, percent
+from curvfed.server_app.progress import ROUND_SILENCE, Progress, in_words
 from curvfed.server_app.round_phases import RoundPhases, updates_of
 from curvfed.server_app.run import RoundError, check_enough
 from curvfed.server_app.run_warnings import note_absences, note_answers, note_training
 from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
 from curvfed.strategies.base.average import AggregationError, Arrays
+from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.config.halves import aggregation, precision
 from curvfed.strategies.config.model_spec import fixed_parameters, model_spec
@@ -159,7 +160,7 @@ class Rounds(RoundPhases):
             | phase.row(self.federation)
             | {
                 "seconds_aggregation": time.monotonic() - aggregating,
-                "global_accuracy": self._score_globally(number),
+                GLOBAL_ACCURACY: self._score_globally(number),
                 "seconds": time.monotonic() - started,
             }
             | alignment(updates)
@@ -309,9 +310,12 @@ class Rounds(RoundPhases):
         self.state.scored["calibrated"] = score
         seconds = time.monotonic() - started
         self.record_phase(
-            phase, phase.row(self.federation) | {"global_accuracy": score, "seconds": seconds}
+            phase, phase.row(self.federation) | {GLOBAL_ACCURACY: score, "seconds": seconds}
         )
-        self.progress.say(number, f"{name}: global accuracy {percent(score)}")
+        self.progress.say(
+            number,
+            f"{name}: {find(GLOBAL_ACCURACY).words} {find(GLOBAL_ACCURACY).text(score) or '-'}",
+        )
 
     def _score(self, name: str, number: int, partitions: list[int]) -> None:
         """Evaluate clients with the current parameters, before or after fine-tuning."""

@@ -16,6 +16,7 @@ from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Phase
+from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods import METHODS
@@ -195,7 +196,7 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
 def unmeasured(federation: Federation, state: State) -> dict[str, str]:
     """The warning of a run that has no accuracy at all, once nothing can be scored any more."""
     figures = personal_figures(state.latest, federation.descriptions, state.cohort)
-    if figures["personal_accuracy_mean"] is not None or state.scored.get("last"):
+    if figures[PERSONAL_ACCURACY] is not None or state.scored.get("last"):
         return {}
     return {
         "unmeasured": (

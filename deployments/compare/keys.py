@@ -3,6 +3,7 @@ named.
 """
 
 from curvfed.deployments.pairs import Value
+from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, PERSONAL_ACCURACY
 
 OWN: dict[str, Value] = {
     "methods": "auto",
@@ -13,7 +14,7 @@ OWN: dict[str, Value] = {
 }
 """The keys and their defaults."""
 
-SCORES = {"personal": "best_validation.personal_accuracy_mean", "global": "global_accuracy"}
+SCORES = {"personal": f"{BEST}.{PERSONAL_ACCURACY}", "global": GLOBAL_ACCURACY}
 """The figure that is compared, by the value of `score`."""
 
 USUAL = {

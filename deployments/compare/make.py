@@ -25,10 +25,11 @@ from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.make import exit_status, sweep
 from curvfed.deployments.sweep.plan import Plan, file_digest, plan_run
 from curvfed.deployments.sweep.results import Results
+from curvfed.strategies.base.figures import BEST, VALIDATION
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.stored_files import write_atomically
 
-VALIDATION = "best_validation.metrics.validation"
+SCORE = f"{BEST}.metrics.{VALIDATION}"
 """The figure by which configurations are chosen."""
 
 
@@ -148,7 +149,7 @@ def choose(trials: Mapping[Any, Sequence[Run]], figure: str) -> tuple[Any, float
         Why all are out.
     """
     found = {
-        key: [run.figure(VALIDATION) for run in runs if run.figure(figure) is not None]
+        key: [run.figure(SCORE) for run in runs if run.figure(figure) is not None]
         for key, runs in trials.items()
     }
     means = {
@@ -160,4 +161,4 @@ def choose(trials: Mapping[Any, Sequence[Run]], figure: str) -> tuple[Any, float
         best = max(means, key=lambda key: means[key])
         return best, means[best], ""
     errors = [run.error for runs in trials.values() for run in runs if run.error]
-    return None, None, next(iter(errors), f"no run has {VALIDATION} and {figure}")
+    return None, None, next(iter(errors), f"no run has {SCORE} and {figure}")

@@ -23,6 +23,7 @@ from curvfed.deployments.sweep.plan import Plan
 from curvfed.server_app.report import labels, style
 from curvfed.server_app.report.templates import render
 from curvfed.server_app.report.units import number
+from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.stored_files import write_atomically
 
@@ -44,14 +45,14 @@ LEGEND = (
     " {tried} by validation, on other seeds, {tuning} in number. Differences have intervals of the"
     " paired t-test over the seeds, Bonferroni-corrected for all pairs of methods, so that all hold"
     " together at {level:.0%}. Worst tenth: mean accuracy of the tenth of the clients with the"
-    " lowest. kB are of a client per round; kB and s, the time of a run, are medians."
+    " lowest. Times and bytes are medians."
 )
 COMMON = (
     " Global: the accuracy of the one model for all on the server's test images after the last"
     " round, if there is one."
 )
-COSTS = {"seconds": "s", "bytes_up": "kB up", "bytes_down": "kB down"}
-"""What a method costs, and the heads of the columns."""
+COSTS = ("seconds", "bytes_up", "bytes_down")
+"""What a method costs."""
 
 
 def result(
@@ -84,7 +85,7 @@ def result(
         "method": method,
         "error": error or next(iter(lacking), ""),
         "figure": figure,
-        "validation": validation,
+        VALIDATION: validation,
     }
     row["configuration"] = {key: value for key, value in settings.items() if key != "method"}
     row |= {"seeds": [run.seed for run in runs], "scores": [run.figure(figure) for run in runs]}
@@ -171,7 +172,8 @@ def write_results(
     page = SweepPage(
         Plan(folder, "", f"Which method for {asked.data}?", "", told, ()), runs, [], drawn
     )
-    metric = "ROC-AUC" if any(row["figure"] == AUC for row in rows) else f"{asked.score} accuracy"
+    has_auc = any(row["figure"] == AUC for row in rows)
+    metric = find("roc_auc" if has_auc else SCORES[asked.score].removeprefix(BEST)).label
     legend = LEGEND.format(
         seeds=asked.numbers["seeds"],
         tuning=asked.numbers["tuning-seeds"],
@@ -188,11 +190,11 @@ def write_results(
     table: dict[str, Any] = {
         "heads": ["method", "configuration"],
         "columns": [
-            f"{metric} (%)",
+            metric,
             "difference to the best",
             "worst tenth (%)",
             *common,
-            *COSTS.values(),
+            *(find(name).label for name in COSTS),
         ],
         "rows": [_line(row, row in scored[:1], bool(common)) for row in rows],
         "legend": " ".join([legend, *left_out]),
@@ -234,10 +236,7 @@ def _line(row: Row, is_best: bool, has_common: bool) -> tuple[list[str], list[Sh
             *[Shown("–")] * (2 + has_common + len(COSTS)),
         ]
     ends = [number(100 * row[key], 1) for key in ("difference", "low", "high") if key in row]
-    costs = [
-        f"{row['seconds']:.1f}",
-        *(f"{row[key] / 1000:.1f}" for key in ("bytes_up", "bytes_down")),
-    ]
+    costs = [find(name).number(find(name).scale * row[name]) for name in COSTS]
     apart = "{} ({} to {})".format(*ends) if ends else ""
     worst = f"{100 * row['worst_decile']:.1f}"
     common = (

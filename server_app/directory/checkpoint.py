@@ -9,6 +9,7 @@ from typing import Any
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import VALIDATION
 from curvfed.strategies.base.named_arrays import add_prefix, select_prefix
 from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.records import tuples
@@ -97,9 +98,9 @@ class State:
         because missing clients must not make a round look better, then by mean validation score."""
 
         def rank(figures: Mapping[str, Any]) -> tuple[int, float]:
-            return -figures["metrics"]["clients_left_out"], figures["metrics"]["validation"]
+            return -figures["metrics"]["clients_left_out"], figures["metrics"][VALIDATION]
 
-        if figures["metrics"]["validation"] is not None and (
+        if figures["metrics"][VALIDATION] is not None and (
             self.best is None or rank(figures) > rank(self.best)
         ):
             self.best = figures

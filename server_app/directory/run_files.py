@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.directory.tables import is_number
+from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
 from curvfed.tasks.names import titles
@@ -169,9 +170,7 @@ class RunFiles:
     def fine_tuned(self) -> bool:
         """Whether the clients' last scores are those of the fine-tuned global model."""
         return bool(
-            (
-                self.by_round("personal_accuracy_mean", FINE_TUNE)[0] == self.summary.get("rounds")
-            ).any()
+            (self.by_round(PERSONAL_ACCURACY, FINE_TUNE)[0] == self.summary.get("rounds")).any()
         )
 
     @property

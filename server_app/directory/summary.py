@@ -16,6 +16,7 @@ from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.directory.run_lock import has_begun
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import majority_accuracy, personal_figures
+from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, RUN, names
 from curvfed.strategies.base.run_keys import RunKeys, home
 from curvfed.tasks.stored_files import write_atomically
 
@@ -71,7 +72,7 @@ def summary(
         "seed": config.seed,
         "num_clients": len(federation.nodes),
         "rounds": state.round,
-        "global_accuracy": calibrated if calibrated is not None else last[-1] if last else None,
+        GLOBAL_ACCURACY: calibrated if calibrated is not None else last[-1] if last else None,
         **figures,
         "metrics": metrics,
         "settled": settings,
@@ -79,7 +80,7 @@ def summary(
             {"partition": partition, "asked": state.asked[partition], **one}
             for partition, one in sorted(state.absences.items())
         ],
-        "best_validation": state.best,
+        BEST: state.best,
         "bytes_up": totals.get("bytes_up", 0.0) / rounds,
         "bytes_down": totals.get("bytes_down", 0.0) / rounds,
         "seconds": totals.get("seconds"),
@@ -144,18 +145,10 @@ def failed_summary(error: str, key: str, config: RunKeys | None) -> dict[str, An
         "seed": config.seed if config else None,
         "num_clients": None,
         "rounds": 0,
-        "global_accuracy": None,
-        "personal_accuracy_mean": None,
-        "personal_accuracy_std": None,
-        "personal_accuracy_worst_decile": None,
+        **dict.fromkeys(names(RUN)),
         "metrics": {},
         "absences": [],
-        "best_validation": None,
-        "bytes_up": None,
-        "bytes_down": None,
-        "seconds": None,
-        "seconds_training": None,
-        "seconds_aggregation": None,
+        BEST: None,
         "versions": versions(),
         "warnings": [],
         "warning_keys": [],

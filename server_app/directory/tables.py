@@ -9,63 +9,24 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import CLIENT, ROUND, names
 from curvfed.tasks.stored_files import write_atomically
 
+KEYS = ("round", "phase")
+"""The first columns of both tables."""
+
 TABLES = {
-    "rounds.csv": (
-        "round",
-        "phase",
-        "global_accuracy",
-        "personal_accuracy_mean",
-        "loss",
-        "replies",
-        "dropped",
-        "bytes_up",
-        "bytes_down",
-        "seconds",
-        "personal_accuracy_std",
-        "score",
-        "score_before",
-        "validation",
-        "seconds_training",
-        "seconds_aggregation",
-        "weights",
-        "weights_l1",
-        "norm_ratio",
-        "aggregation_note",
-        "classifier_cosine",
-        "classifier_norm_gap",
-        "reasons",
-    ),
-    "clients.csv": (
-        "round",
-        "phase",
-        "partition",
-        "score",
-        "validation",
-        "accuracy",
-        "score_before",
-        "validation_before",
-        "accuracy_before",
-        "loss",
-        "num_examples",
-        "weight",
-        "steps",
-        "curvature",
-        "clipped",
-        "points",
-        "revealed",
-        "vertices",
-        "moved",
-        "thinned",
-        "bytes_up",
-        "bytes_down",
-        "seconds",
-        "dropped",
-    ),
+    "rounds.csv": (*KEYS, *names(ROUND), "weights", "aggregation_note", "reasons"),
+    "clients.csv": (*KEYS, "partition", *names(CLIENT), "dropped"),
 }
-"""Columns of each table; the method's own columns follow in `rounds.csv`, in the order of their
-first appearance."""
+"""Columns of each table: keys, figures, texts. The method's own columns follow in `rounds.csv`, in
+the order of their first appearance."""
+
+TEXTS = {
+    "rounds.csv": ("phase", "weights", "aggregation_note", "reasons"),
+    "clients.csv": ("phase", "dropped"),
+}
+"""Columns of text."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 

@@ -23,13 +23,13 @@ from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import check_session, groups
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import check_hull_counts
 from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.learn import learn
 from curvfed.strategies.hull.naming import named_by
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.methods.hull import Keys
-from curvfed.strategies.wire.checks import check_hull_metrics
 from curvfed.strategies.wire.messages import HULLS, MEASURE, Parts
 
 log = logging.getLogger("curvfed")
@@ -110,7 +110,7 @@ class HullRun(OneShotRun):
                 partition: {"clients": len(group), "digest": public.digest} for partition in group
             }
         measured = self._ask(
-            self.header(MEASURE, PROTOCOL), parts, lambda reply: check_hull_metrics(reply.metrics)
+            self.header(MEASURE, PROTOCOL), parts, lambda reply: check_hull_counts(reply.metrics)
         )
         self._record_revealed(measured)
         able = sorted(measured.replies)

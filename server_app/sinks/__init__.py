@@ -17,12 +17,10 @@ from itertools import groupby
 from typing import Any
 
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.server_app.directory.tables import TEXTS
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import flatten
-
-TEXTS = frozenset({"round", "phase", "weights", "aggregation_note", "reasons"})
-"""Columns of `rounds.csv` that are no figures."""
 
 log = logging.getLogger("curvfed")
 
@@ -87,7 +85,7 @@ class Sinks:
             cells = {
                 f"{row['phase']}/{column}": row[column]
                 for row in rows
-                for column in row.keys() - TEXTS
+                for column in row.keys() - {"round", *TEXTS["rounds.csv"]}
             }
             figures = dict(sorted(_figures(cells).items()))
             self._each(lambda sink: sink.round(number, figures))  # noqa: B023

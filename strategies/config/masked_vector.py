@@ -12,27 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
 
 MOST_EXAMPLES = 2**20
 """Training examples that one client may have: what it adds must be bounded before it is known."""
-
-FIGURES = (
-    "loss",
-    "score",
-    "validation",
-    "accuracy",
-    "score_before",
-    "validation_before",
-    "accuracy_before",
-    "curvature",
-    "steps",
-    "seconds",
-    "clipped",
-)
-"""What a client tells beside its values: two coordinates each, the figure and whether it has one.
-"clipped" is 1 where its update was longer than `secure.clip`."""
 
 Vector = NDArray[np.float64]
 
@@ -61,11 +46,11 @@ class Total:
     def decode(cls, residues: NDArray[np.uint64], encoding: FixedPoint) -> "Total":
         """From the sum of the residues of vectors that `packed` made."""
         values, weight, sums, counts = np.split(
-            encoding.decode(residues), [-1 - 2 * len(FIGURES), -2 * len(FIGURES), -len(FIGURES)]
+            encoding.decode(residues), [-1 - 2 * len(SUMMED), -2 * len(SUMMED), -len(SUMMED)]
         )
         told = {
             name: (float(total / count), int(count))
-            for name, total, count in zip(FIGURES, sums, np.rint(counts), strict=True)
+            for name, total, count in zip(SUMMED, sums, np.rint(counts), strict=True)
             if count
         }
         return cls(values, int(np.rint(weight[0])), told, encoding.error)
@@ -78,7 +63,7 @@ def encoding(bound: float, clients: int) -> FixedPoint:
 
 def length(values: int) -> int:
     """The length of a vector with this number of values."""
-    return values + 1 + 2 * len(FIGURES)
+    return values + 1 + 2 * len(SUMMED)
 
 
 def packed(values: Vector, weight: int, figures: Mapping[str, float], bound: float) -> Vector:
@@ -101,7 +86,7 @@ def packed(values: Vector, weight: int, figures: Mapping[str, float], bound: flo
             f"values above {bound:g} x {MOST_EXAMPLES} cannot take part in a secure sum"
             " (secure.clip)"
         )
-    told = [figures.get(name, np.nan) for name in FIGURES]
+    told = [figures.get(name, np.nan) for name in SUMMED]
     there = np.isfinite(told)
     return np.concatenate([values, [weight], np.where(there, told, 0.0), there])
 

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method
@@ -125,6 +126,11 @@ class FedGnnClient(Learner):
             hidden = hidden + rate * keys.noise * self.local.noise.laplace(hidden.shape)
         return np.asarray(hidden, trained.dtype)
 
+
+register(
+    Figure("epsilon_per_weight", "ε of differential privacy, one parameter in one round"),
+    Figure("epsilon_of_run", "ε of differential privacy, all parameters in all rounds"),
+)
 
 METHODS = {
     "fedgnn": Method(

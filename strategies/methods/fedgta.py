@@ -12,6 +12,7 @@ from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Replies
 from curvfed.strategies.base.average import AggregationError, Arrays, split_average
+from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, to_numpy
 from curvfed.strategies.base.method import Method
@@ -217,6 +218,8 @@ class FedGtaClient(Learner):
         }
         return {name: to_numpy(tensor).astype(dtype) for name, tensor in found.items()}
 
+
+register(Figure("models_per_start", "models in a client's average, mean", digits=1))
 
 METHODS = {
     "fedgta": Method(

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, check_names, split_average
+from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import ENDS, GRAPHS, Method
 from curvfed.strategies.base.named_arrays import join_groups, select_prefix, split_groups
@@ -299,6 +300,12 @@ def min_cut(weights: Matrix) -> tuple[list[int], list[int]]:
     )
     return one, other
 
+
+register(
+    Figure("clusters", "clusters of clients"),
+    Figure("mean_update_norm", "norm of a cluster's mean update, least"),
+    Figure("largest_update_norm", "norm of a client's update, largest"),
+)
 
 METHODS = {
     "gcfl": Method(

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,66 +11,10 @@ from numpy.typing import NDArray
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.tasks.errors import MAX_TEXT
 
-SCORES = ("score", "validation", "accuracy")
-"""Metrics that are shares in [0, 1]; each also exists for the model before training ("_before")."""
-
-HULL_METRICS = ("points", "revealed", "vertices", "moved", "thinned")
-"""Metrics about a client's hulls; a client sends all of them or none."""
-
-COUNTS = ("steps", "clipped", *HULL_METRICS)
-"""Metrics that are whole numbers."""
-
-LARGEST = 1e30
-"""Largest absolute value of any metric; sums and squares of a few such values are finite."""
-
 MAX_CLASSES = 10_000
 MAX_PARTITIONS = 1_000_000
 
 _SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
-
-
-def check_metrics(metrics: Mapping[str, float], known: Collection[str]) -> None:
-    """Refuse unknown metrics, values that are not finite, shares outside [0, 1], and counts that
-    are not whole numbers.
-
-    Raises
-    ------
-    MessageError
-        Names the first wrong one.
-    """
-    for name, value in metrics.items():
-        if name not in known:
-            raise MessageError(
-                f'the metric "{name}" is unexpected; expected are {", ".join(sorted(known))}'
-            )
-        if name.removesuffix("_before") in SCORES and not 0 <= value <= 1:
-            raise MessageError(f"{name} is {value}; allowed is a share in [0, 1]")
-        if not -LARGEST <= value <= LARGEST:
-            raise MessageError(f"{name} is {value}; allowed is a finite number, up to {LARGEST:g}")
-        if name == "seconds" and value < 0:
-            raise MessageError(f"{name} is {value}; allowed is 0 or more")
-        if name in COUNTS and not (0 <= value < 2**53 and value == int(value)):
-            raise MessageError(f"{name} is {value}; allowed is a whole number, 0 or more")
-
-
-def check_hull_metrics(metrics: Mapping[str, float]) -> None:
-    """Refuse metrics about hulls that are incomplete or contradict each other.
-
-    Raises
-    ------
-    MessageError
-    """
-    given = [name for name in HULL_METRICS if name in metrics]
-    if given and len(given) < len(HULL_METRICS):
-        raise MessageError(
-            f"of its hulls it sends {', '.join(given)}; expected are {', '.join(HULL_METRICS)}, or"
-            " none"
-        )
-    if given and max(metrics["revealed"], metrics["moved"]) > metrics["points"]:
-        raise MessageError(
-            f"{metrics['revealed']:g} points are revealed and {metrics['moved']:g} moved of"
-            f" {metrics['points']:g}"
-        )
 
 
 def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.average import Arrays, split_average
+from curvfed.strategies.base.figures import ROUND, Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 from curvfed.strategies.base.named_arrays import is_buffer
@@ -103,6 +104,8 @@ def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> FedExp:
     """
     return FedExp(arrays, keys.epsilon)
 
+
+register(Figure("extrapolation", "server's step η_g", (ROUND,)))
 
 FEDEXP = Method(
     "fedavg whose server goes on beyond the average where the clients' updates disagree"
