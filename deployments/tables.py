@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from curvfed.strategies.base.figures import BEST, FIGURES, PERSONAL_ACCURACY, find
+from curvfed.strategies.base.figures import BEST, DETAIL, FIGURES, PERSONAL_ACCURACY, find
 from curvfed.strategies.methods import METHODS
 
 FIRST = ("status", "error", "method", "dataset", "seed", "num_clients", "rounds")
@@ -23,7 +23,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     table = Table("", *columns)
     for name in dict.fromkeys([*FIRST, *FIGURES, *values[0]]):
         cells = [column.get(name, "") for column in values]
-        if any(cells) and not find(name).is_detail:
+        if any(cells) and DETAIL not in find(name).levels:
             table.add_row(find(name).words, *cells)
     return table
 
@@ -34,7 +34,7 @@ def _values(summary: Mapping[str, Any]) -> dict[str, str]:
     stored["rounds"] = stored.get("rounds", stored.pop("round", None))
     spread = stored.pop("personal_accuracy_std", None)
     values = {
-        name: find(name).text(value)
+        name: find(name).text(str(value) if name in FIRST and value is not None else value)
         for name, value in stored.items()
         if not isinstance(value, Mapping | list)
     }

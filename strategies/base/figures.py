@@ -15,8 +15,9 @@ CLIENT = "client"
 ROUND = "round"
 RUN = "run"
 METRIC = "metric"
-"""Levels: columns of `clients.csv` and of `rounds.csv`, keys of `summary.json`, and names among its
-`metrics`."""
+DETAIL = "detail"
+"""Levels: columns of `clients.csv` and of `rounds.csv`, keys of `summary.json`, names among its
+`metrics`, and those of them that only the report of a run lists."""
 
 GLOBAL_ACCURACY = "global_accuracy"
 PERSONAL_ACCURACY = "personal_accuracy_mean"
@@ -40,6 +41,10 @@ SCALES = {"%": 100.0, "kB": 1e-3}
 """Printed value over stored value, by the printed unit."""
 
 
+Better = Literal["more", "less", ""]
+"""Which values of a figure are better; "" for neither."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """A row of the registry.
@@ -51,7 +56,7 @@ class Figure:
     words : str
         In tables and pages.
     levels : tuple of str
-        Where it stands: `CLIENT`, `ROUND`, `RUN`, `METRIC`.
+        Where it stands: `CLIENT`, `ROUND`, `RUN`, `METRIC`, `DETAIL`.
     unit : str
         Of the printed value: "%" of a fraction, "kB" of bytes, "s"; "" for a pure number.
     digits : int
@@ -61,11 +66,8 @@ class Figure:
     is_count : bool
         Whether it is a whole number.
     better : {"more", "less", ""}
-        Which values are better; "" for neither.
     is_sent : bool
         Whether a client's reply may have it.
-    is_detail : bool
-        Whether only the report of a run lists it.
 
     Examples
     --------
@@ -82,9 +84,8 @@ class Figure:
     low: float = -LARGEST
     high: float = LARGEST
     is_count: bool = False
-    better: Literal["more", "less", ""] = ""
+    better: Better = ""
     is_sent: bool = False
-    is_detail: bool = False
 
     @property
     def label(self) -> str:
@@ -127,24 +128,20 @@ class Figure:
             )
 
 
-def _share(
-    name: str, words: str, *levels: str, better: Literal["more", ""] = "more", **more: Any
-) -> Figure:
+def _share(name: str, words: str, *levels: str, better: Better = "more", **more: Any) -> Figure:
     """A fraction from 0 to 1, printed in percent."""
-    places = levels or (METRIC,)
-    return Figure(name, words, places, "%", 1, low=0.0, high=1.0, better=better, **more)
+    return Figure(name, words, levels or (METRIC,), "%", 1, 0.0, 1.0, better=better, **more)
 
 
 def _count(name: str, words: str, *levels: str, **more: Any) -> Figure:
-    """A whole number, 0 or more."""
+    """A whole number, 0 or more; means have a decimal."""
     places = levels or (METRIC,)
-    high = LARGEST_COUNT
-    return Figure(name, words, places, digits=0, low=0.0, high=high, is_count=True, **more)
+    return Figure(name, words, places, "", 1, 0.0, LARGEST_COUNT, is_count=True, **more)
 
 
 def _cost(name: str, words: str, unit: str, *levels: str, **more: Any) -> Figure:
     """Seconds or bytes, of which less is better."""
-    return Figure(name, words, levels or (METRIC,), unit, 1, low=0.0, better="less", **more)
+    return Figure(name, words, levels or (METRIC,), unit, 1, 0.0, better="less", **more)
 
 
 ROWS = (
@@ -161,21 +158,21 @@ ROWS = (
     _share("accuracy_logistic", "accuracy, logistic on all points"),
     _share("accuracy_multinomial", "accuracy, multinomial on all points"),
     _share(PERSONAL_ACCURACY, "personal accuracy", ROUND, RUN),
-    _share("personal_accuracy_std", "standard deviation over clients", ROUND, RUN, better=""),
+    _share("personal_accuracy_std", "personal accuracy, standard deviation", ROUND, RUN, better=""),
     _share(
         "personal_accuracy_worst_decile",
-        "personal accuracy, worst tenth of the clients",
+        "personal accuracy, worst tenth of clients",
         ROUND,
         RUN,
     ),
     _share("personal_accuracy_before", "personal accuracy of the model as received"),
     _share(
         "personal_accuracy_before_worst_decile",
-        "accuracy of the model as received, worst tenth of clients",
+        "accuracy as received, worst tenth of clients",
     ),
     _share("personal_accuracy_pooled", "personal accuracy, pooled"),
     _share("roc_auc", "ROC-AUC"),
-    _share("roc_auc_std", "ROC-AUC, standard deviation over clients", better=""),
+    _share("roc_auc_std", "ROC-AUC, standard deviation", better=""),
     _share("roc_auc_before", "ROC-AUC of the model as received"),
     _count("roc_auc_clients_left_out", "clients with test data of one class"),
     _share("majority_accuracy", "accuracy of the majority class", better=""),
@@ -211,51 +208,46 @@ ROWS = (
     _count("dropped", "dropped replies", ROUND),
     _count("replies_dropped", "dropped replies"),
     _count("nodes_refused", "refused nodes"),
-    Figure("classifier", "classifier", is_detail=True),
-    Figure("classifier_temperature", "temperature of the classifier", is_detail=True),
+    Figure("classifier", "classifier", (DETAIL,)),
+    Figure("classifier_temperature", "temperature of the classifier", (DETAIL,)),
     _share("confidence", "mean probability of the predicted class", better=""),
     _share("unknown", "test points outside the outlines of all groups", better=""),
-    _count("hull_points", "training points of all clients", is_detail=True),
-    _count("hull_points_shared", "vertices of hulls that leave the clients", is_detail=True),
+    _count("hull_points", "training points of all clients", DETAIL),
+    _count("hull_points_shared", "vertices of hulls that leave the clients", DETAIL),
     _share("hull_share_revealed", "share of the points that hulls reveal", better=""),
-    _count("clients_mostly_sent", "clients most of whose points are vertices", is_detail=True),
-    _count("hull_points_moved", "points moved onto the public radius", is_detail=True),
+    _count("clients_mostly_sent", "clients most of whose points are vertices", DETAIL),
+    _count("hull_points_moved", "points moved onto the public radius", DETAIL),
     _count("hull_count", "hulls"),
-    Figure("hull_vertices_mean", "vertices of a hull, mean", digits=1, is_detail=True),
-    _count("hull_vertices_max", "vertices of a hull, most", is_detail=True),
-    _count("hull_vertices_thinned", "vertices that the public cap removed", is_detail=True),
+    Figure("hull_vertices_mean", "vertices of a hull, mean", (DETAIL,), digits=1),
+    _count("hull_vertices_max", "vertices of a hull, most", DETAIL),
+    _count("hull_vertices_thinned", "vertices that the public cap removed", DETAIL),
     _count("hull_groups", "groups of hulls"),
     _share("grouping_accuracy", "hulls in the group of their class"),
-    _share("votes_agreed", "votes that agree with the names of the groups", is_detail=True),
-    Figure("hulls_exact", "decoded hulls equal those of the clients", is_detail=True),
-    Figure("hull_epsilon", "ε, hyperbolic distance", is_detail=True),
-    _count("hull_bins", "bins of the quantiser", is_detail=True),
-    _count("points_summed", "points or cells in the sum", is_detail=True),
-    Figure("sum_error", "bound on the error of the sum", is_detail=True),
-    _count("hull_prime", "prime of the sums", is_detail=True),
-    _count("hull_symbols", "numbers that each client sends", is_detail=True),
-    _count("clients_summed", "clients in the sum", is_detail=True),
-    _count("clients_decoded", "clients with decoded hulls", is_detail=True),
-    _count("clients_refused", "clients that sent no hull", is_detail=True),
-    _count("clients_odd", "clients with outlying hulls", is_detail=True),
-    _count("clients_fallen", "clients that a model of their own serves better", is_detail=True),
+    _share("votes_agreed", "votes that agree with the names of the groups", DETAIL),
+    Figure("hulls_exact", "decoded hulls equal those of the clients", (DETAIL,)),
+    Figure("hull_epsilon", "ε, hyperbolic distance", (DETAIL,), digits=4),
+    _count("hull_bins", "bins of the quantiser", DETAIL),
+    _count("points_summed", "points or cells in the sum", DETAIL),
+    Figure("sum_error", "bound on the error of the sum", (DETAIL,)),
+    _count("hull_prime", "prime of the sums", DETAIL),
+    _count("hull_symbols", "numbers that each client sends", DETAIL),
+    _count("clients_summed", "clients in the sum", DETAIL),
+    _count("clients_decoded", "clients with decoded hulls", DETAIL),
+    _count("clients_refused", "clients that sent no hull", DETAIL),
+    _count("clients_odd", "clients with outlying hulls", DETAIL),
+    _count("clients_fallen", "clients that a model of their own serves better", DETAIL),
     _count("groups_left_out", "groups of clients left out because their sum failed"),
     _count("dropouts", "clients that dropped out"),
-    _count("classes_disputed", "classes whose name is disputed", is_detail=True),
-    Figure("svm_c", "C of the classifier", is_detail=True),
+    _count("classes_disputed", "classes whose name is disputed", DETAIL),
+    Figure("svm_c", "C of the classifier", (DETAIL,)),
     *(
-        _share(f"left_out_{kind}", f"accuracy on hulls of left-out clients, {kind}", is_detail=True)
+        _share(f"left_out_{kind}", f"accuracy on hulls of left-out clients, {kind}", DETAIL)
         for kind in ("depth", "logistic", "lorentz", "plane", "poincare")
     ),
-    _share(
-        "classifiers_disagree",
-        "points on which the classifiers disagree",
-        is_detail=True,
-        better="",
-    ),
+    _share("classifiers_disagree", "points that classifiers dispute", DETAIL, better=""),
     _count("components", "principal components"),
     _share("variance_share", "variance that the components keep"),
-    _cost("seconds_decoding", "time in decoding hulls", "s", is_detail=True),
+    _cost("seconds_decoding", "time in decoding hulls", "s", DETAIL),
 )
 """The figures of curvfed itself, except those of single methods."""
 
@@ -322,7 +314,7 @@ def _of_phase(name: str) -> Figure | None:
     row = FIGURES.get(cost)
     if row is None or phase not in MESSAGE_TYPES:
         return None
-    return replace(row, name=name, words=f"{row.words}, {phase}", levels=(METRIC,), is_detail=True)
+    return replace(row, name=name, words=f"{row.words}, {phase}", levels=(DETAIL,))
 
 
 def check_sent(metrics: Mapping[str, float]) -> None:

@@ -497,7 +497,7 @@ def test_a_run_is_shown_as_a_table_and_nothing_in_it_is_html(tmp_path):
         "p",
         "a",
     }
-    for text in ("&lt;b&gt;m&lt;/b&gt;", "a &amp; b", "0.9125 ± 0.0500", "<td>0.7500</td>"):
+    for text in ("&lt;b&gt;m&lt;/b&gt;", "a &amp; b", "91.2% ± 5.0%", "<td>75.0%</td>"):
         assert text in shown
     assert repr(found) == f"<curvfed.Run <b>m</b> on a & b, completed, in {folder}>"
 

@@ -22,10 +22,7 @@ from curvfed.strategies.wire.arrays import (
     one_line,
 )
 from curvfed.strategies.wire.checks import (
-    HULL_METRICS,
     MAX_PARTITIONS,
-    check_hull_metrics,
-    check_metrics,
 )
 from curvfed.strategies.wire.messages import (
     ANSWERED_BY_ARRAYS,
@@ -475,47 +472,6 @@ def test_arrays_that_do_not_fit_are_named(changes, words):
     assert str(caught.value) == words
 
 
-KNOWN = {"loss", "seconds", "score", "validation_before"}
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("name", sorted(KNOWN))
-def test_metrics_must_be_finite(name, bad):
-    good = {"loss": 7.5, "seconds": 0.0, "score": 1.0, "validation_before": 0.0}
-    check_metrics(good, KNOWN)
-    with pytest.raises(MessageError, match=f"{name} is {bad}; allowed is"):
-        check_metrics(good | {name: bad}, KNOWN)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("loss", 1e31),
-        ("seconds", -1.0),
-        ("steps", 1.5),
-        ("points", -10.0),
-        ("moved", 2.0**53),
-        ("curvature", -2e30),
-    ],
-)
-def test_metrics_that_nothing_can_measure(name, value):
-    with pytest.raises(MessageError, match=f"{name} is .*; allowed is"):
-        check_metrics({name: value}, {name})
-
-
-@pytest.mark.parametrize("absent", HULL_METRICS)
-def test_figures_of_hulls_come_together_or_not_at_all(absent):
-    whole = {"points": 9.0, "revealed": 4.0, "vertices": 4.0, "moved": 0.0, "thinned": 0.0}
-    check_hull_metrics(whole)
-    check_hull_metrics({})
-    with pytest.raises(
-        MessageError, match="expected are points, revealed, vertices, moved, thinned, or none"
-    ):
-        check_hull_metrics({name: value for name, value in whole.items() if name != absent})
-    with pytest.raises(MessageError, match="10 points are revealed and 0 moved of 9"):
-        check_hull_metrics(whole | {"revealed": 10.0})
-
-
 @given(st.text())
 def test_a_reason_is_one_line_that_moves_no_cursor(text):
     found = str(MessageError(text))
@@ -547,19 +503,6 @@ def test_names_of_data_are_short_and_printable(changes):
     reply = Reply(ASKED, 1, description=replace(DESCRIPTION, **changes))
     with pytest.raises(MessageError, match="allowed are up to 200 printable ones"):
         decode_reply(encode_reply(reply), ASKED)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"), [("score", 1.5), ("score", -0.1), ("validation_before", 7.0)]
-)
-def test_scores_are_shares(name, value):
-    with pytest.raises(MessageError, match=rf"{name} is {value}; allowed is a share in \[0, 1\]"):
-        check_metrics({name: value}, KNOWN)
-
-
-def test_a_metric_that_nobody_asked_for_is_refused():
-    with pytest.raises(MessageError, match='the metric "k" is unexpected'):
-        check_metrics({"k": 0.5}, KNOWN)
 
 
 @pytest.mark.parametrize("phase", sorted(set(MESSAGE_TYPES) - set(ANSWERED_BY_ARRAYS)))

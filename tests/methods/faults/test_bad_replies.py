@@ -56,7 +56,7 @@ FAULTS = {
     ),
     "metric": (
         forged(lambda r: metrics(r, score=math.nan)),
-        "score is nan; allowed is a share in [0, 1]",
+        "score is nan; allowed is a number from 0 to 1",
     ),
     "examples": (
         forged(lambda r: replace(r, num_examples=-5)),
@@ -73,7 +73,7 @@ FAULTS = {
     ),
     "huge": (
         forged(lambda r: metrics(r, loss=1.7e308)),
-        "loss is 1.7e+308; allowed is a finite number, up to 1e+30",
+        "loss is 1.7e+308; allowed is a number from -1e+30 to 1e+30",
     ),
     "raises": (
         lambda request, handle: Message(Error(1, "RuntimeError"), reply_to=request),

@@ -1,0 +1,109 @@
+"""The registry of figures has what runs write, and replies keep its ranges."""
+
+import math
+
+import pytest
+from app_runs import EVERY, QUICK, run
+
+from curvfed.server_app.directory.tables import KEYS, TABLES, TEXTS
+from curvfed.strategies.base.figures import (
+    FIGURES,
+    HULL_COUNTS,
+    RUN,
+    SENT,
+    Figure,
+    check_hull_counts,
+    check_sent,
+    find,
+    names,
+    register,
+)
+from curvfed.strategies.wire.arrays import MessageError
+
+METHODS = ("flatland", "hyperfed", "spherefed", "fedgnn", "gcfl", "fedgta", "hull", "discriminant")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_figure_of_a_run_has_a_row(method, tmp_path):
+    task = dict(EVERY)[method]
+    made = run(tmp_path, **QUICK[task] | {"method": method, "num_rounds": 2})
+    for name, rows in {"rounds.csv": made.rounds, "clients.csv": made.clients}.items():
+        assert tuple(rows[0])[: len(TABLES[name])] == TABLES[name]
+        texts = {*KEYS, "partition", *TEXTS[name]}
+        assert rows[0].keys() - texts <= FIGURES.keys()
+    assert made.summary.keys() >= set(names(RUN))
+    without_row = [
+        name
+        for name in made.summary["metrics"]
+        if find(name) == Figure(name, name.replace("_", " "))
+    ]
+    assert without_row == []
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("name", SENT)
+def test_replies_are_finite(name, bad):
+    check_sent({name: 1.0})
+    with pytest.raises(MessageError, match=f"{name} is {bad}; allowed is"):
+        check_sent({name: bad})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("loss", 1e31),
+        ("seconds", -1.0),
+        ("steps", 1.5),
+        ("points", -10.0),
+        ("moved", 2.0**53),
+        ("curvature", -2e30),
+        ("score", 1.5),
+        ("score", -0.1),
+        ("validation_before", 7.0),
+    ],
+)
+def test_replies_keep_the_ranges(name, value):
+    with pytest.raises(MessageError, match=f"{name} is .*; allowed is"):
+        check_sent({name: value})
+
+
+@pytest.mark.parametrize("name", ["k", "global_accuracy"])
+def test_a_figure_that_clients_do_not_send_is_refused(name):
+    with pytest.raises(MessageError, match=f'the metric "{name}" is unexpected'):
+        check_sent({name: 0.5})
+
+
+@pytest.mark.parametrize("absent", HULL_COUNTS)
+def test_counts_about_hulls_come_together_or_not_at_all(absent):
+    whole = {"points": 9.0, "revealed": 4.0, "vertices": 4.0, "moved": 0.0, "thinned": 0.0}
+    check_hull_counts(whole)
+    check_hull_counts({})
+    with pytest.raises(MessageError, match="or none"):
+        check_hull_counts({name: value for name, value in whole.items() if name != absent})
+    with pytest.raises(MessageError, match="10 points are revealed and 0 moved of 9"):
+        check_hull_counts(whole | {"revealed": 10.0})
+
+
+def test_a_method_registers_figures_of_its_own(monkeypatch):
+    monkeypatch.setattr("curvfed.strategies.base.figures.FIGURES", dict(FIGURES))
+    register(Figure("extrapolation", "server's step", digits=2), *FIGURES.values())
+    assert find("rounds.extrapolation").text(1.234) == "1.23"
+    with pytest.raises(ValueError, match="allowed is another name"):
+        register(Figure("loss", "another loss"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("personal_accuracy_mean", 0.8125, "81.2%"),
+        ("bytes_up", 63312.0, "63.3 kB"),
+        ("seconds_hulls", 1.25, "1.2 s"),
+        ("clients_left_out", 3, "3"),
+        ("steps", 1200.0, "1,200"),
+        ("curvature", -0.5, "−0.500"),
+        ("hulls_exact", True, "True"),
+        ("loss", None, ""),
+    ],
+)
+def test_values_in_words(name, value, text):
+    assert find(name).text(value) == text
