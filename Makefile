@@ -57,7 +57,7 @@ test-hosts: setup ## clusters whose hosts and connections fail: a SuperLink and 
 	$(VENV)/bin/pytest -rs tests/hosts
 
 accept: setup ## the acceptance tables, with DATA=folder
-	PYTHONPATH=tests $(PY) -m accept --data "$(DATA)" $(ARGS)
+	$(PY) -m studies.accept --data "$(DATA)" $(ARGS)
 
 comparisons: setup ## the comparisons of methods, tuned alike, into docs/measured: DATA=folder; half an hour each
 	$(PY) -m studies.comparisons --data "$(DATA)" $(ARGS)

@@ -1,4 +1,4 @@
-"""Fixtures for all tests. Being here also puts this folder on the import path, for `accept`."""
+"""Fixtures for all tests."""
 
 import logging
 import os

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from accept.hull_cases import HullCase, hull_case
 from tiers import only
 
 from curvfed.strategies.hull.codec import decode_hulls, encode_hulls
 from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.public_parameters import MAX_LENGTH, PublicParameters
 from curvfed.strategies.hull.symbols import SPARE
+from studies.accept.hull_cases import HullCase, hull_case
 
 CASES = range(200)
 FIRST = 2

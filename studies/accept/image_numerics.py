@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from accept.images import CLIENTS, MILD
-from accept.lab import Lab, Outcome
 from curvfed.geometry import normal_coordinates, poincare
 from curvfed.geometry.min_norm import duality_gap, min_norm_point
 from curvfed.geometry.prototypes import uniform
 from curvfed.tasks.images.datasets import locate
+from studies.accept.images import CLIENTS, MILD
+from studies.accept.lab import Lab, Outcome
 
 Vector = NDArray[np.float64]
 Table = Callable[[Lab], Iterator[Outcome]]
@@ -168,7 +168,8 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
             labels.append(numbers)
     pooled, classes = torch.cat(features).numpy(), len(run.facts.class_names)
     sums = Sums.unpack(plain_sum(vectors), pooled.shape[1], classes)
-    ours = solve(sums.gram, sums.targets, run.config.spherefed.ridge * len(pooled))
+    config: Any = run.config
+    ours = solve(sums.gram, sums.targets, config.spherefed.ridge * len(pooled))
     theirs = np.linalg.lstsq(pooled, np.eye(classes)[torch.cat(labels).numpy()])[0].T
     kept = load_file(run.path / "model.safetensors")[f"{CALIBRATED}{'head.weight'}"]
     error, rounding = (

@@ -5,8 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks.peers.__main__ import PEERS, main
-from benchmarks.peers.clients import (
+from curvfed.client_app.client import Client
+from curvfed.client_app.node.configuration import SIMULATED
+from curvfed.strategies.config.parse import parse
+from studies.peers.__main__ import PEERS, main
+from studies.peers.clients import (
     NAMES,
     clients,
     graph_part,
@@ -14,12 +17,9 @@ from benchmarks.peers.clients import (
     network,
     start_graph_network,
 )
-from benchmarks.peers.job import CloneError, at_best_validation, check_clone
-from benchmarks.peers.settings import CLIENTS, COMMON, PAIRS
-from benchmarks.peers.tables import HEADS, spread, tables
-from curvfed.client_app.client import Client
-from curvfed.client_app.node.configuration import SIMULATED
-from curvfed.strategies.config.parse import parse
+from studies.peers.job import CloneError, at_best_validation, check_clone
+from studies.peers.settings import CLIENTS, COMMON, PAIRS
+from studies.peers.tables import HEADS, spread, tables
 
 
 def test_a_part_of_a_graph_is_our_clients():

@@ -7,12 +7,12 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from accept.flatland import SEEDS, at_least, paired, spread
-from accept.flatland_more import MORE_SEEDS
-from accept.lab import Lab, Outcome
-from accept.presets import preset
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.tasks.images.datasets import locate
+from studies.accept.flatland import SEEDS, at_least, paired, spread
+from studies.accept.flatland_more import MORE_SEEDS
+from studies.accept.lab import Lab, Outcome
+from studies.accept.presets import preset
 
 CLIENTS = 20
 MNIST = preset("mnist") | {"num-supernodes": CLIENTS}

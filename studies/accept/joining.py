@@ -5,12 +5,13 @@ import csv
 import statistics
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from accept.flatland import SEEDS
-from accept.lab import Lab, Outcome
 from curvfed.deployments.adapt import adapt
 from curvfed.deployments.inprocess import simulate, simulated_nodes
 from curvfed.deployments.predict import TrainedRun
+from studies.accept.flatland import SEEDS
+from studies.accept.lab import Lab, Outcome
 
 PARTS, LATE = 10, (8, 9)
 
@@ -24,7 +25,7 @@ def joining(lab: Lab) -> Iterator[Outcome]:
         "alone": [],
     }
     for seed in SEEDS:
-        settings = {
+        settings: dict[str, Any] = {
             "method": "flatland",
             "dataset": "cora",
             "data-dir": str(lab.data),

@@ -4,14 +4,14 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from benchmarks.peers.settings import ALPHAS, PAIRS, Pair
+from studies.peers.settings import ALPHAS, PAIRS, Pair
 
 ABOUT = """\
 # Beside other libraries: every pair
 
-    python -m benchmarks.peers graphs --data folder --openfgl clone --fed-pub clone \\
+    python -m studies.peers graphs --data folder --openfgl clone --fed-pub clone \\
         --out docs/measured/peers.json --page docs/measured/peers.md
-    python -m benchmarks.peers images --data folder --pfllib clone \\
+    python -m studies.peers images --data folder --pfllib clone \\
         --out docs/measured/peers.json --page docs/measured/peers.md
 
 write this page. [Beside other libraries](../parity.md) says what is compared and how. A row has the mean ± standard

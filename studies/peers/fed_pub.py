@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.peers.clients import clients, graph_part, start_graph_network
-from benchmarks.peers.job import (
+from studies.peers.clients import clients, graph_part, start_graph_network
+from studies.peers.job import (
     Job,
     at_best_validation,
     check_clone,

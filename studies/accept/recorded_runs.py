@@ -1,7 +1,7 @@
 """Small runs of every method at fixed seeds, to compare the code before a change with the code
 after it.
 
-    PYTHONPATH=tests python -m accept.recorded_runs FILE
+    python -m studies.accept.recorded_runs FILE
 
 writes the figures of all runs into FILE where it is not there yet; where it is, makes the runs
 again and names every figure that differs. Two machines, or two versions of torch, may differ in the
@@ -38,7 +38,7 @@ def _arrays_digest(path: Path) -> str:
 
 def figures(made: Run) -> dict[str, Any]:
     """Everything that must be equal; the versions of libraries are no result."""
-    found = made.figures | {
+    found: dict[str, Any] = made.figures | {
         "model": hashlib.sha256(made.model_bytes.partition(b"}}")[2]).hexdigest()
     }
     found["summary"].pop("versions", None)
@@ -71,7 +71,8 @@ def record(folder: Path) -> dict[str, Any]:
             )
         except Exception as error:
             found[f"{method} {task}"] = {"error": f"{type(error).__name__}: {error}"}
-    return json.loads(json.dumps(found))
+    stored: dict[str, Any] = json.loads(json.dumps(found))
+    return stored
 
 
 def differences(one: Any, other: Any, place: str = "") -> list[str]:

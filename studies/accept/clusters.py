@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from accept.flatland import at_least, spread
-from accept.lab import Lab, Outcome
+from studies.accept.flatland import at_least, spread
+from studies.accept.lab import Lab, Outcome
 
 SEEDS = range(5)
 CORA: dict[str, Any] = {"dataset": "cora", "num-supernodes": 1, "num-rounds": 100}

@@ -1,6 +1,6 @@
 """Run other libraries' own code and ours in pairs on the same clients, and write what both reach.
 
-    python -m benchmarks.peers graphs|images --data DIR [--openfgl DIR] [--fed-pub DIR]
+    python -m studies.peers graphs|images --data DIR [--openfgl DIR] [--fed-pub DIR]
         [--pfllib DIR] [--seeds 0 1 2] [--alphas 0.1 0.5] [--methods NAME or PEER/NAME ...]
         --out FILE.json [--page docs/measured/peers.md] [--quick]
 
@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.page import machine, write_page
-from benchmarks.peers import fed_pub, openfgl, pfllib
-from benchmarks.peers.job import ANSWER, CloneError, check_clone
-from benchmarks.peers.settings import ALPHAS, CLIENTS, COMMON, PAIRS, Pair
-from benchmarks.peers.tables import ABOUT, HEADS, tables
 from curvfed.tasks.stored_files import write_atomically
+from studies.peers import fed_pub, openfgl, pfllib
+from studies.peers.job import ANSWER, CloneError, check_clone
+from studies.peers.settings import ALPHAS, CLIENTS, COMMON, PAIRS, Pair
+from studies.peers.tables import ABOUT, HEADS, tables
 
 PEERS = {"openfgl": openfgl, "fed-pub": fed_pub, "pfllib": pfllib}
 QUICK = 2
@@ -34,7 +34,7 @@ LONGEST = 1800
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, tell each run as it comes; 1 if a run failed, else 0."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.peers")
+    parser = argparse.ArgumentParser(prog="python -m studies.peers")
     parser.add_argument("task", choices=COMMON)
     parser.add_argument("--data", type=Path, required=True, help="folder of the public data sets")
     for peer in PEERS:
@@ -138,7 +138,7 @@ def one_run(side: str, pair: Pair, settings: dict[str, Any], clone: Path) -> dic
         }
         threads = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         paths = {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-        command = [sys.executable, "-m", f"benchmarks.peers.{module}", json.dumps(job)]
+        command = [sys.executable, "-m", f"studies.peers.{module}", json.dumps(job)]
         try:
             done = subprocess.run(
                 command,

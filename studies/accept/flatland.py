@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from accept.lab import Lab, Outcome, RunFailed, read_summary
+from studies.accept.lab import Lab, Outcome, RunFailed, read_summary
 
 SEEDS = (0, 1, 2)
 KILLS = 10

@@ -6,7 +6,7 @@ from typing import Any
 
 from scipy.stats import ttest_1samp
 
-from accept.lab import Lab, Outcome
+from studies.accept.lab import Lab, Outcome
 
 SEEDS = (20, 21, 22, 23, 24)
 """Of no run before."""

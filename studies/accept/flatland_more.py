@@ -8,9 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from accept.flatland import CORA, MINESWEEPER, SEEDS, at_least, best_accuracies, paired, spread
-from accept.lab import Lab, Outcome
-from accept.presets import preset
+from studies.accept.flatland import (
+    CORA,
+    MINESWEEPER,
+    SEEDS,
+    at_least,
+    best_accuracies,
+    paired,
+    spread,
+)
+from studies.accept.lab import Lab, Outcome
+from studies.accept.presets import preset
 
 MORE_SEEDS = tuple(range(5))
 """Of the paired comparison of curvatures, where three seeds would tell too little."""

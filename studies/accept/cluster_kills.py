@@ -10,9 +10,18 @@ from pathlib import Path
 import psutil
 from local_cluster import SERVER, LocalCluster
 
-from accept.cluster import TREES, apart, pairs, personal, round_seconds, run_on, states, three_nodes
-from accept.lab import Lab, Outcome, RunFailed
 from curvfed.deployments.processes import wait_until
+from studies.accept.cluster import (
+    TREES,
+    apart,
+    pairs,
+    personal,
+    round_seconds,
+    run_on,
+    states,
+    three_nodes,
+)
+from studies.accept.lab import Lab, Outcome, RunFailed
 
 KILLS, ROUNDS, SEED = 10, 6, 0
 RUN = TREES | {"method": "flatland", "embedding-dim": 16, "num-rounds": ROUNDS}

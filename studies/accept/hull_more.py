@@ -1,5 +1,6 @@
 """Hulls and secure sums: what the server sees, what it costs, and secure sums in other methods."""
 
+import functools
 import json
 import statistics
 import time
@@ -8,9 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from accept.flatland import SEEDS, spread
-from accept.lab import Lab, Outcome
-from accept.presets import preset
 from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.learn import Settings
@@ -18,6 +16,9 @@ from curvfed.strategies.hull.trial import trial
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.wire.messages import HULLS
 from curvfed.tasks.points.data import PointSpec, load_client, load_test
+from studies.accept.flatland import SEEDS, spread
+from studies.accept.lab import Lab, Outcome
+from studies.accept.presets import preset
 
 IMAGES = preset("mnist") | {"num-supernodes": 20}
 Table = Callable[[Lab], Iterator[Outcome]]
@@ -83,7 +84,7 @@ def hull_speed(lab: Lab) -> Iterator[Outcome]:
     from textbook import graham_scan, sample
 
     from benchmarks.measure import Place, Row, measure
-    from benchmarks.one_shot import decode_bins, hull
+    from benchmarks.one_shot import hull
     from benchmarks.rows import one
 
     lab.wait()
@@ -102,9 +103,8 @@ def hull_speed(lab: Lab) -> Iterator[Outcome]:
         True,
     )
     for bits, which in ((25, "25 bits"), (31, "31 bits, as at the defaults")):
-        seconds = measure(
-            Row("decode", "0.6 s", lambda bits=bits: (decode_bins(5_000, bits), 0.6))
-        ).ours  # type: ignore[misc]
+        row = Row("decode", "0.6 s", functools.partial(_decoding, bits))
+        seconds = measure(row).ours
         yield Outcome(
             f"decode at 5,000 bins, a prime of {which}",
             "<= 0.6 s",
@@ -151,6 +151,13 @@ def one_trial(lab: Lab, c: float) -> float:
         trial(clients, (test.points, test.labels), values, Settings(c=c))
         seconds.append(time.perf_counter() - started)
     return statistics.median(seconds[2:])
+
+
+def _decoding(bits: int) -> Any:
+    """Decoding of 5,000 bins with a prime of this size, and its bar in seconds."""
+    from benchmarks.one_shot import decode_bins
+
+    return decode_bins(5_000, bits), 0.6
 
 
 TABLES: tuple[Table, ...] = (server_view, secure_averages, hull_speed)

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from accept.flatland import at_least, paired, spread
-from accept.hull_cases import hull_case
-from accept.lab import Lab, Outcome, RunFailed, read_summary
-from accept.presets import preset
 from curvfed.strategies.hull.codec import decode_hulls
 from curvfed.strategies.secure_sum.memory import sum_in_memory
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.messages import CONFIRM, EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
+from studies.accept.flatland import at_least, paired, spread
+from studies.accept.hull_cases import hull_case
+from studies.accept.lab import Lab, Outcome, RunFailed, read_summary
+from studies.accept.presets import preset
 
 CASES = 200
 PARTITIONS = range(10)

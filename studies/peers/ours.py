@@ -5,8 +5,8 @@ import logging
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.job import Job, serve
 from curvfed.deployments.inprocess import simulate
+from studies.peers.job import Job, serve
 
 
 def run(job: Job) -> dict[str, Any]:

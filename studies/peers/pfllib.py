@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from benchmarks.peers.clients import Labelled, clients, global_test, image_part, network
-from benchmarks.peers.job import Job, check_clone, modules, seed_all, serve
+from studies.peers.clients import Labelled, clients, global_test, image_part, network
+from studies.peers.job import Job, check_clone, modules, seed_all, serve
 
 HOLDS = ("system/main.py", "system/flcore/servers/serverbase.py")
 FILES = {"LG-FedAvg": "lg", "pFedMe": "pFedMe"}

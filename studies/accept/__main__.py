@@ -1,6 +1,6 @@
 """Run the acceptance tables.
 
-    python -m accept --data FOLDER [--only accuracy,speed] [--keep FOLDER [--reuse]]
+    python -m studies.accept --data FOLDER [--only accuracy,speed] [--keep FOLDER [--reuse]]
 
 Prints bar, value, pass or fail per line; exit status 0 if all pass. A table whose data sets are not
 in the folder is a line that fails. Run directories stay in a temporary folder that is named at the
@@ -18,7 +18,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from accept import (
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.tasks.errors import DataError
+from studies.accept import (
     cluster,
     cluster_kills,
     clusters,
@@ -35,9 +37,7 @@ from accept import (
     methods,
     sweeps,
 )
-from accept.lab import Lab, Outcome, RunFailed
-from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.tasks.errors import DataError
+from studies.accept.lab import Lab, Outcome, RunFailed
 
 PARTS = (
     flatland,
@@ -68,7 +68,9 @@ ENDS = (DataError, RunFailed, ClusterError, subprocess.TimeoutExpired)
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tables that the command line names, all of them by default."""
     tables = {table.__name__: table for table in TABLES}
-    parser = argparse.ArgumentParser(prog="python -m accept", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m studies.accept", description=__doc__.split("\n")[0]
+    )
     parser.add_argument("--data", required=True, type=Path, help="folder of the public data sets")
     usual = ",".join(name for name in tables if name not in LONG)
     told = f"which of {', '.join(tables)}; all but {', '.join(LONG)}, which take long, if left out"

@@ -1,7 +1,7 @@
 """What `hull.classifier=auto` chooses and has on made points and on Olsson, beside every classifier
 by name.
 
-    PYTHONPATH=tests python -m accept.hull_choice --data FOLDER [--held-out | --densities]
+    python -m studies.accept.hull_choice --data FOLDER [--held-out | --densities]
 
 prints a table of docs/points.md: accuracies of all classifiers on the sets that the rule was made
 with or on the others, or what other ways of drawing points would cost on the first, with fewer
@@ -20,9 +20,6 @@ from unittest import mock
 
 import numpy as np
 
-from accept.hull_more import Table
-from accept.lab import Lab, Outcome
-from accept.point_sets import HELD_OUT, SETS, Floats, Integers, Labelled, Split, olsson_split
 from curvfed.geometry.hull import from_klein
 from curvfed.server_app.run_warnings import DISAGREEMENT
 from curvfed.strategies.hull.bodies import Bodies, odd_clients, without
@@ -39,6 +36,17 @@ from curvfed.strategies.hull.train import (
     predictions,
     rank,
     trained,
+)
+from studies.accept.hull_more import Table
+from studies.accept.lab import Lab, Outcome
+from studies.accept.point_sets import (
+    HELD_OUT,
+    SETS,
+    Floats,
+    Integers,
+    Labelled,
+    Split,
+    olsson_split,
 )
 
 SEEDS, FEW_SEEDS = range(10), range(3)
@@ -197,7 +205,7 @@ def outcomes(sets: Mapping[str, Split]) -> Iterator[Outcome]:
 
 def known_sets(data: Path) -> dict[str, Split]:
     """The sets that the rule is made with, and Olsson."""
-    olsson = {
+    olsson: dict[str, Split] = {
         f"Olsson, {clients} clients": partial(olsson_split, data, clients=clients)
         for clients in (3, 10)
     }

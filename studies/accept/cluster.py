@@ -20,8 +20,8 @@ from local_cluster import LocalCluster, cluster, shares
 from numpy.typing import NDArray
 from safetensors.numpy import load_file
 
-from accept.lab import Lab, Outcome, RunFailed
 from curvfed.strategies.wire.store import Store
+from studies.accept.lab import Lab, Outcome, RunFailed
 
 ROOT = Path(__file__).parents[2]
 NODES, ROUNDS = 3, 4
@@ -166,6 +166,8 @@ def run_on(nodes: LocalCluster, name: str, settings: Mapping[str, Any]) -> str:
     ------
     RunFailed
     """
+    code: int
+    output: str
     code, output = nodes.run(*pairs(settings), f"run-name={name}")
     if code:
         raise RunFailed(f"{name} on a cluster: exit status {code}\n{output[-3000:]}")

@@ -9,11 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from accept.lab import Lab, Outcome
-from curvfed.deployments.report.page import make_page, markdown_page
-from curvfed.deployments.report.selection import select
 from curvfed.deployments.sweep.plan import Plan, read_plan
-from curvfed.deployments.sweep.results import Results, completed
+from curvfed.deployments.sweep.results import completed
+from studies.accept.lab import Lab, Outcome
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +74,7 @@ def sweeps(lab: Lab) -> Iterator[Outcome]:
         f"{alone / beside:.2f} ({alone:.0f} s, {beside:.0f} s, both from the command to its end)",
         alone / beside >= 1.7,
     )
-    yield _killed(file, plan, _folder(lab, "killed"), _table(plan, together))
+    yield _killed(file, plan, _folder(lab, "killed"), _table(file, together))
     yield _broken(_write(lab, "broken.toml", BROKEN), _folder(lab, "broken"))
     for what, selection in (
         (
@@ -100,8 +98,8 @@ def sweeps(lab: Lab) -> Iterator[Outcome]:
 
 
 def paper(lab: Lab) -> Iterator[Outcome]:
-    """All sweeps that ship, at smoke scale, from nothing, and once more."""
-    command = [sys.executable, "-m", "curvfed", "paper", "--data", str(lab.data)]
+    """All sweeps of the papers, at smoke scale, from nothing, and once more."""
+    command = [sys.executable, "-m", "studies.papers", "--data", str(lab.data)]
     command += ["--results", str(_folder(lab, "paper")), "--to", str(lab.folder / "results")]
     for what, bar in (("from nothing", 3600.0), ("again", 10.0)):
         since = time.monotonic()
@@ -134,7 +132,7 @@ def _killed(file: Path, plan: Plan, folder: Path, expected: str) -> Outcome:
         (folder / name / "summary.json").stat().st_mtime_ns == stamp
         for name, stamp in stamps.items()
     )
-    same, done = _table(plan, folder) == expected, len(_done(plan, folder))
+    same, done = _table(file, folder) == expected, len(_done(plan, folder))
     return Outcome(
         f"a sweep killed after {len(before)} of {len(plan.runs)} runs and started again",
         "no run done twice, same table",
@@ -148,7 +146,7 @@ def _broken(file: Path, folder: Path) -> Outcome:
     """One run asks for more replies than there are clients."""
     plan = read_plan(file)
     done = subprocess.run(_sweep(file, folder), cwd=ROOT, capture_output=True, text=True)
-    lines = [line for line in _table(plan, folder).splitlines() if "failed" in line] or [
+    lines = [line for line in _table(file, folder).splitlines() if "failed" in line] or [
         "not marked"
     ]
     others = len(_done(plan, folder))
@@ -164,8 +162,11 @@ def _done(plan: Plan, folder: Path) -> set[str]:
     return {run.name for run in plan.runs if completed(folder / run.name)}
 
 
-def _table(plan: Plan, folder: Path) -> str:
-    return markdown_page(make_page(plan, select(plan, Results(folder)), folder), folder)
+def _table(file: Path, folder: Path) -> str:
+    """The page of the sweep."""
+    report = [sys.executable, "-m", "curvfed", "report", str(file), "--results", str(folder)]
+    _run([*report, "--to", str(folder / "page"), "--formats", "md"])
+    return (folder / "page" / f"{file.stem}.md").read_text()
 
 
 def _sweep(file: Path, folder: Path) -> list[str]:

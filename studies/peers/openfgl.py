@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.peers.clients import clients, graph_part, start_graph_network
-from benchmarks.peers.job import (
+from studies.peers.clients import clients, graph_part, start_graph_network
+from studies.peers.job import (
     Job,
     at_best_validation,
     check_clone,
