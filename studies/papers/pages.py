@@ -99,7 +99,7 @@ def contents(sweeps: Sequence[Sweep], rows: Mapping[str, Mapping[str, Any]], com
     minutes = sum(row.get("seconds") or 0.0 for row in completed) / 60
     ran = f"{len(completed)} of {len(names)} runs completed"
     if completed:
-        ran += f", {minutes:.0f} minutes in all if one after the other"
+        ran += f", in {minutes:.0f} minutes of run time"
     lines = [
         "# The papers' tables and figures, from our own runs\n",
         f"Made by `{command}`.\n",

@@ -71,7 +71,7 @@ def test_pages_have_what_was_run_what_failed_and_what_the_paper_prints(sweeps, t
         rows = {(row["row"], row["column"]): row for row in csv.DictReader(file)}
     assert rows["FedAvg", "cora, 10 clients"]["mean"] == "50.0"
     contents = (to / "README.md").read_text()
-    assert "1 of 4 runs completed, 2 minutes in all" in contents
+    assert "1 of 4 runs completed, in 2 minutes" in contents
     assert "Flower 1.39.0." in contents
     for name, anchor in re.findall(r"\]\((\w+\.md)#([^)]+)\)", contents):
         assert f"## {anchor.replace('-', ' ')}\n" in (to / name).read_text().lower()
