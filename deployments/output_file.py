@@ -1,4 +1,5 @@
-"""Whether a file that a command is to write can be written, before anything is computed."""
+"""Whether the file or folder that a command is to write can be written, before anything is
+computed."""
 
 import os
 from collections.abc import Sequence
@@ -28,3 +29,17 @@ def check_output(out: Path, endings: Sequence[str], *inputs: Path) -> None:
     else:
         return
     raise UsageError(f'--out is "{out}", {fault}')
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder that pages go to.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be made: {error.strerror}") from None

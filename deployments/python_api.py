@@ -100,7 +100,7 @@ class Run:
     @turn("report", may_nest=True)
     def report(self) -> Path:
         """The path of `report.html`, which is written if it is absent."""
-        from curvfed.server_app.report.page import write_report
+        from curvfed.server_app.report import write_report
 
         path = self.path / "report.html"
         return path if path.exists() else write_report(self.path)
@@ -119,18 +119,10 @@ class Run:
         ValueError
             If the run has neither: a run of rounds needs scores of two rounds.
         """
-        from curvfed.server_app.directory.run_files import RunFiles
-        from curvfed.server_app.report.round_figures import figures
+        from curvfed.server_app.report import run_figure
 
-        for picture in figures(RunFiles.read(self.path)):
-            if picture.words in ("accuracy", "score", "disc"):
-                figure: Figure = picture.axes.figure
-                figure.set_facecolor("white")
-                return figure
-        raise ValueError(
-            f"{self.path} has nothing to plot: allowed is a run with scores of two rounds, or with"
-            " hulls"
-        )
+        figure: Figure = run_figure(self.path)
+        return figure
 
     @turn("predict", may_nest=True)
     def predict(self, data: object, client: int | None = None) -> "DataFrame":

@@ -190,7 +190,7 @@ def _more(error: BaseException, config: RunConfig | None) -> str:
 def _report(directory: RunDirectory) -> bool:
     """Draw the report; whether it succeeded. A failure must not cost the run its results."""
     try:
-        from curvfed.server_app.report.page import write_report
+        from curvfed.server_app.report import write_report
 
         write_report(directory.path)
     except Exception as error:

@@ -18,7 +18,7 @@ from curvfed.deployments.commands.parameters import (
     expanded,
 )
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report import FORMATS
+from curvfed.server_app.report import FORMATS
 
 
 def compare(
@@ -107,6 +107,6 @@ def report(
     wanted = formats.split(",") if formats else list(FORMATS)
     if unknown := [name for name in wanted if name not in FORMATS]:
         raise UsageError(f"--formats: {unknown[0]!r}; allowed are {', '.join(FORMATS)}")
-    from curvfed.deployments.report.make import main
+    from curvfed.deployments.report import main
 
     raise typer.Exit(main(name, scale, results, to, against, wanted))

@@ -18,14 +18,14 @@ from rich.console import Console
 from curvfed.deployments.compare.keys import SCORES
 from curvfed.deployments.compare.request import COMMAND, read_comparison
 from curvfed.deployments.compare.results import result, write_results
+from curvfed.deployments.output_file import make_folder
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.page import make_folder
-from curvfed.deployments.report.selection import Run, select
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.make import exit_status, sweep
-from curvfed.deployments.sweep.plan import Plan, file_digest, plan_run
+from curvfed.deployments.sweep.plan import file_digest, plan_run
 from curvfed.deployments.sweep.results import Results
 from curvfed.strategies.base.figures import BEST, VALIDATION
+from curvfed.server_app.report import Plan, Run
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.stored_files import write_atomically
 
@@ -85,7 +85,7 @@ def main(
             tuple(run for own in planned.values() for run in own),
         )
         sweep(plan, folder, asked.places, resources, console)
-        runs = {run.planned.name: run for run in select(plan, Results(folder))}
+        runs = {run.planned.name: run for run in Results(folder).select(plan)}
         return {key: [runs[run.name] for run in own] for key, own in planned.items()}
 
     (tuning, fresh) = asked.seeds

@@ -15,10 +15,10 @@ import numpy as np
 from curvfed.deployments.compare.keys import OWN, SCORES, USUAL
 from curvfed.deployments.pairs import UsageError, Value, pop_count, read_pairs
 from curvfed.deployments.preflight import look_at_data
-from curvfed.deployments.report.selection import known_name
 from curvfed.deployments.request import checked
 from curvfed.deployments.sweep.make import data_places
-from curvfed.deployments.sweep.plan import DEFAULTS, SUPERNODES, combinations, plan_run
+from curvfed.deployments.sweep.plan import DEFAULTS, combinations, plan_run
+from curvfed.server_app.report import SUPERNODES, known_name
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, settled
 from curvfed.strategies.methods import METHODS

@@ -8,23 +8,26 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from markupsafe import Markup
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as PrintedTable
 from scipy.stats import t
 
 from curvfed.deployments.compare.keys import SCORES
 from curvfed.deployments.compare.request import Comparison
-from curvfed.deployments.report.page import Drawn, SweepPage, html_page, link_runs, markdown_page
-from curvfed.deployments.report.render import FAILED, HERE, Shown
-from curvfed.deployments.report.selection import BEST, Run
-from curvfed.deployments.sweep.plan import Plan
-from curvfed.server_app.report import labels, style
-from curvfed.server_app.report.templates import render
-from curvfed.server_app.report.units import number
-from curvfed.strategies.base.figures import VALIDATION, find
-from curvfed.strategies.methods import METHODS
+from curvfed.server_app.report import (
+    Cell,
+    Page,
+    Picture,
+    Run,
+    Table,
+    draw_differences,
+    html_page,
+    markdown_page,
+    number,
+    run_notes,
+)
+from curvfed.strategies.base.figures import BEST, VALIDATION, find
 from curvfed.tasks.stored_files import write_atomically
 
 Row = dict[str, Any]
@@ -168,62 +171,65 @@ def write_results(
     add_differences(scored)
     told = answer(scored, asked.data)
     left_out = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
-    drawn = [_drawn(scored, folder / "comparison")] if len(scored) > 1 else []
-    page = SweepPage(
-        Plan(folder, "", f"Which method for {asked.data}?", "", told, ()), runs, [], drawn
+    page = Page(
+        f"Which method for {asked.data}?",
+        [told],
+        run_notes(runs),
+        [_differences(scored, folder / "comparison")] if len(scored) > 1 else [],
+        [_table(asked, rows, scored, left_out)],
     )
-    has_auc = any(row["figure"] == AUC for row in rows)
-    metric = find("roc_auc" if has_auc else SCORES[asked.score].removeprefix(BEST)).label
-    legend = LEGEND.format(
-        seeds=asked.numbers["seeds"],
-        tuning=asked.numbers["tuning-seeds"],
-        tried=max(map(len, asked.tried.values())),
-        when=(
-            "at the round of best validation"
-            if asked.score == "personal"
-            else "after the last round"
-        ),
-        level=LEVEL,
-    )
-    common = ["global (%)"] if any("global_mean" in row for row in scored) else []
-    legend += COMMON if common else ""
-    table: dict[str, Any] = {
-        "heads": ["method", "configuration"],
-        "columns": [
-            metric,
-            "difference to the best",
-            "worst tenth (%)",
-            *common,
-            *(find(name).label for name in COSTS),
-        ],
-        "rows": [_line(row, row in scored[:1], bool(common)) for row in rows],
-        "legend": " ".join([legend, *left_out]),
-        "table": {"title": ""},
-        "methods": METHODS,
-    }
     files = {
-        "md": markdown_page(page, folder, more=[render("table.md", HERE, **table)]),
-        "html": html_page(page, [Markup(render("table.html", HERE, **table))]),
+        "md": markdown_page(page, folder),
+        "html": html_page(page),
         "csv": pd.json_normalize(rows).to_csv(index=False, lineterminator="\n"),
         "json": json.dumps({"answer": told, "level": LEVEL, "methods": rows}, indent=1),
     }
     for suffix, text in files.items():
         write_atomically(folder / f"comparison.{suffix}", text.encode())
-    link_runs(page, folder / "comparison.html")
-    if not console.is_terminal:
-        console.width = PRINTED  # a file or a pipe has room for every column
-    printed = Table(*table["heads"], *table["columns"])
-    for column in printed.columns:
-        column.overflow = "fold"
-    for (name, words), cells in table["rows"]:
-        printed.add_row(name, words.replace(" ", "\n"), *(cell.text for cell in cells))
-    console.print(printed)
+    _print_table(page.tables[0], console)
     for line in (*page.notes, *left_out, f"report: {folder / 'comparison.html'}", told):
         console.print(escape(line), highlight=False)
     return int(len(scored) < len(rows))
 
 
-def _line(row: Row, is_best: bool, has_common: bool) -> tuple[list[str], list[Shown]]:
+def _table(
+    asked: Comparison, rows: Sequence[Row], scored: Sequence[Row], left_out: Sequence[str]
+) -> Table:
+    """The table of all methods; those with an error have dashes."""
+    has_auc = any(row["figure"] == AUC for row in rows)
+    metric = find("roc_auc" if has_auc else SCORES[asked.score].removeprefix(BEST)).label
+    is_personal = asked.score == "personal"
+    legend = LEGEND.format(
+        seeds=asked.numbers["seeds"],
+        tuning=asked.numbers["tuning-seeds"],
+        tried=max(map(len, asked.tried.values())),
+        when="at the round of best validation" if is_personal else "after the last round",
+        level=LEVEL,
+    )
+    common = ["global (%)"] if any("global_mean" in row for row in scored) else []
+    legend += COMMON if common else ""
+    scores = [metric, "difference to the best", "worst tenth (%)"]
+    return Table(
+        "",
+        ["method", "configuration"],
+        [*scores, *common, *(find(name).label for name in COSTS)],
+        [_line(row, row in scored[:1], bool(common)) for row in rows],
+        " ".join([legend, *left_out]),
+    )
+
+
+def _print_table(table: Table, console: Console) -> None:
+    if not console.is_terminal:
+        console.width = PRINTED  # a file or a pipe has room for every column
+    printed = PrintedTable(*table.heads, *table.columns)
+    for column in printed.columns:
+        column.overflow = "fold"
+    for (name, words), cells in table.rows:
+        printed.add_row(name, words.replace(" ", "\n"), *(cell.text for cell in cells))
+    console.print(printed)
+
+
+def _line(row: Row, is_best: bool, has_common: bool) -> tuple[list[str], list[Cell]]:
     """The names and the cells of a row, for the templates of tables; with the global accuracy if it
     has a column."""
     names = [
@@ -232,8 +238,8 @@ def _line(row: Row, is_best: bool, has_common: bool) -> tuple[list[str], list[Sh
     ]
     if row["error"]:
         return names, [
-            Shown(FAILED, failed=row["error"]),
-            *[Shown("–")] * (2 + has_common + len(COSTS)),
+            Cell("failed", hint=row["error"]),
+            *[Cell("–")] * (2 + has_common + len(COSTS)),
         ]
     ends = [number(100 * row[key], 1) for key in ("difference", "low", "high") if key in row]
     costs = [find(name).number(find(name).scale * row[name]) for name in COSTS]
@@ -245,8 +251,8 @@ def _line(row: Row, is_best: bool, has_common: bool) -> tuple[list[str], list[Sh
         else []
     )
     return names, [
-        Shown(_spread(row["mean"], row["std"]), is_best=is_best),
-        *map(Shown, (apart, worst, *common, *costs)),
+        Cell(_spread(row["mean"], row["std"]), is_best=is_best),
+        *map(Cell, (apart, worst, *common, *costs)),
     ]
 
 
@@ -259,29 +265,8 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
-def _drawn(rows: Sequence[Row], stem: Path) -> Drawn:
-    """Draw the differences to the best method, the first row, with their intervals."""
-    with style.applied():
-        figure, (axes,) = style.panels(1)
-        means, low, high = (
-            100
-            * np.array([[row[key] for key in ("difference", "low", "high")] for row in rows[1:]]).T
-        )
-        axes.axhline(0, color=style.SOFT, linewidth=1.2, linestyle=":")
-        axes.errorbar(
-            range(len(means)),
-            means,
-            [means - low, high - means],
-            fmt="o",
-            color=style.MEAN,
-            capsize=4,
-        )
-        labels.categories(axes, [row["method"] for row in rows[1:]])
-        axes.set_xlim(-0.5, len(means) - 0.5)
-        labels.name(axes, "", f"difference to {rows[0]['method']} (points)")
-    title = f"Differences to {rows[0]['method']}, with their intervals"
-    return Drawn(
-        title,
-        f"{title}. Where one contains 0, the data show no difference.",
-        style.save(figure, stem),
-    )
+def _differences(rows: Sequence[Row], stem: Path) -> Picture:
+    """The picture of the differences to the best method, the first row."""
+    names = [row["method"] for row in rows[1:]]
+    intervals = [[100 * row[key] for key in ("difference", "low", "high")] for row in rows[1:]]
+    return draw_differences(rows[0]["method"], names, intervals, stem)

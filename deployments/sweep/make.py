@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from curvfed.deployments.pairs import UsageError, Value
-from curvfed.deployments.report.page import check
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.shipped import SWEEPS, nearest, shipped
-from curvfed.deployments.sweep.plan import Plan, read_plan
+from curvfed.deployments.sweep.plan import read_plan
 from curvfed.deployments.sweep.progress import Progress
 from curvfed.deployments.sweep.results import FILE, Results
 from curvfed.deployments.sweep.runner import carry_out, held
+from curvfed.server_app.report import Plan, check_page
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
 
 
@@ -79,7 +80,7 @@ def exit_status(work: Callable[Concatenate[Console, P], int]) -> Callable[P, int
         console = Console(soft_wrap=True)
         try:
             return work(console, *args, **options)
-        except UsageError as error:
+        except (UsageError, ConfigError) as error:
             console.print(f"[red]error:[/red] {escape(str(error))}")
             return 2
         except KeyboardInterrupt:
@@ -104,7 +105,7 @@ def main(
     interrupted."""
     resources = Resources(cpus, gpus, address)
     plan = read_plan(find(name), scale)
-    check(plan)
+    check_page(plan)
     folder = (results or default_results()).resolve()
     failed = sweep(plan, folder, data_places(data), resources, console)
     console.print(f"all runs in one table: {folder / FILE}", highlight=False)

@@ -23,7 +23,6 @@ import hashlib
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -37,6 +36,7 @@ from curvfed.deployments.pairs import (
     read_toml,
 )
 from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
+from curvfed.server_app.report import SUPERNODES, Plan, Planned
 from curvfed.strategies.base.dotted import dotted, plain
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
@@ -51,65 +51,10 @@ PLACES = ("data-dir", "results-dir", "run-name", "resume", "threads", "device", 
 NO_PART_OF_IT = FREE_TO_CHANGE.union(PLACES) - {"num-rounds", "test-data"}
 """Keys that say where and how a run is made, and so are no part of its identity."""
 
-SUPERNODES = "num-supernodes"
 DEFAULTS: dict[str, Value] = defaults() | {SUPERNODES: NUM_SUPERNODES}
 
 _OF_A_SCALE = ("settings", "runs", "tables", "figures")
 _PARTS = ("title", "source", "about", "scales", *_OF_A_SCALE)
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One run of a sweep.
-
-    Attributes
-    ----------
-    settings : mapping
-        The keys that the sweep file gives, and `num-supernodes`.
-    name : str
-        The name of the run directory: method, data set and a hash of the whole configuration. So
-        equal configurations are one run, whichever sweeps they stand in.
-    refused : str
-        Why the configuration cannot run; empty if it can.
-    paths : mapping
-        The settings that are relative paths, made absolute, since a run may be made in another
-        folder.
-    """
-
-    settings: Mapping[str, Value]
-    name: str
-    refused: str = ""
-    paths: Mapping[str, Value] = field(default_factory=dict)
-
-    def value(self, key: str) -> Value:
-        """The value of a key, which may be its default."""
-        return self.settings.get(key, DEFAULTS[key])
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A sweep at one scale.
-
-    Attributes
-    ----------
-    path : Path
-    scale : str
-        Empty if the sweep has no scales.
-    title, source, about : str
-    runs : tuple of Planned
-        Each run once.
-    tables, figures : tuple of mapping
-        As in the file.
-    """
-
-    path: Path
-    scale: str
-    title: str
-    source: str
-    about: str
-    runs: tuple[Planned, ...]
-    tables: tuple[Mapping[str, Any], ...] = ()
-    figures: tuple[Mapping[str, Any], ...] = ()
 
 
 PATHS = ("dataset", "test-data", "init-from")

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.sweep.plan import DEFAULTS, SUPERNODES, Planned
+from curvfed.deployments.sweep.plan import DEFAULTS
+from curvfed.server_app.report import SUPERNODES, Plan, Planned, Run
 from curvfed.strategies.base.dotted import dotted, toml_text
 
 FILE = "results.sqlite"
@@ -85,7 +86,7 @@ class Results:
         }
         row |= DEFAULTS | dict(run.settings)
         row |= dotted(_read(folder / "config.toml", tomllib.loads)) | {
-            SUPERNODES: run.value(SUPERNODES)
+            SUPERNODES: run.settings.get(SUPERNODES, DEFAULTS[SUPERNODES])
         }
         values = [
             json.dumps(value) if isinstance(value, list | dict) else value for value in row.values()
@@ -111,6 +112,14 @@ class Results:
             if runs is None
             else [rows[run.name] for run in runs if run.name in rows]
         )
+
+    def select(self, plan: Plan) -> list[Run]:
+        """All runs of a plan, in its order, with the rows of those that were made."""
+        rows = {row["run"]: row for row in self.rows(plan.runs)}
+        return [
+            Run(planned, rows.get(planned.name, {}), self.folder / planned.name)
+            for planned in plan.runs
+        ]
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:

@@ -20,8 +20,8 @@ import psutil
 from curvfed.deployments.pairs import UsageError, Value
 from curvfed.deployments.processes import socket_folder
 from curvfed.deployments.resources import Resources
-from curvfed.deployments.sweep.plan import SUPERNODES, Planned
 from curvfed.deployments.sweep.results import TOKEN_FILE, Results
+from curvfed.server_app.report import SUPERNODES, Planned
 
 STARTS = 3
 """Attempts to start Ray."""

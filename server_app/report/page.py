@@ -1,168 +1,100 @@
-"""`report.html`: one self-contained page about a run, made from the files of its directory
-alone.
-"""
+"""The builder of pages, of one run and of many: what ran and what came of it, warnings, pictures,
+tables, and last the configuration."""
 
-import contextlib
-import os
-import shlex
-from collections.abc import Sequence
-from html import escape
-from importlib import import_module
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
-from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
-from curvfed.server_app.report import class_scores, results
-from curvfed.server_app.report.round_figures import figures
-from curvfed.server_app.report.templates import Picture, render
-from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.parse import fields
-from curvfed.strategies.config.run_config import config_class
-from curvfed.strategies.methods import METHODS
-from curvfed.tasks.names import is_named
-from curvfed.tasks.stored_files import write_atomically
+from markupsafe import Markup
 
-MOST_DROPPED = 100
-"""Dropped replies that are listed; if there are more, the page tells their number."""
-
-LINKS = "<!-- pages about many runs -->"
-"""Where the page of a run has its links to them."""
-
-CHECKOUT = "Or by Flower's own command, in a checkout of curvfed:"
-
-PATHS = ("dataset", "data-dir", "test-data", "results-dir", "init-from")
-"""Keys whose values may be paths."""
-
-ONE_RUN_ONLY = frozenset({"run-name", "resume"})
-"""Keys that another run must not take over."""
+from curvfed.server_app.report import style
+from curvfed.server_app.report.table import Table
+from curvfed.server_app.report.templates import render
 
 
-def write_report(run_dir: Path) -> Path:
-    """Make `report.html` of a run directory, or make it again; equal files give equal bytes.
+@dataclass(frozen=True)
+class Picture:
+    """A picture of a page.
 
-    Parameters
+    Attributes
     ----------
-    run_dir : Path
-        With any of summary.json, config.toml, clients.json, rounds.csv and clients.csv.
-
-    Returns
-    -------
-    Path
-        The page.
-
-    Raises
-    ------
-    OSError
-        If the page cannot be written.
+    figure : matplotlib Figure
+        Made within `style.applied`.
+    title : str
+        What it shows; unique in its page.
+    caption : str
+    files : sequence of Path
+        Where it is saved, if it is: PNG and SVG.
     """
-    run = RunFiles.read(run_dir)
-    path = run_dir / "report.html"
-    # Names from other machines may hold what UTF-8 cannot encode.
-    write_atomically(path, page_text(run, figures(run)).encode("utf-8", "replace"), private=True)
-    return path
+
+    figure: Any
+    title: str
+    caption: str
+    files: Sequence[Path] = ()
+
+    def saved(self, stem: Path, pdf: bool = False) -> "Picture":
+        """Save it as `stem`.png and `stem`.svg on white paper, and as `stem`.pdf too if asked."""
+        return replace(self, files=style.save(self.figure, stem, pdf))
+
+    @property
+    def html(self) -> Markup:
+        """The element: in the page's own colours, or a saved file as it is."""
+        text = f"{self.title}. {self.caption}"
+        if self.files:
+            data = base64.b64encode(self.files[1].read_bytes()).decode()
+            return Markup('<img alt="{}" src="data:image/svg+xml;base64,{}">').format(text, data)
+        return Markup('<svg role="img" aria-label="{}" {}</svg>').format(
+            text, style.to_svg(self.figure, self.title)
+        )
 
 
-def link(run_dir: Path, page: Path, title: str) -> None:
-    """Link the page of a run, if it has one, to a page about many runs."""
-    path = run_dir / "report.html"
-    place = quote(os.path.relpath(page.resolve(), run_dir.resolve()).replace(os.sep, "/"))
-    line = f'<p class="about">Part of <a href="{place}">{escape(title)}</a>.</p>\n'
-    with contextlib.suppress(OSError):  # others' results may be read-only
-        text = path.read_text(encoding="utf-8")
-        if line not in text:
-            write_atomically(path, text.replace(LINKS, line + LINKS, 1).encode(), private=True)
+@dataclass(frozen=True)
+class Page:
+    """The content of a page.
 
-
-def page_text(run: RunFiles, pictures: Sequence[Picture]) -> str:
-    """The page of a run with these pictures."""
-    method = run.summary.get("method") or ""
-    dataset = run.summary.get("dataset")
-    of_hulls = import_module(f"{__package__}.hull_classes") if run.hulls is not None else None
-    title = f"{method} on {Path(dataset).name}" if method and dataset else f"Run {run.name}"
-    return render(
-        "run.html.md",
-        run=run,
-        title=title,
-        method=METHODS.get(method),
-        pictures=pictures,
-        results=results,
-        scores=class_scores,
-        of_hulls=of_hulls,
-        tested=class_scores.of_run(run),
-        one_shot=results.is_one_shot(run),
-        most_dropped=MOST_DROPPED,
-        calibrations=CALIBRATIONS,
-        commands=_commands(run),
-        changed=_changed(run),
-        meanings=_meanings(run),
-        toml=_toml,
-        links=LINKS,
-    )
-
-
-def _commands(run: RunFiles) -> dict[str, str]:
-    """Commands that repeat the run, with the keys that differ from the defaults, by what they
-    do.
+    Attributes
+    ----------
+    title : str
+    words : sequence of str
+        Paragraphs: what it is about, and what came of it.
+    notes : sequence of str
+        Warnings.
+    pictures : sequence of Picture
+    tables : sequence of Table
+    csv : sequence of str
+        Tables unrounded.
+    about : sequence of (class, text)
+        How the run ended, and how large it was.
+    error : str
+        Why it failed.
+    commands : mapping of str to str
+        What repeats it, by what they do.
+    configuration : Table or None
+        Shown folded, at the end.
+    versions : mapping of str to str
     """
-    if not run.config:
-        return {}
-    keys = [
-        key
-        for key in dict.fromkeys(["method", "dataset", "seed", *_changed(run)])
-        if key in run.config
-    ]
-    told = {key: _absolute(key, run.config[key]) for key in keys if key not in ONE_RUN_ONLY}
-    pairs = " ".join(f"{key}={_toml(value)}" for key, value in told.items())
-    flower = f"flwr run . --stream --run-config {shlex.quote(pairs)}"
-    words = [shlex.quote(f"{key}={_plain(value)}") for key, value in told.items()]
-    parts = max((about.get("num_partitions", 0) for about in run.clients), default=0)
-    # runs of earlier versions do not tell the parts
-    clients = parts or len(run.clients) + len(run.refused)
-    # Clients that bring their own data do not share a partition, and cannot be simulated.
-    if any(about.get("partition_digest") for about in run.clients):
-        flower += f" --federation-config 'num-supernodes={clients} client-resources-num-cpus=1'"
-        words.append(f"num-supernodes={clients}")
-    elif run.clients:
-        submit = " ".join(["curvfed cluster run", *words])
-        return {"On the nodes, which have the data:": submit, CHECKOUT: flower}
-    same = " ".join(words)
-    return {
-        "In one process:": f"curvfed simulate {same}",
-        "Through Flower:": f"curvfed run {same}",
-        CHECKOUT: flower,
-    }
+
+    title: str
+    words: Sequence[str]
+    notes: Sequence[str]
+    pictures: Sequence[Picture]
+    tables: Sequence[Table]
+    csv: Sequence[str] = ()
+    about: Sequence[tuple[str, str]] = ()
+    error: str = ""
+    commands: Mapping[str, str] = field(default_factory=dict)
+    configuration: Table | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
 
 
-def _absolute(key: str, value: Any) -> Any:
-    """A value that is a path from the current folder, as one from anywhere."""
-    is_path = key in PATHS and isinstance(value, str) and not (key == "dataset" and is_named(value))
-    return os.path.abspath(value) if is_path and value and os.path.exists(value) else value
+def html_page(page: Page) -> str:
+    """Write the page as one HTML file that needs nothing else."""
+    return render("page.html.md", page=page)
 
 
-def _changed(run: RunFiles) -> list[str]:
-    """Keys whose values are not the defaults."""
-    every = defaults()
-    return [key for key, value in run.config.items() if key not in every or every[key] != value]
-
-
-def _toml(value: Any) -> str:
-    """A value as Flower's command line takes it: without escapes inside quotes."""
-    if isinstance(value, str):
-        return f"'{value}'" if '"' in value or "\\" in value else f'"{value}"'
-    return _plain(value)
-
-
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _meanings(run: RunFiles) -> dict[str, str]:
-    """What each key of the run's configuration means."""
-    method = METHODS.get(str(run.config.get("method")))
-    known = (
-        fields(config_class(method, str(run.config.get("aggregation")), _changed(run)))
-        if method
-        else fields()
-    )
-    return {key: field.description or "" for key, field in known}
+def markdown_page(page: Page, folder: Path, level: int = 1) -> str:
+    """Write the page as Markdown for a file in this folder, beside which its pictures are saved."""
+    places = [picture.files[0].relative_to(folder).as_posix() for picture in page.pictures]
+    return render("page.md", page=page, level=level, places=places).rstrip() + "\n"

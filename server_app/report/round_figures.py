@@ -1,6 +1,7 @@
 """The figures of all runs of rounds: scores, losses, curvatures, and how the classes are dealt to
 the clients."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,24 @@ def figures(run: RunFiles) -> list[Picture]:
         ]
     with style.applied(style.PAGE_SIZE):
         return _of_hulls(run) + [picture for draw in draws if (picture := draw(run)) is not None]
+
+
+def run_figure(folder: Path) -> Any:
+    """Draw the accuracy over the rounds, or of a one-shot run the disc, as matplotlib's Figure.
+
+    Raises
+    ------
+    ValueError
+        If the run has neither: a run of rounds needs scores of two rounds.
+    """
+    for picture in figures(RunFiles.read(folder)):
+        if picture.words in ("accuracy", "score", "disc"):
+            figure = picture.axes.figure
+            figure.set_facecolor("white")
+            return figure
+    raise ValueError(
+        f"{folder} has nothing to plot: allowed is a run with scores of two rounds, or with hulls"
+    )
 
 
 def _has_model_figures(run: RunFiles) -> bool:

@@ -11,12 +11,22 @@ from typing import Any, NamedTuple
 from curvfed.deployments.commands.command import main as curvfed
 
 # See comparison.py: the runs of a sweep and their rows in `results.sqlite`.
-from curvfed.deployments.sweep.plan import Plan, read_plan
+from curvfed.deployments.sweep.plan import read_plan
 from curvfed.deployments.sweep.results import Results
-from studies.papers import PAPERS, printed_numbers
+
+# The kinds of figures that only the papers need are added to those of the product.
+from curvfed.server_app.report import KINDS, Plan
+from studies.papers import PAPERS, client_figures, disc_figures, printed_numbers
 from studies.papers.comparison import compare, markdown, write_csv
 
 SWEEPS = Path(__file__).parent / "sweeps"
+
+KINDS |= {
+    "classes": (client_figures.draw_classes, client_figures.CLASSES),
+    "clients": (client_figures.draw_clients, client_figures.CLIENTS),
+    "curvatures": (client_figures.draw_curvatures, client_figures.CURVATURES),
+    "discs": (disc_figures.draw, disc_figures.PARTS),
+}
 
 VERSIONS = {"python": "Python", "flwr": "Flower", "torch": "torch", "numpy": "NumPy"}
 """The versions on the page of contents, by their names in summary.json."""

@@ -158,9 +158,7 @@ def test_compared_with_others_in_a_table(here, site, tmp_path):
     told."""
     home = tmp_path / "home"
     simulated(home, site, "other", method="fedavg")
-    program = (
-        "import sys; from curvfed.deployments.report.figures.panels import ORDER; print(ORDER[-1])"
-    )
+    program = "import sys; from curvfed.server_app.report.panels import ORDER; print(ORDER[-1])"
     assert python(program, home, site) == "fedexp\n"
 
 

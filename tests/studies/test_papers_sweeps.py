@@ -15,13 +15,12 @@ import pytest
 import tomli_w
 from hull_run import make_hull_run
 
-from curvfed.deployments.report import figures
-from curvfed.deployments.report.page import check
-from curvfed.deployments.report.render import csv_text, html_table, latex, markdown
-from curvfed.deployments.report.selection import Run, matching
-from curvfed.deployments.report.table import Table, make_table
 from curvfed.deployments.sweep.plan import SUPERNODES, Plan, read_plan
 from curvfed.server_app.directory.tables import TABLES
+from curvfed.server_app.report import check_page, kinds
+from curvfed.server_app.report.selection import Run, matching
+from curvfed.server_app.report.sweep_table import SweepTable, make_table
+from curvfed.server_app.report.sweep_text import as_text, csv_text
 from studies.papers import PAPERS
 from studies.papers.__main__ import combined_sweep
 from studies.papers.comparison import compare
@@ -131,7 +130,7 @@ def runs_of(plan: Plan, folder: Path = Path("nowhere")) -> list[Run]:
 
 
 @cache
-def tables(path: Path, scale: str) -> list[tuple[Mapping[str, Any], Table]]:
+def tables(path: Path, scale: str) -> list[tuple[Mapping[str, Any], SweepTable]]:
     plan = plan_of(path, scale)
     return [(spec, make_table(spec, runs_of(plan), str(path))) for spec in plan.tables]
 
@@ -156,7 +155,7 @@ def test_every_run_can_be_made(path, scale):
 
 @pytest.mark.parametrize(("path", "scale"), EVERY)
 def test_what_it_shows_is_found_right_before_any_run(path, scale):
-    check(plan_of(path, scale))
+    check_page(plan_of(path, scale))
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
@@ -195,8 +194,8 @@ def test_tables_have_a_number_for_every_run_that_they_show(path, scale):
         assert (made.cells["count"] > 0).any(), spec
         assert set(made.cells["figure"]) <= {*SHARES, *OTHERS}, spec
         assert not made.cells[["not_made", "failures"]].any(axis=None)
-        for render in (markdown, latex, html_table, csv_text):
-            assert str(render(made)).strip()
+        text = as_text(made)
+        assert all((text.markdown, text.latex, text.html, csv_text(made)))
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
@@ -234,7 +233,7 @@ def test_figures_can_be_drawn(path, scale, folder):
     for spec in plan.figures:
         assert spec.get("title")
         assert isinstance(
-            figures.draw(spec, runs_of(plan, folder), str(path)), matplotlib.figure.Figure
+            kinds.draw(spec, runs_of(plan, folder), str(path)), matplotlib.figure.Figure
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import style
-from curvfed.server_app.report.page import page_text
+from curvfed.server_app.report.run_page import page_text
 from curvfed.server_app.report.templates import render
 
 VOID = {"meta", "link", "br", "img", "hr"}

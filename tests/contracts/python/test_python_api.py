@@ -28,7 +28,7 @@ from curvfed.deployments import predict, python_api
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report.page import page_text
+from curvfed.server_app.report.run_page import page_text
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.store import StoreError

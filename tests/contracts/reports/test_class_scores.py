@@ -11,6 +11,7 @@ from scipy import stats
 
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report import write_report
 from curvfed.server_app.report.class_scores import (
     by_client,
     confusion,
@@ -20,7 +21,6 @@ from curvfed.server_app.report.class_scores import (
     wilson,
 )
 from curvfed.server_app.report.hull_classes import bands
-from curvfed.server_app.report.page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.checks import check_confusion

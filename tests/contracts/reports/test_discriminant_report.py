@@ -1,12 +1,11 @@
-"""The page of discriminant analysis, which has a disc without hulls, and links from a run to pages
-about many."""
+"""The page of discriminant analysis, which has a disc without hulls."""
 
 from pathlib import Path
 
 import pytest
 from app_runs import run
 
-from curvfed.server_app.report.page import link, write_report
+from curvfed.server_app.report import write_report
 
 
 @pytest.mark.parametrize("kind", ["lda", "qda"])
@@ -31,21 +30,3 @@ def test_the_disc_of_moments_shows_decisions_points_and_mistakes(kind: str, tmp_
     assert "<h2>Sum</h2>" in page
     assert "vertices of hulls" not in page
     assert "Filled are the hulls" not in page
-
-
-def test_the_page_of_a_run_links_once_to_each_page_that_it_is_part_of(tmp_path: Path) -> None:
-    place = run(tmp_path / "runs", method="local", num_rounds=1, embedding_dim=8).path
-    alone = write_report(place).read_text()
-    study = tmp_path / "a study" / "trees.html"
-    link(place, study, "Who gains <on> trees")  # which has no page yet
-    link(place, study, "Who gains <on> trees")
-    link(place, tmp_path / "other.html", "Another")
-    page = (place / "report.html").read_text()
-    assert (
-        page.count('Part of <a href="../../a%20study/trees.html">Who gains &lt;on&gt; trees</a>.')
-        == 1
-    )
-    assert page.count('Part of <a href="../../other.html">Another</a>.') == 1
-    assert len(page) > len(alone)
-    link(tmp_path / "no run", study, "nothing")
-    assert not (tmp_path / "no run").exists()

@@ -24,10 +24,10 @@ from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
+from curvfed.server_app.report import write_report
 from curvfed.server_app.report.class_scores import ON_COLOUR
 from curvfed.server_app.report.disc import GRID, MOST_DOTS, geodesic
 from curvfed.server_app.report.hull_figures import MOST_KEYS, hull_figures
-from curvfed.server_app.report.page import write_report
 from curvfed.server_app.report.results import ACCURACIES
 from curvfed.server_app.report.style import HUES
 from curvfed.strategies.config.parse import parse

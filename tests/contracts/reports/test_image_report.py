@@ -23,10 +23,15 @@ from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.tables import TABLES
-from curvfed.server_app.report import class_scores, image_figures, round_figures, style
+from curvfed.server_app.report import (
+    class_scores,
+    image_figures,
+    round_figures,
+    style,
+    write_report,
+)
 from curvfed.server_app.report.charts import MOST_POINTS
 from curvfed.server_app.report.image_figures import Series
-from curvfed.server_app.report.page import write_report
 from curvfed.server_app.report.projection import FAR, MOST_FEATURES, NEAR, project
 from curvfed.server_app.report.style import HUES, hues
 from curvfed.server_app.report.templates import Picture

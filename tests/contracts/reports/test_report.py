@@ -19,7 +19,7 @@ from curvfed.deployments.pairs import read_pairs
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report import charts, round_figures
-from curvfed.server_app.report.page import MOST_DROPPED, write_report
+from curvfed.server_app.report.run_page import MOST_DROPPED, write_report
 from curvfed.server_app.report.units import duration, percent, size
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse

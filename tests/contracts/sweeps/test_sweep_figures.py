@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise, product
 from pathlib import Path
@@ -10,22 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hull_run import make_hull_run
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
 from matplotlib.text import Text
 from tiers import only
 
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report import figures
-from curvfed.deployments.report.figures import NothingToDraw, panels
-from curvfed.deployments.report.selection import Run
 from curvfed.deployments.sweep.plan import Planned
 from curvfed.server_app.directory.tables import TABLES
-from curvfed.server_app.report import style
+from curvfed.server_app.report import kinds, panels, style
+from curvfed.server_app.report.panels import NothingToDraw
+from curvfed.server_app.report.selection import Run
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.points.uniform import two_classes
 
 SOURCE = "sweep.toml"
 ACCURACY = {"kind": "lines", "x": "local-epochs", "figures": ["global_accuracy"]}
@@ -85,7 +81,7 @@ def made(
 
 def draw(spec: Mapping[str, Any], runs: Sequence[Run]) -> Any:
     """A figure, laid out."""
-    figure = figures.draw(spec, runs, SOURCE)
+    figure = kinds.draw(spec, runs, SOURCE)
     FigureCanvasAgg(figure).draw()
     return figure
 
@@ -207,7 +203,7 @@ def test_what_was_not_made_or_failed_is_left_out(tmp_path):
         draw(ACCURACY | {"title": "Epochs"}, [Run(run.planned, {}, run.folder) for run in runs])
     with pytest.raises(NothingToDraw, match="no completed run has personal_accuracy_mean"):
         draw(ACCURACY | {"figures": "personal_accuracy_mean"}, runs)
-    assert issubclass(NothingToDraw, UsageError)
+    assert issubclass(NothingToDraw, ConfigError)
 
 
 def test_figures_share_a_panel_or_have_their_own(tmp_path):
@@ -428,7 +424,7 @@ def test_curves_are_smoothed_means_with_bands(tmp_path):
         NothingToDraw, match=r"rounds.csv of no completed run has loss in phase train"
     ):
         draw({"kind": "curves", "y": "loss"}, runs)
-    with pytest.raises(UsageError, match=r"smooth = 0 .* allowed is a whole number >= 1"):
+    with pytest.raises(ConfigError, match=r"smooth = 0 .* allowed is a whole number >= 1"):
         draw({"kind": "curves", "y": "loss", "smooth": 0}, runs)
 
 
@@ -444,302 +440,50 @@ def test_curves_end_where_the_shortest_seed_ends(tmp_path):
     assert (list(line.get_xdata()), list(line.get_ydata())) == ([3], [pytest.approx(20)])
 
 
-# Clients
-
-
-def of_clients(
-    root: Path,
-    methods: Sequence[str] = ("flatland", "local"),
-    seeds: Sequence[int] = (0, 1),
-    number: int = 4,
-) -> list[Run]:
-    """Client c of the m-th method reaches (10 c + round + m)% in each of three rounds, plus 40%
-    with another seed."""
-    runs = []
-    for one in grid(method=list(methods), dataset="trees", seed=list(seeds)):
-        extra = methods.index(one["method"]) + 40 * one["seed"]
-        rows = [
-            {
-                "round": n,
-                "phase": "train",
-                "partition": c,
-                "score": (10 * c + n + extra) / 100,
-                "score_before": 0.01,
-                "curvature": -1 - 0.1 * n * c,
-            }
-            for n in (1, 2, 3)
-            for c in range(number)
-        ]
-        told = [
-            {"forman": -2.0 * c - one["seed"], "class_counts": [c + 1, 0, 1]} for c in range(number)
-        ]
-        best = {"best_validation": {"round": 2}}
-        runs.append(
-            made(root, one, {"best_validation.round": 2}, clients=rows, told=told, summary=best)
-        )
-    return runs
-
-
-@pytest.mark.parametrize(
-    ("at", "number", "words"), [("last", 3, ""), ("best", 2, ", best validation")]
-)
-def test_clients_have_what_they_reached(at, number, words, tmp_path):
-    figure = draw({"kind": "clients", "at": at}, of_clients(tmp_path))
-    (axes,) = figure.axes
-    heights = [
-        [patch.get_height() for patch in box] for box in axes.containers if hasattr(box, "patches")
-    ]
-    assert [pytest.approx(one) for one in heights] == [
-        [10 * c + number + m for c in range(4)] for m in (0, 1)
-    ]
-    assert axes.get_xlabel() == "client (seed 0)"
-    assert axes.get_ylabel().replace("\n", " ") == f"personal accuracy{words} (%)"
-    assert legend(figure) == ["flatland", "local"]
-    check_legible(figure)
-
-
-def test_clients_of_the_seed_that_most_have(tmp_path):
-    runs = of_clients(tmp_path)
-    del runs[0]
-    assert draw({"kind": "clients"}, runs).axes[0].get_xlabel() == "client (seed 1)"
-    before = draw({"kind": "clients", "column": "score_before"}, runs).axes[0]
-    assert {
-        patch.get_height() for box in before.containers for patch in getattr(box, "patches", [])
-    } == {1.0}
-    with pytest.raises(UsageError, match=r"at = 'first' .* allowed are last, best"):
-        draw({"kind": "clients", "at": "first"}, runs)
-
-
-def test_many_clients_are_named_in_steps(tmp_path):
-    figure = draw({"kind": "clients"}, of_clients(tmp_path, number=60))
-    assert [tick.get_text() for tick in figure.axes[0].get_xticklabels()][:3] == ["0", "5", "10"]
-    check_legible(figure)
-
-
-# Curvatures
-
-
-def test_curvatures_of_spaces_and_graphs(tmp_path):
-    runs = of_clients(tmp_path, methods=["flatland"])
-    (axes,) = draw({"kind": "curvatures"}, runs).axes
-    first, last = (list(line.get_ydata()) for line in axes.lines)
-    assert (first, last) == (
-        [pytest.approx(-1 - 0.1 * c) for c in range(4)],
-        [pytest.approx(-1 - 0.3 * c) for c in range(4)],
-    )
-    assert axes.get_ylabel().replace("\n", " ") == "sectional curvature (−1: unit ball)"
-    (axes,) = draw({"kind": "curvatures", "of": "graph"}, runs).axes
-    assert [patch.get_height() for patch in axes.patches] == [0, -2, -4, -6]
-    assert axes.get_xlabel() == "client (seed 0)"
-    (axes,) = draw({"kind": "curvatures", "against": "graph"}, runs).axes
-    assert [list(line.get_xdata()) for line in axes.lines[1::2]] == [
-        [0, -2, -4, -6],
-        [-1, -3, -5, -7],
-    ]
-    figure = draw({"kind": "curvatures", "against": "count"}, runs)
-    assert sum(patch.get_height() for patch in figure.axes[0].patches[1:]) == 8
-    assert figure.axes[0].get_ylabel() == "clients of 2 seeds"
-    check_legible(figure)
-    with pytest.raises(UsageError, match="allowed are of = space or graph"):
-        draw({"kind": "curvatures", "of": "graph", "against": "graph"}, runs)
-    plain = [made(tmp_path, one) for one in grid(method="fedavg", dataset="digits")]
-    with pytest.raises(
-        NothingToDraw, match="no completed run tells curvatures of its clients' spaces"
-    ):
-        draw({"kind": "curvatures"}, plain)
-
-
-def test_what_is_told_of_data_needs_no_choice_of_a_method(tmp_path):
-    runs = of_clients(tmp_path)
-    assert len(draw({"kind": "curvatures", "of": "graph"}, runs).axes) == 1
-    every = draw({"kind": "curvatures", "of": "graph", "panels": "method"}, runs).axes
-    assert [axes.get_ylabel().replace("\n", " ") for axes in every] == [
-        "mean Forman–Ricci curvature"
-    ] * 2
-    with pytest.raises(UsageError, match=r"runs of one point differ in method \(flatland, local\)"):
-        draw({"kind": "curvatures"}, runs)
-    other = made(
-        tmp_path, {"method": "fedavg", "dataset": "trees", "seed": 0}, told=[{"forman": 5.0}]
-    )
-    with pytest.raises(UsageError, match=r"runs of one panel \(trees\) have different data"):
-        draw({"kind": "curvatures", "of": "graph"}, [*runs, other])
-
-
-# Classes
-
-
-def test_classes_are_shares_of_their_examples(tmp_path):
-    figure = draw({"kind": "classes", "panels": "dataset"}, of_clients(tmp_path))
-    axes, bar = figure.axes
-    (image,) = axes.images
-    assert image.get_array().filled(-1) == pytest.approx(
-        np.array([[10, 20, 30, 40], [-1] * 4, [25] * 4])
-    )
-    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["c0", "c1", "c2"]
-    assert (axes.get_xlabel(), axes.get_ylabel()) == ("client (seed 0)", "class")
-    assert bar.get_ylabel().replace("\n", " ") == "share of the class's examples (%)"
-    with pytest.raises(NothingToDraw, match="no completed run tells the class counts"):
-        draw({"kind": "classes"}, [made(tmp_path, {"method": "fedavg"})])
-
-
-def test_a_hundred_classes_are_legible(tmp_path):
-    rng = np.random.default_rng(0)
-    runs = [
-        made(
-            tmp_path,
-            one,
-            told=[{"class_counts": rng.integers(0, 9, 100).tolist()} for _ in range(100)],
-        )
-        for one in grid(method="fedavg", dataset=["cifar100", "other"], alpha=[0.1, 0.5])
-    ]
-    figure = draw({"kind": "classes"}, runs)
-    assert [axes.get_title() for axes in figure.axes[:2]] == [
-        "cifar100, α = 0.1",
-        "cifar100, α = 0.5",
-    ]
-    check_legible(figure)
-    for number in (1, 2, 3):
-        check_legible(draw({"kind": "classes"}, runs[:number]))
-
-
-# Discs
-
-
-@pytest.fixture(scope="module")
-def hulls(tmp_path_factory):
-    """Runs of two epsilons, with a curvature of their own."""
-    root, runs = tmp_path_factory.mktemp("hulls"), []
-    for index, one in enumerate(
-        grid(
-            method="hull",
-            dataset="uniform",
-            hull__epsilon=[0.01, 1.0],
-            points__num=300,
-            seed=[0, 1],
-        )
-    ):
-        folder = make_hull_run(
-            root / str(index), curvature=-0.25, reach=0.3 + 0.3 * one["hull.epsilon"]
-        )
-        runs.append(
-            Run(Planned(one, folder.name), {"run": folder.name, "status": "completed"}, folder)
-        )
-    return runs
-
-
-def test_discs_show_hulls_within_the_unit_circle(hulls):
-    figure = draw({"kind": "discs", "geodesics": True}, hulls)
-    assert [axes.get_title().split("\n")[0] for axes in figure.axes] == ["ε = 0.01", "ε = 1"]
-    first = figure.axes[0]
-    with np.load(hulls[0].folder / "hulls.npz") as arrays:
-        assert re.fullmatch(r"ε = 0.01\n\d\.\d vertices a hull", first.get_title())
-        assert (
-            f"{len(arrays['points']) / (arrays['hull'].max() + 1):.1f} vertices"
-            in first.get_title()
-        )
-        drawn = np.concatenate([patch.get_path().vertices for patch in first.patches[1:]])
-        for corners in (arrays["points"], arrays["true_points"]):  # the disc's radius is 2
-            assert all(
-                np.isclose(drawn, corner / 2, atol=1e-12).all(axis=1).any() for corner in corners
-            )
-        assert sum(len(one.get_offsets()) for one in first.collections) == len(
-            arrays["sample_points"]
-        )
-    assert np.hypot(*drawn.T).max() <= 1 + 1e-9
-    # one view, for distortions are to be compared
-    assert first.get_xlim() == figure.axes[1].get_xlim()
-    assert legend(figure) == [
-        "ant",
-        "bee",
-        "cat",
-        "hulls as sent",
-        "before quantisation",
-        "decision",
-    ]
-    check_legible(figure)
-
-
-def test_discs_show_the_hyperplane_that_labels_uniform_points(hulls):
-    figure = draw(
-        {"kind": "discs", "truth": True, "hulls": False, "where": {"hull": {"epsilon": 1.0}}}, hulls
-    )
-    (axes,) = figure.axes
-    plane = two_classes(300, 0.95, 0.5, 0.1, -1.0, 0)[2]
-    assert [axes.lines[0].get_xdata()[0], axes.lines[0].get_ydata()[0]] == pytest.approx(
-        plane.reference
-    )
-    line = axes.patches[1].get_path().vertices
-    assert plane.distance(line[1:-1]) == pytest.approx(0, abs=1e-6)
-    assert "vertices" not in axes.get_title()
-    assert "true hyperplane and its reference point" in legend(figure)
-
-
-def test_discs_that_cannot_be(hulls, tmp_path):
-    with pytest.raises(NothingToDraw, match=r"no completed run has hulls\.npz"):
-        draw({"kind": "discs"}, [made(tmp_path, {"method": "hull", "dataset": "uniform"})])
-    with pytest.raises(UsageError, match="needs one of geodesics, hulls, points, truth to be true"):
-        draw({"kind": "discs", "points": False, "hulls": False}, hulls)
-    real = [
-        Run(Planned(dict(run.planned.settings) | {"dataset": "olsson"}, "x"), run.row, run.folder)
-        for run in hulls
-    ]
-    with pytest.raises(
-        UsageError, match="truth is known of the data set uniform alone, not of olsson"
-    ):
-        draw({"kind": "discs", "truth": True}, real)
-
-
 # All kinds
 
 
 def test_every_kind_is_there_and_wants_its_own_parts(tmp_path):
-    assert list(figures.KINDS) == [
-        "bars",
-        "classes",
-        "clients",
-        "curvatures",
-        "curves",
-        "discs",
-        "lines",
-    ]
+    assert {"bars", "curves", "lines"} <= kinds.KINDS.keys()
     runs = epochs(tmp_path)
     with pytest.raises(
-        UsageError,
-        match=r"sweep\.toml: kind = 'pie' in \[\[figures\]\]; allowed is one of bars, classes",
+        ConfigError,
+        match=r"sweep\.toml: kind = 'pie' in \[\[figures\]\]; allowed is one of bars, ",
     ):
         draw({"kind": "pie"}, runs)
-    with pytest.raises(UsageError, match="kind = 'series'"):
+    with pytest.raises(ConfigError, match="kind = 'series'"):
         draw({"kind": "series"}, runs)
     with pytest.raises(
-        UsageError,
+        ConfigError,
         match="'colour' is not known in a figure of kind lines; allowed are figures, kind",
     ):
         draw(ACCURACY | {"colour": "red"}, runs)
-    with pytest.raises(UsageError, match="base = 'x' in a figure; allowed is a number"):
+    with pytest.raises(ConfigError, match="base = 'x' in a figure; allowed is a number"):
         draw({"kind": "bars", "base": "x"}, runs)
-    with pytest.raises(UsageError, match="'epochs' is not a key of the run config"):
+    with pytest.raises(ConfigError, match="'epochs' is not a key of the run config"):
         draw(ACCURACY | {"x": "epochs"}, runs)
     with pytest.raises(
-        UsageError,
+        ConfigError,
         match=r"'global_acuracy' is not a figure of these runs; did you mean 'global_accuracy'\?",
     ):
         draw(ACCURACY | {"figures": "global_acuracy"}, runs)
     nearest = r"is not a column of rounds\.csv; did you mean 'personal_accuracy_mean'\?"
-    with pytest.raises(UsageError, match=nearest):
+    with pytest.raises(ConfigError, match=nearest):
         draw({"kind": "curves", "y": [["loss", "personal_accuracy_meen"]]}, runs)
-    with pytest.raises(UsageError, match=nearest):
+    with pytest.raises(ConfigError, match=nearest):
         draw(ACCURACY | {"figures": "rounds.personal_accuracy_meen"}, runs)
-    with pytest.raises(UsageError, match="a figure of kind lines needs x"):
+    with pytest.raises(ConfigError, match="a figure of kind lines needs x"):
         draw({"kind": "lines", "figures": "global_accuracy"}, runs)
-    with pytest.raises(UsageError, match="a figure of kind bars needs figures"):
+    with pytest.raises(ConfigError, match="a figure of kind bars needs figures"):
         draw({"kind": "bars", "x": "local-epochs"}, runs)
-    with pytest.raises(UsageError, match="a figure of kind curves needs y"):
+    with pytest.raises(ConfigError, match="a figure of kind curves needs y"):
         draw({"kind": "curves"}, runs)
     with pytest.raises(
-        UsageError, match=r"runs of one point differ in local-epochs \(1, 10, 5\): name it in where"
+        ConfigError,
+        match=r"runs of one point differ in local-epochs \(1, 10, 5\): name it in where",
     ):
         draw(ACCURACY | {"x": "dataset"}, runs)
-    with pytest.raises(UsageError, match="no run of the sweep has"):
+    with pytest.raises(ConfigError, match="no run of the sweep has"):
         draw(ACCURACY | {"where": {"method": "local"}}, runs)
 
 
@@ -848,7 +592,7 @@ def test_any_number_of_panels_is_legible(panels, tmp_path):
 def test_figures_for_papers_are_pdf_with_equal_bytes(tmp_path) -> None:
     runs = epochs(tmp_path)
     first, second = (
-        style.save(figures.draw(ACCURACY, runs, SOURCE), tmp_path / stem, pdf=True)[-1]
+        style.save(kinds.draw(ACCURACY, runs, SOURCE), tmp_path / stem, pdf=True)[-1]
         for stem in ("one", "two")
     )
     assert first.name == "one.pdf"
@@ -859,7 +603,7 @@ def test_figures_for_papers_are_pdf_with_equal_bytes(tmp_path) -> None:
 def test_files_are_the_same_every_time(tmp_path):
     runs = epochs(tmp_path)
     for stem in ("one", "two"):
-        style.save(figures.draw(ACCURACY, runs, SOURCE), tmp_path / stem)
+        style.save(kinds.draw(ACCURACY, runs, SOURCE), tmp_path / stem)
     for kind in ("png", "svg"):
         first, second = ((tmp_path / f"{stem}.{kind}") for stem in ("one", "two"))
         assert first.read_bytes() == second.read_bytes()
@@ -875,9 +619,9 @@ def test_a_users_own_settings_change_nothing(tmp_path):
     import matplotlib
 
     runs = epochs(tmp_path)
-    style.save(figures.draw(ACCURACY, runs, SOURCE), tmp_path / "plain")
+    style.save(kinds.draw(ACCURACY, runs, SOURCE), tmp_path / "plain")
     with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "svg.fonttype": "path"}):
-        style.save(figures.draw(ACCURACY, runs, SOURCE), tmp_path / "own")
+        style.save(kinds.draw(ACCURACY, runs, SOURCE), tmp_path / "own")
     for kind in ("png", "svg"):
         assert (tmp_path / f"plain.{kind}").read_bytes() == (tmp_path / f"own.{kind}").read_bytes()
 
@@ -885,5 +629,5 @@ def test_a_users_own_settings_change_nothing(tmp_path):
 def test_names_from_other_machines_do_no_harm(tmp_path):
     runs = epochs(tmp_path)
     odd = {"fedavg": "$\\frac{1}$ <script> 漢字 \x00\n", "hyperfed": "_underscore %"}
-    style.save(figures.draw(ACCURACY | {"names": odd}, runs, SOURCE), tmp_path / "odd")
+    style.save(kinds.draw(ACCURACY | {"names": odd}, runs, SOURCE), tmp_path / "odd")
     assert "<script>" not in (tmp_path / "odd.svg").read_text()

@@ -20,13 +20,13 @@ from stored import write_settings
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.commands.parameters import expanded
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.page import check
 from curvfed.deployments.sweep.make import data_places
 from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, file_digest, read_plan
 from curvfed.deployments.sweep.progress import LONGEST, Progress
 from curvfed.deployments.sweep.results import FILE, Results
 from curvfed.deployments.sweep.runner import Ended, held
 from curvfed.server_app.directory.summary import failed_summary
+from curvfed.server_app.report import check_page
 from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
@@ -578,8 +578,6 @@ def test_wrong_usage_exits_with_2(written, tmp_path, capsys, arguments, message)
             '[[figures]]\nkind = "bars"\nx = "epochs"\nfigures = "seconds"',
             "'epochs' is not a key of the run config",
         ),
-        ('[[figures]]\nkind = "clients"\nat = "end"', "at = 'end' in a figure of kind clients"),
-        ('[[figures]]\nkind = "discs"\npoints = false\nhulls = false', "needs one of geodesics"),
     ],
 )
 def test_tables_and_figures_that_cannot_be_made_are_refused_before_any_run(
@@ -606,11 +604,7 @@ def test_what_only_runs_can_tell_stops_no_sweep(written):
         kind = "curves"
         y = "loss"
     """
-    others = (
-        f'[[figures]]\nkind = "{kind}"\npanels = "method"\n'
-        for kind in ("clients", "classes", "curvatures", "discs")
-    )
-    check(written(content + "".join(others)))
+    check_page(written(content))
 
 
 def test_a_sweep_of_refused_runs_needs_no_ray(written, tmp_path, capsys):

@@ -17,14 +17,14 @@ from report_page import HOSTILE, Page
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.page import SweepPage, make_page, write_page
-from curvfed.deployments.report.render import csv_text, html_table, latex, markdown
-from curvfed.deployments.report.selection import Run
-from curvfed.deployments.report.table import Table, make_table
-from curvfed.deployments.report.words import quantity
 from curvfed.deployments.sweep.plan import Planned, read_plan
 from curvfed.deployments.sweep.results import Results
+from curvfed.server_app.report.selection import Run
+from curvfed.server_app.report.sweep_page import make_page, write_page
+from curvfed.server_app.report.sweep_table import SweepTable, make_table
+from curvfed.server_app.report.sweep_text import as_text, csv_text
+from curvfed.server_app.report.words import quantity
+from curvfed.strategies.base.errors import ConfigError
 
 METHODS = ("local", "fedavg", "flatland")
 CLIENTS = (10, 20)
@@ -104,19 +104,21 @@ def test_every_format_prints_the_same_cells(values, tmp_path):
     mean = 100 * np.mean([values["flatland", 10, seed] for seed in SEEDS])
     spread = 100 * np.std([values["flatland", 10, seed] for seed in SEEDS], ddof=1)
     cell = f"{mean:.1f} ± {spread:.1f} ↑"
-    lines = [line for line in markdown(made).splitlines() if line.startswith("| `flatland`")]
+    lines = [
+        line for line in as_text(made).markdown.splitlines() if line.startswith("| `flatland`")
+    ]
     assert lines[0].split("|")[2].strip() == f"**{cell}**"
     tex = cell.replace("±", r"$\pm$").replace("↑", r"$\uparrow$")
-    assert rf"\textbf{{{tex}}}" in latex(made)
+    assert rf"\textbf{{{tex}}}" in as_text(made).latex
     path = tmp_path / "page.html"
-    path.write_text(html_table(made))
+    path.write_text(as_text(made).html)
     assert Page(path).rows["flatland"][0] == cell
     assert (
         r"\caption{Cora. Cells: personal accuracy, best validation (\%). Mean $\pm$ standard"
-        r" deviation over 4 seeds." in latex(made)
+        r" deviation over 4 seeds." in as_text(made).latex
     )
-    assert "over 4 seeds" in markdown(made)
-    assert "above or below fedavg" in markdown(made)
+    assert "over 4 seeds" in as_text(made).markdown
+    assert "above or below fedavg" in as_text(made).markdown
 
 
 def test_the_unit_is_told_once(values):
@@ -126,7 +128,7 @@ def test_the_unit_is_told_once(values):
         {"columns": [], "where": {"num-supernodes": 10}},
         {"figures": [FIGURE, "bytes_up"]},
     ):
-        text = markdown(make_table(SPEC | change, runs_of(values), "here"))
+        text = as_text(make_table(SPEC | change, runs_of(values), "here")).markdown
         assert (f"Cells: {told}." in text, text.count(told)) == (
             not change,
             2 if "figures" in change else 1,
@@ -134,9 +136,12 @@ def test_the_unit_is_told_once(values):
 
 
 def test_arrows_are_explained_where_there_are_any(values):
-    assert "↑ ↓: above or below fedavg by" in markdown(make_table(SPEC, runs_of(values), "here"))
+    assert (
+        "↑ ↓: above or below fedavg by"
+        in as_text(make_table(SPEC, runs_of(values), "here")).markdown
+    )
     same = {place: values["fedavg", *place[1:]] for place in values}
-    text = markdown(make_table(SPEC, runs_of(same), "here"))
+    text = as_text(make_table(SPEC, runs_of(same), "here")).markdown
     assert "None is above or below fedavg by a paired t-test over the seeds, p < 0.05." in text
     assert not {"↑", "↓"} & set(text)
 
@@ -150,7 +155,7 @@ def test_what_is_missing_is_empty_and_what_failed_is_marked(values):
     made = make_table(SPEC, runs_of(values), "here")
     lines = {
         line.split("|")[1].strip(" `"): line.split("|")[2:-1]
-        for line in markdown(made).splitlines()
+        for line in as_text(made).markdown.splitlines()
         if "`" in line
     }
     assert lines["local"][0].strip() == "failed"
@@ -178,7 +183,7 @@ def test_all_that_print_as_the_best_are_bold(values):
     made = make_table(SPEC, runs_of(values), "here")
     bold = [
         line.split("|")[1].strip(" `")
-        for line in markdown(made).splitlines()
+        for line in as_text(made).markdown.splitlines()
         if "**90.0 ± 0.0" in line
     ]
     assert bold == ["local", "flatland"]
@@ -186,7 +191,7 @@ def test_all_that_print_as_the_best_are_bold(values):
     assert ["fedavg", 10] in best_of(least)[["method", "num-supernodes"]].values.tolist()
 
 
-def best_of(table: Table) -> pd.DataFrame:
+def best_of(table: SweepTable) -> pd.DataFrame:
     return table.cells[table.cells["best"]]
 
 
@@ -198,7 +203,7 @@ def test_bold_are_the_best_on_the_same_data_alone(values):
         [10, "flatland"],
         [20, "flatland"],
     ]
-    assert "Bold: the best of a row, on the same data." in markdown(across)
+    assert "Bold: the best of a row, on the same data." in as_text(across).markdown
     split = make_table(
         SPEC | {"rows": ["num-supernodes", "method"], "columns": []}, runs_of(values), "here"
     )
@@ -206,7 +211,7 @@ def test_bold_are_the_best_on_the_same_data_alone(values):
         [10, "flatland"],
         [20, "flatland"],
     ]
-    assert "Bold: the best of a column, on the same data." in markdown(split)
+    assert "Bold: the best of a column, on the same data." in as_text(split).markdown
     of_data = SPEC | {
         "rows": "num-supernodes",
         "columns": [],
@@ -259,14 +264,14 @@ def test_cells_of_unequal_numbers_of_seeds_say_theirs(values):
     made = make_table(SPEC, runs, "here")
     lines = {
         line.split("|")[1].strip(" `"): line.split("|")
-        for line in markdown(made).splitlines()
+        for line in as_text(made).markdown.splitlines()
         if "`" in line
     }
     assert lines["local"][2].strip() == "–"
     assert "n = 3" in lines["local"][3]
     assert "n = 4" in lines["flatland"][2]
-    assert "–: run, without such a figure." in markdown(made)
-    assert "Empty" not in markdown(made)
+    assert "–: run, without such a figure." in as_text(made).markdown
+    assert "Empty" not in as_text(made).markdown
 
 
 def test_differences_without_spread_have_a_sure_answer(values):
@@ -282,8 +287,8 @@ def test_one_seed_has_no_spread_and_no_test():
     made = make_table(SPEC, runs_of({(method, 10, 0): 0.5 for method in METHODS}), "here")
     table = read_csv(csv_text(made))
     assert (table["local", 10]["std"], table["local", 10]["p"]) == ("", "")
-    assert "**50.0 n = 1**" in markdown(made)
-    assert "One seed." in markdown(made)
+    assert "**50.0 n = 1**" in as_text(made).markdown
+    assert "One seed." in as_text(made).markdown
 
 
 def test_another_method_can_be_tested_against(values):
@@ -307,7 +312,7 @@ def test_another_method_can_be_tested_against(values):
     ],
 )
 def test_a_spec_that_cannot_be_followed_is_refused_by_name(values, change, words):
-    with pytest.raises(UsageError) as refusal:
+    with pytest.raises(ConfigError) as refusal:
         make_table(SPEC | change, runs_of(values), "sweeps/it.toml")
     assert words in str(refusal.value)
     assert str(refusal.value).startswith("sweeps/it.toml")
@@ -329,7 +334,7 @@ def test_a_figure_that_no_run_can_have_is_refused_with_the_nearest(values, name,
         Run(run.planned, run.row | {"metrics.hops_mean": 3.0}, run.folder)
         for run in runs_of(values)
     ]
-    with pytest.raises(UsageError) as refusal:
+    with pytest.raises(ConfigError) as refusal:
         make_table(SPEC | {"figures": [FIGURE, name]}, runs, "here")
     assert (
         str(refusal.value)
@@ -347,11 +352,9 @@ def test_a_figure_that_no_run_can_have_is_refused_with_the_nearest(values, name,
         "best_validation.metrics.hops",
     ],
 )
-def test_a_figure_that_runs_still_to_be_made_may_have_is_told_as_absent(values, name, tmp_path):
+def test_a_figure_that_runs_still_to_be_made_may_have_is_told_as_absent(values, name):
     made = make_table(SPEC | {"figures": [FIGURE, name]}, runs_of(values), "here")
     assert made.absent == [name]
-    part = SweepPage(read_plan(_file(tmp_path, "")), [], [made])
-    assert f"No completed run has the figure {name}." in part.notes
     assert make_table(SPEC | {"figures": [FIGURE, name]}, runs_of({}), "here").absent == []
 
 
@@ -389,7 +392,7 @@ def test_hostile_words_stay_words(values, tmp_path):
         "here",
     )
     path = tmp_path / "page.html"
-    path.write_text(html_table(made))
+    path.write_text(as_text(made).html)
     shown = Page(path)
     assert "script" not in shown.tags
     assert HOSTILE in shown.text
@@ -444,7 +447,10 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
 def test_two_tables_have_a_csv_each(values, tmp_path):
     plan = read_plan(_file(tmp_path, '[[tables]]\nrows = "seed"\nfigures = "bytes_up"\n' * 2))
     part = make_page(plan, [Run(run, {}, tmp_path) for run in plan.runs], tmp_path)
-    assert [path.name for path in write_page(part, tmp_path, ["csv"])] == ["it-1.csv", "it-2.csv"]
+    assert [path.name for path in write_page(part, tmp_path, "it", ["csv"])] == [
+        "it-1.csv",
+        "it-2.csv",
+    ]
 
 
 def _file(folder: Path, more: str) -> Path:

@@ -17,7 +17,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.data.load import load_data
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.directory.global_test_file import GlobalTest
-from curvfed.server_app.report.page import write_report
+from curvfed.server_app.report import write_report
 from curvfed.server_app.rounds import RoundError
 from curvfed.strategies.base import learner as learner_side
 from curvfed.strategies.base.errors import ConfigError

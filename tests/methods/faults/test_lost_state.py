@@ -11,7 +11,7 @@ from graph_fixtures import user_fields
 from policies import with_policy
 
 from curvfed.client_app.clients_in_memory import forget_all
-from curvfed.server_app.report.page import write_report
+from curvfed.server_app.report import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 

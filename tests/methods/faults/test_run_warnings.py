@@ -15,7 +15,7 @@ from graph_fixtures import user_fields
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.phase import Phase
-from curvfed.server_app.report.page import write_report
+from curvfed.server_app.report import write_report
 from curvfed.server_app.run_warnings import note_training, warnings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import TRAIN, Description, Facts, Header, Reply

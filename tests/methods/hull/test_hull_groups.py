@@ -11,8 +11,8 @@ from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, 
 
 import curvfed.client_app.hull as hull_module
 from curvfed.server_app.directory.hull_file import HullFile
+from curvfed.server_app.report import write_report
 from curvfed.server_app.report.hull_classes import ballots
-from curvfed.server_app.report.page import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.hull.naming import NONE, elected, votes_of

@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from curvfed.deployments.commands.command import main
-from curvfed.server_app.report.page import write_report
+from curvfed.server_app.report import write_report
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.methods.pca import moments, reference
 from curvfed.tasks.points.cells import client_cells

@@ -6,12 +6,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from curvfed.deployments.output_file import make_folder
 from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.page import make_folder, make_page, write_page
-from curvfed.deployments.report.selection import select
 from curvfed.deployments.sweep.make import default_results, exit_status, find
 from curvfed.deployments.sweep.plan import read_plan
 from curvfed.deployments.sweep.results import Results
+from curvfed.server_app.report import make_page, write_page
 
 
 @exit_status
@@ -32,12 +32,12 @@ def main(
             f"--against: {name} has no run of {against!r}; it has {', '.join(methods)}"
         )
     folder = (results or default_results()).resolve()
-    runs = select(plan, Results(folder))
+    runs = Results(folder).select(plan)
     if not any(run.row for run in runs):
         raise UsageError(f"no run of {name} is in {folder}; curvfed sweep makes them")
     make_folder(to)
     page = make_page(plan, runs, to, against, "pdf" in formats)
-    made = write_page(page, to, formats)
-    for line in (*page.notes, *made):
+    files = write_page(page, to, plan.path.stem, formats)
+    for line in (*page.notes, *files):
         console.print(escape(str(line)), highlight=False)
     return 0

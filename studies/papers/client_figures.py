@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures.means import draw_groups
-from curvfed.deployments.report.figures.panels import (
+from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
+from curvfed.server_app.report import charts, labels, style
+from curvfed.server_app.report.means import draw_groups
+from curvfed.server_app.report.panels import (
     Keys,
     NothingToDraw,
     Panel,
@@ -19,11 +20,10 @@ from curvfed.deployments.report.figures.panels import (
     draw_panels,
     line_keys,
 )
-from curvfed.deployments.report.selection import Run, grouped, keys_of
-from curvfed.deployments.report.values import split, told_of_data
-from curvfed.deployments.report.words import Names, quantity
-from curvfed.server_app.directory.run_files import IN_ROUNDS, RunFiles, class_counts, curvatures
-from curvfed.server_app.report import charts, labels, style
+from curvfed.server_app.report.selection import Run, grouped, keys_of
+from curvfed.server_app.report.values import split, told_of_data
+from curvfed.server_app.report.words import Names, quantity
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.messages import FINE_TUNE
 
 CLIENTS = {"bars", "panels", "at", "column", "base"}
@@ -86,7 +86,7 @@ def _choice(spec: Mapping[str, Any], part: str, allowed: Mapping[str, str], sour
     if found not in allowed:
         kind = spec["kind"]
         words = ", ".join(allowed)
-        raise UsageError(
+        raise ConfigError(
             f"{source}: {part} = {found!r} in a figure of kind {kind}; allowed are {words}"
         )
     return found
@@ -168,7 +168,7 @@ def draw_curvatures(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -
     of = str(spec.get("of", "space"))
     against = str(spec.get("against", "client"))
     if of not in LABELS or against not in AGAINST or of == against:
-        raise UsageError(
+        raise ConfigError(
             f"{source}: of = {of!r}, against = {against!r} in a figure of kind curvatures; allowed"
             " are of = space or graph, and against = client, count, or for space graph"
         )

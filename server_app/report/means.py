@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures.panels import (
+from curvfed.server_app.report import charts, labels, style
+from curvfed.server_app.report.panels import (
     Keys,
     NothingToDraw,
     Panel,
@@ -21,10 +21,10 @@ from curvfed.deployments.report.figures.panels import (
     panels_of,
     seeds_key,
 )
-from curvfed.deployments.report.selection import OF_ROUNDS, Run, grouped, keys_of, known_figure
-from curvfed.deployments.report.values import values_of
-from curvfed.deployments.report.words import Names, Place
-from curvfed.server_app.report import charts, labels, style
+from curvfed.server_app.report.selection import OF_ROUNDS, Run, grouped, keys_of, known_figure
+from curvfed.server_app.report.values import values_of
+from curvfed.server_app.report.words import Names, Place
+from curvfed.strategies.base.errors import ConfigError
 
 LINES = {"x", "figures", "lines", "panels", "log"}
 """`x`: a key, or several. `figures`: columns of `results.sqlite`, or `rounds.` and a column of
@@ -114,7 +114,7 @@ def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str
     x = keys_of(spec, "x", source)
     panels = keys_of(spec, "panels", source)
     if not x:
-        raise UsageError(f"{source}: a figure of kind {spec['kind']} needs x")
+        raise ConfigError(f"{source}: a figure of kind {spec['kind']} needs x")
 
     def known(column: str) -> str:
         if column.startswith(OF_ROUNDS):

@@ -5,9 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.selection import Run
-from curvfed.deployments.report.words import FIGURE, Place, quantity
+from curvfed.server_app.report.selection import Run
+from curvfed.server_app.report.words import FIGURE, Place, quantity
+from curvfed.strategies.base.errors import ConfigError
 
 COLUMNS = (FIGURE, "seed", "value", "not_made", "lacking", "error")
 
@@ -73,7 +73,7 @@ def told_of_data(
 
     Raises
     ------
-    UsageError
+    ConfigError
         If runs of one place tell different things of the same part.
     """
     index = list(dict.fromkeys([*keys, *parts]))
@@ -81,7 +81,7 @@ def told_of_data(
     again = frame[frame.duplicated(index)]
     if len(again):
         values = ", ".join(str(again.iloc[0][key]) for key in keys)
-        raise UsageError(
+        raise ConfigError(
             f"{source}: runs of one panel ({values}) have different data: name in panels or where"
             " what they differ in"
         )

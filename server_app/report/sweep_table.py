@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import stdtr
 
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.selection import (
+from curvfed.server_app.report.selection import (
     Run,
     as_list,
     grouped,
@@ -19,9 +18,10 @@ from curvfed.deployments.report.selection import (
     matching,
     settings_of,
 )
-from curvfed.deployments.report.values import values_of
-from curvfed.deployments.report.words import FIGURE, Names, Place, quantity
-from curvfed.deployments.sweep.plan import SUPERNODES
+from curvfed.server_app.report.study import SUPERNODES
+from curvfed.server_app.report.values import values_of
+from curvfed.server_app.report.words import FIGURE, Names, Place, quantity
+from curvfed.strategies.base.errors import ConfigError
 
 LEVEL = 0.05
 """Two-sided level of the paired test."""
@@ -65,8 +65,8 @@ _PARTS = {
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table.
+class SweepTable:
+    """A table of means over seeds.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Table:
 
 def make_table(
     spec: Mapping[str, Any], runs: Sequence[Run], source: str, against: str = ""
-) -> Table:
+) -> SweepTable:
     """Compute a table of `[[tables]]`.
 
     Parameters
@@ -122,12 +122,12 @@ def make_table(
 
     Raises
     ------
-    UsageError
+    ConfigError
         For a spec that cannot be followed, or if a cell would mix runs that differ in more than
         their seed.
     """
     if unknown := sorted(set(spec) - _PARTS):
-        raise UsageError(
+        raise ConfigError(
             f"{source}: {unknown[0]!r} is not known in [[tables]]; allowed are"
             f" {', '.join(sorted(_PARTS))}"
         )
@@ -137,7 +137,7 @@ def make_table(
         known_figure(str(column), runs, source) for column in as_list(spec.get("figures", []))
     ]
     if not rows or not figures:
-        raise UsageError(f"{source}: a table needs rows and figures")
+        raise ConfigError(f"{source}: a table needs rows and figures")
     chosen = matching(runs, spec, source)
     against = against or _against(spec, chosen, source)
     keys = [*rows, *columns]
@@ -146,7 +146,7 @@ def make_table(
     cells = _cells(values, list(dict.fromkeys([*keys, FIGURE])), against)
     title = str(spec.get("title", ""))
     words = str(spec.get("words", ""))
-    table = Table(
+    table = SweepTable(
         title, words, rows, columns, cells, Names(settings_of(spec, "names", source)), against
     )
     data = {place: repr(group[0].place(DATA_KEYS)) for place, group in groups.items()}
@@ -161,7 +161,7 @@ def _against(spec: Mapping[str, Any], chosen: Sequence[Run], source: str) -> str
     method = str(spec.get("against", ""))
     methods = list(dict.fromkeys(str(run.value("method")) for run in chosen))
     if method and method not in methods:
-        raise UsageError(
+        raise ConfigError(
             f"{source}: against = {method!r} in [[tables]]: the table has no run of it; allowed is"
             f" one of {', '.join(methods)}"
         )

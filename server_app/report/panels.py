@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.selection import as_list, keys_of, known_name
-from curvfed.deployments.report.values import split
-from curvfed.deployments.report.words import FIGURE, Names, Place
 from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import labels, style
 from curvfed.server_app.report.charts import key
+from curvfed.server_app.report.selection import as_list, keys_of, known_name
 from curvfed.server_app.report.style import SOFT, Look
+from curvfed.server_app.report.values import split
+from curvfed.server_app.report.words import FIGURE, Names, Place
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 
 # In rows of as many methods as there are colours, so that methods that papers compare differ in
@@ -52,7 +52,7 @@ Keys = list[tuple[Any, str]]
 """Marks and their texts, for a legend."""
 
 
-class NothingToDraw(UsageError):
+class NothingToDraw(ConfigError):
     """No completed run has the data of a figure."""
 
 
@@ -91,12 +91,12 @@ def columns_of(
 
     Raises
     ------
-    UsageError
+    ConfigError
         If there are none, or `known`, which is asked for each, refuses one.
     """
     panels = [tuple(map(str, as_list(one))) for one in as_list(spec.get(part, []))]
     if not panels or not all(panels):
-        raise UsageError(f"{source}: a figure of kind {spec['kind']} needs {part}")
+        raise ConfigError(f"{source}: a figure of kind {spec['kind']} needs {part}")
     for column in itertools.chain(*panels):
         known(column)
     return panels
@@ -107,7 +107,7 @@ def column_of_rounds(column: str, source: str) -> str:
 
     Raises
     ------
-    UsageError
+    ConfigError
     """
     return known_name(column, TABLES["rounds.csv"], "column of rounds.csv", source)
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pandas as pd
 
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures.panels import (
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report import charts, style
+from curvfed.server_app.report.panels import (
     NothingToDraw,
     Panel,
     column_of_rounds,
@@ -17,10 +18,9 @@ from curvfed.deployments.report.figures.panels import (
     panels_of,
     seeds_key,
 )
-from curvfed.deployments.report.selection import Run, grouped, keys_of
-from curvfed.deployments.report.words import FIGURE, Place, quantity
-from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import charts, style
+from curvfed.server_app.report.selection import Run, grouped, keys_of
+from curvfed.server_app.report.words import FIGURE, Place, quantity
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.messages import TRAIN
 
 PARTS = {"y", "lines", "panels", "smooth", "phase"}
@@ -39,7 +39,7 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     panels = keys_of(spec, "panels", source)
     smooth = spec.get("smooth", 1)
     if not isinstance(smooth, int) or smooth < 1:
-        raise UsageError(
+        raise ConfigError(
             f"{source}: smooth = {smooth!r} in a figure of kind curves; allowed is a whole number"
             " >= 1"
         )

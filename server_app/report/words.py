@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from curvfed.deployments.sweep.plan import SUPERNODES
+from curvfed.server_app.report.study import SUPERNODES
 from curvfed.strategies.base.dotted import dotted
 
 Place = tuple[tuple[str, Any], ...]

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.words import NAMED, Place
-from curvfed.deployments.sweep.plan import DEFAULTS, Plan, Planned
-from curvfed.deployments.sweep.results import COMPLETED, FAILED, Results
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
+from curvfed.server_app.report.study import SUPERNODES, Planned
+from curvfed.server_app.report.words import NAMED, Place
 from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.wire.messages import TRAIN
 
 BEST = "best_validation."
@@ -21,7 +21,8 @@ OPEN = ("metrics.", "settled.", BEST + "metrics.")
 """Tables of a summary whose names depend on the method and the data."""
 
 FIGURES = {*dotted(failed_summary("", "", None)), *(f"metrics.{name}" for name in NAMED)}
-KNOWN = {*FIGURES, *(BEST + name for name in (*FIGURES, "round")), *DEFAULTS}
+KEYS = {*defaults(), SUPERNODES}
+KNOWN = {*FIGURES, *(BEST + name for name in (*FIGURES, "round")), *KEYS}
 """Columns of `results.sqlite` that any run may have; the open tables may hold further names."""
 
 OF_ROUNDS = "rounds."
@@ -51,12 +52,12 @@ class Run:
     @property
     def is_completed(self) -> bool:
         """Whether it completed."""
-        return self.row.get("status") == COMPLETED
+        return self.row.get("status") == "completed"
 
     @property
     def error(self) -> str:
         """Why it failed; empty if it did not, or was not made."""
-        return str(self.row["error"]) if self.row.get("status") == FAILED else ""
+        return str(self.row["error"]) if self.row.get("status") == "failed" else ""
 
     @property
     def seed(self) -> int:
@@ -80,28 +81,19 @@ class Run:
         return float(found) if isinstance(found, int | float) and math.isfinite(found) else None
 
 
-def select(plan: Plan, results: Results) -> list[Run]:
-    """All runs of a plan, in its order."""
-    rows = {row["run"]: row for row in results.rows(plan.runs)}
-    return [
-        Run(planned, rows.get(planned.name, {}), results.folder / planned.name)
-        for planned in plan.runs
-    ]
-
-
 def matching(runs: Sequence[Run], spec: Mapping[str, Any], source: str) -> list[Run]:
     """The runs that have the values of `where`, a table of keys with a value or a list of values.
 
     Raises
     ------
-    UsageError
+    ConfigError
         If `where` names an unknown key, or no run is left.
     """
     where = settings_of(spec, "where", source)
     chosen = {known_key(key, source): as_list(value) for key, value in where.items()}
     found = [run for run in runs if all(run.value(key) in values for key, values in chosen.items())]
     if not found:
-        raise UsageError(f"{source}: no run of the sweep has {where}")
+        raise ConfigError(f"{source}: no run of the sweep has {where}")
     return found
 
 
@@ -121,7 +113,7 @@ def grouped(
 
     Raises
     ------
-    UsageError
+    ConfigError
         If the runs of a group differ in more than their seed, so that their mean would mix
         different settings.
     """
@@ -133,7 +125,7 @@ def grouped(
             values = sorted({run.value(key) for run in group}, key=str)
             if len(values) > 1:
                 told = ", ".join(map(str, values))
-                raise UsageError(
+                raise ConfigError(
                     f"{source}: runs of one {one} differ in {key} ({told}): name it in {parts}"
                 )
     return found
@@ -150,11 +142,11 @@ def settings_of(spec: Mapping[str, Any], part: str, source: str) -> dict[str, An
 
     Raises
     ------
-    UsageError
+    ConfigError
     """
     found = spec.get(part, {})
     if not isinstance(found, Mapping):
-        raise UsageError(
+        raise ConfigError(
             f"{source}: {part} = {found!r}; allowed is a table, such as {part} = {{method ="
             ' "fedavg"}'
         )
@@ -168,7 +160,7 @@ def keys_of(
 
     Raises
     ------
-    UsageError
+    ConfigError
     """
     return [known_key(str(key), source) for key in as_list(spec.get(part, list(default)))]
 
@@ -178,9 +170,9 @@ def known_key(key: str, source: str) -> str:
 
     Raises
     ------
-    UsageError
+    ConfigError
     """
-    return known_name(key, DEFAULTS, "key of the run config", source)
+    return known_name(key, KEYS, "key of the run config", source)
 
 
 def known_figure(column: str, runs: Sequence[Run], source: str) -> str:
@@ -191,7 +183,7 @@ def known_figure(column: str, runs: Sequence[Run], source: str) -> str:
 
     Raises
     ------
-    UsageError
+    ConfigError
     """
     there = {key for run in runs if run.is_completed for key in run.row}
     known = KNOWN | there
@@ -207,12 +199,12 @@ def known_name(name: str, known: Collection[str], what: str, source: str) -> str
 
     Raises
     ------
-    UsageError
+    ConfigError
         With the nearest known name.
     """
     if name in known:
         return name
     near = difflib.get_close_matches(name, known, n=1)
-    raise UsageError(
+    raise ConfigError(
         f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else "")
     )

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures.panels import Keys, NothingToDraw
-from curvfed.deployments.report.selection import Run, grouped, keys_of
-from curvfed.deployments.report.words import Names, Place
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report import charts, labels, style
 from curvfed.server_app.report.disc import Disc, everything, perpendicular, view
+from curvfed.server_app.report.panels import Keys, NothingToDraw
+from curvfed.server_app.report.selection import Run, grouped, keys_of
+from curvfed.server_app.report.words import Names, Place
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.points.uniform import two_classes
 
 PARTS = {"panels", "points", "hulls", "geodesics", "truth"}
@@ -46,7 +46,7 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     """Draw a disc for each panel, scaled to radius 1; closer where all lies near its centre."""
     wanted = {part for part in PARTS - {"panels"} if spec.get(part, part in ("points", "hulls"))}
     if not wanted:
-        raise UsageError(
+        raise ConfigError(
             f"{source}: a figure of kind discs needs one of geodesics, hulls, points, truth to be"
             " true"
         )
@@ -109,7 +109,7 @@ def _truth(run: Run, source: str) -> Array:
     """Reference point and normal (2, 2) of what labels the data set `uniform`, made again from the
     configuration."""
     if run.value("dataset") not in ("uniform", "auto"):
-        raise UsageError(
+        raise ConfigError(
             f"{source}: truth is known of the data set uniform alone, not of {run.value('dataset')}"
         )
     curvature = float(run.value("points.curvature"))

@@ -6,28 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curvfed.deployments.pairs import UsageError
-from curvfed.deployments.report.figures import clients, curves, discs, means
-from curvfed.deployments.report.figures.panels import NothingToDraw
-from curvfed.deployments.report.selection import Run, matching, settings_of
-from curvfed.deployments.sweep.plan import Plan
-from curvfed.server_app.report import style
+from curvfed.server_app.report import curves, means, style
+from curvfed.server_app.report.panels import NothingToDraw
+from curvfed.server_app.report.selection import Run, matching, settings_of
+from curvfed.server_app.report.study import Plan
+from curvfed.strategies.base.errors import ConfigError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["COMMON", "KINDS", "NothingToDraw", "check", "draw"]
-
 KINDS: dict[str, tuple[Callable[[Mapping[str, Any], Sequence[Run], str], "Figure"], set[str]]] = {
     "bars": (means.draw_bars, means.BARS),
-    "classes": (clients.draw_classes, clients.CLASSES),
-    "clients": (clients.draw_clients, clients.CLIENTS),
-    "curvatures": (clients.draw_curvatures, clients.CURVATURES),
     "curves": (curves.draw, curves.PARTS),
-    "discs": (discs.draw, discs.PARTS),
     "lines": (means.draw_lines, means.LINES),
 }
-"""The function that draws a kind, and the parts of a spec that only this kind has."""
+"""The function that draws a kind, and the parts of a spec that only this kind has. Other packages
+may add kinds."""
 
 COMMON = {"kind", "title", "words", "where", "names"}
 """Parts of a spec of any kind: the kind, title, words for below the figure, which runs, and words
@@ -51,7 +45,7 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
 
     Raises
     ------
-    UsageError
+    ConfigError
         For an unknown kind or part, or a spec that cannot be followed; `NothingToDraw` if no
         completed run has the data.
     """
@@ -71,7 +65,7 @@ def check(spec: Mapping[str, Any], plan: Plan) -> None:
 
     Raises
     ------
-    UsageError
+    ConfigError
     """
     runs = [Run(planned, {}, NOWHERE) for planned in plan.runs]
     draw_kind, chosen = _read(spec, runs, str(plan.path))
@@ -85,17 +79,17 @@ def _read(
     """The function that draws the spec, and the runs that it shows."""
     kind = spec.get("kind")
     if kind not in KINDS:
-        raise UsageError(
+        raise ConfigError(
             f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(KINDS)}"
         )
     draw_kind, parts = KINDS[kind]
     if unknown := sorted(set(spec) - COMMON - parts):
         allowed = ", ".join(sorted(COMMON | parts))
-        raise UsageError(
+        raise ConfigError(
             f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are"
             f" {allowed}"
         )
     if isinstance(base := spec.get("base", 0.0), bool) or not isinstance(base, int | float):
-        raise UsageError(f"{source}: base = {base!r} in a figure; allowed is a number")
+        raise ConfigError(f"{source}: base = {base!r} in a figure; allowed is a number")
     settings_of(spec, "names", source)
     return draw_kind, matching(runs, spec, source)

@@ -1,0 +1,108 @@
+"""The page of a sweep: its words, tables and figures, and notes on failed runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from curvfed.server_app.report import kinds
+from curvfed.server_app.report.page import Page, Picture, html_page, markdown_page
+from curvfed.server_app.report.panels import NothingToDraw
+from curvfed.server_app.report.selection import Run
+from curvfed.server_app.report.study import Plan
+from curvfed.server_app.report.sweep_table import SHOWN, make_table
+from curvfed.server_app.report.sweep_text import as_text, csv_text
+from curvfed.tasks.stored_files import write_atomically
+
+
+def check_page(plan: Plan) -> None:
+    """Refuse tables and figures that could not be made, whatever the runs will result in.
+
+    Raises
+    ------
+    ConfigError
+    """
+    for spec in plan.tables:
+        make_table(spec, [Run(planned, {}, kinds.NOWHERE) for planned in plan.runs], str(plan.path))
+    for spec in plan.figures:
+        kinds.check(spec, plan)
+
+
+def make_page(
+    plan: Plan, runs: Sequence[Run], folder: Path, against: str = "", pdf: bool = False
+) -> Page:
+    """Compute the tables, and draw the figures into a folder, as `pdf` too.
+
+    Raises
+    ------
+    ConfigError
+        If a table or a figure of the file cannot be made.
+    """
+    tables = [make_table(spec, runs, str(plan.path), against) for spec in plan.tables]
+    pictures = []
+    empty = []
+    for number, spec in enumerate(plan.figures, 1):
+        stem = f"{plan.path.stem}-{number}"
+        title = str(spec.get("title", stem))
+        try:
+            figure = kinds.draw(spec, runs, str(plan.path))
+        except NothingToDraw:
+            empty.append(f"Nothing to draw yet of: {title}.")
+        else:
+            caption = f"{title}. {spec.get('words', '')}".strip()
+            pictures.append(Picture(figure, title, caption).saved(folder / stem, pdf))
+    source = f"{plan.source}." if plan.source else ""
+    scale = f"Scale: {plan.scale}." if plan.scale else ""
+    words = [word for word in (f"{source} {scale}".strip(), plan.about.strip()) if word]
+    absent = dict.fromkeys(figure for table in tables for figure in table.absent)
+    lacking = [f"No completed run has the figure {figure}." for figure in absent]
+    return Page(
+        plan.title,
+        words,
+        [*run_notes(runs), *empty, *lacking],
+        pictures,
+        [as_text(table) for table in tables],
+        [csv_text(table) for table in tables],
+    )
+
+
+def run_notes(runs: Sequence[Run]) -> list[str]:
+    """Sentences on missing and failed runs."""
+    missing = sum(not run.row for run in runs)
+    failed = [run for run in runs if run.error]
+    notes = [f"{missing} of {len(runs)} runs have not been made."] if missing else []
+    if failed:
+        errors = "; ".join(f"{run.planned.name}: {_shortened(run.error)}" for run in failed[:SHOWN])
+        more = " …" if len(failed) > SHOWN else ""
+        notes.append(f"{len(failed)} of {len(runs)} runs failed: {errors}{more}")
+    return notes
+
+
+def write_page(page: Page, folder: Path, stem: str, formats: Sequence[str]) -> list[Path]:
+    """Write the page in these formats; the files, figures included."""
+    texts = {
+        "md": markdown_page(page, folder),
+        "html": html_page(page),
+        "tex": "\n".join(table.latex for table in page.tables),
+    }
+    files = [file for picture in page.pictures for file in picture.files]
+    files += [_write(folder / f"{stem}.{kind}", texts[kind]) for kind in formats if kind in texts]
+    return files + (write_csv(page, folder, stem) if "csv" in formats else [])
+
+
+def write_csv(page: Page, folder: Path, stem: str) -> list[Path]:
+    """Write a file for each table, unrounded."""
+    if len(page.csv) == 1:
+        return [_write(folder / f"{stem}.csv", page.csv[0])]
+    return [
+        _write(folder / f"{stem}-{number}.csv", text) for number, text in enumerate(page.csv, 1)
+    ]
+
+
+def _write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, text.encode())
+    return path
+
+
+def _shortened(text: str) -> str:
+    first = text.splitlines()[0] if text else ""
+    return first if len(first) <= 200 else first[:199] + "…"
