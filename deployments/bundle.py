@@ -19,7 +19,7 @@ from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.config.all_keys import without_others
 
 TEMPLATES = "server_app/report/templates"
-"""The templates of the page of a run."""
+"""The templates of pages."""
 
 ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
 
@@ -75,16 +75,12 @@ def modules(home: Path) -> dict[str, bytes]:
     found = dict.fromkeys(package.glob("*.py"), package)
     for pattern in [
         *(f"{room}/**/*.py" for room in ROOMS),
-        f"{TEMPLATES}/*.html.md",
-        f"{TEMPLATES}/*.css.md",
+        f"{TEMPLATES}/*.md",
     ]:
         found |= dict.fromkeys(home.glob(pattern), home)
     names = {Path("curvfed", path.relative_to(top)): path for path, top in found.items()}
     return {
         name.as_posix(): path.read_bytes()
         for name, path in sorted(names.items())
-        if all(
-            word.isidentifier()
-            for word in (*name.parts[:-1], name.name.removesuffix(".md").rpartition(".")[0])
-        )
+        if all(word.isidentifier() for word in (*name.parts[:-1], name.name.partition(".")[0]))
     }

@@ -340,7 +340,7 @@ def finish(folder: Path, run: Planned, **summary: Any) -> None:
         "metrics": {"roc_auc": 0.75},
         "best_validation": {"round": 2, "global_accuracy": None},
     }
-    (place / "summary.json").write_text(json.dumps(failed_summary("", None) | own | summary))
+    (place / "summary.json").write_text(json.dumps(failed_summary("", "", None) | own | summary))
     settings = {key: value for key, value in run.settings.items() if key != "num-supernodes"}
     config = parse(defaults() | settings | {"run-name": run.name})
     write_settings(place / "config.toml", tomli_w.dumps(nested(flatten(config))))
