@@ -24,8 +24,8 @@ from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.make import exit_status, sweep
 from curvfed.deployments.sweep.plan import file_digest, plan_run
 from curvfed.deployments.sweep.results import Results
-from curvfed.strategies.base.figures import BEST, VALIDATION
 from curvfed.server_app.report import Plan, Run
+from curvfed.strategies.base.figures import BEST, VALIDATION
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.stored_files import write_atomically
 

@@ -39,10 +39,10 @@ LEVEL = 0.95
 PRINTED = 200
 """Columns of text of the printed table where its width is not that of a terminal."""
 
-AUC = BEST + "metrics.roc_auc"
+AUC = f"{BEST}.metrics.roc_auc"
 """The personal score of data whose metric it is."""
 
-WORST = BEST + "personal_accuracy_worst_decile"
+WORST = f"{BEST}.personal_accuracy_worst_decile"
 LEGEND = (
     "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of"
     " {tried} by validation, on other seeds, {tuning} in number. Differences have intervals of the"
@@ -197,7 +197,7 @@ def _table(
 ) -> Table:
     """The table of all methods; those with an error have dashes."""
     has_auc = any(row["figure"] == AUC for row in rows)
-    metric = find("roc_auc" if has_auc else SCORES[asked.score].removeprefix(BEST)).label
+    metric = find("roc_auc" if has_auc else SCORES[asked.score].removeprefix(f"{BEST}.")).label
     is_personal = asked.score == "personal"
     legend = LEGEND.format(
         seeds=asked.numbers["seeds"],

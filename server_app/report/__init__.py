@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from curvfed.server_app.report.page import Page, Picture, html_page, markdown_page
     from curvfed.server_app.report.round_figures import run_figure
     from curvfed.server_app.report.run_page import write_report
-    from curvfed.server_app.report.selection import BEST, Run, known_name
+    from curvfed.server_app.report.selection import Run, known_name
     from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
     from curvfed.server_app.report.sweep_page import (
         check_page,
@@ -38,7 +38,6 @@ _PLACES = {
     "markdown_page": "page",
     "write_report": "run_page",
     "run_figure": "round_figures",
-    "BEST": "selection",
     "Run": "selection",
     "known_name": "selection",
     "SUPERNODES": "study",
@@ -55,7 +54,6 @@ _PLACES = {
 }
 
 __all__ = [
-    "BEST",
     "FORMATS",
     "KINDS",
     "SUPERNODES",

@@ -19,8 +19,9 @@ from curvfed.server_app.report.panels import (
     seeds_key,
 )
 from curvfed.server_app.report.selection import Run, grouped, keys_of
-from curvfed.server_app.report.words import FIGURE, Place, quantity
+from curvfed.server_app.report.words import FIGURE, Place
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import find
 from curvfed.strategies.wire.messages import TRAIN
 
 PARTS = {"y", "lines", "panels", "smooth", "phase"}
@@ -82,7 +83,7 @@ def _values(
             told = dict(run.place(keys)) | {FIGURE: figure, "seed": run.seed}
             rounds, values = files.by_round(figure, phase)
             rows += [
-                told | {"round": number, "value": quantity(figure).scale * value}
+                told | {"round": number, "value": find(figure).scale * value}
                 for number, value in zip(rounds, values, strict=True)
             ]
     return pd.DataFrame(

@@ -10,19 +10,19 @@ from typing import Any
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report.study import SUPERNODES, Planned
-from curvfed.server_app.report.words import NAMED, Place
+from curvfed.server_app.report.words import Place
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import BEST, FIGURES
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.wire.messages import TRAIN
 
-BEST = "best_validation."
-OPEN = ("metrics.", "settled.", BEST + "metrics.")
+OPEN = ("metrics.", "settled.", f"{BEST}.metrics.")
 """Tables of a summary whose names depend on the method and the data."""
 
-FIGURES = {*dotted(failed_summary("", "", None)), *(f"metrics.{name}" for name in NAMED)}
+STORED = {*dotted(failed_summary("", "", None)), *(f"metrics.{name}" for name in FIGURES)}
 KEYS = {*defaults(), SUPERNODES}
-KNOWN = {*FIGURES, *(BEST + name for name in (*FIGURES, "round")), *KEYS}
+KNOWN = {*STORED, *(f"{BEST}.{name}" for name in (*STORED, "round")), *KEYS}
 """Columns of `results.sqlite` that any run may have; the open tables may hold further names."""
 
 OF_ROUNDS = "rounds."

@@ -20,8 +20,9 @@ from curvfed.server_app.report.selection import (
 )
 from curvfed.server_app.report.study import SUPERNODES
 from curvfed.server_app.report.values import values_of
-from curvfed.server_app.report.words import FIGURE, Names, Place, quantity
+from curvfed.server_app.report.words import FIGURE, Names, Place
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import find
 
 LEVEL = 0.05
 """Two-sided level of the paired test."""
@@ -213,10 +214,10 @@ def _is_best(
 ) -> pd.Series:
     """Whether a cell prints the best mean of its row or column on the same data; not if it is the
     only one."""
-    kinds = cells[FIGURE].map(quantity)
-    is_cost = kinds.map(lambda kind: kind.is_cost if lowest is None else lowest)
+    kinds = cells[FIGURE].map(find)
+    is_cost = kinds.map(lambda kind: kind.better == "less" if lowest is None else lowest)
     score = pd.Series(
-        [round(mean, kind.decimals) for mean, kind in zip(cells["mean"], kinds, strict=True)]
+        [round(mean, kind.digits) for mean, kind in zip(cells["mean"], kinds, strict=True)]
     )
     score = score.mask(is_cost, -score)
     of_data = [

@@ -7,7 +7,8 @@ from typing import Any
 from curvfed.server_app.report.sweep_table import LEVEL, SweepTable
 from curvfed.server_app.report.table import Cell, Table
 from curvfed.server_app.report.templates import render
-from curvfed.server_app.report.words import FIGURE, quantity
+from curvfed.server_app.report.words import FIGURE
+from curvfed.strategies.base.figures import find
 
 FAILED = "failed"
 
@@ -27,7 +28,7 @@ CSV_COLUMNS = [
 
 def csv_text(table: SweepTable) -> str:
     """Write a row per cell, unrounded."""
-    units = [quantity(figure).unit for figure in table.cells[FIGURE]]
+    units = [find(figure).unit for figure in table.cells[FIGURE]]
     cells = table.cells.assign(unit=units, best=table.cells["best"].astype(int))
     keys = list(dict.fromkeys([*table.rows, *table.columns, FIGURE]))
     return str(cells[[*keys, *CSV_COLUMNS]].to_csv(index=False, lineterminator="\n"))
@@ -73,7 +74,7 @@ def _legend(table: SweepTable, is_shared: bool) -> str:
         level=LEVEL,
         tested=bool((frame["pairs"] > 1).any()),
         marked=bool((frame["p"] < LEVEL).any()),
-        label=quantity(frame[FIGURE][0]).label if is_shared else "",
+        label=find(frame[FIGURE][0]).label if is_shared else "",
         counts=sorted(set(frame["count"]) - {0}),
         best=bool(frame["best"].any()),
         unrun=bool((empty["lacking"] == 0).any()),
@@ -84,18 +85,18 @@ def _legend(table: SweepTable, is_shared: bool) -> str:
 
 def _head(table: SweepTable, head: Mapping[str, Any], is_shared: bool) -> str:
     words = [table.names.setting(key, head[key]) for key in table.columns]
-    return ", ".join(words if is_shared else [*words, quantity(head[FIGURE]).label])
+    return ", ".join(words if is_shared else [*words, find(head[FIGURE]).label])
 
 
 def _cell(cell: Mapping[str, Any], is_unequal: bool) -> Cell:
     """Write mean ± spread, the mark of a significant difference, the number of seeds where cells
     differ in it."""
-    kind = quantity(cell[FIGURE])
+    kind = find(cell[FIGURE])
     text = "–" if cell["lacking"] else ""
     if cell["failures"]:
         text = FAILED
     if cell["count"]:
-        text = _with_spread(cell["mean"], cell["std"], kind.decimals)
+        text = _with_spread(cell["mean"], cell["std"], kind.digits)
         if cell["p"] < LEVEL:
             text += " ↑" if cell["difference"] > 0 else " ↓"
         if cell["not_made"] or cell["failures"] or cell["lacking"] or is_unequal:

@@ -6,8 +6,9 @@ from typing import Any
 import pandas as pd
 
 from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.words import FIGURE, Place, quantity
+from curvfed.server_app.report.words import FIGURE, Place
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import find
 
 COLUMNS = (FIGURE, "seed", "value", "not_made", "lacking", "error")
 
@@ -31,7 +32,7 @@ def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) 
                     **dict(run.place(keys)),
                     FIGURE: figure,
                     "seed": run.seed,
-                    "value": None if value is None else quantity(figure).scale * value,
+                    "value": None if value is None else find(figure).scale * value,
                     "not_made": int(not run.row),
                     "lacking": int(run.is_completed and value is None),
                     "error": run.error,

@@ -1,11 +1,11 @@
-"""The words, units and decimals in which tables and figures show keys, values and results."""
+"""The words in which tables and figures of many runs show keys, values and figures."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from curvfed.server_app.report.study import SUPERNODES
 from curvfed.strategies.base.dotted import dotted
+from curvfed.strategies.base.figures import find
 
 Place = tuple[tuple[str, Any], ...]
 """Keys and values that tell where a run stands in a table or a figure: its row, its panel, its
@@ -28,94 +28,6 @@ KEY_WORDS = {
     "hull.epsilon": "ε",
 }
 """Words for keys of the run config; any other key is shown by its name without its table."""
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """How a figure of `results.sqlite` is named and printed.
-
-    Attributes
-    ----------
-    words : str
-    unit : str
-        Empty for a pure number.
-    scale : float
-        Printed value over stored value.
-    decimals : int
-    is_cost : bool
-        Whether less is better.
-    """
-
-    words: str
-    unit: str = ""
-    scale: float = 1.0
-    decimals: int = 2
-    is_cost: bool = False
-
-    @property
-    def label(self) -> str:
-        """Words and unit, for an axis or the head of a table."""
-        return f"{self.words} ({self.unit})" if self.unit else self.words
-
-    def number(self, value: float) -> str:
-        """Print a value with the quantity's decimals and a true minus sign."""
-        return f"{value:.{self.decimals}f}".replace("-", "−")
-
-
-def _accuracy(words: str) -> Quantity:
-    return Quantity(words, "%", 100.0, 1)
-
-
-NAMED = {
-    "global_accuracy": _accuracy("global accuracy"),
-    "global_accuracy_last3": _accuracy("global accuracy, mean of the last 3 rounds"),
-    "global_accuracy_calibrated": _accuracy("global accuracy, calibrated"),
-    "global_accuracy_uncalibrated": _accuracy("global accuracy, uncalibrated"),
-    "personal_accuracy_mean": _accuracy("personal accuracy"),
-    "personal_accuracy_before": _accuracy("personal accuracy of the model as received"),
-    "personal_accuracy_worst_decile": _accuracy("personal accuracy, worst tenth of the clients"),
-    "personal_accuracy_before_worst_decile": _accuracy(
-        "accuracy of the model as received, worst tenth of clients"
-    ),
-    "personal_accuracy_pooled": _accuracy("personal accuracy, pooled"),
-    "majority_accuracy": _accuracy("accuracy of the majority class"),
-    "grouping_accuracy": _accuracy("hulls in the group of their class"),
-    "hull_share_revealed": _accuracy("share of the points that hulls reveal"),
-    "roc_auc": _accuracy("ROC-AUC"),
-    "accuracy_fle": _accuracy("accuracy, Euclidean SVM on the hulls (FLE)"),
-    "accuracy_cp": _accuracy("accuracy, Poincaré SVM on all points (CP)"),
-    "accuracy_ce": _accuracy("accuracy, Euclidean SVM on all points (CE)"),
-    "accuracy_ch_cp": _accuracy("accuracy, Poincaré SVM on hulls of all points (CH-CP)"),
-    "accuracy_ch_ce": _accuracy("accuracy, Euclidean SVM on hulls of all points (CH-CE)"),
-    "accuracy_logistic": _accuracy("accuracy, logistic on all points"),
-    "accuracy_multinomial": _accuracy("accuracy, multinomial on all points"),
-    "bytes_up": Quantity("sent by a client per round", "kB", 1e-3, 1, is_cost=True),
-    "bytes_down": Quantity("received by a client per round", "kB", 1e-3, 1, is_cost=True),
-    "seconds": Quantity("time of a run", "s", 1.0, 1, is_cost=True),
-    "seconds_training": Quantity("time in training", "s", 1.0, 1, is_cost=True),
-    "hull_vertices_mean": Quantity("vertices of a hull, mean", decimals=1),
-    "hull_vertices_max": Quantity("vertices of a hull, most", decimals=1),
-    "classifier_cosine": Quantity("cosine between the clients' classifiers", decimals=3),
-    "classifier_norm_gap": Quantity(
-        "difference of norm between the clients' classifiers", decimals=3
-    ),
-    "loss": Quantity("training loss", decimals=3, is_cost=True),
-    "heterogeneity": Quantity("heterogeneity of labels (Jensen–Shannon)", "", 1.0, 3),
-}
-"""Figures with words, a unit or decimals of their own, by the last part of their name."""
-
-
-def quantity(column: str) -> Quantity:
-    """Look a column up by the last part of its name: `best_validation.global_accuracy` is an
-    accuracy.
-
-    An unknown column keeps its own name, with three decimals.
-    """
-    prefix, _, name = column.rpartition(".")
-    found = NAMED.get(name, Quantity(name.replace("_", " "), decimals=3))
-    if prefix == "best_validation":
-        return replace(found, words=f"{found.words}, best validation")
-    return found
 
 
 class Names:
@@ -158,12 +70,12 @@ class Names:
 
     def figure(self, column: str) -> str:
         """Name a figure."""
-        return self._names.get(column, quantity(column).words)
+        return self._names.get(column, find(column).words)
 
     def axis(self, columns: Sequence[str]) -> str:
         """Name an axis of these figures by the words that their names share, with the unit that
         they share."""
-        kinds = [quantity(column) for column in columns]
+        kinds = [find(column) for column in columns]
         split = [kind.words.replace(",", "").split() for kind in kinds]
         shared = " ".join(word for word in split[0] if all(word in one for one in split))
         words = self.figure(columns[0]) if len(columns) == 1 else shared

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from curvfed.deployments.sweep.plan import Plan, read_plan
+from curvfed.deployments.sweep.plan import read_plan
 from curvfed.deployments.sweep.results import completed
+from curvfed.server_app.report import Plan
 from studies.accept.lab import Lab, Outcome
 
 ROOT = Path(__file__).parents[2]

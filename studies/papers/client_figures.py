@@ -22,8 +22,9 @@ from curvfed.server_app.report.panels import (
 )
 from curvfed.server_app.report.selection import Run, grouped, keys_of
 from curvfed.server_app.report.values import split, told_of_data
-from curvfed.server_app.report.words import Names, quantity
+from curvfed.server_app.report.words import Names
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import find
 from curvfed.strategies.wire.messages import FINE_TUNE
 
 CLIENTS = {"bars", "panels", "at", "column", "base"}
@@ -101,7 +102,7 @@ def _rows(run: Run, keys: Sequence[str], at: str, column: str) -> list[dict[str,
     if at == "best":
         best = (files.summary.get("best_validation") or {}).get("round")
         values = values[: 0 if best is None else int(np.searchsorted(rounds, best, side="right"))]
-    kind = quantity("personal_accuracy_mean" if files.metric == "accuracy" else files.metric)
+    kind = find("personal_accuracy_mean" if files.metric == "accuracy" else files.metric)
     label = replace(kind, words=kind.words + COLUMNS[column] + AT[at]).label
     reached = (
         zip(files.partitions, kind.scale * charts.known(values)[-1], strict=True)

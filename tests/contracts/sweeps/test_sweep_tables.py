@@ -4,7 +4,6 @@ import csv
 import io
 import itertools
 import math
-import re
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.sweep_page import make_page, write_page
 from curvfed.server_app.report.sweep_table import SweepTable, make_table
 from curvfed.server_app.report.sweep_text import as_text, csv_text
-from curvfed.server_app.report.words import quantity
 from curvfed.strategies.base.errors import ConfigError
 
 METHODS = ("local", "fedavg", "flatland")
@@ -457,12 +455,3 @@ def _file(folder: Path, more: str) -> Path:
     path = folder / "it.toml"
     path.write_text('[settings]\nmethod = "fedavg"\nseed = [0, 1]\n' + more)
     return path
-
-
-def test_quantities_keep_their_kind_whatever_stands_before_them():
-    assert quantity("best_validation.metrics.roc_auc").scale == 100
-    assert (
-        quantity("best_validation.global_accuracy").label == "global accuracy, best validation (%)"
-    )
-    assert quantity("metrics.some_thing").label == "some thing"
-    assert re.fullmatch(r"\d+\.\d{3}", f"{0.1234:.{quantity('metrics.some_thing').decimals}f}")
