@@ -168,7 +168,7 @@ ROWS = (
     _share("personal_accuracy_before", "personal accuracy of the model as received"),
     _share(
         "personal_accuracy_before_worst_decile",
-        "accuracy as received, worst tenth of clients",
+        "accuracy as received, worst tenth",
     ),
     _share("personal_accuracy_pooled", "personal accuracy, pooled"),
     _share("roc_auc", "ROC-AUC"),
