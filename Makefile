@@ -82,7 +82,7 @@ docs: setup ## the site of the documentation, into build/site; a warning or a de
 	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs build/site
 	@echo build/site/index.html
 
-reference: setup ## regenerate docs/configuration.md, docs/commands.md and the defaults in pyproject.toml
+reference: setup ## regenerate docs/configuration.md, docs/figures.md, docs/commands.md and the defaults in pyproject.toml
 	$(PY) docs/make_reference.py
 	$(PY) docs/make_commands.py
 

@@ -23,6 +23,7 @@ from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.node.resources import memory_errors
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.process_settings import own_settings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
@@ -95,7 +96,7 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
     before = client.scores()
     trained = client.fit(request.header.round)
     client.embed()
-    metrics = {f"{name}_before": value for name, value in before.items()} | client.scores()
+    metrics = {f"{name}{BEFORE}": value for name, value in before.items()} | client.scores()
     if trained is not None:
         metrics |= {"loss": trained.loss, "steps": float(trained.steps)}
     metrics |= {"seconds": time.perf_counter() - started} | _curvature_in_use(client)
@@ -129,7 +130,7 @@ def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str,
     received = _prepare(client, request)
     before = client.task.scores(client.model)
     loss = client.fine_tune(request.header.round)
-    metrics = {f"{name}_before": value for name, value in before.items()} | client.task.scores(
+    metrics = {f"{name}{BEFORE}": value for name, value in before.items()} | client.task.scores(
         client.learner.tuned
     )
     if loss is not None:

@@ -11,6 +11,7 @@ from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import NONE, Inputs
 from curvfed.client_app.secure import Answer, masked_reals
 from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.training import Trained
 from curvfed.strategies.config.masked_vector import encoding, packed, parameters, weighted_update
 from curvfed.strategies.secure_sum.errors import SecureSumError
@@ -39,7 +40,7 @@ def update(
     )
     # Scores before training are those that an evaluation of the same parameters sums, perhaps over
     # other clients.
-    told = {name: value for name, value in metrics.items() if not name.endswith("_before")}
+    told = {name: value for name, value in metrics.items() if not name.endswith(BEFORE)}
     vector = packed(values, weight, told | {"clipped": float(norm > limit)}, limit)
     return _masked(client, request, state, received, values / weight, vector, limit)
 

@@ -1,5 +1,5 @@
 """Write what follows from the methods' files and the keys: the index of the methods,
-`docs/configuration.md`, and the defaults in `pyproject.toml`.
+`docs/configuration.md`, `docs/figures.md`, and the defaults in `pyproject.toml`.
 
 make reference
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAGE, PROJECT = ROOT / "docs" / "configuration.md", ROOT / "pyproject.toml"
+FIGURES_PAGE = ROOT / "docs" / "figures.md"
 INDEX, METHODS = ROOT / "strategies" / "method_index.py", ROOT / "strategies" / "methods"
 SECTION = "tool.flwr.app.config"
 
@@ -165,6 +166,44 @@ def page() -> str:
     return "\n".join(parts)
 
 
+FIGURES_HEAD = """\
+# Figures
+
+What a run measures. This page is made by `make reference` from `strategies/base/figures.py`. Files have fractions, bytes and seconds; the unit is
+that of tables and pages. A reply with a value out of the range is dropped. [Files of a run](run-directory.md) explains the scores.
+
+| figure | meaning | unit | range | better | where |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+PLACES = {
+    "client": "clients.csv",
+    "round": "rounds.csv",
+    "run": "summary.json",
+    "metric": "metrics",
+    "detail": "metrics",
+}
+"""Files, and the table of `summary.json`, by level."""
+
+
+def figures_page() -> str:
+    """The text of the page of figures."""
+    from curvfed.strategies.base.figures import FIGURES, LARGEST, LARGEST_COUNT
+    from curvfed.strategies.methods import METHODS
+
+    for method in METHODS:  # each registers its own
+        METHODS[method]
+    lines = []
+    for name, row in FIGURES.items():
+        low = f"{row.low:g}" if row.low > -LARGEST else "−∞"
+        high = f"{row.high:g}" if row.high < min(LARGEST, LARGEST_COUNT) else "∞"
+        kind = "whole, " if row.is_count else ""
+        where = ", ".join(f"`{PLACES[level]}`" for level in row.levels)
+        allowed = "" if row.unit == "text" else f"{kind}{low} to {high}"
+        lines.append(_row(f"`{name}`", row.words, row.unit, allowed, row.better, where))
+    return FIGURES_HEAD + "\n".join(lines) + "\n"
+
+
 def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -197,6 +236,6 @@ if __name__ == "__main__":
         # process.
         INDEX.write_text(index(), encoding="utf-8")
         sys.exit(subprocess.run([sys.executable, __file__, "pages"]).returncode)
-    for path, content in ((PAGE, page()), (PROJECT, project())):
+    for path, content in ((PAGE, page()), (FIGURES_PAGE, figures_page()), (PROJECT, project())):
         path.write_text(content, encoding="utf-8")
         print(path)

@@ -23,13 +23,14 @@ from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import check_session, groups
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.figures import check_hull_counts
+from curvfed.strategies.base.figures import HULL_COUNTS
 from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.learn import learn
 from curvfed.strategies.hull.naming import named_by
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.methods.hull import Keys
+from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.messages import HULLS, MEASURE, Parts
 
 log = logging.getLogger("curvfed")
@@ -223,4 +224,27 @@ class HullRun(OneShotRun):
             revealed,
             points,
             100 * revealed / max(points, 1),
+        )
+
+
+def check_hull_counts(metrics: Mapping[str, float]) -> None:
+    """Refuse counts about a client's hulls that are incomplete or contradict each other; a client
+    may send none.
+
+    Raises
+    ------
+    MessageError
+    """
+    sent = [name for name in HULL_COUNTS if name in metrics]
+    if not sent:
+        return
+    if len(sent) < len(HULL_COUNTS):
+        raise MessageError(
+            f"of its hulls it sends {', '.join(sent)}; expected are {', '.join(HULL_COUNTS)}, or"
+            " none"
+        )
+    if max(metrics["revealed"], metrics["moved"]) > metrics["points"]:
+        raise MessageError(
+            f"{metrics['revealed']:g} points are revealed and {metrics['moved']:g} moved of"
+            f" {metrics['points']:g}"
         )

@@ -58,7 +58,7 @@ class Figure:
     levels : tuple of str
         Where it stands: `CLIENT`, `ROUND`, `RUN`, `METRIC`, `DETAIL`.
     unit : str
-        Of the printed value: "%" of a fraction, "kB" of bytes, "s"; "" for a pure number.
+        Of the printed value: "%" of a fraction, "kB" of bytes, "s"; "" for a pure number; "text".
     digits : int
         Decimals of the printed value.
     low, high : float
@@ -102,9 +102,11 @@ class Figure:
         return f"{printed:.{self.digits}f}".replace("-", "−")
 
     def text(self, value: Any) -> str:
-        """Write a stored value with its unit; a value that is no number is written as it is, None
-        as ""."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        """Write a stored value with its unit; a text as it is, a bool as "yes" or "no", None as
+        ""."""
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if not isinstance(value, int | float):
             return "" if value is None else str(value)
         if isinstance(value, int) or self.is_count:
             return f"{value:,.0f}"
@@ -149,7 +151,7 @@ ROWS = (
     _share("global_accuracy_last3", "global accuracy, mean of the last 3 rounds"),
     _share("global_accuracy_uncalibrated", "global accuracy, uncalibrated"),
     _share("global_accuracy_calibrated", "global accuracy, calibrated"),
-    Figure("not_calibrated", "why the classifier is not calibrated"),
+    Figure("not_calibrated", "why the classifier is not calibrated", unit="text"),
     _share("accuracy_fle", "accuracy, Euclidean SVM on the hulls (FLE)"),
     _share("accuracy_cp", "accuracy, Poincaré SVM on all points (CP)"),
     _share("accuracy_ce", "accuracy, Euclidean SVM on all points (CE)"),
@@ -208,7 +210,7 @@ ROWS = (
     _count("dropped", "dropped replies", ROUND),
     _count("replies_dropped", "dropped replies"),
     _count("nodes_refused", "refused nodes"),
-    Figure("classifier", "classifier", (DETAIL,)),
+    Figure("classifier", "classifier", (DETAIL,), "text"),
     Figure("classifier_temperature", "temperature of the classifier", (DETAIL,)),
     _share("confidence", "mean probability of the predicted class", better=""),
     _share("unknown", "test points outside the outlines of all groups", better=""),
@@ -224,7 +226,7 @@ ROWS = (
     _count("hull_groups", "groups of hulls"),
     _share("grouping_accuracy", "hulls in the group of their class"),
     _share("votes_agreed", "votes that agree with the names of the groups", DETAIL),
-    Figure("hulls_exact", "decoded hulls equal those of the clients", (DETAIL,)),
+    Figure("hulls_exact", "decoded hulls equal those of the clients", (DETAIL,), "text"),
     Figure("hull_epsilon", "ε, hyperbolic distance", (DETAIL,), digits=4),
     _count("hull_bins", "bins of the quantiser", DETAIL),
     _count("points_summed", "points or cells in the sum", DETAIL),
@@ -331,26 +333,3 @@ def check_sent(metrics: Mapping[str, float]) -> None:
                 f'the metric "{name}" is unexpected; expected are {", ".join(sorted(SENT))}'
             )
         SENT[name].check(value)
-
-
-def check_hull_counts(metrics: Mapping[str, float]) -> None:
-    """Refuse counts about a client's hulls that are incomplete or contradict each other; a client
-    may send none.
-
-    Raises
-    ------
-    MessageError
-    """
-    sent = [name for name in HULL_COUNTS if name in metrics]
-    if not sent:
-        return
-    if len(sent) < len(HULL_COUNTS):
-        raise MessageError(
-            f"of its hulls it sends {', '.join(sent)}; expected are {', '.join(HULL_COUNTS)}, or"
-            " none"
-        )
-    if max(metrics["revealed"], metrics["moved"]) > metrics["points"]:
-        raise MessageError(
-            f"{metrics['revealed']:g} points are revealed and {metrics['moved']:g} moved of"
-            f" {metrics['points']:g}"
-        )

@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 from runpy import run_path
 
+import pytest
+
 from curvfed.strategies.config.all_keys import defaults
 
 ROOT = Path(__file__).parents[3]
@@ -12,8 +14,10 @@ REFERENCE = run_path(str(ROOT / "docs" / "make_reference.py"))
 PAGE, PROJECT = REFERENCE["PAGE"], REFERENCE["PROJECT"]
 
 
-def test_the_page_is_current():
-    assert PAGE.read_text(encoding="utf-8") == REFERENCE["page"](), "write it anew: make reference"
+@pytest.mark.parametrize(("page", "text"), [("PAGE", "page"), ("FIGURES_PAGE", "figures_page")])
+def test_the_page_is_current(page, text):
+    found = REFERENCE[page].read_text(encoding="utf-8")
+    assert found == REFERENCE[text](), "write it anew: make reference"
 
 
 def test_the_page_has_every_key_with_its_default():

@@ -6,13 +6,13 @@ import pytest
 from app_runs import EVERY, QUICK, run
 
 from curvfed.server_app.directory.tables import KEYS, TABLES, TEXTS
+from curvfed.server_app.one_shot.hull_run import check_hull_counts
 from curvfed.strategies.base.figures import (
     FIGURES,
     HULL_COUNTS,
     RUN,
     SENT,
     Figure,
-    check_hull_counts,
     check_sent,
     find,
     names,
@@ -101,7 +101,7 @@ def test_a_method_registers_figures_of_its_own(monkeypatch):
         ("clients_left_out", 3, "3"),
         ("steps", 1200.0, "1,200"),
         ("curvature", -0.5, "−0.500"),
-        ("hulls_exact", True, "True"),
+        ("hulls_exact", True, "yes"),
         ("loss", None, ""),
     ],
 )
