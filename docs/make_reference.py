@@ -170,7 +170,8 @@ FIGURES_HEAD = """\
 # Figures
 
 What a run measures. This page is made by `make reference` from `strategies/base/figures.py`. Files have fractions, bytes and seconds; the unit is
-that of tables and pages. A reply with a value out of the range is dropped. [Files of a run](run-directory.md) explains the scores.
+that of tables and pages. A reply with a value out of the range is dropped. [The run directory](running.md#the-run-directory)
+explains the scores.
 
 | figure | meaning | unit | range | better | where |
 | --- | --- | --- | --- | --- | --- |
@@ -188,19 +189,21 @@ PLACES = {
 
 def figures_page() -> str:
     """The text of the page of figures."""
-    from curvfed.strategies.base.figures import FIGURES, LARGEST, LARGEST_COUNT
+    from curvfed.strategies.base.figures import FIGURES, LARGEST, LARGEST_COUNT, ROWS
     from curvfed.strategies.methods import METHODS
 
     for method in METHODS:  # each registers its own
         METHODS[method]
+    own = sorted(FIGURES.keys() - {row.name for row in ROWS})
     lines = []
-    for name, row in FIGURES.items():
+    for row in (*ROWS, *map(FIGURES.get, own)):
+        assert row is not None
         low = f"{row.low:g}" if row.low > -LARGEST else "−∞"
         high = f"{row.high:g}" if row.high < min(LARGEST, LARGEST_COUNT) else "∞"
         kind = "whole, " if row.is_count else ""
         where = ", ".join(f"`{PLACES[level]}`" for level in row.levels)
         allowed = "" if row.unit == "text" else f"{kind}{low} to {high}"
-        lines.append(_row(f"`{name}`", row.words, row.unit, allowed, row.better, where))
+        lines.append(_row(f"`{row.name}`", row.words, row.unit, allowed, row.better, where))
     return FIGURES_HEAD + "\n".join(lines) + "\n"
 
 
