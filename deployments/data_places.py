@@ -45,7 +45,7 @@ def _public(public: PublicData, files: Sequence[Path] | None, data_dir: Path) ->
     if files is not None:
         return f"{public.title}, {f'all files in {_folders(files)}' if files else 'built in'}", True
     target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a folder that is not there yet"
-    looked = " nor in ".join(map(str, public.looked_in(data_dir)))
+    looked = " nor in ".join(map(str, public.search_folders(data_dir)))
     told = (
         f"{public.title} is not in {looked}; the run would try to download it to {target}, as does"
     )

@@ -41,8 +41,8 @@ def method_name(method: object) -> str:
             f'method has the name "{name}" of a method of curvfed\'s; allowed are keys in a table'
             " of another name"
         )
-    place = plugins.place_of(row, f"{type(row).__module__}:{name}")
-    plugins.found("methods")[name] = [EntryPoint(name, place, "curvfed.methods")]
+    place = plugins.register_object(row, f"{type(row).__module__}:{name}")
+    plugins.registered("methods")[name] = [EntryPoint(name, place, "curvfed.methods")]
     brought.cache_clear()
     defaults.cache_clear()
     return name
@@ -74,5 +74,5 @@ def model_name(model: Any) -> str | None:
             f"model is {model!r}; allowed is a name, a class or a function that makes a network"
         )
     settings = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
-    place = plugins.place_of(factory, f"{factory.__module__}:{factory.__qualname__}")
+    place = plugins.register_object(factory, f"{factory.__module__}:{factory.__qualname__}")
     return f"{place}({settings})" if settings else place

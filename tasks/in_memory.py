@@ -11,7 +11,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.user_file import check_graphs
 from curvfed.tasks.images.raw import RawImages, raw_images
-from curvfed.tasks.points.readers import RawPoints, numbered, raw_points
+from curvfed.tasks.points.readers import RawPoints, number_labels, raw_points
 
 Raw = RawGraph | RawGraphs | RawImages | RawPoints
 
@@ -79,7 +79,7 @@ def _images(where: str, images: NDArray[np.generic], labels: NDArray[np.generic]
             f"{where}: images are {images.dtype} of shape {images.shape}; allowed are uint8, 0 to"
             " 255, of shape (n, h, w), (n, c, h, w) or (n, h, w, c) with c of 1 or 3"
         )
-    numbers, names = numbered(where, labels, len(pixels), "labels")
+    numbers, names = number_labels(where, labels, len(pixels), "labels")
     return raw_images(torch.from_numpy(np.ascontiguousarray(pixels)), numbers, names)
 
 

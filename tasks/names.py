@@ -1,7 +1,7 @@
-"""The names of data sets and models, and the tasks that they are for.
+"""The names of data sets and models, and their tasks.
 
-A configuration is checked without importing the models, and a run imports the files of all data
-sets only where its own has to be looked up among them.
+Checking a configuration imports no models, and imports the registry of all data sets only to look
+up a name.
 """
 
 import os
@@ -12,10 +12,10 @@ from curvfed.tasks import plugins
 from curvfed.tasks.foreign import refuse_foreign
 
 GENERATED = {"trees": "nodes", "digits": "images", "uniform": "points"}
-"""The tasks of the data sets that need no files."""
+"""The tasks of the data sets without files."""
 
 OWN = "own"
-"""The `dataset` of a run on what every node has itself."""
+"""The `dataset` of a run on each node's own data."""
 
 MODELS: dict[str, tuple[str, ...]] = {
     "nodes": ("gcn", "gated", "lorentz", "split"),
@@ -23,10 +23,10 @@ MODELS: dict[str, tuple[str, ...]] = {
     "images": ("cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18"),
     "points": (),
 }
-"""The names of the models for each task."""
+"""The models of each task."""
 
 plugins.leave_out("models", {"auto", *(name for names in MODELS.values() for name in names)})
-if plugins.found("datasets"):
+if plugins.registered("datasets"):
     from curvfed.tasks.registry import BUILT_IN
 
     plugins.leave_out("datasets", BUILT_IN)
@@ -38,15 +38,15 @@ def tasks_of(dataset: str) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        "nodes": classification of the nodes of graphs; "graphs": of whole graphs; "images";
-        "points". A `.pt` file may hold either kind of graphs. A folder that is not here, such as
-        another machine's, may hold graphs or images.
+        "nodes" (classification of the nodes of graphs), "graphs" (of whole graphs), "images",
+        "points". A `.pt` file may hold either kind of graphs. A folder of another machine may hold
+        graphs or images.
 
     Raises
     ------
     ValueError
-        If the name is neither a data set nor a path of a readable kind, or if a list has data sets
-        of more than one task; names the nearest data set.
+        If the name is neither a data set nor a supported path, or if a list mixes tasks; names the
+        nearest data set.
     """
     if dataset.lower() in GENERATED:
         return (GENERATED[dataset.lower()],)
@@ -58,12 +58,12 @@ def tasks_of(dataset: str) -> tuple[str, ...]:
 
 
 def num_sets(dataset: str) -> int:
-    """How many data sets a run-config's `dataset` names.
+    """The number of data sets in a run-config's `dataset`.
 
     Raises
     ------
     DataError
-        As `curvfed.tasks.graphs.data.tu.graph_dataset_names`.
+        See `curvfed.tasks.graphs.data.tu.graph_dataset_names`.
     """
     if dataset.lower() in (*GENERATED, OWN):
         return 1
@@ -73,11 +73,10 @@ def num_sets(dataset: str) -> int:
 
 
 def kind_of_path(path: Path) -> str:
-    """The task of a client's own data, as far as their path tells: "points", "images", "graphs" or
-    "nodes".
+    """The task of a client's own data by their path: "points", "images", "graphs" or "nodes".
 
-    A `.pt` file is "nodes", as in `tasks_of`, but may hold graphs too: settings that shape data are
-    the same for both.
+    A `.pt` file is "nodes", but may also hold graphs: the settings that shape data are the same for
+    both.
     """
     from curvfed.tasks.images.layout import is_image_folder
     from curvfed.tasks.points.datasets import is_points
@@ -91,23 +90,23 @@ def kind_of_path(path: Path) -> str:
 
 
 def path_text(path: os.PathLike[str]) -> str:
-    """A path as a run-config's `dataset` has it: with a separator, as no name has."""
+    """A path as a run-config's `dataset`: with a separator, unlike a name."""
     text = os.fspath(path)
     return text if os.path.dirname(text) else os.path.join(os.curdir, text)
 
 
 def is_named(dataset: str) -> bool:
-    """Whether a run-config's `dataset` names data sets alone, and no path."""
+    """Whether a run-config's `dataset` holds only names of data sets, and no path."""
     if dataset.lower() in (*GENERATED, OWN):
         return True
     from curvfed.tasks.registry import BUILT_IN
 
-    known = {name.lower() for name in (*BUILT_IN, *plugins.found("datasets"))}
-    return all(name.strip().lower() in known for name in dataset.split(","))
+    names = {name.lower() for name in (*BUILT_IN, *plugins.registered("datasets"))}
+    return all(name.strip().lower() in names for name in dataset.split(","))
 
 
 def titles(space: str, class_names: Iterable[str]) -> list[str]:
-    """The names of classes, after that of the data set where the clients have several.
+    """The names of classes, each after the name of its data set if the clients have several.
 
     Examples
     --------

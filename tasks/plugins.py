@@ -1,5 +1,5 @@
-"""Methods, models and data sets of other packages, found by their entry points and imported when
-they are needed."""
+"""Methods, models and data sets of other packages, found by their entry points and imported on
+demand."""
 
 import ast
 import inspect
@@ -15,12 +15,12 @@ from curvfed.tasks.errors import DataError
 
 TASKS = ("nodes", "graphs", "images", "points")
 
-EVERYWHERE = "a package that brings it must be installed wherever server and clients run"
+EVERYWHERE = "its package must be installed wherever server and clients run"
 
 log = logging.getLogger("curvfed")
 
-_OWN: dict[str, Any] = {}
-"""Objects that this process was handed, by their places; another one must import them."""
+_OBJECTS: dict[str, Any] = {}
+"""Objects of this process, by their places; another process must import them."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +32,13 @@ class DataSet:
     task : str
         "nodes", "graphs", "images" or "points".
     load : callable
-        From the folder of the public data sets (`data-dir`) to the raw data, which are then cut,
-        split and normalised as ours are: RawGraph, RawGraphs (`curvfed.tasks.graphs.data.raw`),
-        RawImages (`curvfed.tasks.images.raw`) or RawPoints (`curvfed.tasks.points.readers`).
+        From the folder of the public data sets (`data-dir`) to the raw data: RawGraph, RawGraphs
+        (`curvfed.tasks.graphs.data.raw`), RawImages (`curvfed.tasks.images.raw`) or RawPoints
+        (`curvfed.tasks.points.readers`). They are partitioned, split and normalised as the built-in
+        data sets are.
     files : callable
-        From the same folder to the files that are read. The clients' data are prepared again when
-        one of them, or the module itself, changes.
+        From the same folder to the files of the data set. If a file or the module changes, the
+        clients' data are prepared again.
     """
 
     task: str
@@ -46,17 +47,18 @@ class DataSet:
 
 
 @cache
-def _scan() -> Any:  # whose type is another one from Python 3.12 on
-    """The entry points of all installed packages; reading them takes 15 ms for a hundred
-    packages.
+def _scan() -> Any:
+    """The entry points of all installed packages; reading them takes 15 ms for a hundred packages.
+
+    Their type depends on the version of Python.
     """
     return entry_points()
 
 
 @cache
-def found(kind: str) -> dict[str, list[EntryPoint]]:
-    """The entry points of the group `curvfed.KIND`, "methods", "models" or "datasets", by name;
-    none is imported."""
+def registered(kind: str) -> dict[str, list[EntryPoint]]:
+    """The entry points of the group `curvfed.KIND`, "methods", "models" or "datasets", by name,
+    without importing any."""
     points: dict[str, list[EntryPoint]] = {}
     for point in _scan().select(group=f"curvfed.{kind}"):
         points.setdefault(point.name, []).append(point)
@@ -64,13 +66,12 @@ def found(kind: str) -> dict[str, list[EntryPoint]]:
 
 
 def leave_out(kind: str, built_in: Iterable[str]) -> None:
-    """Ignore the entry points that have a name of curvfed's own, and log a warning: curvfed's own
-    is used."""
-    ours = {name.lower() for name in built_in}
-    for name in [name for name in found(kind) if name.lower() in ours]:
-        places = ", ".join(point.value for point in found(kind).pop(name))
+    """Ignore the entry points with built-in names, and log a warning."""
+    reserved = {name.lower() for name in built_in}
+    for name in [name for name in registered(kind) if name.lower() in reserved]:
+        places = ", ".join(point.value for point in registered(kind).pop(name))
         log.warning(
-            'curvfed.%s: "%s" is curvfed\'s own; left out is %s, which needs another name',
+            'curvfed.%s: "%s" is a built-in name; %s is ignored and needs another name',
             kind,
             name,
             places,
@@ -78,49 +79,51 @@ def leave_out(kind: str, built_in: Iterable[str]) -> None:
 
 
 def load(kind: str, name: str) -> Any:
-    """The object behind a name of `found`, imported.
+    """Import the object with a name of `registered`.
 
     Raises
     ------
     DataError
-        If it cannot be imported, or more than one package brings it.
+        If the import fails, or more than one package has the name.
     """
-    first, *others = found(kind)[name]
-    if others:
-        places = ", ".join(point.value for point in (first, *others))
+    points = registered(kind)[name]
+    if len(points) > 1:
+        places = ", ".join(point.value for point in points)
         raise DataError(
-            f'"{name}" is brought by more than one package: {places}; allowed is one of them'
+            f'more than one package has "{name}": {places}; allowed is one of them',
+            key="several-packages",
         )
-    return imported(first.value)
+    return imported(points[0].value)
 
 
-def place_of(thing: Any, place: str) -> str:
-    """Let this process find an object of its own under a place; the place."""
-    _OWN[place] = thing
+def register_object(value: Any, place: str) -> str:
+    """Let this process find an object under a place, and return the place."""
+    _OBJECTS[place] = value
     return place
 
 
 def imported(place: str) -> Any:
-    """The object "package.module:name", or one of this process's own.
+    """The object "package.module:name", or an object of this process.
 
     Raises
     ------
     DataError
-        If it cannot be imported here, for whatever reason.
+        If the import fails.
     """
-    if place in _OWN:
-        return _OWN[place]
+    if place in _OBJECTS:
+        return _OBJECTS[place]
     try:
         return EntryPoint("", place, "").load()
     except Exception as error:
         where = EVERYWHERE
         if place.startswith("__main__:") or "<" in place:
             where = (
-                "it was in the program that made the run, not in a module: that program alone"
-                " resumes it and predicts"
+                "it was in the program that started the run, not in a module: only that program"
+                " can resume the run and predict"
             )
         raise DataError(
-            f'"{place}" cannot be imported here ({type(error).__name__}: {error}); {where}'
+            f'"{place}" cannot be imported here ({type(error).__name__}: {error}); {where}',
+            key="import",
         ) from error
 
 
@@ -131,30 +134,32 @@ def is_model(name: str) -> bool:
     Keywords of the factory may follow: "package.module:factory(width=32)".
     """
     place = name.partition("(")[0]
-    return ":" in place or place in found("models")
+    return ":" in place or place in registered("models")
 
 
 def factory_of(name: str) -> Callable[..., Any]:
-    """The factory that `model` names, with the keywords that follow the name.
+    """The factory that `model` names, with the keywords after the name.
 
     Raises
     ------
     DataError
-        If it cannot be imported, or takes no such keywords.
+        If the import fails, or the factory does not take the keywords.
     """
-    place, bracket, rest = name.partition("(")
+    place, bracket, arguments = name.partition("(")
     factory = imported(place) if ":" in place else load("models", place)
     try:
-        keywords = _keywords(f"f({rest}") if bracket else {}
+        keywords = _keywords(f"f({arguments}") if bracket else {}
     except (SyntaxError, ValueError) as error:
         raise DataError(
-            f'model "{name}": allowed after the name are keywords such as (width=32); {error}'
+            f'model "{name}": allowed after the name are keywords such as (width=32); {error}',
+            key="model-keywords",
         ) from None
     try:
         inspect.signature(factory).bind(None, None, **keywords)
     except TypeError as error:
         raise DataError(
-            f'model "{name}" is called with two arguments and these keywords: {error}'
+            f'model "{name}" is called with two arguments and these keywords: {error}',
+            key="model-keywords",
         ) from None
     except ValueError:  # a builtin has no signature
         pass
@@ -164,52 +169,54 @@ def factory_of(name: str) -> Callable[..., Any]:
 def _keywords(call: str) -> dict[str, Any]:
     tree = ast.parse(call, mode="eval").body
     if not isinstance(tree, ast.Call) or tree.args:
-        raise ValueError("it is no list of keywords")
+        raise ValueError("it is not a list of keywords")
     return {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in tree.keywords}
 
 
 def model(name: str, *arguments: Any) -> Any:
-    """The torch module that another package's factory makes of these arguments.
+    """The torch module that another package's factory returns for these arguments.
 
     Raises
     ------
     DataError
-        If the factory cannot be imported, or does not make one.
+        If the import of the factory fails, or the factory does not return a module.
     """
     factory = factory_of(name)
     try:
-        made = factory(*arguments)
+        module = factory(*arguments)
     except Exception as error:
         # A node sends the text of a DataError to the server; the text of this error may contain
         # data.
         log.error('model "%s": %s: %s', name, type(error).__name__, error)
         raise DataError(
-            f'model "{name}" cannot be made of {arguments} ({type(error).__name__}; the log says'
-            " more)"
+            f'model "{name}" fails for {arguments} ({type(error).__name__}; the log has the text)',
+            key="model-factory",
         ) from error
-    if not hasattr(made, "named_parameters"):
+    if not hasattr(module, "named_parameters"):
         raise DataError(
-            f'model "{name}" makes a {type(made).__name__} of {arguments}; allowed is a'
-            " torch.nn.Module"
+            f'model "{name}" returns a {type(module).__name__} for {arguments}; allowed is a'
+            " torch.nn.Module",
+            key="model-factory",
         )
-    return made
+    return module
 
 
 def data_set(name: str) -> DataSet | None:
-    """The data set of this name, in any case; None where no package brings it.
+    """The data set of this name, in any case; None if no package has it.
 
     Raises
     ------
     DataError
-        If it is not what it should be.
+        If the object is not a valid `DataSet`.
     """
-    for spelled in found("datasets"):
+    for spelled in registered("datasets"):
         if spelled.lower() == name.lower():
-            own = load("datasets", spelled)
-            if isinstance(own, DataSet) and own.task in TASKS:
-                return own
+            entry = load("datasets", spelled)
+            if isinstance(entry, DataSet) and entry.task in TASKS:
+                return entry
             raise DataError(
-                f'the data set "{spelled}" is {own!r}; allowed is a curvfed.tasks.plugins.DataSet'
-                f" of {', '.join(TASKS)}"
+                f'the data set "{spelled}" is {entry!r}; allowed is a curvfed.tasks.plugins.DataSet'
+                f" of {', '.join(TASKS)}",
+                key="plugin-data-set",
             )
     return None

@@ -1,4 +1,4 @@
-"""Prepared clients on disk, so that a client process need not read and split a whole data set."""
+"""Prepared clients on disk, so that a client process does not read and split the whole data set."""
 
 import hashlib
 import json
@@ -27,45 +27,45 @@ Client = TypeVar("Client", bound=Examples)
 log = logging.getLogger("curvfed")
 
 FORMAT = 7
-"""Raise this number whenever the preparation or the layout of the files changes: older files are
-then ignored."""
+"""Raise this number if the preparation or the layout of the files changes: older files are then
+ignored."""
 
 _SEAL = "file digest"
-"""Name of the file's own digest among the values; `digest` is that of the data."""
+"""Name of the file's digest among the values; `digest` is the digest of the data."""
 
 
 def check_partition(partition_id: int, num_partitions: int) -> None:
-    """Raise DataError for a client that a run of so many clients does not have."""
+    """Raise DataError unless `partition_id` is in 0..num_partitions-1."""
     if not 0 <= partition_id < num_partitions:
         raise DataError(
             f"partition-id is {partition_id}; with {num_partitions} clients it must be in"
-            f" 0..{num_partitions - 1}"
+            f" 0..{num_partitions - 1}",
+            key="partition-id",
         )
 
 
 def cache_key(settings: dict[str, Any], files: Sequence[Path]) -> str:
-    """A folder name that changes with the settings, and with any raw file (see `file_stamps`)."""
+    """A folder name that changes with the settings and with each raw file (see `file_stamps`)."""
     stamps = file_stamps([path.resolve() for path in files])
-    return hashlib.sha256(
-        json.dumps([FORMAT, settings, stamps], sort_keys=True).encode()
-    ).hexdigest()[:32]
+    text = json.dumps([FORMAT, settings, stamps], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def load(
     kind: type[Client], folder: Path, number: int, prepare: Callable[[], Iterable[Client]]
 ) -> Client:
-    """Client `number` as it is kept in `folder`; where it is absent or damaged, all clients are
-    prepared and kept there.
+    """Read client `number` in `folder`; if its file is absent or damaged, prepare and store all
+    clients.
 
     A folder that cannot be written is logged, not raised.
     """
     client = _read(kind, _path(folder, number))
     if client is None:
         can_write = True
-        for each, prepared in enumerate(prepare()):
-            if each == number:
+        for index, prepared in enumerate(prepare()):
+            if index == number:
                 client = prepared
-            can_write = can_write and _write(_path(folder, each), prepared)
+            can_write = can_write and _write(_path(folder, index), prepared)
     assert client is not None, "fewer clients were prepared than the run has"
     return client
 
@@ -79,21 +79,22 @@ def _read(kind: type[Client], path: Path) -> Client | None:
         data = path.read_bytes()
         check_whole(data)
         tensors = safetensors.torch.load(data)
-        values = {
-            name: json.loads(text) for name, text in metadata_of(data).items() if name != _SEAL
-        }
-        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        fields: dict[str, Any] = kind.from_tensors(tensors) | values | lists
+        fields: dict[str, Any] = kind.from_tensors(tensors)
+        texts = metadata_of(data)
+        del texts[_SEAL]
+        for name, text in texts.items():
+            value = json.loads(text)
+            fields[name] = tuple(value) if isinstance(value, list) else value
         return kind(**fields)
     except FileNotFoundError:
         return None
     except (SafetensorError, OSError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        log.warning("%s is damaged and is made anew (%s)", path, error)
+        log.warning("%s is damaged and is prepared again (%s)", path, error)
         return None
 
 
 def _write(path: Path, client: Examples) -> bool:
-    """Whether the client could be written."""
+    """Store a client; whether this succeeds."""
     values = {
         name: json.dumps(value)
         for name, value in vars(client).items()
@@ -102,12 +103,11 @@ def _write(path: Path, client: Examples) -> bool:
     tensors = {name: tensor.contiguous() for name, tensor in client.tensors().items()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_atomically(
-            path, sealed(safetensors.torch.save(tensors, values | {_SEAL: UNSEALED})), private=True
-        )
+        data = safetensors.torch.save(tensors, values | {_SEAL: UNSEALED})
+        write_atomically(path, sealed(data), private=True)
     except OSError as error:
         log.warning(
-            "prepared data cannot be kept in %s, every client process prepares its own: %s",
+            "prepared data cannot be stored in %s, so each client process prepares them: %s",
             path.parent,
             error,
         )

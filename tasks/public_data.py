@@ -1,5 +1,5 @@
-"""Where the files of a data set lie, and how those of a public one are downloaded, with the
-packages that publish them."""
+"""Find the files of a data set, and download those of a public one by the package that publishes
+them."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
 Raw = TypeVar("Raw")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 PROBE_URL = "https://github.com"
 PROBE_SECONDS = 8.0
@@ -28,18 +28,18 @@ _PROBE = (
 
 @dataclass(frozen=True)
 class Located(Generic[Raw]):
-    """Data that were found.
+    """A data set on this machine.
 
     Attributes
     ----------
     files : tuple of Path
-        The files that are read, or folders that are read as a whole.
+        The files of the data, or their folders.
     read : callable
-        Reads them, or raises DataError.
+        Reads the files, or raises DataError.
     notes : tuple of str
-        What a user should know about them, in words.
+        What a user should know about the files, in words.
     digest : str
-        Changes with the content of a folder among them; "" without folders.
+        Changes with the contents of a folder; "" without folders.
     """
 
     files: tuple[Path, ...]
@@ -55,14 +55,14 @@ class PublicData:
     Attributes
     ----------
     title : str
-        Its name as its authors write it.
+        The name in its authors' spelling.
     folders : tuple of str
-        Where below the data folder the files may lie; a download goes to the first. () for built-in
+        The folders to search, below the data folder; a download goes to the first. () for built-in
         data.
     files : tuple of str
-        The files that are needed, as paths from one of these folders.
+        The required files, as paths from one of these folders.
     fetch : str
-        Python that downloads them below the folder `{root}`.
+        Python code that downloads the files below the folder `{root}`.
     root : str
         That folder, below the data folder.
     package : str
@@ -79,34 +79,35 @@ class PublicData:
     package: str = ""
     origin: str = ""
 
-    def looked_in(self, data_dir: Path) -> list[Path]:
-        """The folders that are searched, in this order."""
+    def search_folders(self, data_dir: Path) -> list[Path]:
+        """The folders to search, in this order."""
         return [data_dir.expanduser() / folder for folder in self.folders]
 
     def folder(self, data_dir: Path) -> Path | None:
         """The first of these folders that holds all files, or None."""
-        folders = self.looked_in(data_dir)
-        return next(
-            (one for one in folders if all((one / name).is_file() for name in self.files)), None
-        )
+        for folder in self.search_folders(data_dir):
+            if all((folder / name).is_file() for name in self.files):
+                return folder
+        return None
 
     def command(self, data_dir: Path) -> str:
         """The shell command that downloads the files."""
         code = self.fetch.format(root=repr(str(data_dir.expanduser() / self.root)))
-        return f'{f"pip install {self.package} && " if self.package else ""}python -c "{code}"'
+        command = f'python -c "{code}"'
+        return f"pip install {self.package} && {command}" if self.package else command
 
-    def fetched(self, data_dir: Path, find: Callable[[Path], Found | None]) -> Found:
-        """The result of `find` on the data folder; if that is None, of a second try after a
-        download.
+    def find_or_download(self, data_dir: Path, find: Callable[[Path], Result | None]) -> Result:
+        """The result of `find` on the data folder, after a download if the first result is None.
 
         Raises
         ------
         DataError
-            If nothing is there and the download fails; names the folders looked in and the command
-            to fetch the files.
+            If the files are absent and the download fails; names the folders searched and the
+            command to download the files.
         """
-        if (found := find(data_dir)) is not None:
-            return found
+        result = find(data_dir)
+        if result is not None:
+            return result
         top = data_dir.expanduser()
         first = Path(self.folders[0])
         try:
@@ -115,104 +116,108 @@ class PublicData:
             reason = "the download lacks some"
         except OSError as error:
             reason = str(error)
-        if (found := find(data_dir)) is not None:
-            return found
-        places = " nor in ".join(map(str, self.looked_in(data_dir)))
+        result = find(data_dir)
+        if result is not None:
+            return result
+        places = " nor in ".join(map(str, self.search_folders(data_dir)))
+        if not top.is_dir():
+            places += f" (there is no folder {top})"
         names = f" ({', '.join(self.files)})" if self.files else ""
         raise DataError(
-            f"the files of {self.title}{names} are not in"
-            f" {places}{'' if top.is_dir() else f' (there is no folder {top})'}, and they cannot be"
-            f" downloaded: {reason}. On a machine with a network"
-            f" run:\n{self.command(data_dir)}\nand copy {top / first.parts[0]} here."
+            f"the files of {self.title}{names} are not in {places}, and the download fails:"
+            f" {reason}. On a machine with a network run:\n{self.command(data_dir)}\nand copy"
+            f" {top / first.parts[0]} here.",
+            key="no-public-data",
         )
 
 
 def find_path(
     dataset: str, data_dir: Path, is_there: Callable[[Path], bool] = Path.is_file
 ) -> Path:
-    """A user's own file, or folder with `Path.is_dir`: looked up in the working folder, then in
-    `data_dir`.
+    """A user's own file, or folder with `Path.is_dir`, in the working folder or else in `data_dir`.
 
     Raises
     ------
     DataError
-        If it is in neither.
+        If neither holds it.
     """
-    given = Path(dataset).expanduser()
-    path = next((path for path in (given, data_dir.expanduser() / given) if is_there(path)), None)
-    if path is None:
-        places = ", nor ".join(dict.fromkeys(map(str, (given, data_dir / given))))
-        kind = "file" if is_there is Path.is_file else "folder"
-        raise DataError(
-            f"no {kind} {places}; {reading(dataset)}, looked up in the working folder, then in"
-            " data-dir"
-        )
-    return path
+    relative = Path(dataset).expanduser()
+    for path in (relative, data_dir.expanduser() / relative):
+        if is_there(path):
+            return path
+    places = ", nor ".join(dict.fromkeys(map(str, (relative, data_dir / relative))))
+    kind = "file" if is_there is Path.is_file else "folder"
+    raise DataError(
+        f"no {kind} {places}; {explain_reading(dataset)}, looked up in the working folder, then in"
+        " data-dir",
+        key="no-file",
+    )
 
 
-def reading(dataset: str) -> str:
-    """Which rule makes a run-config's `dataset` a name, a file or a path, in words."""
+def explain_reading(dataset: str) -> str:
+    """Why a run-config's `dataset` is read as a name, a file or a path, in words."""
     if os.path.dirname(dataset):
-        return "it is taken as a path because it has a /"
+        return "it is read as a path because it has a /"
     if ending := Path(dataset).suffix:
-        return f"it is taken as a file because it ends in {ending} and is no data set's name"
-    return "it is taken as a data set's name because it has no / and no ending, as paths have"
+        return f"it is read as a file because it ends in {ending} and is no data set's name"
+    return "it is read as a data set's name because it has neither a / nor an ending, as paths have"
 
 
-def brought(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:
-    """The files of a data set of another package, its module among them, and their reader; None if
-    no package has it.
+def locate_plugin_data(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:
+    """The files of another package's data set, including its module, and their reader; None if no
+    package has the data set.
 
     Parameters
     ----------
     name : str
     data_dir : Path
     *kinds : type
-        The classes that it may be read as.
+        The allowed classes of the raw data.
     """
-    own = plugins.data_set(name)
+    data_set = plugins.data_set(name)
     folder = data_dir.expanduser()
-    if own is None:
+    if data_set is None:
         return None
     (entry,) = next(
         entries
-        for spelled, entries in plugins.found("datasets").items()
+        for spelled, entries in plugins.registered("datasets").items()
         if spelled.lower() == name.lower()
     )
 
     def read() -> Any:
-        raw = own.load(folder)
+        raw = data_set.load(folder)
         if not isinstance(raw, kinds):
             allowed = " or ".join(kind.__name__ for kind in kinds)
             raise DataError(
-                f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is {allowed}'
+                f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is {allowed}',
+                key="plugin-data-set",
             )
         return raw
 
-    return Located((*own.files(folder), Path(str(sys.modules[entry.module].__file__))), read)
+    module = Path(str(sys.modules[entry.module].__file__))
+    return Located((*data_set.files(folder), module), read)
 
 
 def fetch(code: str, root: Path, folder: str) -> None:
-    """Run `code`, which downloads files into `folder` below its argument, and move these into
+    """Run `code`, which downloads files into `folder` below its argument, and move the files into
     `root/folder`.
 
-    A file appears there whole or not at all. The packages have no time limit and write processed
-    files next to the raw ones, so the code runs in a process of its own, in a temporary folder, and
-    only after a short probe of the network.
+    Each file is moved atomically. The packages have no time limit and write processed files next to
+    the raw ones, so the code runs in a separate process, in a temporary folder, and only after a
+    short probe of the network.
 
     Raises
     ------
     OSError
-        No network, no such package, a failed download, or a folder that cannot be written; the text
-        says which.
+        No network, no such package, a failed download, or a read-only folder; the text says which.
     """
     _python(_PROBE, PROBE_URL, str(PROBE_SECONDS), seconds=PROBE_SECONDS)
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=root, prefix=".download-") as scratch:
         _python(code, scratch, seconds=DOWNLOAD_SECONDS)
-        fetched = Path(scratch) / folder
-        for path in sorted(fetched.rglob("*")):
-            place = path.relative_to(fetched)
+        downloads = Path(scratch) / folder
+        for path in sorted(downloads.rglob("*")):
+            place = path.relative_to(downloads)
             if path.is_file() and place.parts[0] != "processed":
                 target = root / folder / place
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -220,12 +225,11 @@ def fetch(code: str, root: Path, folder: str) -> None:
 
 
 def _python(code: str, *arguments: str, seconds: float) -> None:
-    """Run Python code in a process of its own; OSError, with its last line, where it fails or takes
+    """Run Python code in a separate process; raise OSError with its last line if it fails or takes
     too long."""
     try:
-        # Without standard input: a package that asks a question fails rather than waits for an
-        # answer.
-        done = subprocess.run(
+        # Without standard input a package that asks a question fails and does not wait.
+        process = subprocess.run(
             [sys.executable, "-c", code, *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -234,6 +238,6 @@ def _python(code: str, *arguments: str, seconds: float) -> None:
         )
     except subprocess.TimeoutExpired:
         raise OSError(f"no answer within {seconds:g} s") from None
-    if done.returncode:
-        lines = done.stderr.strip().splitlines()
-        raise OSError(lines[-1] if lines else f"exit code {done.returncode}")
+    if process.returncode:
+        lines = process.stderr.strip().splitlines()
+        raise OSError(lines[-1] if lines else f"exit code {process.returncode}")

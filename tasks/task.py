@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     Examples
     --------
     >>> batch = Batch(torch.eye(3), torch.tensor([1, 0]), rows=torch.tensor([0, 2]))
-    >>> batch.of(torch.tensor([5.0, 6.0, 7.0]))
+    >>> batch.select(torch.tensor([5.0, 6.0, 7.0]))
     tensor([5., 7.])
     """
 
@@ -42,7 +42,7 @@ class Batch(NamedTuple):
     labels: Tensor
     rows: Tensor | None = None
 
-    def of(self, output: Tensor) -> Tensor:
+    def select(self, output: Tensor) -> Tensor:
         """The examples' rows of an output of the model, or of its features."""
         return output if self.rows is None else output[self.rows]
 
@@ -90,7 +90,7 @@ class Task(ABC):
     ...         yield Batch(self.x, self.train_labels, self.parts["train"])
     ...
     ...     def loss(self, model, batch):
-    ...         return nn.functional.cross_entropy(batch.of(model(batch.inputs)), batch.labels)
+    ...         return nn.functional.cross_entropy(batch.select(model(batch.inputs)), batch.labels)
     ...
     ...     def scored_logits(self, model):
     ...         return {part: model(self.x)[self.parts[part]] for part in ("val", "test")}

@@ -10,20 +10,19 @@ from torch import nn
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.examples import FAR
+from curvfed.tasks.examples import FAR, log_history
 from curvfed.tasks.graphs import client_task
 from curvfed.tasks.graphs.data import clients
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.sparse import row_norms
-from curvfed.tasks.history import logged
 from curvfed.tasks.task import Task
 
 
 def own(raw: RawGraph | RawGraphs, config: RunConfig) -> ClientGraph:
     """Data in memory; `config` is settled, here and below."""
-    return logged("data in memory", clients.own(raw, _spec(config)))
+    return log_history("data in memory", clients.own_data(raw, _spec(config)))
 
 
 def load_own(path: Path, config: RunConfig) -> ClientGraph:

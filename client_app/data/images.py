@@ -22,7 +22,7 @@ from curvfed.tasks.task import Task
 
 def own(raw: RawImages, config: RunConfig) -> ClientImages:
     """Data in memory; `config` is settled, here and below."""
-    return images.own(raw, image_spec(config, config.images))
+    return images.own_data(raw, image_spec(config, config.images))
 
 
 def load_own(path: Path, config: RunConfig) -> ClientImages:

@@ -10,7 +10,7 @@ from torch import nn
 
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.history import logged
+from curvfed.tasks.examples import log_history
 from curvfed.tasks.points import client_points
 from curvfed.tasks.points import data as points
 from curvfed.tasks.points.cells import client_cells
@@ -22,7 +22,7 @@ from curvfed.tasks.task import Task
 
 def own(raw: RawPoints, config: RunConfig) -> ClientPoints:
     """Data in memory; `config` is settled, here and below."""
-    return logged("data in memory", points.own(raw, point_spec(config, config.points)))
+    return log_history("data in memory", points.own_data(raw, point_spec(config, config.points)))
 
 
 def load_own(path: Path, config: RunConfig) -> ClientPoints:

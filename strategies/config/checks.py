@@ -119,7 +119,9 @@ def check_data(config: RunConfig) -> None:
     elif takes_others and plugins.is_model(config.model):
         _check_brought_model(config)
     elif config.model not in models:
-        names = ["auto", *sorted(models), *plugins.found("models")] if takes_others else ["auto"]
+        names = (
+            ["auto", *sorted(models), *plugins.registered("models")] if takes_others else ["auto"]
+        )
         others = f', or "package.module:factory"; {plugins.EVERYWHERE}' if takes_others else ""
         raise ConfigError(
             f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of'

@@ -63,7 +63,7 @@ def brought() -> tuple[dict[str, Method], dict[str, str]]:
     rows: dict[str, Method] = {}
     reasons: dict[str, str] = {}
     tables: dict[str, type[Table]] = {}
-    for name in plugins.found("methods"):
+    for name in plugins.registered("methods"):
         try:
             row = plugins.load("methods", name)
         except DataError as error:

@@ -356,7 +356,7 @@ class FedSageClient(Learner):
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy on the mended graph, in which the client's own nodes come first."""
-        return F.cross_entropy(batch.of(model(self._mend(batch.inputs))), batch.labels)
+        return F.cross_entropy(batch.select(model(self._mend(batch.inputs))), batch.labels)
 
     def _mend(self, inputs: GraphInputs) -> GraphInputs:
         """The mended graph; that of the client's own graph is computed once."""

@@ -92,7 +92,7 @@ class MoonClient(Learner):
             return super().loss(model, batch)
         with head_inputs(model) as inputs:
             loss = super().loss(model, batch)
-        features = batch.of(inputs[-1])
+        features = batch.select(inputs[-1])
         near, far = (_cosines(features, other, batch) for other in (self._received, self._previous))
         return loss + keys.mu * F.softplus((far - near) / keys.temperature).mean()
 
@@ -102,7 +102,7 @@ def _cosines(features: Tensor, other: nn.Module, batch: Batch) -> Tensor:
     for features of 0."""
     with torch.no_grad(), head_inputs(other) as inputs:
         other(batch.inputs)
-    return F.cosine_similarity(features, batch.of(inputs[-1]), dim=1)
+    return F.cosine_similarity(features, batch.select(inputs[-1]), dim=1)
 
 
 @contextlib.contextmanager

@@ -38,7 +38,7 @@ class GraphTask(Task):
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy of the logits."""
-        return F.cross_entropy(batch.of(model(batch.inputs)), batch.labels)
+        return F.cross_entropy(batch.select(model(batch.inputs)), batch.labels)
 
     def scored_logits(self, model: nn.Module) -> dict[str, Tensor]:
         """Logits (m, C) of the "val" and of the "test" examples, dropout off."""

@@ -136,19 +136,19 @@ def load_own(path: Path, spec: ImageSpec, cache_dir: Path | None = None) -> Clie
     """
     located = locate_folder(path)
     if cache_dir is None:
-        return own(located.read(), spec)
+        return own_data(located.read(), spec)
     names = ("dataset", "size", "channels", "seed", "train_size", "test_size")
     folder = _folder(cache_dir, {"own": 1} | {name: getattr(spec, name) for name in names}, located)
 
     def prepare() -> list[ClientImages]:
         for note in located.notes:
             log.warning("%s", note)
-        return [own(located.read(), spec)]
+        return [own_data(located.read(), spec)]
 
     return prepared.load(ClientImages, folder, 0, prepare)
 
 
-def own(raw: RawImages, spec: ImageSpec) -> ClientImages:
+def own_data(raw: RawImages, spec: ImageSpec) -> ClientImages:
     """A node's own images, whole: split by their roles where they have any, else at random."""
     everything = np.arange(len(raw.labels))
     masks = _split(len(everything), spec, 0) if raw.roles is None else masks_of(raw.roles)

@@ -12,7 +12,7 @@ from curvfed.tasks.images.folder import read_folder
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, class_folders, read_layout
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.images.sources import TINY, Source, source_of
-from curvfed.tasks.public_data import Located, brought, find_path
+from curvfed.tasks.public_data import Located, find_path, locate_plugin_data
 
 CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -31,9 +31,9 @@ def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
     """
     source = source_of(dataset)
     if source is not None:
-        located = source.fetched(data_dir, partial(find, source))
+        located = source.find_or_download(data_dir, partial(find, source))
         return Located(located.files, partial(_read, source, data_dir, located))
-    if (own := brought(dataset, data_dir, RawImages)) is not None:
+    if (own := locate_plugin_data(dataset, data_dir, RawImages)) is not None:
         return own
     path = find_path(dataset, data_dir, Path.is_dir)
     if untrained := read_layout(path).untrained:
@@ -81,9 +81,9 @@ def _read(source: Source, data_dir: Path, located: Located[RawImages]) -> RawIma
     except (DataError, ImportError):
         raise
     except Exception as error:  # the loaders raise whatever they come upon
+        folders = " or ".join(map(str, source.search_folders(data_dir)))
         raise DataError(
-            f"the files of {source.title} in {' or '.join(map(str, source.looked_in(data_dir)))}"
-            f" cannot be read ({type(error).__name__}: {error}): they are damaged, or not the"
+            f"the files of {source.title} in {folders} cannot be read ({type(error).__name__}: {error}): they are damaged, or not the"
             " original ones. Remove them, and on a machine with a network run:\n"
             f"{source.command(data_dir)}",
             str(error),

@@ -9,14 +9,14 @@ import numpy as np
 
 from curvfed.tasks.class_names import class_name, names_in, row_of
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.examples import log_history
 from curvfed.tasks.graphs.data.partition import membership_digest
-from curvfed.tasks.history import logged
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
 from curvfed.tasks.points.datasets import CURVATURES, locate
 from curvfed.tasks.points.partition import PARTITIONS, deal_out
 from curvfed.tasks.points.readers import RawPoints, check_inside, in_order, read_points
 from curvfed.tasks.points.uniform import two_classes
-from curvfed.tasks.public_data import brought
+from curvfed.tasks.public_data import locate_plugin_data
 from curvfed.tasks.stored_files import file_stamps
 
 __all__ = [
@@ -152,7 +152,7 @@ def load_client(spec: PointSpec, partition_id: int, num_partitions: int) -> Clie
     raw, _ = _pooled(spec, stamp)
     owners, digest = _dealt(spec, num_partitions, stamp)
     mine = np.flatnonzero(owners == partition_id)
-    return logged(
+    return log_history(
         spec.dataset,
         _client(raw, mine, np.zeros(len(mine), dtype=np.bool_), spec, digest),
         partition_id,
@@ -196,10 +196,10 @@ def load_own(path: Path, spec: PointSpec) -> ClientPoints:
         See `curvfed.tasks.points.readers.read_points`.
     """
     raw = read_points(path.expanduser(), spec.curvature, spec.embedding_key, spec.label_key)
-    return logged(str(path), own(raw, spec))
+    return log_history(str(path), own_data(raw, spec))
 
 
-def own(raw: RawPoints, spec: PointSpec) -> ClientPoints:
+def own_data(raw: RawPoints, spec: PointSpec) -> ClientPoints:
     """A node's own points in memory, split as `load_own` splits a file.
 
     Raises
@@ -236,7 +236,7 @@ def _stamp(spec: PointSpec) -> Stamp:
 @lru_cache(maxsize=2)
 def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
     """All points of a data set, and which of them are test points."""
-    if (own := brought(spec.dataset, spec.data_dir, RawPoints)) is not None:
+    if (own := locate_plugin_data(spec.dataset, spec.data_dir, RawPoints)) is not None:
         raw = _kept(own.read(), spec)
     elif stamp is None:
         radius = spec.sample_radius / math.sqrt(-spec.curvature)

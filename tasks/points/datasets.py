@@ -56,5 +56,5 @@ def locate(dataset: str, data_dir: Path) -> Path | None:
     if dataset.lower() == "uniform" or plugins.data_set(dataset) is not None:
         return None
     if dataset.lower() == "olsson":
-        return OLSSON.fetched(data_dir, OLSSON.folder) / OLSSON.files[0]
+        return OLSSON.find_or_download(data_dir, OLSSON.folder) / OLSSON.files[0]
     return find_path(dataset, data_dir)

@@ -106,7 +106,7 @@ def raw_points(
     where : str
         The beginning of an error's text.
     coordinates : array-like, (n, 2), of real numbers
-    classes : array-like, (n,), as for `numbered`; or None: no class is known
+    classes : array-like, (n,), as for `number_labels`; or None: no class is known
     what : tuple of str
         Names of the two in the file.
     names : sequence of str, (n,)
@@ -127,7 +127,7 @@ def raw_points(
         )
     if classes is None:
         classes = np.full(len(points), "")
-    labels, class_names = numbered(where, classes, len(points), what[1], gaps=True)
+    labels, class_names = number_labels(where, classes, len(points), what[1], gaps=True)
     with np.errstate(over="ignore"):  # values beyond float64 become infinite
         points = points.astype(np.float64)
     wrong = int((~np.isfinite(points).all(axis=1)).sum())
@@ -139,7 +139,7 @@ def raw_points(
     return RawPoints(points, labels, class_names, None, names)
 
 
-def numbered(
+def number_labels(
     where: str, classes: object, count: int, what: str, gaps: bool = False
 ) -> tuple[Integers, tuple[str, ...]]:
     """The class of each example as an index into the class names, and these names `in_order`.

@@ -8,7 +8,13 @@ import numpy as np
 
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.points.datasets import ENDINGS
-from curvfed.tasks.points.raw_points import RawPoints, check_inside, in_order, numbered, raw_points
+from curvfed.tasks.points.raw_points import (
+    RawPoints,
+    check_inside,
+    in_order,
+    number_labels,
+    raw_points,
+)
 from curvfed.tasks.points.tables import read_table
 
 __all__ = [
@@ -16,7 +22,7 @@ __all__ = [
     "RawPoints",
     "check_inside",
     "in_order",
-    "numbered",
+    "number_labels",
     "raw_points",
     "read_points",
 ]

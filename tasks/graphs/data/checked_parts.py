@@ -1,7 +1,7 @@
 """Check the parts of a graph that was read from a file, and convert each to its dtype.
 
-Every check takes `where` the part was read, and raises a `DataError` that names this, what is wrong
-there and what is allowed.
+Every check takes `where` the part was read. Its `DataError` names this place, what is wrong and
+what is allowed.
 """
 
 from collections.abc import Mapping
@@ -16,18 +16,18 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.sparse import bounds, csr
 
 MAX_CLASSES = 10_000
-"""More classes than any data set has: so many different labels are a mistake."""
+"""No data set has more classes; more different labels are a mistake."""
 
 UNKNOWN = -1
 """The label of an unknown class."""
 
 IGNORED = -100
-"""The label that torch's cross-entropy ignores by default; it marks an unknown class too."""
+"""The label that torch's cross-entropy ignores by default; it also marks an unknown class."""
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
-WITHOUT = (
-    ". The nodes of a graph without features can have their degrees: "
+DEGREES_HINT = (
+    ". For a graph without features take the degrees of its nodes: "
     "data.x = torch.bincount(data.edge_index[0], minlength=data.num_nodes).float().unsqueeze(1)"
 )
 """A hint where x is absent."""
@@ -36,25 +36,27 @@ WITHOUT = (
 def features(where: Path | str, x: object) -> Tensor:
     """Node features, (nodes, F), float32, finite; dense, or CSR without zeros where x is sparse."""
     if not isinstance(x, Tensor) or x.ndim != 2 or 0 in x.shape or x.is_complex():
-        hint = WITHOUT if x is None else ""
+        hint = DEGREES_HINT if x is None else ""
         raise DataError(
             f"{where}: x must be a tensor of numbers (nodes, features), neither 0; it is"
-            f" {what(x)}{hint}"
+            f" {kind_of(x)}{hint}",
+            key="features",
         )
     if x.layout == torch.strided:
         checked = x.detach().to(torch.float32).contiguous()
-        bad = int((~checked.isfinite()).any(dim=1).sum())
+        num_bad = int((~checked.isfinite()).any(dim=1).sum())
     else:
         entries = x.detach().to_sparse_coo().coalesce()  # type: ignore[no-untyped-call]
         values = entries.values().to(torch.float32)
         rows, columns = entries.indices()[:, values != 0]
         values = values[values != 0]
-        bad = len(rows[~values.isfinite()].unique())
+        num_bad = len(rows[~values.isfinite()].unique())
         checked = csr(bounds(torch.bincount(rows, minlength=len(x))), columns, values, x.shape[1])
-    if bad:
+    if num_bad:
         raise DataError(
-            f"{where}: x has NaN or infinite values in {bad} of {len(x)} rows; only finite float32"
-            " is allowed"
+            f"{where}: x has NaN or infinite values in {num_bad} of {len(x)} rows; only finite"
+            " float32 is allowed",
+            key="not-finite",
         )
     return checked
 
@@ -62,40 +64,44 @@ def features(where: Path | str, x: object) -> Tensor:
 def edges(where: Path | str, edge_index: object, num_nodes: int) -> Tensor:
     """An edge index, (2, edges), int64, of nodes of the graph."""
     if isinstance(edge_index, Tensor) and not edge_index.numel():
-        # without entries torch's default is a float tensor
+        # torch makes a float tensor of an empty list
         return torch.zeros(2, 0, dtype=torch.int64)
     if not is_integer(edge_index) or edge_index.ndim != 2 or len(edge_index) != 2:
         raise DataError(
-            f"{where}: edge_index must be an integer tensor (2, edges); it is {what(edge_index)};"
-            " .t() turns one of (edges, 2)"
+            f"{where}: edge_index must be an integer tensor (2, edges); it is"
+            f" {kind_of(edge_index)}; .t() transposes (edges, 2)",
+            key="edge-index",
         )
-    outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())
-    if outside:
+    num_outside = int(((edge_index < 0) | (edge_index >= num_nodes)).any(dim=0).sum())
+    if num_outside:
         raise DataError(
-            f"{where}: {outside} edges of edge_index leave the graph; node numbers"
-            f" 0..{num_nodes - 1} are allowed"
+            f"{where}: {num_outside} edges of edge_index have nodes outside the graph; node numbers"
+            f" 0..{num_nodes - 1} are allowed",
+            key="node-range",
         )
     return edge_index.to(torch.int64)
 
 
 def labels(where: Path | str, y: object, count: int) -> Tensor:
-    """Labels of nodes or graphs, (count,), int64, `UNKNOWN` where they are unknown.
+    """Labels of nodes or graphs, (count,), int64, `UNKNOWN` for unknown classes.
 
-    In the file they are a row or a column of whole numbers, or a row of one-hot codes for each; one
-    may be a number.
+    The file holds a row or a column of whole numbers, or a row of one-hot codes per node or graph;
+    a single label may be a number.
     """
     classes = whole_numbers(y[0] if isinstance(y, list) and len(y) == 1 else y)
     if is_integer(classes) and classes.ndim == 2 and classes.shape[1] > 1 and _is_one_hot(classes):
         classes = classes.argmax(dim=1)
     if not is_integer(classes) or classes.numel() != count or classes.ndim > 2:
         raise DataError(
-            f"{where}: y must be an integer tensor ({count},), or one of whole numbers, each a"
-            f" class, as regression is not supported; it is {what(y)}"
+            f"{where}: y must be a tensor ({count},) of whole numbers, each a class, as regression"
+            f" is not supported; it is {kind_of(y)}",
+            key="labels",
         )
     if bool((classes < UNKNOWN).any()):
         raise DataError(
             f"{where}: y has labels below {UNKNOWN}; allowed are classes, numbered from 0, and"
-            f" {UNKNOWN}, {IGNORED} or NaN for unknown ones"
+            f" {UNKNOWN}, {IGNORED} or NaN for unknown classes",
+            key="label-range",
         )
     return classes.reshape(-1)
 
@@ -107,10 +113,10 @@ def _is_one_hot(codes: Tensor) -> bool:
 def edge_weights(
     where: Path | str, fields: Mapping[str, object], num_edges: int
 ) -> tuple[str, Tensor | None]:
-    """The field that weighs the edges, `edge_weight`, or `edge_attr` where it has one column, and
-    the weights, (edges,).
+    """The name of the field with the edge weights, and the weights, (edges,).
 
-    None without, or where all are 0, which would leave no edge.
+    The field is `edge_weight`, or `edge_attr` if that has one column. The weights are None if both
+    are absent, or if all weights are 0, which would leave no edge.
     """
     name = "edge_weight"
     weights = fields.get("edge_weight")
@@ -121,52 +127,65 @@ def edge_weights(
             return "", None
     if not isinstance(weights, Tensor) or weights.numel() != num_edges or weights.is_complex():
         raise DataError(
-            f"{where}: {name} must be a tensor of numbers ({num_edges},); it is {what(weights)}"
+            f"{where}: {name} must be a tensor of numbers ({num_edges},); it is {kind_of(weights)}",
+            key="edge-weights",
         )
     flat = weights.detach().reshape(-1).to(torch.float32)
     if not bool(flat.any()):
         return "", None
-    if bad := int((~flat.isfinite() | (flat < 0)).sum()):
+    num_bad = int((~flat.isfinite() | (flat < 0)).sum())
+    if num_bad:
         raise DataError(
-            f"{where}: {name}, the weights of the edges, is negative, NaN or infinite for {bad} of"
-            f" {num_edges} edges; allowed are finite weights of at least 0, or no {name}"
+            f"{where}: {name}, the weights of the edges, is negative, NaN or infinite for"
+            f" {num_bad} of {num_edges} edges; allowed are finite weights of at least 0, or no"
+            f" {name}",
+            key="edge-weights",
         )
     return name, flat
 
 
-def numbered(where: Path | str, labels: Tensor, names: object) -> tuple[Tensor, tuple[str, ...]]:
-    """Labels as indices into the names of their classes, and these.
+def number_classes(
+    where: Path | str, labels: Tensor, names: object
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Labels as indices into the class names, and the class names.
 
-    Without `names` the classes are the labels that occur, ascending, each called by its number: so
-    equal names of two clients are equal labels, whichever labels the one or the other lacks. With
-    `names` there is one for each label from 0.
+    Without `names` the classes are the labels that occur, ascending, and a class is called by its
+    number. Equal names of two clients are then equal labels, even if a client lacks some labels.
+    With `names` there is one name for each label from 0.
     """
     values, places = torch.unique(labels[labels >= 0], return_inverse=True)
     if names is None:
         if not len(values):
             raise DataError(
-                f"{where}: every y is unknown; to train, some must be classes, numbered from 0"
+                f"{where}: every y is unknown; to train, some must be classes, numbered from 0",
+                key="no-labels",
             )
         if len(values) > MAX_CLASSES:
             raise DataError(
-                f"{where}: y has {len(values)} different classes; at most {MAX_CLASSES} are allowed"
+                f"{where}: y has {len(values)} different classes; at most {MAX_CLASSES} are"
+                " allowed",
+                key="too-many-classes",
             )
         return labels.masked_scatter(labels >= 0, places), tuple(map(str, values.tolist()))
     num_classes = int(labels.max()) + 1
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{where}: class_names must be a list of strings; it is {what(names)}")
+        raise DataError(
+            f"{where}: class_names must be a list of strings; it is {kind_of(names)}",
+            key="class-names",
+        )
     names = tuple(map(normalised, names))
     if len(set(names)) < len(names) or not max(num_classes, 1) <= len(names) <= MAX_CLASSES:
         raise DataError(
             f"{where}: class_names must be different from each other, one for each label"
-            f" 0..{num_classes - 1}; there are {len(set(names))} different names"
+            f" 0..{num_classes - 1}; there are {len(set(names))} different names",
+            key="class-names",
         )
     return labels, names
 
 
 def whole_numbers(y: object) -> object:
-    """Whole numbers, and True or False, as integers, `UNKNOWN` where they are NaN or `IGNORED`; all
-    else as it is."""
+    """Whole numbers, True and False as integers, with `UNKNOWN` for NaN and `IGNORED`; any other
+    value unchanged."""
     numbers = torch.tensor(y) if isinstance(y, bool | int | float) else y
     if not isinstance(numbers, Tensor) or numbers.layout != torch.strided or numbers.is_complex():
         return y
@@ -182,8 +201,8 @@ def is_integer(value: object) -> TypeGuard[Tensor]:
     return isinstance(value, Tensor) and value.layout == torch.strided and value.dtype in _INTEGERS
 
 
-def what(value: object) -> str:
-    """The kind of a value in words, which reveal nothing of its content."""
+def kind_of(value: object) -> str:
+    """The kind of a value in words that reveal nothing of its content."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
     return "absent" if value is None else f"of type {type(value).__name__}"

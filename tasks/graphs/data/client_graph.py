@@ -10,8 +10,8 @@ from curvfed.tasks.examples import Examples, sha256
 from curvfed.tasks.graphs.sparse import bounds, csr
 
 SPARSE_DENSITY = 0.2
-"""Features with at most this share of non-zero entries are kept sparse: a GCN step is then 1.4 to 4
-times faster."""
+"""Features with at most this share of non-zero entries are stored sparse, which makes a GCN step
+1.4 to 4 times faster."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -26,22 +26,18 @@ class ClientGraph(Examples):
     edge_index : Tensor, (2, E), int64
         Both directions of every edge, no self-loop, no duplicate, sorted lexicographically.
     forman, forman_plain : float
-        Mean Forman-Ricci curvature over the edges, with triangles and without; 0 where there are no
-        edges.
+        Mean Forman-Ricci curvature over the edges, with triangles and without; 0 without edges.
     graph_of_node : Tensor, (N,), int64, or None
-        Which graph a node belongs to, ascending from 0; None where the nodes themselves are
-        classified.
+        The graph of each node, ascending from 0; None if nodes are classified.
     edge_weights : Tensor, (E,), float32, or None
-        At least 0, the same in both directions; None counts as 1. For graphs whose nodes are
-        classified.
+        At least 0, the same in both directions; None counts as 1. Only for classification of nodes.
     numbers : Tensor, (N,), int64, or None
-        The numbers of the nodes in the graph that this is a part of.
+        The numbers of the nodes in the whole graph.
     clusters : Tensor, (N,), int64, or None
-        Which METIS part a node belongs to, from 0, where training takes some of these at a time;
-        None for all at once.
+        The METIS part of each node, from 0, if a training step takes some parts; None if it takes
+        all nodes.
     history : str
-        What was done to the whole graph, in words for the log: what was drawn, and how it was dealt
-        to the clients.
+        How the whole graph was split and partitioned, in words for the log.
     """
 
     features: Tensor
@@ -67,21 +63,21 @@ class ClientGraph(Examples):
         return self.features.shape[1]
 
     def tensors(self) -> dict[str, Tensor]:
-        """The data as named dense tensors, sparse features by their parts."""
-        named = super().tensors()
-        features = named.pop("features")
+        """The data as named dense tensors; sparse features become the arrays of their CSR form."""
+        tensors = super().tensors()
+        features = tensors.pop("features")
         if features.layout != torch.sparse_csr:
-            return named | {"dense": features}
-        return named | {
-            "crow": features.crow_indices(),
-            "col": features.col_indices(),
-            "values": features.values(),
-            "num_features": torch.tensor(features.shape[1]),
-        }
+            tensors["dense"] = features
+            return tensors
+        tensors["crow"] = features.crow_indices()
+        tensors["col"] = features.col_indices()
+        tensors["values"] = features.values()
+        tensors["num_features"] = torch.tensor(features.shape[1])
+        return tensors
 
     @staticmethod
     def from_tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The fields that `tensors` was made from."""
+        """The fields that `tensors` was computed from."""
         if "dense" in named:
             return named | {"features": named.pop("dense")}
         crow, col, values, num_features = (
@@ -90,13 +86,11 @@ class ClientGraph(Examples):
         return named | {"features": csr(crow, col, values, int(num_features))}
 
     def computed_digest(self) -> str:
-        """SHA-256 of the tensors and the class names; where nodes come from, and how they are
-        batched, does not count."""
-        named = self.tensors()
-        return sha256(
-            json.dumps(self.class_names),
-            {name: named[name] for name in named.keys() - {"numbers", "clusters"}},
-        )
+        """SHA-256 of the tensors and the class names, without `numbers` and `clusters`."""
+        tensors = self.tensors()
+        tensors.pop("numbers", None)
+        tensors.pop("clusters", None)
+        return sha256(json.dumps(self.class_names), tensors)
 
 
 def client_graph(
@@ -111,13 +105,13 @@ def client_graph(
     space: str = "",
     edge_weights: Tensor | None = None,
 ) -> ClientGraph:
-    """A client's data from clean tensors: features made sparse where that pays, curvature and
-    digest computed.
+    """A client's data from clean tensors, with curvature and digest computed, and features sparse
+    if that is faster.
 
     Parameters
     ----------
     features : Tensor, (N, F), float32
-        Dense, or CSR where a dense one would be large.
+        Dense or CSR.
     edge_index, labels, class_names, metric, partition_digest, graph_of_node, space, edge_weights
         As in `ClientGraph`.
     masks : Tensor, (3, n), bool
@@ -125,16 +119,17 @@ def client_graph(
     """
     from curvfed.geometry.curvature import forman_ricci
 
-    forman = forman_plain = 0.0
-    if num_edges := edge_index.shape[1]:
+    forman = 0.0
+    forman_plain = 0.0
+    num_edges = edge_index.shape[1]
+    if num_edges:
         forman = float(forman_ricci(edge_index, len(features)).double().mean())
         # The mean of 4 − dᵢ − dⱼ: a node with d edges is in 2d of the sums.
-        forman_plain = (
-            4 * num_edges - 2 * int(edge_index[0].bincount().square().sum())
-        ) / num_edges
+        degree_squares = int(edge_index[0].bincount().square().sum())
+        forman_plain = (4 * num_edges - 2 * degree_squares) / num_edges
     train, val, test = (mask.clone() for mask in masks)
-    made = ClientGraph(
-        features=_in_its_layout(features),
+    graph = ClientGraph(
+        features=_in_faster_layout(features),
         edge_index=edge_index,
         labels=labels,
         train=train,
@@ -149,22 +144,16 @@ def client_graph(
         space=space,
         edge_weights=edge_weights,
     )
-    return replace(made, digest=made.computed_digest())
+    return replace(graph, digest=graph.computed_digest())
 
 
-def _in_its_layout(features: Tensor) -> Tensor:
+def _in_faster_layout(features: Tensor) -> Tensor:
     is_sparse = features.layout == torch.sparse_csr
     non_zero = features.values().numel() if is_sparse else int(torch.count_nonzero(features))
     if non_zero > SPARSE_DENSITY * features.numel():
         return features.to_dense()
-    return features if is_sparse else _to_csr(features)
-
-
-def _to_csr(dense: Tensor) -> Tensor:
-    rows, columns = dense.nonzero(as_tuple=True)
-    return csr(
-        bounds(torch.bincount(rows, minlength=len(dense))),
-        columns,
-        dense[rows, columns],
-        dense.shape[1],
-    )
+    if is_sparse:
+        return features
+    rows, columns = features.nonzero(as_tuple=True)
+    crow = bounds(torch.bincount(rows, minlength=len(features)))
+    return csr(crow, columns, features[rows, columns], features.shape[1])

@@ -1,5 +1,5 @@
-"""The graph data of one client: its part of a public data set, its generated tree, or its own file
-or folder."""
+"""The graph data of one client: a part of a public data set, a generated tree, or the client's own
+file or folder."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, replace
@@ -11,9 +11,10 @@ from torch import Tensor
 
 from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.examples import log_history
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
-from curvfed.tasks.graphs.data.own_split import PARTS, VALIDATION, WORDS
+from curvfed.tasks.graphs.data.own_split import PURPOSES, ROLES, VALIDATION
 from curvfed.tasks.graphs.data.partition import (
     PARTITIONS,
     Integers,
@@ -26,7 +27,6 @@ from curvfed.tasks.graphs.data.partition import (
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.sparse import select_rows
-from curvfed.tasks.history import logged
 
 
 def load_client(
@@ -34,11 +34,10 @@ def load_client(
 ) -> ClientGraph:
     """The data of client `partition_id` of `num_partitions`.
 
-    The first call prepares every client and keeps them below `cache_dir`; later ones read one file.
-    Graphs are cleaned, split (once, over all clients) and partitioned; edges between clients are
-    dropped. Public ones are cut to their largest connected component before (the protocol of
-    FED-PUB, Baek et al. 2023); a user's own keeps all its nodes. What was done is logged with
-    client 0.
+    The first call prepares all clients and stores them below `cache_dir`; later calls read one
+    file. Graphs are cleaned, split (once, over all clients) and partitioned; edges between clients
+    are dropped. A public graph is first cut to its largest connected component (the protocol of
+    FED-PUB, Baek et al. 2023); a user's graph keeps all its nodes. Client 0 logs these steps.
 
     Raises
     ------
@@ -48,45 +47,39 @@ def load_client(
     prepared.check_partition(partition_id, num_partitions)
     if spec.dataset.lower() == "trees":
         return _tree(spec, partition_id, num_partitions)
-    # What reads files is imported where there are some.
+    # Generated trees need none of the modules that read files.
     from curvfed.tasks.graphs.data.datasets import locate
-    from curvfed.tasks.graphs.data.graph_sets import deal, load_graph_client
+    from curvfed.tasks.graphs.data.graph_sets import load_graph_client, partition_graphs
     from curvfed.tasks.graphs.data.tu import graph_dataset_names
 
-    if (names := graph_dataset_names(spec.dataset)) is not None:
-        return logged(
-            spec.dataset,
-            load_graph_client(names, spec, partition_id, num_partitions, cache_dir),
-            partition_id,
-        )
+    names = graph_dataset_names(spec.dataset)
+    if names is not None:
+        client = load_graph_client(names, spec, partition_id, num_partitions, cache_dir)
+        return log_history(spec.dataset, client, partition_id)
     located = locate(spec.dataset, spec.data_dir)
 
     def prepare() -> Iterable[ClientGraph]:
         raw = located.read()
-        return (
-            deal(raw, spec, num_partitions)
-            if isinstance(raw, RawGraphs)
-            else _parts(raw, spec, num_partitions)
-        )
+        if isinstance(raw, RawGraphs):
+            return partition_graphs(raw, spec, num_partitions)
+        return _partition_graph(raw, spec, num_partitions)
 
-    settings = asdict(spec) | {
-        "dataset": spec.dataset.lower(),
-        "data_dir": "",
-        "num_partitions": num_partitions,
-    }
+    settings = asdict(spec)
+    settings["dataset"] = spec.dataset.lower()
+    settings["data_dir"] = ""
+    settings["num_partitions"] = num_partitions
     folder = cache_dir / prepared.cache_key(settings, located.files)
-    return logged(
-        spec.dataset, prepared.load(ClientGraph, folder, partition_id, prepare), partition_id
-    )
+    client = prepared.load(ClientGraph, folder, partition_id, prepare)
+    return log_history(spec.dataset, client, partition_id)
 
 
 def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> ClientGraph:
-    """A node's own data, whole: a `.pt` file of a graph or of a list of graphs, or a folder in the
-    TU collection's layout.
+    """All data of a node with its own: a `.pt` file of one or many graphs, or a folder in the TU
+    collection's layout.
 
-    A graph in a file is split by its own masks where it has them, all else at random. A real node
-    starts a process per message: with a `cache_dir` the prepared graph is kept there (for its user
-    alone), and later calls read it.
+    A graph in a file keeps the split of its masks; without masks the split is random. A real node
+    starts a process per message: with a `cache_dir` the prepared graph is stored there (readable
+    only for its user), and later calls read it.
 
     Raises
     ------
@@ -98,17 +91,15 @@ def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> Clie
 
     located = locate_own(path.expanduser())
     if cache_dir is None or not path.expanduser().exists():
-        return own(located.read(), spec)
-    folder = cache_dir / prepared.cache_key(
-        asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}, located.files
-    )
-    return logged(
-        str(path), prepared.load(ClientGraph, folder, 0, lambda: [own(located.read(), spec)])
-    )
+        return own_data(located.read(), spec)
+    settings = asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}
+    folder = cache_dir / prepared.cache_key(settings, located.files)
+    client = prepared.load(ClientGraph, folder, 0, lambda: [own_data(located.read(), spec)])
+    return log_history(str(path), client)
 
 
-def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
-    """A node's own data, whole: split by its own masks where it has them, else at random."""
+def own_data(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
+    """A node's own data as one client, split by its masks or at random."""
     if isinstance(raw, RawGraphs):
         from curvfed.tasks.graphs.data.graph_sets import own_graphs
 
@@ -117,14 +108,21 @@ def own(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
     masks = _split(raw, np.arange(len(raw.labels)), spec)
     features = normalize_rows(raw.features, spec.normalize)
     weights = _weights(raw, edges.numpy())
-    made = client_graph(
-        features, edges, raw.labels, masks, raw.class_names, raw.metric, "", edge_weights=weights
+    graph = client_graph(
+        features=features,
+        edge_index=edges,
+        labels=raw.labels,
+        masks=masks,
+        class_names=raw.class_names,
+        metric=raw.metric,
+        partition_digest="",
+        edge_weights=weights,
     )
-    return replace(_in_batches(made, spec), history=_drawn(raw, spec))
+    return replace(_add_clusters(graph, spec), history=_history(raw, spec))
 
 
-def _in_batches(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
-    """The graph, with clusters if it has more nodes than a batch."""
+def _add_clusters(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
+    """Add clusters to a graph with more nodes than a batch."""
     if not spec.batch_size:
         return graph
     from curvfed.tasks.graphs.data.clusters import clustered
@@ -132,22 +130,23 @@ def _in_batches(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
     return clustered(graph, spec)
 
 
-def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
-    """Every client's part of the graph."""
+def _partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
+    """Each client's part of the graph."""
     from curvfed.tasks.graphs.data.sources import SOURCES
 
     num_nodes = len(raw.labels)
     edges = clean_edges(raw.edge_index.numpy(), num_nodes)
     component = components(edges, num_nodes)
     nodes = np.arange(num_nodes)
-    kept = f"all {num_nodes} nodes"
+    extent = f"all {num_nodes} nodes"
     if spec.dataset.lower() in SOURCES:
         nodes = largest(component)
-        kept = f"{len(nodes)} of {num_nodes} nodes, the largest connected component"
+        extent = f"{len(nodes)} of {num_nodes} nodes, the largest connected component"
     if num_partitions > len(nodes):
         raise DataError(
             f"{num_partitions} clients are more than the {len(nodes)} nodes of {spec.dataset};"
-            " every client needs one"
+            " every client needs one",
+            key="too-many-clients",
         )
     edges = induced(edges, nodes, num_nodes)
     component = component[nodes]
@@ -159,36 +158,39 @@ def _parts(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[Clie
     owner_of_node[nodes] = parts
     digest = membership_digest(owner_of_node)
     dropped = edges[0][parts[edges[0]] != parts[edges[1]]]
-    drawn = _drawn(raw, spec)
-    history = (
-        f"{drawn}{'; ' if drawn else ''}{kept}, dealt to {num_partitions} clients;"
-        f" {len(np.unique(component[dropped]))} of {len(np.unique(component))} connected components"
-        f" are cut, {len(dropped) // 2} of {edges.shape[1] // 2} edges run between clients and are"
-        " dropped"
-    )
-    for part in range(num_partitions):
-        own = np.flatnonzero(parts == part)
-        own_edges = torch.from_numpy(induced(edges, own, len(nodes)))
-        weights = _weights(raw, nodes[own][own_edges.numpy()])
-        made = client_graph(
-            select_rows(features, torch.from_numpy(own)),
-            *(own_edges, labels[own], masks[:, own], raw.class_names, raw.metric, digest),
-            edge_weights=weights,
+    num_cut = len(np.unique(component[dropped]))
+    steps = [
+        f"{extent}, partitioned among {num_partitions} clients",
+        f"{num_cut} of {len(np.unique(component))} connected components are cut,"
+        f" {len(dropped) // 2} of {edges.shape[1] // 2} edges run between clients and are dropped",
+    ]
+    history = "; ".join(filter(None, [_history(raw, spec), *steps]))
+    for partition in range(num_partitions):
+        members = np.flatnonzero(parts == partition)
+        inner_edges = torch.from_numpy(induced(edges, members, len(nodes)))
+        graph = client_graph(
+            features=select_rows(features, torch.from_numpy(members)),
+            edge_index=inner_edges,
+            labels=labels[members],
+            masks=masks[:, members],
+            class_names=raw.class_names,
+            metric=raw.metric,
+            partition_digest=digest,
+            edge_weights=_weights(raw, nodes[members][inner_edges.numpy()]),
         )
-        yield replace(
-            _in_batches(made, spec), history=history, numbers=torch.from_numpy(nodes[own])
-        )
+        numbers = torch.from_numpy(nodes[members])
+        yield replace(_add_clusters(graph, spec), history=history, numbers=numbers)
 
 
 def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:
-    """Masks (3, len(nodes)): the data set's own, else random ones."""
+    """Masks (3, len(nodes)): those of the data set, or random ones."""
     if raw.split is None:
         return spec.split(raw.labels[nodes])
     return spec.completed(replace(raw.split, masks=raw.split.masks[:, nodes]), raw.labels[nodes])
 
 
 def _weights(raw: RawGraph, edges: Integers) -> Tensor | None:
-    """The weights of clean edges between nodes of the whole graph."""
+    """The weights of clean edges, given by nodes of the whole graph."""
     if raw.edge_weights is None:
         return None
     return torch.from_numpy(
@@ -196,49 +198,52 @@ def _weights(raw: RawGraph, edges: Integers) -> Tensor | None:
     )
 
 
-def _drawn(raw: RawGraph, spec: GraphSpec) -> str:
-    """What of a graph's file is used, and what was drawn, in words."""
-    told = list(raw.notes)
-    if unknown := int((raw.labels < 0).sum()):
-        told.append(
-            f"{unknown} of {len(raw.labels)} nodes are of unknown class, in no loss and no score"
+def _history(raw: RawGraph, spec: GraphSpec) -> str:
+    """How a file is used and how its graph is split, in words."""
+    steps = list(raw.notes)
+    num_unknown = int((raw.labels < 0).sum())
+    if num_unknown:
+        steps.append(
+            f"{num_unknown} of {len(raw.labels)} nodes have no known class; losses and scores"
+            " leave them out"
         )
     if raw.split is None:
-        told.append("it has no split, so one is drawn by the seed")
+        steps.append("it has no split, so the seed draws one")
     else:
-        told.append(raw.split.told(spec.seed))
+        steps.append(raw.split.describe(spec.seed))
         sizes = _split(raw, np.arange(len(raw.labels)), spec).sum(dim=1)
-        source = (
-            "the training nodes" if raw.split.absent == (VALIDATION,) else "the nodes in no part"
-        )
-        told += [
-            f"no {PARTS[part]}_mask, so {sizes[part]} of {source} are drawn for {WORDS[part]}"
-            for part in raw.split.absent
+        source = "the nodes in no part"
+        if raw.split.absent == (VALIDATION,):
+            source = "the training nodes"
+        steps += [
+            f"no {ROLES[role]}_mask, so {sizes[role]} of {source} are drawn for {PURPOSES[role]}"
+            for role in raw.split.absent
         ]
     if raw.edge_weights is not None:
-        told.append(
+        steps.append(
             "convolutions by the normalised adjacency use the weights of the edges, all else"
             " ignores them"
         )
     if 0 < spec.batch_size < len(raw.labels):
-        told.append(
-            f"clients with more than batch-size = {spec.batch_size} nodes take some clusters of"
-            " theirs at a time, and their scores are near those of the whole graph, not equal"
+        steps.append(
+            f"clients with more than batch-size = {spec.batch_size} nodes train on some clusters"
+            " at a time; their scores approximate those of the whole graph"
         )
-    return "; ".join(told)
+    return "; ".join(steps)
 
 
 def _tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph:
     from curvfed.tasks.graphs.data import trees
 
     tree = trees.generate(spec.seed, partition_id)
-    made = client_graph(
-        normalize_rows(torch.from_numpy(tree.features), spec.normalize),
-        torch.from_numpy(tree.edge_index),
-        torch.from_numpy(tree.labels),
-        spec.split(torch.from_numpy(tree.labels), partition_id),
-        trees.CLASS_NAMES,
-        "accuracy",
-        trees.digest(spec.seed, num_partitions),
+    labels = torch.from_numpy(tree.labels)
+    graph = client_graph(
+        features=normalize_rows(torch.from_numpy(tree.features), spec.normalize),
+        edge_index=torch.from_numpy(tree.edge_index),
+        labels=labels,
+        masks=spec.split(labels, partition_id),
+        class_names=trees.CLASS_NAMES,
+        metric="accuracy",
+        partition_digest=trees.digest(spec.seed, num_partitions),
     )
-    return _in_batches(made, spec)
+    return _add_clusters(graph, spec)

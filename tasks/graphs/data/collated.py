@@ -1,5 +1,5 @@
-"""Graphs side by side, with slices, as PyTorch Geometric's `InMemoryDataset` stores them, and its
-`Batch`."""
+"""Split joined graphs: PyTorch Geometric's `InMemoryDataset` stores many graphs as one, with
+slices, and so does its `Batch`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,11 +11,11 @@ NAMES = ("x", "edge_index", "y", "class_names")
 
 
 def is_collated(stored: object) -> bool:
-    """Whether this is what `InMemoryDataset.save` writes, of any version: (data, slices, ...)."""
+    """Whether `InMemoryDataset.save` of some version wrote this: (data, slices, ...)."""
     if not isinstance(stored, tuple) or len(stored) < 2:
         return False
     slices = stored[1]
-    # A tuple of graphs has a graph there, with edges of two rows.
+    # In a tuple of graphs the second entry is a graph, whose edge_index has two dimensions.
     is_cut = isinstance(slices, Mapping) and getattr(slices.get("edge_index"), "ndim", 0) == 1
     return slices is None or is_cut or isinstance(stored[-1], type)
 
@@ -26,10 +26,10 @@ def separated(fields: Mapping[str, Any], slices: Mapping[str, Any]) -> list[dict
     Parameters
     ----------
     fields : mapping
-        The fields of all graphs: tensors that are joined along the nodes, edges or graphs, or a
-        list with an entry per graph. Edges have the numbers of their own graph's nodes.
+        The fields of all graphs: tensors joined along the nodes, edges or graphs, or a list with an
+        entry per graph. Each graph numbers its nodes from 0.
     slices : mapping of str to Tensor, (graphs + 1,)
-        Where each graph's part of a field begins, and where the last one ends.
+        Where each graph's part of a field begins, and where the last part ends.
 
     Raises
     ------
@@ -42,19 +42,19 @@ def separated(fields: Mapping[str, Any], slices: Mapping[str, Any]) -> list[dict
     return [dict(zip(parts, values, strict=True)) for values in zip(*parts.values(), strict=True)]
 
 
-def _parts(name: str, whole: Any, slices: Any) -> Sequence[object]:
+def _parts(name: str, field: Any, slices: Any) -> Sequence[object]:
     """Each graph's part of a field; a list has an entry per graph."""
-    if isinstance(whole, list):
-        return whole
+    if isinstance(field, list):
+        return field
     parts: Sequence[object] = torch.split(
-        whole, slices.diff().tolist(), dim=1 if name == "edge_index" else 0
+        field, slices.diff().tolist(), dim=1 if name == "edge_index" else 0
     )
     return parts
 
 
 def is_batch_of_graphs(fields: Mapping[str, Any]) -> bool:
-    """Whether the fields of a `Batch` have a class for each graph; else it is one graph, whose
-    nodes have classes."""
+    """Whether the fields of a `Batch` have a class for each graph; otherwise it is one graph with
+    classes of nodes."""
     starts = fields.get("ptr")
     classes = fields.get("y")
     return (
@@ -65,8 +65,8 @@ def is_batch_of_graphs(fields: Mapping[str, Any]) -> bool:
 
 
 def batched(fields: Mapping[str, Any], slices: Mapping[str, Any]) -> list[dict[str, object]]:
-    """The graphs of a `Batch`, as `separated` gives them; its edges are numbered through all
-    graphs."""
+    """The fields of every graph of a `Batch`, which numbers the nodes of all graphs in one
+    sequence."""
     starts = fields["ptr"]
     graphs = separated({**fields, "num_nodes": starts.diff().tolist()}, slices)
     for graph, start in zip(graphs, starts.tolist(), strict=False):

@@ -1,4 +1,4 @@
-"""The raw files of a data set of graphs, by its name or by a path: where they lie, and what reads
+"""The raw files of a data set of graphs, by its name or by a path: where they are, and what reads
 them."""
 
 from functools import partial
@@ -10,12 +10,12 @@ from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.graphs.data.tu import NAMES, tu_files
 from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
 from curvfed.tasks.graphs.data.user_file import read_user_file
-from curvfed.tasks.public_data import Located, brought, find_path
+from curvfed.tasks.public_data import Located, find_path, locate_plugin_data
 
 
 def locate(dataset: str, data_dir: Path) -> Located[RawGraph | RawGraphs]:
-    """Find the raw files of a data set: a name, a `.pt` file, or a folder in the layout of the TU
-    collection.
+    """Find the raw files of a data set: a name, a `.pt` file, or a folder in the TU collection's
+    layout.
 
     Absent files of a named data set are downloaded. A relative path is looked up in the working
     folder, then in `data_dir`.
@@ -23,34 +23,35 @@ def locate(dataset: str, data_dir: Path) -> Located[RawGraph | RawGraphs]:
     Raises
     ------
     DataError
-        An unknown name, an absent file, or files that are absent and cannot be downloaded; names
-        the folders looked in and the command to download them.
+        An unknown name, an absent file, or a failed download; names the folders searched and the
+        command to download the files.
     """
     source = SOURCES.get(dataset.lower())
     if source is not None:
-        folder = source.fetched(data_dir, source.folder)
+        folder = source.find_or_download(data_dir, source.folder)
         files = tuple(folder / name for name in source.files)
         return Located(files, partial(getattr(readers, source.read), source, folder))
     if dataset in NAMES:
         public = tu_files(dataset)
-        folder = public.fetched(data_dir, public.folder)
+        folder = public.find_or_download(data_dir, public.folder)
         return Located(raw_files(folder, dataset), partial(read_tu, folder, dataset))
-    if (own := brought(dataset, data_dir, RawGraph, RawGraphs)) is not None:
-        return own
+    plugin_data = locate_plugin_data(dataset, data_dir, RawGraph, RawGraphs)
+    if plugin_data is not None:
+        return plugin_data
     if dataset.lower().endswith(".pt"):
         return locate_own(find_path(dataset, data_dir))
     return locate_own(find_path(dataset, data_dir, Path.is_dir))
 
 
 def locate_own(path: Path) -> Located[RawGraph | RawGraphs]:
-    """A user's `.pt` file, or folder in the layout of the TU collection.
+    """Locate a user's `.pt` file, or folder in the TU collection's layout.
 
     Raises
     ------
     DataError
-        If the folder does not hold one data set in that layout.
+        If the folder does not hold exactly one data set in that layout.
     """
     if not path.is_dir():
         return Located((path,), partial(read_user_file, path))
     folder, name = find_files(path)
-    return Located(raw_files(folder, name), partial(read_tu, folder, name, own=True))
+    return Located(raw_files(folder, name), partial(read_tu, folder, name, is_own=True))

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.own_split import PARTS, VALIDATION, OwnSplit
+from curvfed.tasks.graphs.data.own_split import ROLES, VALIDATION, OwnSplit
 from curvfed.tasks.graphs.data.partition import PARTITIONS, check_shares, random_split
 from curvfed.tasks.graphs.sparse import csr
 
 NORMS = {"l2": 2, "l1": 1, "none": None}
 
 VALIDATION_SHARE = 0.2
-"""The share of the training nodes that validate in a graph with masks for training and testing
-alone."""
+"""The share of the training nodes used for validation if a graph has masks only for training and
+testing."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,15 @@ class GraphSpec:
     partition : str
         "metis" or "random".
     seed : int
-        Of partition and split, or of the generator; at least 0. Where a data set brings S splits of
-        its own, split `seed` modulo S is used.
+        Seed of partition and split, or of the generator; at least 0. A data set with S splits uses
+        split `seed` modulo S.
     train_size, test_size : float
         Shares of the nodes, or graphs, at least 0 and together at most 1; validation takes the
-        rest.
+        remainder.
     normalize : str
-        The norm that every row of features gets, "l2" or "l1", or "none". Rows of zeros stay zero.
+        The norm of each row of features, "l2" or "l1", or "none". Rows of zeros stay zero.
     batch_size : int
-        Nodes per training step; a client with more gets the clusters that batches are made of. 0
-        for all at once.
+        Nodes per training step; clients with more nodes form batches of clusters. 0: all nodes.
     """
 
     dataset: str
@@ -57,31 +56,32 @@ class GraphSpec:
 
     def __post_init__(self) -> None:
         if self.partition not in PARTITIONS:
-            raise DataError(f'partition is "{self.partition}"; allowed: {", ".join(PARTITIONS)}')
+            raise DataError(
+                f'partition is "{self.partition}"; allowed: {", ".join(PARTITIONS)}',
+                key="partition",
+            )
         check_shares(self.train_size, self.test_size)
 
     def split(self, labels: Tensor, *stream: int) -> Tensor:
-        """Random masks (3, n) of the training, validation and test examples, those of unknown class
-        in none.
+        """Random masks (3, n) of the training, validation and test examples; examples of unknown
+        class are in no mask.
 
-        `labels` are (n,), -1 where unknown; `stream` distinguishes draws of one seed.
+        `labels` are (n,), -1 if unknown; `stream` distinguishes draws with the same seed.
         """
-        # A stream of its own, so that the split is independent of the random partition of the same
-        # seed.
+        # Another stream than that of the random partition makes the two independent.
         rng = np.random.default_rng([self.seed, 1, *stream])
-        known = labels >= 0
+        labelled = labels >= 0
         masks = torch.zeros(3, len(labels), dtype=torch.bool)
-        masks[:, known] = torch.from_numpy(
-            random_split(int(known.sum()), self.train_size, self.test_size, rng)
+        masks[:, labelled] = torch.from_numpy(
+            random_split(int(labelled.sum()), self.train_size, self.test_size, rng)
         )
         return masks
 
     def completed(self, split: OwnSplit, labels: Tensor) -> Tensor:
-        """Masks (3, n) of a file's split; the parts that it lacks are drawn.
+        """Masks (3, n) of a file's split, with random masks for absent roles.
 
-        Validation alone is drawn from the training examples, `VALIDATION_SHARE` of them. Other
-        parts are drawn from the examples of known class that are in no part, by the shares of the
-        settings.
+        If only validation is absent, it takes `VALIDATION_SHARE` of the training examples. Other
+        roles take examples of known class without a role, in the shares of the settings.
         """
         masks = split.masks[:, :, self.seed % split.masks.shape[2]].clone()
         if not split.absent:
@@ -92,7 +92,7 @@ class GraphSpec:
         share = sizes[first] / max(sizes[first] + sizes[last], 1e-9)
         pool = (labels >= 0) & ~masks.any(dim=0)
         if split.absent == (VALIDATION,):
-            last = PARTS.index("train")
+            last = ROLES.index("train")
             share = VALIDATION_SHARE
             pool = masks[last]
         order = np.random.default_rng([self.seed, 2]).permutation(pool.nonzero().squeeze(1).numpy())
@@ -104,7 +104,8 @@ class GraphSpec:
 
 
 def normalize_rows(features: Tensor, norm: str) -> Tensor:
-    """Rows of unit `norm` ("l2", "l1"), or as they are ("none"); rows of zeros stay zero.
+    """Scale rows to unit `norm` ("l2", "l1"), or leave them unchanged ("none"); rows of zeros stay
+    zero.
 
     Parameters
     ----------
@@ -115,13 +116,14 @@ def normalize_rows(features: Tensor, norm: str) -> Tensor:
         return features
     if features.layout == torch.sparse_csr:
         lengths = features.crow_indices().diff()
-        values = features.values().double()  # in which no square overflows or vanishes
+        # In float64 no square overflows or underflows.
+        values = features.values().double()
         sizes = torch.segment_reduce(values.abs() ** order, "sum", lengths=lengths) ** (1 / order)
         scaled = (values / sizes.repeat_interleave(lengths)).nan_to_num()
         return csr(
             features.crow_indices(), features.col_indices(), scaled.float(), features.shape[1]
         )
-    # Scaled by the largest entry first, so that no square overflows or vanishes.
+    # Scaling by the largest entry first keeps squares from overflow and underflow.
     scale = features.abs().amax(dim=1, keepdim=True)
     scaled = features / torch.where(scale > 0, scale, 1)
     size = torch.linalg.vector_norm(scaled, ord=order, dim=1, keepdim=True)

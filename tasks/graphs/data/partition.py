@@ -15,33 +15,32 @@ Floats = NDArray[np.float32]
 
 
 def clean_edges(edge_index: Integers, num_nodes: int) -> Integers:
-    """Every edge once in both directions, without self-loops, sorted lexicographically: (2, E)."""
+    """Each edge once in both directions, without self-loops, sorted lexicographically: (2, E)."""
     source, target = edge_index[:, edge_index[0] != edge_index[1]]
     keys = np.sort(np.concatenate([source * num_nodes + target, target * num_nodes + source]))
-    # np.unique is a hundred times slower on tens of millions
+    # np.unique is a hundred times slower for tens of millions of keys.
     keys = keys[np.diff(keys, prepend=-1) > 0]
     return np.stack(np.divmod(keys, num_nodes))
 
 
-def mean_weights(edge_index: Integers, weights: Floats, wanted: Integers, num_nodes: int) -> Floats:
-    """The weights of the `wanted` edges, (E,) float32: of an edge given several times, in either
-    direction, the mean.
+def mean_weights(edge_index: Integers, weights: Floats, edges: Integers, num_nodes: int) -> Floats:
+    """The weights of `edges`, (E,) float32: the mean over all occurrences of an edge, in either
+    direction.
 
     Parameters
     ----------
     edge_index : (2, R), with `weights` (R,)
-    wanted : (2, E), clean (see `clean_edges`), each among these
+    edges : (2, E), clean (see `clean_edges`), all of them in `edge_index`
     """
     low, high = np.sort(edge_index, axis=0)
     keys, place = np.unique(low * num_nodes + high, return_inverse=True)
     means = np.bincount(place, weights, len(keys)) / np.bincount(place, minlength=len(keys))
-    low, high = np.sort(wanted, axis=0)
+    low, high = np.sort(edges, axis=0)
     return np.asarray(means[np.searchsorted(keys, low * num_nodes + high)].astype(np.float32))
 
 
 def components(edge_index: Integers, num_nodes: int) -> Integers:
-    """The connected component of every node, (num_nodes,), numbered from 0 in the order of their
-    smallest nodes."""
+    """The connected component of each node, (num_nodes,), numbered from 0 by smallest node."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -53,16 +52,15 @@ def components(edge_index: Integers, num_nodes: int) -> Integers:
 
 
 def largest(component: Integers) -> Integers:
-    """The nodes, ascending, of the largest component; of equally large ones, the one with the
-    smallest node."""
+    """The nodes, ascending, of the largest component; the smallest node breaks ties."""
     return np.flatnonzero(component == component[np.argmax(np.bincount(component)[component])])
 
 
 def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
-    """The edges between `nodes` (ascending), with these renumbered from 0; the edges keep their
-    order."""
+    """The edges between `nodes` (ascending), in their order, with nodes renumbered from 0."""
+    # A large graph is not copied.
     if len(nodes) == num_nodes:
-        return edge_index  # large graphs are not copied
+        return edge_index
     position = np.full(num_nodes, -1)
     position[nodes] = np.arange(len(nodes))
     source, target = position[edge_index]
@@ -71,16 +69,16 @@ def induced(edge_index: Integers, nodes: Integers, num_nodes: int) -> Integers:
 
 
 def metis_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Integers:
-    """Parts of about equal size between which few edges run; no part is empty.
+    """Parts of about equal size with few edges between them; no part is empty.
 
-    A connected graph is cut by METIS. Of another one, every component is cut into as many pieces as
-    it would fill parts, rounded up, and the pieces are dealt, the largest first, each to the part
-    that has the fewest nodes by then.
+    METIS cuts a connected graph. In any other graph each component is cut into pieces of at most
+    the size of a part; then each piece, the largest first, goes to the smallest part so far.
 
     Parameters
     ----------
-    edge_index : (2, E), clean (see `clean_edges`): the order of the edges decides which partition
-    METIS finds. num_parts : int, in 1..num_nodes
+    edge_index : (2, E), clean (see `clean_edges`)
+        The order of the edges decides which partition METIS finds.
+    num_parts : int, in 1..num_nodes
 
     Returns
     -------
@@ -96,7 +94,7 @@ def metis_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int)
         piece[nodes] = np.where(cut, piece.max() + cut, component)
     sizes = np.bincount(piece)
     parts = np.empty_like(sizes)
-    filled = [(0, part) for part in range(num_parts)]
+    filled = [(0, index) for index in range(num_parts)]
     for number in np.argsort(-sizes, kind="stable"):
         size, parts[number] = filled[0]
         heapq.heapreplace(filled, (size + int(sizes[number]), int(parts[number])))
@@ -113,14 +111,14 @@ def _cut(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Int
     graph = pymetis.CSRAdjacency(
         adj_starts=starts.astype(np.int32), adjacent=edge_index[1].astype(np.int32)
     )
-    # METIS passes its 31-bit seed to srand, for which 0 and 1 are the same seed.
+    # METIS passes its 31-bit seed to srand, which treats 0 and 1 as the same seed.
     options = pymetis.Options(seed=1 + seed % (2**31 - 1))
-    found = pymetis.part_graph(num_parts, adjacency=graph, recursive=False, options=options)
-    return fill_empty(np.asarray(found.vertex_part, dtype=np.int64), num_parts)
+    cut = pymetis.part_graph(num_parts, adjacency=graph, recursive=False, options=options)
+    return fill_empty(np.asarray(cut.vertex_part, dtype=np.int64), num_parts)
 
 
 def random_parts(edge_index: Integers, num_nodes: int, num_parts: int, seed: int) -> Integers:
-    """Parts drawn at random, whose sizes differ by one at most; arguments as in `metis_parts`."""
+    """Random parts, with sizes that differ by at most one; arguments as in `metis_parts`."""
     parts = np.empty(num_nodes, dtype=np.int64)
     parts[np.random.default_rng(seed).permutation(num_nodes)] = np.arange(num_nodes) % num_parts
     return parts
@@ -133,9 +131,9 @@ PARTITIONS: dict[str, Callable[[Integers, int, int, int], Integers]] = {
 
 
 def fill_empty(parts: Integers, num_parts: int) -> Integers:
-    """Give each empty part the last node of the part that is then the largest.
+    """Give each empty part the last node of the part that is largest at that time.
 
-    METIS leaves parts empty when there are nearly as many parts as nodes. Needs len(parts) >=
+    METIS leaves parts empty if there are nearly as many parts as nodes. Needs len(parts) >=
     num_parts.
     """
     parts = parts.copy()
@@ -146,19 +144,20 @@ def fill_empty(parts: Integers, num_parts: int) -> Integers:
 
 
 def check_shares(train_size: float, test_size: float) -> None:
-    """Raise DataError for shares of training and test examples that are more than all."""
+    """Raise DataError if the shares of training and test examples sum to more than 1."""
     if train_size + test_size > 1 + 1e-9:
         raise DataError(
             f"train-size and test-size are {train_size} and {test_size}; together at most 1 is"
-            " allowed"
+            " allowed",
+            key="shares",
         )
 
 
 def random_split(
     num_nodes: int, train_size: float, test_size: float, rng: np.random.Generator
 ) -> Booleans:
-    """Train, validation and test masks, (3, num_nodes), disjoint and covering all nodes; validation
-    takes the rest."""
+    """Train, validation and test masks, (3, num_nodes), disjoint, covering all nodes; validation
+    takes the remainder."""
     num_train = round(train_size * num_nodes)
     num_test = min(round(test_size * num_nodes), num_nodes - num_train)
     role = np.ones(num_nodes, dtype=np.int64)
@@ -173,5 +172,5 @@ def masks_of(roles: Integers) -> Booleans:
 
 
 def membership_digest(parts: Integers) -> str:
-    """SHA-256 of the part of every node."""
+    """SHA-256 of the parts of all nodes."""
     return hashlib.sha256(np.ascontiguousarray(parts, dtype="<i8").tobytes()).hexdigest()

@@ -13,11 +13,11 @@ from curvfed.tasks.graphs.data.own_split import OwnSplit, own_split
 from curvfed.tasks.graphs.data.partition import clean_edges
 
 MAX_NODES = 10**8
-"""A larger number of nodes would not fit into memory, and is a mistake."""
+"""More nodes do not fit into memory; a larger number is a mistake."""
 
 MAX_DEGREE = 64
-"""The largest degree that the features of users' graphs tell: all clients and predictions have the
-same columns."""
+"""The largest degree with a feature of its own in users' graphs: all clients and predictions then
+have the same columns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +36,11 @@ class RawGraph:
     metric : str
         "accuracy" or "roc_auc".
     split : OwnSplit or None
-        The data set's own, of nodes of known class.
+        The data set's split of the nodes of known class.
     edge_weights : Tensor, (E,), float32, or None
         At least 0.
     notes : tuple of str
-        What of the file is used, and what is not, in words for the log.
+        What the run does not use of the file, in words for the log.
     """
 
     features: Tensor
@@ -57,8 +57,8 @@ class RawGraph:
 class RawGraphs:
     """Many graphs, each an example, side by side as one graph.
 
-    The features are two blocks of columns. The second, of zeros and ones, is stored as the columns
-    of its ones: the one-hot degrees of COLLAB would be 372,474 rows of 492 numbers.
+    The features are two blocks of columns. The second block holds zeros and ones; only the columns
+    of its ones are stored, as the one-hot degrees of COLLAB would be 372,474 rows of 492 numbers.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class RawGraphs:
     num_codes : int
         The columns of the second block.
     measured : bool
-        Whether the attributes are measurements on different scales, which are standardised.
+        Whether the attributes are measurements on different scales and need standardising.
     edge_index : Tensor, (2, E), int64
         Clean (see `curvfed.tasks.graphs.data.partition.clean_edges`), without edges between graphs.
     graph_of_node : Tensor, (N,), int64
@@ -78,7 +78,7 @@ class RawGraphs:
         In 0..C-1, -1 where unknown.
     class_names : tuple of C str
     notes : tuple of str
-        What of the files is not used, in words for the log.
+        What the run does not use of the files, in words for the log.
     """
 
     attributes: Tensor
@@ -110,9 +110,9 @@ def raw_graph(
     features : Tensor, (N, F), of numbers, dense or sparse
     edge_index : Tensor, (2, E), of integers
     labels : Tensor
-        A class for every node, as `checked_parts.labels` takes them.
+        The class of every node (see `checked_parts.labels`).
     split : mapping of str to object, or None
-        Fields that may be those of a split, as `own_split` takes them.
+        Fields that may hold a split (see `own_split`).
     class_names : list of str, or None
         None: the labels that occur.
     metric : str
@@ -121,19 +121,24 @@ def raw_graph(
     Raises
     ------
     DataError
-        Naming `where`, what is wrong there, and what is allowed.
+        Names `where`, what is wrong and what is allowed.
     """
     features = parts.features(where, features)
     num_nodes = len(features)
-    numbers, names = parts.numbered(where, parts.labels(where, labels, num_nodes), class_names)
-    own = own_split(where, split or {}, num_nodes)
+    numbers, names = parts.number_classes(
+        where, parts.labels(where, labels, num_nodes), class_names
+    )
+    stored_split = own_split(where, split or {}, num_nodes)
+    if stored_split is not None:
+        labelled = (numbers >= 0).unsqueeze(1)
+        stored_split = replace(stored_split, masks=stored_split.masks & labelled)
     return RawGraph(
         features=features,
         edge_index=parts.edges(where, edge_index, num_nodes),
         labels=numbers,
         class_names=names,
         metric=metric,
-        split=None if own is None else replace(own, masks=own.masks & (numbers >= 0).unsqueeze(1)),
+        split=stored_split,
     )
 
 
@@ -153,38 +158,49 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     Returns
     -------
     RawGraphs
-        With the columns of x as attributes, not measured; without x, with the one-hot degrees (see
-        `degree_codes`).
+        The columns of x are the attributes, not measured; without x the one-hot degrees are the
+        codes (see `degree_codes`).
 
     Raises
     ------
     DataError
-        Naming `where`, the number of the graph, counted from 0, what is wrong there, and what is
-        allowed.
+        Names `where`, the number of the graph, from 0, what is wrong and what is allowed.
     """
     if not graphs:
-        raise DataError(f"{where}: the list is empty; it must hold a graph at least")
+        raise DataError(
+            f"{where}: the list is empty; it must hold a graph at least", key="no-graphs"
+        )
     without = sum(graph.get("x") is None for graph in graphs)
     if 0 < without < len(graphs):
         raise DataError(
             f"{where}: x is absent in {without} of {len(graphs)} graphs; give it in all of them, or"
-            " in none for one-hot degrees"
+            " in none for one-hot degrees",
+            key="graphs-differ",
         )
     places = [f"{where}, graph {number}" for number in range(len(graphs))]
     attributes, edges = zip(*map(_nodes_and_edges, places, graphs), strict=True)
-    given = [
-        parts.labels(place, graph.get("y"), 1) for place, graph in zip(places, graphs, strict=True)
-    ]
+    stored_labels = torch.cat(
+        [
+            parts.labels(place, graph.get("y"), 1)
+            for place, graph in zip(places, graphs, strict=True)
+        ]
+    )
     if len({str(graph.get("class_names")) for graph in graphs}) > 1:
-        raise DataError(f"{where}: graphs differ in their class_names; all must have the same")
-    labels, class_names = parts.numbered(where, torch.cat(given), graphs[0].get("class_names"))
-    widths = sorted({own.shape[1] for own in attributes})
+        raise DataError(
+            f"{where}: graphs differ in their class_names; all must have the same",
+            key="graphs-differ",
+        )
+    labels, class_names = parts.number_classes(where, stored_labels, graphs[0].get("class_names"))
+    widths = sorted({rows.shape[1] for rows in attributes})
     if len(widths) > 1:
-        raise DataError(f"{where}: x has {widths} columns; all graphs must have equally many")
-    sizes = torch.tensor([len(own) for own in attributes])
+        raise DataError(
+            f"{where}: x has {widths} columns; all graphs must have the same number",
+            key="graphs-differ",
+        )
+    sizes = torch.tensor([len(rows) for rows in attributes])
     num_nodes = int(sizes.sum())
     starts = sizes.cumsum(0) - sizes
-    joined = torch.cat([own + start for own, start in zip(edges, starts, strict=True)], dim=1)
+    joined = torch.cat([pair + start for pair, start in zip(edges, starts, strict=True)], dim=1)
     edge_index = torch.from_numpy(clean_edges(joined.numpy(), num_nodes))
     codes = torch.zeros(num_nodes, 0, dtype=torch.int64)
     num_codes = 0
@@ -202,21 +218,23 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
     )
 
 
-def degree_codes(edge_index: Tensor, num_nodes: int, most: int | None = None) -> tuple[Tensor, int]:
+def degree_codes(
+    edge_index: Tensor, num_nodes: int, max_degree: int | None = None
+) -> tuple[Tensor, int]:
     """One-hot degrees, for nodes without features (Xie et al., 2021), as `codes` and `num_codes` of
     `RawGraphs`.
 
-    There is a column for every degree from 0 to `most`, by default the largest; larger degrees
-    count as `most`. The `edge_index` must be clean.
+    There is a column for every degree from 0 to `max_degree`, by default the largest degree;
+    larger degrees count as `max_degree`. The `edge_index` must be clean.
     """
     degree = torch.bincount(edge_index[0], minlength=num_nodes)
-    if most is None:
-        most = int(degree.max())
-    return degree.clamp(max=most).unsqueeze(1), most + 1
+    if max_degree is None:
+        max_degree = int(degree.max())
+    return degree.clamp(max=max_degree).unsqueeze(1), max_degree + 1
 
 
 def _nodes_and_edges(where: str, graph: dict[str, object]) -> tuple[Tensor, Tensor]:
-    """The features, (nodes, 0) where there is no x, and the edges of one of many graphs."""
+    """The features, (nodes, 0) without x, and the edges of one of many graphs."""
     x = graph.get("x")
     edge_index = graph.get("edge_index")
     if x is not None:
@@ -230,11 +248,15 @@ def _nodes_and_edges(where: str, graph: dict[str, object]) -> tuple[Tensor, Tens
             else torch.tensor(0)
         )
     if not parts.is_integer(num_nodes) or num_nodes.numel() != 1:
-        raise DataError(f"{where}: num_nodes must be a whole number; it is {parts.what(num_nodes)}")
+        raise DataError(
+            f"{where}: num_nodes must be a whole number; it is {parts.kind_of(num_nodes)}",
+            key="num-nodes",
+        )
     num_nodes = int(num_nodes)
     edges = parts.edges(where, edge_index, max(num_nodes, 1))
     if not 1 <= num_nodes <= MAX_NODES:
         raise DataError(
-            f"{where}: has no nodes, or too many; give x, or num_nodes, in 1..{MAX_NODES}"
+            f"{where}: num_nodes is {num_nodes}; give x, or num_nodes in 1..{MAX_NODES}",
+            key="num-nodes",
         )
     return torch.empty(num_nodes, 0), edges

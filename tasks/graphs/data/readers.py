@@ -12,19 +12,19 @@ from numpy.typing import DTypeLike
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.own_split import PARTS
+from curvfed.tasks.graphs.data.own_split import ROLES
 from curvfed.tasks.graphs.data.raw import RawGraph, raw_graph
-from curvfed.tasks.graphs.data.sources import PLANETOID_PARTS, Source
+from curvfed.tasks.graphs.data.sources import PLANETOID_ENDINGS, Source
 
 
 @contextlib.contextmanager
 def _reading(source: Source, path: Path) -> Iterator[None]:
-    """Any error of a reader is raised as a DataError: a damaged archive may raise anything."""
+    """Turn any error of a reader into a DataError: a damaged archive may raise anything."""
     try:
         yield
     except Exception as error:
         raise DataError(
-            f"{path} cannot be read ({type(error).__name__}: {error}); remove it and fetch"
+            f"{path} cannot be read ({type(error).__name__}: {error}); remove it and download"
             f" {source.title} again",
             str(error),
             key="unreadable",
@@ -34,43 +34,38 @@ def _reading(source: Source, path: Path) -> Iterator[None]:
 def read_planetoid(source: Source, folder: Path) -> RawGraph:
     """Read by PyTorch Geometric's own reader. The raw files are Python pickles: read them only from
     a source you trust."""
-    # its import calls functions that newer versions of torch call deprecated
+    # The import calls functions that newer versions of torch deprecate.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch_geometric.io import planetoid
 
-    def unreadable(part: str) -> bool:
+    def is_damaged(ending: str) -> bool:
         try:
-            planetoid.read_file(str(folder), source.title, part)
+            planetoid.read_file(str(folder), source.title, ending)
         except Exception:
             return True
         return False
 
-    # the reader changes the filters, and unpickling old SciPy and NumPy objects warns
+    # The reader changes the filters, and unpickling old SciPy and NumPy objects warns.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             data = planetoid.read_planetoid_data(str(folder), source.title)
-            # Where the list of test nodes is cut short, the reader raises no error and gives the
-            # other nodes wrong rows.
-            if len(planetoid.read_file(str(folder), source.title, "tx")) != int(
-                data.test_mask.sum()
-            ):
+            # The reader accepts a list of test nodes that is cut short, and gives the other nodes
+            # wrong rows.
+            test_rows = planetoid.read_file(str(folder), source.title, "tx")
+            if len(test_rows) != int(data.test_mask.sum()):
                 raise ValueError("tx and test.index differ in length")
         except Exception as error:  # a damaged pickle may raise anything
-            names = [
-                name
-                for name, part in zip(source.files, PLANETOID_PARTS, strict=True)
-                if unreadable(part)
-            ]
-            fault = (
-                f"{folder / names[0]} cannot be read"
-                if names
-                else f"the files in {folder} do not fit together"
-            )
+            endings = dict(zip(source.files, PLANETOID_ENDINGS, strict=True))
+            damaged = [name for name, ending in endings.items() if is_damaged(ending)]
+            fault = f"the files in {folder} do not fit together"
+            if damaged:
+                fault = f"{folder / damaged[0]} cannot be read"
             raise DataError(
-                f"{fault} ({type(error).__name__}); remove the folder and fetch {source.title}"
-                " again"
+                f"{fault} ({type(error).__name__}); remove the folder and download {source.title}"
+                " again",
+                key="unreadable",
             ) from error
     return raw_graph(folder, data.x, data.edge_index, data.y)
 
@@ -85,20 +80,19 @@ def read_heterophilous(source: Source, folder: Path) -> RawGraph:
         np.load(stream, allow_pickle=False) as stored,
     ):
         arrays = {name: torch.from_numpy(stored[name]) for name in stored.files}
-        masks = {f"{part}_mask": arrays[f"{part}_masks"].T for part in PARTS}
+        masks = {f"{role}_mask": arrays[f"{role}_masks"].T for role in ROLES}
         fields = arrays["node_features"], arrays["edges"].T, arrays["node_labels"]
     return raw_graph(path, *fields, masks, metric=source.metric)
 
 
 def read_amazon(source: Source, folder: Path) -> RawGraph:
-    """Read an archive of Shchur et al. (2018): labels, and the parts of two CSR matrices, of edges
-    and of word counts.
+    """Read an archive of Shchur et al. (2018): labels, and CSR matrices of edges and word counts.
 
-    As in PyTorch Geometric a feature is 1 where the word occurs, and every stored entry is an edge,
+    As in PyTorch Geometric a feature is 1 if the word occurs, and every stored entry is an edge,
     whatever its value.
     """
     path = folder / source.files[0]
-    # Entry by entry: others, such as names, may be pickled, and are not needed.
+    # Only the needed entries are read: others, such as names, may be pickled.
     with (
         _reading(source, path),
         path.open("rb") as stream,
@@ -116,10 +110,10 @@ def _csr(stored: Mapping[str, np.ndarray], name: str) -> Any:
     from scipy.sparse import csr_array
 
     data, indices, indptr, shape = (
-        stored[f"{name}_{part}"] for part in ("data", "indices", "indptr", "shape")
+        stored[f"{name}_{array}"] for array in ("data", "indices", "indptr", "shape")
     )
     matrix = csr_array((data, indices, indptr), shape=tuple(shape))
-    # SciPy would write outside of the dense array at an index out of range
+    # With an index out of range SciPy would write outside of the dense array.
     matrix.check_format(full_check=True)
     return matrix
 
@@ -127,13 +121,13 @@ def _csr(stored: Mapping[str, np.ndarray], name: str) -> Any:
 def read_ogb(source: Source, folder: Path) -> RawGraph:
     """Read the zipped tables of the Open Graph Benchmark (Hu et al. 2020), without its package.
 
-    A row of `edge` is an edge, a row of the other tables a node, a row of a split the number of a
-    node.
+    A row of `edge` is an edge, a row of the other tables a node, and a row of a split a node
+    number.
     """
 
     def table(name: str, dtype: DTypeLike) -> Tensor:
         with _reading(source, folder / name), warnings.catch_warnings():
-            # NumPy only warns of an empty table, or of a fraction among integers
+            # NumPy only warns of an empty table, or of a fraction among integers.
             warnings.simplefilter("error")
             rows = np.loadtxt(folder / name, dtype=dtype, delimiter=",", ndmin=2)
         return torch.from_numpy(rows)
@@ -142,15 +136,15 @@ def read_ogb(source: Source, folder: Path) -> RawGraph:
     labels = table(node_label, np.int64).squeeze(1)
 
     def mask(name: str) -> Tensor:
-        chosen = table(name, np.int64)
-        if int(chosen.min()) < 0 or int(chosen.max()) >= len(labels):
+        numbers = table(name, np.int64)
+        if int(numbers.min()) < 0 or int(numbers.max()) >= len(labels):
             raise DataError(
-                f"{folder / name}: nodes leave the graph; node numbers 0..{len(labels) - 1} are"
-                " allowed"
+                f"{folder / name}: node numbers must be in 0..{len(labels) - 1}; some are not",
+                key="node-range",
             )
         members = torch.zeros(len(labels), dtype=torch.bool)
-        members[chosen] = True
+        members[numbers] = True
         return members
 
-    masks = {f"{part}_mask": mask(name) for part, name in zip(PARTS, splits, strict=True)}
+    masks = {f"{role}_mask": mask(name) for role, name in zip(ROLES, splits, strict=True)}
     return raw_graph(folder, table(node_feat, np.float32), table(edge, np.int64).T, labels, masks)

@@ -19,37 +19,36 @@ from curvfed.tasks.graphs.sparse import neighbour_sums, select_rows
 CURVATURE = -1.0
 
 MAX_RADIUS = 8.0
-"""Longest feature row that enters Lorentz space; longer rows are shortened, as in the network for
-whole graphs."""
+"""Longest feature row that is mapped to Lorentz space; longer rows are shortened, as in the network
+for whole graphs."""
 
 
 def importance(features: Tensor, edge_index: Tensor) -> Tensor:
-    """How far each node is from the mean of its neighbours, (N,), float64.
+    """The distance of each node from the mean of its neighbours, (N,), float64.
 
     The Lorentz distance at curvature -1 between the node's point, exp0 of its features, and the
-    centroid of its neighbours' points, or the origin where it has none. It is 0 for a node that its
-    neighbours predict.
+    centroid of its neighbours' points, or the origin without neighbours. It is 0 for a node that
+    its neighbours predict.
 
     Parameters
     ----------
     features : Tensor, (N, F)
-        Dense or CSR. Rows longer than `MAX_RADIUS` count as of that length.
+        Dense or CSR. Rows longer than `MAX_RADIUS` are shortened to it.
     edge_index : Tensor, (2, E), int64
-        As `ClientGraph` has it.
+        As in `ClientGraph`.
     """
     dense = (features.to_dense() if features.layout == torch.sparse_csr else features).double()
-    points = lorentz.exp0(
-        dense * (MAX_RADIUS / dense.norm(dim=1, keepdim=True).clamp(min=MAX_RADIUS)), CURVATURE
-    )
+    norms = dense.norm(dim=1, keepdim=True)
+    points = lorentz.exp0(dense * (MAX_RADIUS / norms.clamp(min=MAX_RADIUS)), CURVATURE)
     sums = neighbour_sums(edge_index, len(points), torch.float64) @ points
     return lorentz.dist(points, lorentz.normalize(sums, CURVATURE), CURVATURE)
 
 
 def selected(graph: ClientGraph, share: float) -> Tensor:
-    """Which nodes stay, (N,) bool: of every graph this share, rounded up, of the most important; of
-    equals, the first.
+    """The mask (N,) of the nodes that stay: in each graph this share, rounded up, of the most
+    important nodes; the first of equals.
 
-    Where nodes are classified, all training nodes stay, and count as the most important: labels are
+    If nodes are classified, all training nodes stay and count as the most important, as labels are
     scarce.
     """
     scores = importance(graph.features, graph.edge_index)
@@ -61,35 +60,40 @@ def selected(graph: ClientGraph, share: float) -> Tensor:
         owner = graph.graph_of_node
         sizes = torch.bincount(graph.graph_of_node, minlength=len(graph.labels))
     ranked = torch.argsort(scores, descending=True, stable=True)
-    # graph by graph, and by importance within each
+    # Sorted by graph, then by importance.
     ranked = ranked[torch.argsort(owner[ranked], stable=True)]
     place = torch.arange(len(ranked)) - (sizes.cumsum(0) - sizes)[owner[ranked]]
-    quota = (share * sizes.double() - 1e-9).ceil().clamp(min=1)  # 0.55 of 100 nodes are 55, not 56
-    kept = torch.zeros(len(ranked), dtype=torch.bool)
-    kept[ranked] = place < quota[owner[ranked]]
-    return kept | graph.train if graph.graph_of_node is None else kept
+    # Rounding must not make 56 nodes of 0.55 of 100.
+    quota = (share * sizes.double() - 1e-9).ceil().clamp(min=1)
+    mask = torch.zeros(len(ranked), dtype=torch.bool)
+    mask[ranked] = place < quota[owner[ranked]]
+    return mask | graph.train if graph.graph_of_node is None else mask
 
 
-def induced(graph: ClientGraph, kept: Tensor) -> ClientGraph:
-    """The data without the other nodes and their edges; curvatures and digest stay those of the
-    whole data.
+def induced(graph: ClientGraph, mask: Tensor) -> ClientGraph:
+    """The data of the nodes in `mask` and the edges between them; curvatures and digest stay those
+    of all data.
 
     Parameters
     ----------
     graph : ClientGraph
-    kept : Tensor, (N,), bool
-        At least one node of every graph.
+    mask : Tensor, (N,), bool
+        At least one node of each graph.
     """
-    numbers = kept.cumsum(0) - 1
-    between = kept[graph.edge_index].all(dim=0)
+    numbers = mask.cumsum(0) - 1
+    inner = mask[graph.edge_index].all(dim=0)
     smaller = replace(
         graph,
-        features=select_rows(graph.features, kept.nonzero()[:, 0]),
-        edge_index=numbers[graph.edge_index[:, between]],
-        edge_weights=None if graph.edge_weights is None else graph.edge_weights[between],
+        features=select_rows(graph.features, mask.nonzero()[:, 0]),
+        edge_index=numbers[graph.edge_index[:, inner]],
+        edge_weights=None if graph.edge_weights is None else graph.edge_weights[inner],
     )
     if graph.graph_of_node is not None:
-        return replace(smaller, graph_of_node=graph.graph_of_node[kept])
+        return replace(smaller, graph_of_node=graph.graph_of_node[mask])
     return replace(
-        smaller, **{name: getattr(graph, name)[kept] for name in ("labels", "train", "val", "test")}
+        smaller,
+        labels=graph.labels[mask],
+        train=graph.train[mask],
+        val=graph.val[mask],
+        test=graph.test[mask],
     )

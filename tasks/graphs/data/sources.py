@@ -7,7 +7,7 @@ from typing import Any
 from curvfed.tasks.public_data import PublicData
 
 PYG = "torch_geometric.datasets"
-PLANETOID_PARTS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+PLANETOID_ENDINGS = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 OGB_TABLES = ("edge", "node-feat", "node-label")
 OGB_SPLITS = ("train", "valid", "test")
 
@@ -19,7 +19,7 @@ class Source(PublicData):
     Attributes
     ----------
     read : str
-        The function of `curvfed.tasks.graphs.data.readers` that reads it: (source, raw folder) ->
+        The reader, a function of `curvfed.tasks.graphs.data.readers`: (source, raw folder) ->
         RawGraph.
     metric : str
         "accuracy" or "roc_auc".
@@ -44,7 +44,7 @@ def in_collection(origin: str, name: str, root: str, folder: str, *files: str) -
 
 
 def _planetoid(name: str) -> Source:
-    files = [f"ind.{name.lower()}.{part}" for part in PLANETOID_PARTS]
+    files = [f"ind.{name.lower()}.{ending}" for ending in PLANETOID_ENDINGS]
     return Source(
         **in_collection(f"{PYG}.Planetoid", name, "planetoid", name, *files), read="read_planetoid"
     )
@@ -65,9 +65,9 @@ def _heterophilous(name: str, metric: str) -> Source:
 
 def _ogb(name: str, split: str) -> Source:
     tables = [f"{table}.csv.gz" for table in OGB_TABLES]
-    splits = [f"../split/{split}/{part}.csv.gz" for part in OGB_SPLITS]
-    # Not the class for PyTorch Geometric, which loads its own output by a torch.load that newer
-    # versions refuse.
+    splits = [f"../split/{split}/{split_part}.csv.gz" for split_part in OGB_SPLITS]
+    # OGB's class for PyTorch Geometric loads its own output by a torch.load that newer versions
+    # refuse.
     origin = "ogb.nodeproppred.NodePropPredDataset"
     files = in_collection(origin, name, "ogb", name.replace("-", "_"), *tables, *splits)
     return Source(**files, package="ogb", read="read_ogb")

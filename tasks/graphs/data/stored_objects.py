@@ -1,8 +1,8 @@
-"""The objects in a `.pt` file, read without running code from it.
+"""Read the objects in a `.pt` file without running code from it.
 
 torch's unpickler for weights makes tensors and containers. Objects of all other classes become
-stand-ins that hold their state alone, so that a graph is read whatever lies beside it, and PyTorch
-Geometric, whose import takes seconds, is not needed.
+stand-ins that hold only their state. A graph is thus readable whatever else the file holds, and
+PyTorch Geometric, whose import takes seconds, is not needed.
 """
 
 import re
@@ -21,18 +21,18 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.sparse import csr
 
 STORE_AGAIN = (
-    "where it can be read, store it again as a dict: data = torch.load(path, weights_only=False); "
+    "where it is readable, store it again as a dict: data = torch.load(path, weights_only=False); "
     "torch.save(data.to_dict(), path)"
 )
 
-MOST_CLASSES = 100
-"""Classes that a file may have objects of: for each the reading begins again."""
+MAX_CLASSES = 100
+"""Classes of the objects in a file; each new one restarts the reading."""
 
-MOST_NAMED = 10
+MAX_NAMED = 10
 """Classes that an error names."""
 
 _LOCK = threading.Lock()
-"""Reading changes torch's list of allowed classes, which the whole process has."""
+"""Reading changes torch's list of allowed classes, which all threads share."""
 
 _NOT_ALLOWED = re.compile(r"GLOBAL ([^\s\0]+) was not an allowed global")
 _CONTAINER = re.compile(
@@ -41,11 +41,11 @@ _CONTAINER = re.compile(
 
 
 class StandIn:
-    """An object whose class is not imported: the entries of its state are attributes; the class has
-    the original's name."""
+    """An object of a class that is not imported. The stand-in class has the original's name, and
+    the entries of the object's state are attributes."""
 
     def __new__(cls, *arguments: object) -> Any:
-        """Ignore what the original would be made from."""
+        """Ignore the arguments of the original."""
         return super().__new__(cls)
 
     def __setstate__(self, state: object) -> None:
@@ -58,13 +58,12 @@ def _stand_in(name: str) -> type[StandIn]:
 
 
 class _Dtype(StandIn):
-    """A dtype of NumPy: NumPy's own takes flags from its state, which a file could set to do
-    harm.
-    """
+    """A dtype of NumPy. NumPy's own class takes flags from its state, which a file could set to do
+    harm."""
 
     order = "="
 
-    def __init__(self, code: str, *others: object) -> None:
+    def __init__(self, code: str, *flags: object) -> None:
         self.code = code
 
     def __setstate__(self, state: Any) -> None:
@@ -76,7 +75,7 @@ class _Dtype(StandIn):
 
 
 class StoredArray(StandIn):
-    """An array of NumPy: `value` is the array, or a list of objects."""
+    """An array of NumPy; `value` is the array, or a list of objects."""
 
     value: Any
 
@@ -88,8 +87,8 @@ class StoredArray(StandIn):
             self.value = dtype.array(data).reshape(shape, order="F" if is_fortran else "C")
 
 
-class _Wrapped(Tensor):
-    """A tensor of PyTorch Geometric with further properties, as the attribute `_data`."""
+class _Wrapper(Tensor):
+    """A tensor of PyTorch Geometric with further properties; `_data` is the plain tensor."""
 
     @classmethod
     def __torch_dispatch__(cls, *arguments: Any, **keywords: Any) -> Any:
@@ -98,11 +97,11 @@ class _Wrapped(Tensor):
 
 class _BatchMaker:
     def __new__(cls, *arguments: object) -> Any:
-        """What it is called for."""
-        return _first_kind
+        """Return the function that the pickle calls next."""
+        return _empty_object
 
 
-def _first_kind(kind: Any, *others: object) -> Any:
+def _empty_object(kind: Any, *arguments: object) -> Any:
     return kind()
 
 
@@ -114,108 +113,112 @@ def _plain_dict(*arguments: object) -> dict[Any, Any]:
     return {}
 
 
-_USUAL = (
+_COMMON = (
     "torch_geometric.data.data.Data",
     "torch_geometric.data.data.DataEdgeAttr",
     "torch_geometric.data.data.DataTensorAttr",
     "torch_geometric.data.storage.GlobalStorage",
 )
-"""Classes of which a file of graphs has objects; others are met in reading, which then begins
-again."""
+"""Classes of the objects in most files of graphs; any other class restarts the reading."""
 
 _READABLE: dict[str, Any] = {
-    **{name: _stand_in(name) for name in _USUAL},
+    **{name: _stand_in(name) for name in _COMMON},
     "collections.defaultdict": _plain_dict,
     "numpy.ndarray": StoredArray,
     "numpy.dtype": _Dtype,
-    "numpy.core.multiarray._reconstruct": _first_kind,
-    "numpy._core.multiarray._reconstruct": _first_kind,
+    "numpy.core.multiarray._reconstruct": _empty_object,
+    "numpy._core.multiarray._reconstruct": _empty_object,
     "numpy.core.multiarray.scalar": _scalar,
     "numpy._core.multiarray.scalar": _scalar,
-    "torch_geometric.edge_index.EdgeIndex": _Wrapped,
-    "torch_geometric.index.Index": _Wrapped,
+    "torch_geometric.edge_index.EdgeIndex": _Wrapper,
+    "torch_geometric.index.Index": _Wrapper,
     "torch_geometric.data.batch.DynamicInheritanceGetter": _BatchMaker,
 }
 
 
 def read_objects(path: Path, expected: str) -> object:
-    """What a file holds.
+    """The object in a file.
 
     Parameters
     ----------
     path : Path
     expected : str
-        What it should hold, for the error texts.
+        What the file should hold, for the error texts.
 
     Raises
     ------
     DataError
-        If the file is absent or cannot be read.
+        If the file is absent or unreadable.
     """
-    if not path.is_file():  # a pipe would be waited for
-        raise DataError(f"no file {path}; expected {expected}")
+    # Reading a pipe would wait forever.
+    if not path.is_file():
+        raise DataError(f"no file {path}; expected {expected}", key="no-file")
     if not path.stat().st_size:
-        raise DataError(f"{path} cannot be read: it is empty, 0 bytes; expected {expected}")
+        raise DataError(
+            f"{path} cannot be read: it is empty, 0 bytes; expected {expected}", key="unreadable"
+        )
     stand_ins: dict[str, Any] = {}
     while True:
         try:
             with _LOCK:
                 return _load(path, _READABLE | stand_ins)
-        # the file is a program for the unpickler, which may raise anything
+        # The file is a program for the unpickler, which may raise anything.
         except Exception as error:
             unknown = _unknown_class(str(error), stand_ins)
-            if not unknown or len(stand_ins) == MOST_CLASSES:
-                words = (
-                    str(error).rpartition("WeightsUnpickler error:")[2].strip().partition("\n")[0]
-                )
-                classes = ", ".join(list(stand_ins)[:MOST_NAMED])
-                cause = f"{words}; it has objects of {classes}" if stand_ins else words
+            if not unknown or len(stand_ins) == MAX_CLASSES:
+                cause = str(error).rpartition("WeightsUnpickler error:")[2].strip()
+                cause = cause.partition("\n")[0]
+                if stand_ins:
+                    classes = ", ".join(list(stand_ins)[:MAX_NAMED])
+                    cause = f"{cause}; it has objects of {classes}"
                 raise DataError(
                     f"{path} cannot be read ({type(error).__name__}: {cause}); expected {expected},"
                     f" stored by torch.save; {STORE_AGAIN}",
                     cause,
+                    key="unreadable",
                 ) from error
             stand_ins |= unknown
 
 
 def _load(path: Path, classes: Mapping[str, Any]) -> object:
-    """Read a file with these classes and no others, such as those that PyTorch Geometric allows
-    torch to read."""
-    others = torch.serialization.get_safe_globals()
+    """Read a file with only these classes, without those that PyTorch Geometric adds to torch's
+    list."""
+    safe_globals = torch.serialization.get_safe_globals()
     torch.serialization.clear_safe_globals()
     torch.serialization.add_safe_globals([(kind, name) for name, kind in classes.items()])
-    whole_sparse = torch.sparse.check_sparse_tensor_invariants()  # type: ignore[no-untyped-call]
+    checked_sparse = torch.sparse.check_sparse_tensor_invariants()  # type: ignore[no-untyped-call]
     try:
-        with whole_sparse, warnings.catch_warnings():
-            # sparse layouts in beta, other protocols of pickle
+        with checked_sparse, warnings.catch_warnings():
+            # Sparse layouts are in beta, and some files have other protocols of pickle.
             warnings.simplefilter("ignore", UserWarning)
             return torch.load(path, map_location="cpu", weights_only=True)
     finally:
         torch.serialization.clear_safe_globals()
-        torch.serialization.add_safe_globals(others)
-        # An attempt that fails leaves its sparse tensors there, and torch would refuse the next
-        # file for them.
+        torch.serialization.add_safe_globals(safe_globals)
+        # A failed attempt leaves its sparse tensors in this list, and torch would then refuse the
+        # next file.
         state = getattr(torch.serialization, "_serialization_tls", None)
         getattr(state, "sparse_tensors_to_validate", []).clear()
 
 
-def _unknown_class(words: str, stand_ins: Mapping[str, Any]) -> dict[str, Any]:
-    """A stand-in for the class that the unpickler met and does not know, or cannot fill; none if it
-    is another error."""
-    if match := _CONTAINER.search(words):
+def _unknown_class(message: str, stand_ins: Mapping[str, Any]) -> dict[str, Any]:
+    """A stand-in, by name, for the class that the unpickler does not know or cannot fill; none for
+    any other error."""
+    if match := _CONTAINER.search(message):
         return {match[2]: OrderedDict if match[1].startswith("SET") else list}
-    if match := _NOT_ALLOWED.search(words):
+    if match := _NOT_ALLOWED.search(message):
         name = match[1] if "." in match[1] else f"builtins.{match[1]}"
         return {} if name in stand_ins else {name: _stand_in(name)}
     return {}
 
 
 def plain(value: object) -> object:
-    """Arrays of numbers as tensors on the CPU, other arrays as lists, scalars as Python's; all else
-    as it is."""
+    """Arrays of numbers as tensors on the CPU, other arrays as lists, scalars as Python's; any
+    other value unchanged."""
     if isinstance(value, StoredArray):
         value = value.value
-    if hasattr(value, "tocsr") and not isinstance(value, StandIn):  # a sparse matrix of SciPy
+    # Sparse matrices of SciPy have this method.
+    if hasattr(value, "tocsr") and not isinstance(value, StandIn):
         matrix = value.tocsr()
         crow, columns, entries = map(torch.from_numpy, (matrix.indptr, matrix.indices, matrix.data))
         return csr(crow, columns, entries, matrix.shape[1])

@@ -1,5 +1,4 @@
-"""`trees`: generated hierarchies, one for every client; the branching differs from client to
-client.
+"""`trees`: a generated hierarchy for each client; the branching differs from client to client.
 
 A client's graph is a random tree of 150 to 300 nodes, the branching between 2 (deep) and 8 (flat),
 with a few siblings linked, so that there are triangles. Mean Forman-Ricci curvature is therefore
@@ -73,12 +72,12 @@ def _grow(num_nodes: int, branching: float, rng: np.random.Generator) -> NDArray
     """Parents, level by level: each node has one child or more, `branching` on average; the root is
     its own parent."""
     parents = np.zeros(num_nodes, dtype=np.int64)
-    made = 1
+    num_made = 1
     node = 0
-    while made < num_nodes:
+    while num_made < num_nodes:
         children = 1 + rng.poisson(branching - 1)
-        parents[made : made + children] = node
-        made = made + children
+        parents[num_made : num_made + children] = node
+        num_made = num_made + children
         node = node + 1
     return parents
 

@@ -1,5 +1,4 @@
-"""The names of the sets of graphs: which there are, how a run names several of them, and where
-their files lie."""
+"""The names of the sets of graphs, how a run names several of them, and where their files are."""
 
 import os
 
@@ -49,8 +48,8 @@ NAMES = (
     *_OTHERS.split(),
     *(f"Tox21_{assay}_{part}" for assay in _TOX21_ASSAYS for part in _TOX21_PARTS),
 )
-"""The data sets of the TU collection for classification; those for regression and of graphs in time
-are left out."""
+"""The data sets of the TU collection for classification, without those for regression and those of
+temporal graphs."""
 
 LISTED = (
     f"the sets of the groups above, {', '.join(_OTHERS.split())}, and Tox21_ASSAY_PART with ASSAY "
@@ -62,7 +61,7 @@ _SPELLED = {name.lower(): name for name in (*NAMES, *GROUPS)}
 
 
 def graph_dataset_names(text: str) -> tuple[str, ...] | None:
-    """The sets of graphs that a run-config's `dataset` names, in the TU collection's own spelling.
+    """The sets of graphs that a run-config's `dataset` names, in the TU collection's spelling.
 
     Parameters
     ----------
@@ -73,13 +72,14 @@ def graph_dataset_names(text: str) -> tuple[str, ...] | None:
     Returns
     -------
     tuple of str, or None
-        In the order given; a path by itself; None where `text` names no set of graphs.
+        In the order of `text`; only the path if `text` is a path; None if `text` names no set of
+        graphs.
 
     Raises
     ------
     DataError
-        If a list names a data set twice, or anything but sets of graphs; names it, and the nearest
-        data set.
+        If a list names a data set twice, or something else than sets of graphs; names the item and
+        the nearest data set.
     """
     if text.lower().endswith(".pt"):
         return None
@@ -87,40 +87,42 @@ def graph_dataset_names(text: str) -> tuple[str, ...] | None:
         return (text,)
     items = [item.strip() for item in text.split(",")]
     spelled = [_SPELLED.get(item.lower()) for item in items]
-    known = [name for name in spelled if name is not None]
-    if not known:
+    recognised = [name for name in spelled if name is not None]
+    if not recognised:
         return None
-    if len(known) < len(items):
-        raise DataError(f'dataset is "{text}": {_unknown_item(items[spelled.index(None)], known)}')
-    names = [name for item in known for name in GROUPS.get(item, (item,))]
+    if len(recognised) < len(items):
+        problem = _unknown_item(items[spelled.index(None)], recognised)
+        raise DataError(f'dataset is "{text}": {problem}', key="unknown-data-set")
+    names = [name for item in recognised for name in GROUPS.get(item, (item,))]
     doubled = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if doubled:
         raise DataError(
-            f'dataset is "{text}": it names {", ".join(doubled)} twice; each may be named once'
+            f'dataset is "{text}": it names {", ".join(doubled)} twice; each may be named once',
+            key="doubled-data-set",
         )
     return tuple(names)
 
 
 def is_path(text: str) -> bool:
-    """Whether a data set is given by a path, which has a separator, as no name has."""
+    """Whether a data set is given by a path: paths have a separator, names have none."""
     return "/" in text or os.sep in text
 
 
 def tu_files(name: str) -> PublicData:
-    """The raw files of a data set of the collection, which PyTorch Geometric fetches."""
+    """The raw files of a data set of the collection, which PyTorch Geometric downloads."""
     return PublicData(
-        **in_collection(ORIGIN, name, "tu", name, *(f"{name}_{part}.txt" for part in REQUIRED))
+        **in_collection(ORIGIN, name, "tu", name, *(f"{name}_{file}.txt" for file in REQUIRED))
     )
 
 
-def _unknown_item(item: str, known: list[str]) -> str:
-    """The error in a list of sets of graphs, of which `known` are recognised and `item` is not."""
+def _unknown_item(item: str, recognised: list[str]) -> str:
+    """What is wrong with `item` in a list of sets of graphs with the `recognised` names."""
     if not item:
         return "an item of the list is empty; single commas separate the names"
     if item.lower() in ("trees", *SOURCES):
         return (
-            f'"{item}" is for the classification of nodes, {", ".join(known)} for that of graphs; a'
-            " run has one task"
+            f'"{item}" is for the classification of nodes, {", ".join(recognised)} for that of'
+            " graphs; a run has one task"
         )
     return (
         "no set of graphs is called"

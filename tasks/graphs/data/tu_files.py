@@ -18,34 +18,34 @@ from curvfed.tasks.graphs.data.tu import REQUIRED
 
 OPTIONAL = ("node_labels", "node_attributes")
 NOT_READ = ("edge_labels", "edge_attributes", "graph_attributes", "node_coordinates")
-"""Further files of the collection, which no model here takes."""
+"""Further files of the collection, which no model here uses."""
 
 MAX_CODES = 100_000
-"""More columns of one-hot node labels than any set of the collection has: a wider range is a
-mistake."""
+"""No set of the collection has more columns of one-hot node labels; a wider range is a mistake."""
 
 
 def raw_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """The files that `read_tu` reads: those that every data set has, and those of the optional ones
-    that are there.
+    """The files that `read_tu` reads: the required files, and the optional files that are present.
 
     Raises
     ------
     DataError
-        If a needed one is absent.
+        If a required file is absent.
     """
-    needed = [f"{name}_{part}.txt" for part in REQUIRED]
-    absent = [file for file in needed if not (folder / file).is_file()]
+    required = [f"{name}_{kind}.txt" for kind in REQUIRED]
+    absent = [file for file in required if not (folder / file).is_file()]
     if absent:
         raise DataError(
-            f"{folder} lacks {', '.join(absent)}; needed are {', '.join(needed)}", f"{name}_"
+            f"{folder} lacks {', '.join(absent)}; required are {', '.join(required)}",
+            f"{name}_",
+            key="no-file",
         )
-    files = [folder / f"{name}_{part}.txt" for part in (*REQUIRED, *OPTIONAL)]
+    files = [folder / f"{name}_{kind}.txt" for kind in (*REQUIRED, *OPTIONAL)]
     return tuple(file for file in files if file.is_file())
 
 
 def find_files(path: Path) -> tuple[Path, str]:
-    """The folder, `path` or `path/raw`, and the name of the data set whose NAME_A.txt lies there.
+    """The folder with a NAME_A.txt, `path` or `path/raw`, and the name of the data set.
 
     Raises
     ------
@@ -57,35 +57,37 @@ def find_files(path: Path) -> tuple[Path, str]:
         if len(names) > 1:
             several = ", ".join(names)
             raise DataError(
-                f"{folder} holds the data sets {several}; it must hold the files of one", several
+                f"{folder} holds the data sets {several}; it must hold the files of one",
+                several,
+                key="several-data-sets",
             )
         if names:
             return folder, names[0]
-    parts = ", ".join(f"NAME_{part}.txt" for part in REQUIRED)
+    required = ", ".join(f"NAME_{kind}.txt" for kind in REQUIRED)
     raise DataError(
         f"neither {path} nor {path / 'raw'} holds a data set in the layout of the TU collection:"
-        f" {parts}"
+        f" {required}",
+        key="no-file",
     )
 
 
-def read_tu(folder: Path, name: str, own: bool = False) -> RawGraphs:
-    """Read a data set, `name`_A.txt and the other files in `folder`; edge labels and edge
-    attributes are ignored.
+def read_tu(folder: Path, name: str, is_own: bool = False) -> RawGraphs:
+    """Read a data set, `name`_A.txt and the other files in `folder`, without edge labels and edge
+    attributes.
 
-    The features are the node attributes, then the one-hot node labels, with a column for every
-    number from the smallest label to the largest. In a client's `own` data the columns begin at 0,
-    so that equal columns of two clients mean equal labels. Without attributes and labels the
+    The features are the node attributes, then the one-hot node labels, with a column for each
+    number from the smallest label to the largest. In a client's own data the columns begin at 0, so
+    that equal columns of two clients mean equal labels. Without attributes and labels the
     features are the one-hot degrees (see `degree_codes`). Classes are the distinct graph labels,
-    ascending, and named by them.
+    ascending; a class has its label as its name.
 
     Raises
     ------
     DataError
-        A file is absent or holds what the layout does not allow; names the file, what is wrong and
-        what is allowed.
+        If a file is absent or breaks the layout; names the file, what is wrong and what is allowed.
     """
-    paths = {part: folder / f"{name}_{part}.txt" for part in (*REQUIRED, *OPTIONAL)}
-    with naming(f"{name}_" if own else ""):
+    paths = {kind: folder / f"{name}_{kind}.txt" for kind in (*REQUIRED, *OPTIONAL)}
+    with naming(f"{name}_" if is_own else ""):
         graph_of_node = _graph_of_node(paths["graph_indicator"])
         num_nodes = len(graph_of_node)
         num_graphs = int(graph_of_node[-1]) + 1
@@ -97,10 +99,11 @@ def read_tu(folder: Path, name: str, own: bool = False) -> RawGraphs:
         if paths["node_attributes"].is_file():
             attributes = _attributes(paths["node_attributes"], num_nodes)
         if paths["node_labels"].is_file():
-            codes, num_codes = _label_codes(paths["node_labels"], num_nodes, from_zero=own)
+            codes, num_codes = _label_codes(paths["node_labels"], num_nodes, from_zero=is_own)
     if not attributes.shape[1] + num_codes:
-        codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE if own else None)
-    ignored = [file for part in NOT_READ if (folder / (file := f"{name}_{part}.txt")).is_file()]
+        codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE if is_own else None)
+    unread = [f"{name}_{kind}.txt" for kind in NOT_READ]
+    ignored = [file for file in unread if (folder / file).is_file()]
     return RawGraphs(
         attributes=attributes,
         codes=codes,
@@ -121,7 +124,7 @@ def _table(
     kind = "whole numbers" if np.issubdtype(dtype, np.integer) else "numbers"
     try:
         with warnings.catch_warnings():
-            # older NumPy's reply to a fraction among integers
+            # Older versions of NumPy warn of a fraction among integers.
             warnings.simplefilter("error", DeprecationWarning)
             warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
             table: NDArray[Any] = np.loadtxt(
@@ -130,20 +133,24 @@ def _table(
     except OSError as error:
         raise unreadable(path, error, "file of a TU collection") from error
     except (ValueError, OverflowError, DeprecationWarning) as error:
-        # NumPy's own text holds a value of the data; its rows count from 0 in one kind of text,
-        # from 1 in the other.
-        found = re.search(r"at row (\d+)(, column)?", str(error))
-        where = f" at row {int(found[1]) + bool(found[2])}" if found else ""
+        # NumPy's text quotes a value of the data, so only the row is taken from it; one of its two
+        # texts counts rows from 0.
+        match = re.search(r"at row (\d+)(, column)?", str(error))
+        where = f" at row {int(match[1]) + bool(match[2])}" if match else ""
         raise DataError(
-            f"{path}: unreadable{where}; every row must hold equally many {kind}, separated by"
-            " commas"
+            f"{path}: unreadable{where}; each row must hold the same number of {kind}, separated by"
+            " commas",
+            key="unreadable",
         ) from None
     if columns is not None and not table.size:
         table = table.reshape(0, columns)
     if columns not in (None, table.shape[1]):
-        raise DataError(f"{path}: has {table.shape[1]} columns; {columns} of {kind} are needed")
+        raise DataError(
+            f"{path}: has {table.shape[1]} columns; {columns} of {kind} are needed",
+            key="table-shape",
+        )
     if rows not in (None, len(table)):
-        raise DataError(f"{path}: has {len(table)} rows; {rows} are needed")
+        raise DataError(f"{path}: has {len(table)} rows; {rows} are needed", key="table-shape")
     return table
 
 
@@ -151,15 +158,16 @@ def _graph_of_node(path: Path) -> Integers:
     graphs: Integers = _table(path, np.int64, columns=1)[:, 0]
     if not len(graphs):
         raise DataError(
-            f"{path}: has no rows; there must be one for every node, and a node at least"
+            f"{path}: has no rows; it must have a row per node, at least one", key="table-shape"
         )
     steps = np.diff(graphs, prepend=0)
     wrong = np.flatnonzero((steps < 0) | (steps > 1))
     if graphs[0] != 1 or len(wrong):
         row = wrong[0] + 1 if graphs[0] == 1 else 1
         raise DataError(
-            f"{path}: row {row} breaks the order; nodes must stand graph by graph, graphs be"
-            " counted from 1, and none be without a node"
+            f"{path}: row {row} breaks the order; nodes must be sorted by graph, graphs counted"
+            " from 1, and each graph must have a node",
+            key="node-order",
         )
     return graphs - 1
 
@@ -170,15 +178,17 @@ def _edges(path: Path, graph_of_node: Integers) -> Integers:
     outside = ((edges < 0) | (edges >= num_nodes)).any(axis=0)
     if outside.any():
         raise DataError(
-            f"{path}: {outside.sum()} edges leave the graphs, the first in row"
-            f" {outside.argmax() + 1}; node numbers 1..{num_nodes} are allowed"
+            f"{path}: {outside.sum()} edges have unknown nodes, the first in row"
+            f" {outside.argmax() + 1}; node numbers 1..{num_nodes} are allowed",
+            key="node-range",
         )
     source, target = graph_of_node[edges]
     crossing = source != target
     if crossing.any():
         raise DataError(
             f"{path}: {crossing.sum()} edges join nodes of different graphs, the first in row"
-            f" {crossing.argmax() + 1}; an edge must stay in its graph"
+            f" {crossing.argmax() + 1}; an edge must stay in its graph",
+            key="crossing-edges",
         )
     return clean_edges(edges, num_nodes)
 
@@ -189,32 +199,36 @@ def _classes(path: Path, num_graphs: int) -> tuple[Tensor, tuple[str, ...]]:
     )
     if len(values) > MAX_CLASSES:
         raise DataError(
-            f"{path}: has {len(values)} different labels; up to {MAX_CLASSES} classes are allowed"
+            f"{path}: has {len(values)} different labels; up to {MAX_CLASSES} classes are allowed",
+            key="too-many-classes",
         )
     return torch.from_numpy(labels), tuple(map(str, values.tolist()))
 
 
 def _attributes(path: Path, num_nodes: int) -> Tensor:
     table = _table(path, np.float32, rows=num_nodes)
-    bad = int((~np.isfinite(table)).any(axis=1).sum())
-    if bad:
+    num_bad = int((~np.isfinite(table)).any(axis=1).sum())
+    if num_bad:
         raise DataError(
-            f"{path}: has NaN or infinite values in {bad} of {num_nodes} rows; only finite float32"
-            " is allowed"
+            f"{path}: has NaN or infinite values in {num_bad} of {num_nodes} rows; only finite"
+            " float32 is allowed",
+            key="not-finite",
         )
     return torch.from_numpy(table)
 
 
 def _label_codes(path: Path, num_nodes: int, from_zero: bool) -> tuple[Tensor, int]:
-    """One-hot codes of every column of labels, the columns side by side."""
+    """The one-hot codes of all columns of labels, side by side."""
     table = _table(path, np.int64, rows=num_nodes)
-    low = np.minimum(table.min(axis=0), 0) if from_zero else table.min(axis=0)
-    widths = [
-        int(high) - int(least) + 1 for high, least in zip(table.max(axis=0), low, strict=True)
-    ]
+    low = table.min(axis=0)
+    if from_zero:
+        low = np.minimum(low, 0)
+    ranges = zip(low.tolist(), table.max(axis=0).tolist(), strict=True)
+    widths = [last - first + 1 for first, last in ranges]
     if sum(widths) > MAX_CODES:
         raise DataError(
-            f"{path}: labels range too far; up to {MAX_CODES} numbers from smallest to largest are"
-            " allowed"
+            f"{path}: the range of the labels is too wide; up to {MAX_CODES} numbers from smallest"
+            " to largest are allowed",
+            key="label-range",
         )
     return torch.from_numpy(table - low + (np.cumsum(widths) - widths)), sum(widths)

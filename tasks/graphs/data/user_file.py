@@ -16,48 +16,48 @@ from curvfed.tasks.graphs.data.collated import batched, is_batch_of_graphs, is_c
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph, raw_graphs
 from curvfed.tasks.graphs.data.stored_objects import STORE_AGAIN, StandIn, plain, read_objects
 
-_ONE = (
+_GRAPH = (
     "a torch_geometric.data.Data, or a dict, of x, edge_index, y "
     "and, if wanted, train_mask, val_mask, test_mask, edge_weight, class_names"
 )
-_MANY = "a list of such graphs with one y each"
+_GRAPHS = "a list of such graphs with one y each"
 
-_OF_ALL = ("x", "edge_index", "y", "class_names", "num_nodes", "batch", "ptr")
+_USED_FIELDS = ("x", "edge_index", "y", "class_names", "num_nodes", "batch", "ptr")
 
 
 def read_user_file(path: Path, stand_in: Sequence[str] = ()) -> RawGraph | RawGraphs:
-    """Read a `.pt` file, of either kind, without running code from it, and without importing
+    """Read a `.pt` file of one or many graphs, without running code from it, and without importing
     PyTorch Geometric.
 
-    Allowed for the classification of nodes is a `Data` object or a dict with `x` (N, F),
-    `edge_index` (2, E), `y` (N,), and optionally `train_mask`, `val_mask`, `test_mask` (N,) or (N,
-    splits), of which `val_mask` may be absent, `edge_weight` (E,) or `edge_attr` (E, 1), and
-    `class_names`, a list of strings; for that of graphs a list or tuple of such objects, as
-    `curvfed.tasks.graphs.data.raw.raw_graphs` takes them. Either may also be stored as
-    `torch_geometric.data.InMemoryDataset` stores it. `stand_in` is that of `check_graphs`.
+    To classify nodes, the file holds a `Data` object or a dict with `x` (N, F), `edge_index` (2,
+    E), `y` (N,), and optionally `train_mask`, `val_mask`, `test_mask` (N,) or (N, splits),
+    `edge_weight` (E,) or `edge_attr` (E, 1), and `class_names`, a list of strings. To classify
+    graphs, it holds a list or tuple of such objects (see
+    `curvfed.tasks.graphs.data.raw.raw_graphs`). `torch_geometric.data.InMemoryDataset` may also
+    have stored it. `stand_in` is that of `check_graphs`.
 
     Raises
     ------
     DataError
-        The file is absent, cannot be read, or holds other kinds of objects; or `raw_graph` or
-        `raw_graphs` refuses the content.
+        If the file is absent, unreadable or holds other objects, or if `raw_graph` or `raw_graphs`
+        refuses the content.
     """
-    return check_graphs(path, read_objects(path, f"{_ONE}, or {_MANY}"), stand_in)
+    return check_graphs(path, read_objects(path, f"{_GRAPH}, or {_GRAPHS}"), stand_in)
 
 
 def check_graphs(
     where: Path | str, stored: object, stand_in: Sequence[str] = ()
 ) -> RawGraph | RawGraphs:
-    """Check the content of such a file, or the same objects in memory.
+    """Check the content of a file, or the same objects in memory.
 
     Parameters
     ----------
     where : Path or str
         The file, for the error texts.
     stored : object
-        As `read_user_file` allows it.
+        See `read_user_file`.
     stand_in : sequence of str
-        Class names for data without a known y, if these are allowed: y is then -1 everywhere.
+        Class names for data without labels; every y is then -1. Empty: labels are required.
 
     Raises
     ------
@@ -67,49 +67,52 @@ def check_graphs(
         stored = _separated(where, stored)
     if isinstance(stored, list | tuple):
         graphs = [_fields(f"{where}, graph {number}", graph) for number, graph in enumerate(stored)]
-        return _many(where, graphs, stand_in)
+        return _graph_set(where, graphs, stand_in)
     fields = _fields(str(where), stored)
     slices = getattr(getattr(stored, "_store", None), "_slice_dict", None)
     if slices and is_batch_of_graphs(fields):
-        return _many(where, batched(fields, slices), stand_in)
-    return _one(where, fields, stand_in)
+        return _graph_set(where, batched(fields, slices), stand_in)
+    return _node_graph(where, fields, stand_in)
 
 
-def _one(where: Path | str, fields: dict[str, object], stand_in: Sequence[str]) -> RawGraph:
-    """A graph whose nodes have classes."""
-    x, y, names = (fields.get(name) for name in ("x", "y", "class_names"))
+def _node_graph(where: Path | str, fields: dict[str, object], stand_in: Sequence[str]) -> RawGraph:
+    """A graph with classes of nodes."""
+    x = fields.get("x")
+    y = fields.get("y")
+    names = fields.get("class_names")
     if stand_in and _is_unknown(y) and isinstance(x, Tensor):
         y = torch.full((len(x),), UNKNOWN)
         names = list(stand_in)
     graph = raw_graph(where, x, fields.get("edge_index"), y, fields, names)
-    weighted_by, weights = edge_weights(where, fields, graph.edge_index.shape[1])
-    used = {weighted_by}
+    weights_field, weights = edge_weights(where, fields, graph.edge_index.shape[1])
+    used = {weights_field}
     if graph.split is not None:
         used.update(name.partition("[")[0] for name in graph.split.names)
-    return replace(graph, edge_weights=weights, notes=_not_used(fields, used))
+    return replace(graph, edge_weights=weights, notes=_notes(fields, used))
 
 
-def _many(where: Path | str, graphs: list[dict[str, object]], stand_in: Sequence[str]) -> RawGraphs:
+def _graph_set(
+    where: Path | str, graphs: list[dict[str, object]], stand_in: Sequence[str]
+) -> RawGraphs:
     """Graphs with a class each."""
     if stand_in and all(_is_unknown(graph.get("y")) for graph in graphs):
         graphs = [graph | {"y": UNKNOWN, "class_names": list(stand_in)} for graph in graphs]
     raw = raw_graphs(where, graphs)
-    return replace(raw, notes=_not_used(ChainMap(*graphs), ()))
+    return replace(raw, notes=_notes(ChainMap(*graphs), ()))
 
 
-def _not_used(fields: Mapping[str, object], used: Iterable[str]) -> tuple[str, ...]:
-    """A note about the fields that are ignored, if there are some."""
+def _notes(fields: Mapping[str, object], used: Iterable[str]) -> tuple[str, ...]:
+    """A note about the ignored fields, if there are some."""
     ignored = [
         name
         for name, value in fields.items()
-        if value is not None and name not in {*_OF_ALL, *used}
+        if value is not None and name not in {*_USED_FIELDS, *used} and not name.startswith("_")
     ]
-    names = ", ".join(name for name in ignored if not name.startswith("_"))
-    return (f"not used: {names}",) if names else ()
+    return (f"not used: {', '.join(ignored)}",) if ignored else ()
 
 
 def _is_unknown(y: object) -> bool:
-    """Whether no class is known."""
+    """Whether all classes are unknown."""
     y = whole_numbers(y)
     return y is None or (isinstance(y, Tensor) and not bool((y >= 0).any()))
 
@@ -123,33 +126,36 @@ def _separated(where: Path | str, stored: Any) -> object:
     try:
         return separated(_fields(str(where), data), slices)
     except (ValueError, TypeError, LookupError, RuntimeError, AttributeError) as error:
-        words = f"{type(error).__name__}: {error}"
+        cause = f"{type(error).__name__}: {error}"
         raise DataError(
-            f"{where}: its slices do not fit its graphs ({words}); store it again", words
+            f"{where}: its slices do not fit its graphs ({cause}); store it again",
+            cause,
+            key="slices",
         ) from None
 
 
 def _refuse_several_kinds(where: str, kind: object) -> None:
-    """Refuse a HeteroData, given by itself or by its class."""
+    """Refuse a HeteroData or its class."""
     name = kind.__name__ if isinstance(kind, type) else type(kind).__name__
     if name.rpartition(".")[2] == "HeteroData":
         raise DataError(
             f"{where} holds a HeteroData, with several kinds of nodes or edges; allowed are one"
-            f" kind of nodes and one of edges, such as data.to_homogeneous() makes of it: {_ONE}"
+            f" kind of nodes and one of edges, as data.to_homogeneous() returns: {_GRAPH}",
+            key="several-kinds",
         )
 
 
 def _is_model(mapping: Mapping[str, object]) -> bool:
-    """Whether these are a model's parameters by name, a checkpoint that has them, or the attributes
-    of a module."""
+    """Whether these are a model's parameters by name, a checkpoint, or the attributes of a
+    module."""
     inner = [value for value in mapping.values() if isinstance(value, dict)]
     names = {str(name).rpartition(".")[2] for entries in (mapping, *inner) for name in entries}
     return bool(names & {"weight", "bias", "_parameters"})
 
 
 def _fields(where: str, stored: object) -> dict[str, object]:
-    """The fields of a graph: of a dict, of a `Data` or an object derived from it, or of one of
-    PyTorch Geometric 1."""
+    """The fields of a graph: a dict, a `Data`, an object of a derived class, or a `Data` of PyTorch
+    Geometric 1."""
     _refuse_several_kinds(where, stored)
     attributes = getattr(stored, "__dict__", {})
     store: Any = attributes.get("_store")
@@ -160,12 +166,18 @@ def _fields(where: str, stored: object) -> dict[str, object]:
         kind = type(stored).__name__
         if _is_model(mapping):
             raise DataError(
-                f"{where} looks like a model's state_dict or a model, no graph; expected {_ONE}, or"
-                f" {_MANY}"
+                f"{where} looks like a model or its state_dict, not a graph; expected {_GRAPH}, or"
+                f" {_GRAPHS}",
+                key="no-graph",
             )
-        raise DataError(f"{where} holds a {kind}; expected {_ONE}, or {_MANY}; {STORE_AGAIN}", kind)
+        raise DataError(
+            f"{where} holds a {kind}; expected {_GRAPH}, or {_GRAPHS}; {STORE_AGAIN}",
+            kind,
+            key="no-graph",
+        )
     fields = {str(name).strip("_"): plain(value) for name, value in mapping.items()}
-    if hasattr(store, "_num_nodes"):  # of each of the graphs that are collated
+    # Joined graphs have the number of nodes of each.
+    if hasattr(store, "_num_nodes"):
         fields["num_nodes"] = store._num_nodes
     for name in ("adj_t", "adj"):
         if fields.get("edge_index") is None and isinstance(fields.get(name), Tensor):
@@ -174,13 +186,15 @@ def _fields(where: str, stored: object) -> dict[str, object]:
         if isinstance(value := fields.get(name), StandIn):
             kind = type(value).__name__
             raise DataError(
-                f"{where}: {name} is a {kind}; allowed is a tensor or an array; {STORE_AGAIN}", kind
+                f"{where}: {name} is a {kind}; allowed is a tensor or an array; {STORE_AGAIN}",
+                kind,
+                key="no-tensor",
             )
     return fields
 
 
 def _edges(matrix: Any) -> dict[str, object]:
-    """The edges of an adjacency matrix, and their weights where these are not all 1."""
+    """The edges of an adjacency matrix, and their weights unless all are 1."""
     entries = matrix.to_sparse_coo().coalesce()
     weights = entries.values()
     edges = {"edge_index": entries.indices()}

@@ -166,7 +166,7 @@ def test_names_without_torch_and_flwr(tmp_path):
     package(tmp_path / "site", "brings", ROW, {"curvfed.methods": {"mine": "brings:MINE"}})
     program = (
         "import sys\nfrom curvfed.strategies.methods import METHODS\nfrom curvfed.tasks import"
-        " plugins\nprint('mine' in METHODS, list(plugins.found('models')), [one for one in"
+        " plugins\nprint('mine' in METHODS, list(plugins.registered('models')), [one for one in"
         " ('torch', 'flwr') if one in sys.modules])"
     )
     assert python(program, tmp_path / "home", tmp_path / "site") == "True [] []\n"

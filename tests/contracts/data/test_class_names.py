@@ -14,7 +14,7 @@ from curvfed.strategies.methods.pca import Keys
 from curvfed.tasks.class_names import MISSING, alike, class_name, names_in, row_of
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.in_memory import check_data
-from curvfed.tasks.points.data import PointSpec, load_own, own
+from curvfed.tasks.points.data import PointSpec, load_own, own_data
 from curvfed.tasks.points.readers import read_points
 
 POINTS = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.25], [0.0, 0.1]])
@@ -190,4 +190,4 @@ def test_a_column_of_names_is_not_of_classes(tmp_path):
     with pytest.raises(DataError, match="40 points are of 40 classes; allowed are at most half"):
         load_own(tmp_path / "a.csv", PointSpec("own", tmp_path))
     with pytest.raises(DataError, match=r"label-key"):
-        own(read_points(tmp_path / "a.csv", -1.0, "", "label"), PointSpec("own", tmp_path))
+        own_data(read_points(tmp_path / "a.csv", -1.0, "", "label"), PointSpec("own", tmp_path))

@@ -3,7 +3,6 @@ what is allowed."""
 
 import gzip
 import pickle
-import re
 import shlex
 import socket
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from errors import refuses
 from graph_fixtures import write_amazon, write_minesweeper, write_ogb, write_planetoid
 
 from curvfed.tasks import public_data
@@ -76,7 +76,7 @@ def test_a_network_that_never_answers_is_given_up(tmp_path, monkeypatch):
         monkeypatch.setattr(
             public_data, "PROBE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/"
         )
-        with pytest.raises(DataError, match="cannot be downloaded"):
+        with refuses("no-public-data"):
             load_client(GraphSpec("cora", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -152,10 +152,7 @@ def test_the_command_fetches_what_is_looked_for(tmp_path):
 
 def test_a_package_that_is_not_installed_is_named(tmp_path, ogb):
     (ogb / "__init__.py").write_text("raise ModuleNotFoundError('no ogb')")
-    with pytest.raises(
-        DataError,
-        match=r"cannot be downloaded: ModuleNotFoundError: no ogb\..*run:\npip install ogb && ",
-    ):
+    with refuses("no-public-data", "ModuleNotFoundError"):
         load_client(GraphSpec("ogbn-arxiv", tmp_path / "data"), 0, 1, tmp_path / "cache")
 
 
@@ -167,7 +164,7 @@ def test_damaged_planetoid_file_is_named(tmp_path, part, damage):
     write_planetoid(tmp_path)
     path = tmp_path / f"planetoid/Cora/raw/ind.cora.{part}"
     path.write_bytes(damage)
-    with pytest.raises(DataError, match=re.escape(f"{path} cannot be read")):
+    with refuses("unreadable", path):
         load_client(GraphSpec("cora", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -179,7 +176,7 @@ def test_planetoid_files_that_do_not_fit_together(tmp_path, part, content):
     write_planetoid(tmp_path)
     raw = tmp_path / "planetoid/Cora/raw"
     (raw / f"ind.cora.{part}").write_bytes(content)
-    with pytest.raises(DataError, match=f"files in {re.escape(str(raw))} do not fit together"):
+    with refuses("unreadable", raw):
         load_client(GraphSpec("cora", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -195,7 +192,7 @@ def test_damaged_minesweeper_file_is_named(tmp_path, damage):
         np.savez(path, **{name: array for name, array in arrays.items() if name != "edges"})
     else:
         np.savez(path, **arrays | {"node_labels": np.array([{}] * 400)})
-    with pytest.raises(DataError, match=re.escape(f"{path} cannot be read")):
+    with refuses("unreadable", path):
         load_client(GraphSpec("minesweeper", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -219,7 +216,7 @@ def test_damaged_amazon_file_is_named(tmp_path, damage):
     for name, change in AMAZON_DAMAGE[damage].items():
         arrays[name] = change(arrays[name]) if callable(change) else change
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
-    with pytest.raises(DataError, match=re.escape(f"{path} cannot be read")):
+    with refuses("unreadable", path):
         load_client(GraphSpec("amazon-photo", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -240,10 +237,7 @@ def test_damaged_arxiv_table_is_named(tmp_path, table, damage):
             "ragged": gzip.compress(gzip.decompress(content) + b"1,2,3\n"),
         }[damage]
     )
-    with pytest.raises(
-        DataError,
-        match=rf"{path.name} cannot be read \(\w+\); remove it and fetch ogbn-arxiv again",
-    ):
+    with refuses("unreadable", path.name, "ogbn-arxiv"):
         load_client(GraphSpec("ogbn-arxiv", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -251,56 +245,54 @@ ARXIV_UNFIT = {
     "label with a fraction": (
         "raw/node-label",
         lambda table: table + 0.5,
-        r"node-label\.csv\.gz cannot be read",
+        ("unreadable", "node-label.csv.gz"),
     ),
     "labels of two columns": (
         "raw/node-label",
         lambda table: np.stack([table, table], 1),
-        r"y must .* \(640, 2\)",
+        ("labels", "(640, 2)"),
     ),
     "labels too few": (
         "raw/node-label",
         lambda table: table[:-1],
-        r"nodes leave the graph; .* 0\.\.638",
+        ("node-range", "0..638"),
     ),
     "features too few": (
         "raw/node-feat",
         lambda table: table[:-1],
-        r"y must be an integer tensor \(639,\)",
+        ("labels", "(639,)"),
     ),
-    "edge too high": ("raw/edge", lambda table: table + 1, "edges of edge_index leave the graph"),
+    "edge too high": ("raw/edge", lambda table: table + 1, ("node-range", "edge_index")),
     "edges of three columns": (
         "raw/edge",
         lambda table: table[:, [0, 1, 1]],
-        r"edge_index must .* int64 \(3, ",
+        ("edge-index", "edge_index", "int64", "(3"),
     ),
     "split too high": (
         "split/time/test",
         lambda table: table + 640,
-        r"test\.csv\.gz: nodes leave the graph; .* 0\.\.639",
+        ("node-range", "test.csv.gz", "0..639"),
     ),
     "split negative": (
         "split/time/train",
         lambda table: table - 640,
-        r"train\.csv\.gz: nodes leave the graph",
+        ("node-range", "train.csv.gz"),
     ),
     "splits overlap": (
         "split/time/valid",
         lambda table: np.arange(640),
-        "nodes are in more than one of train_mask",
+        ("split-overlap", "train_mask"),
     ),
 }
 
 
 @pytest.mark.parametrize("case", ARXIV_UNFIT)
 def test_arxiv_tables_that_do_not_fit_together(tmp_path, case):
-    name, change, text = ARXIV_UNFIT[case]
+    name, change, facts = ARXIV_UNFIT[case]
     table = change(write_ogb(tmp_path)[name])
     path = tmp_path / "ogb/ogbn_arxiv" / f"{name}.csv.gz"
     np.savetxt(path, table, fmt="%g", delimiter=",")
-    with pytest.raises(
-        DataError, match=f"{re.escape(str(tmp_path / 'ogb/ogbn_arxiv/raw'))}.*({text})"
-    ):
+    with refuses(*facts, tmp_path / "ogb/ogbn_arxiv/raw"):
         load_client(GraphSpec("ogbn-arxiv", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -309,7 +301,7 @@ def test_arxiv_tables_that_do_not_fit_together(tmp_path, case):
 def test_one_absent_arxiv_table_is_absent_data(tmp_path, part):
     write_ogb(tmp_path)
     (tmp_path / "ogb/ogbn_arxiv" / f"{part}.csv.gz").unlink()
-    with pytest.raises(DataError, match=f"(?s){Path(part).name}.*are not in .*pip install ogb"):
+    with refuses("no-public-data", Path(part).name, "pip install ogb"):
         load_client(GraphSpec("ogbn-arxiv", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -318,7 +310,5 @@ def test_contents_of_public_files_are_checked_too(tmp_path):
     arrays["node_features"][7] = np.nan
     path = tmp_path / "heterophilous/minesweeper/raw/minesweeper.npz"
     np.savez(path, **arrays)
-    with pytest.raises(
-        DataError, match=re.escape(f"{path}: x has NaN or infinite values in 1 of 400 rows")
-    ):
+    with refuses("not-finite", path, "1 of 400"):
         load_client(GraphSpec("minesweeper", tmp_path), 0, 1, tmp_path / "cache")

@@ -2,7 +2,6 @@
 user's own graphs."""
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from errors import refuses
 from graph_fixtures import (
     TUGraph,
     load_all,
@@ -26,7 +26,7 @@ from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.data.clients import load_client, load_own
-from curvfed.tasks.graphs.data.graph_sets import deal, standardize
+from curvfed.tasks.graphs.data.graph_sets import partition_graphs, standardize
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.tu import GROUPS, NAMES, graph_dataset_names
@@ -88,30 +88,27 @@ def test_what_is_no_set_of_graphs(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "fault"),
+    ("text", "facts"),
     [
         (
             "MUTAG,cora",
-            (
-                '"cora" is for the classification of nodes, MUTAG for that of graphs; a run has one'
-                " task"
-            ),
+            (("unknown-data-set", '"cora"', "MUTAG")),
         ),
-        ("trees,CHEM", '"trees" is for the classification of nodes, CHEM for that of graphs'),
-        ("MUTAG,BZR,mutag", "names MUTAG twice"),
-        ("CHEM,mutag,BIO,dd", "names MUTAG, DD twice"),
-        ("MUTAG,,BZR", "an item of the list is empty"),
-        ("MUTAG,", "an item of the list is empty"),
-        ("MUTAG,PROTIENS", r'no set of graphs is called "PROTIENS"; did you mean "PROTEINS"\?'),
+        ("trees,CHEM", ("unknown-data-set", '"trees"', "CHEM")),
+        ("MUTAG,BZR,mutag", ("doubled-data-set", "MUTAG")),
+        ("CHEM,mutag,BIO,dd", ("doubled-data-set", "MUTAG", "DD")),
+        ("MUTAG,,BZR", ("unknown-data-set",)),
+        ("MUTAG,", ("unknown-data-set",)),
+        ("MUTAG,PROTIENS", ("unknown-data-set", '"PROTIENS"', '"PROTEINS"')),
         (
             "MUTAG,chm",
-            r'no set of graphs is called "chm"; did you mean "CHEM"\? The nearest are CHEM, ',
+            ("unknown-data-set", '"chm"', '"CHEM"'),
         ),
-        ("MUTAG,own.graph", 'no set of graphs is called "own.graph". The nearest are '),
+        ("MUTAG,own.graph", ("unknown-data-set", '"own.graph"')),
     ],
 )
-def test_unfit_lists(text, fault):
-    with pytest.raises(ValueError, match=f'dataset is "{re.escape(text)}": .*{fault}'):
+def test_unfit_lists(text, facts):
+    with refuses(*facts, f'"{text}"'):
         graph_dataset_names(text)
 
 
@@ -182,7 +179,7 @@ def test_every_graph_is_dealt_once_and_whole(tmp_path):
     raw = read_tu(tmp_path / "AIDS/raw", "AIDS")
     # As if the attributes were no measurements: the first tells a node's graph.
     spec = GraphSpec("aids", tmp_path, normalize="none")
-    clients = list(deal(replace(raw, measured=False), spec, CLIENTS, "digest"))
+    clients = list(partition_graphs(replace(raw, measured=False), spec, CLIENTS, "digest"))
     numbers = [truth_of(client, graphs) for client in clients]
     seen = [number for client in numbers for held in client for number in held]
     assert all(len(held) == 1 for client in numbers for held in client)
@@ -256,15 +253,13 @@ def test_as_many_clients_as_graphs_and_no_more(mutag_dir, tmp_path):
     assert any(client.edge_index.shape[1] == 0 and client.forman == 0 for client in clients)
     assert {client.class_names for client in clients} == {("-1", "2", "10")}
     assert all(client.features.to_dense().isfinite().all() for client in clients)
-    with pytest.raises(
-        DataError, match=r"25 clients are more than the 24 graphs of mutag; every client needs one"
-    ):
+    with refuses("too-many-clients", "25", "24"):
         load_client(GraphSpec("mutag", mutag_dir), 0, GRAPHS + 1, tmp_path)
 
 
 @pytest.mark.parametrize("partition_id", [-1, 4])
 def test_partition_id_out_of_range(mutag_dir, tmp_path, partition_id):
-    with pytest.raises(DataError, match=rf"partition-id is {partition_id}; .* 0\.\.3"):
+    with refuses("partition-id", partition_id, "0..3"):
         load_client(GraphSpec("mutag", mutag_dir), partition_id, 4, tmp_path)
 
 
@@ -296,17 +291,13 @@ def test_no_client_needs_the_data_of_others(mutag_dir, tmp_path):
     ("dataset", "clients", "sets"), [("MUTAG,BZR", 3, 2), ("chem", 10, 7), ("BIO-CHEM-SN", 1, 13)]
 )
 def test_clients_must_be_a_multiple_of_the_data_sets(tmp_path, dataset, clients, sets):
-    text = (
-        rf"{clients} clients cannot be shared out evenly to {sets} data sets \(.*MUTAG.*\); .* a"
-        rf" multiple of {sets}"
-    )
-    with pytest.raises(DataError, match=text):
+    with refuses("uneven-clients", clients, sets, "MUTAG"):
         load_client(GraphSpec(dataset, tmp_path), 0, clients, tmp_path)
 
 
 def test_more_clients_than_graphs_in_one_of_several(tmp_path):
     write_tu(tmp_path, "DD", tu_graphs(2))
-    with pytest.raises(DataError, match="3 clients are more than the 2 graphs of DD"):
+    with refuses("too-many-clients", "3", "2", "DD"):
         load_client(GraphSpec("MUTAG,DD", tmp_path), 1, 6, tmp_path / "cache")
 
 
@@ -325,7 +316,7 @@ def test_attributes_are_standardised_by_the_clients_training_graphs(tmp_path, tr
     rows = np.array([row for graph in graphs for row in graph.attributes])
     spec = GraphSpec("bzr", tmp_path, train_size=train_size, normalize="none")
     raw = read_tu(tmp_path / "tu/BZR/raw", "BZR")
-    plain = list(deal(replace(raw, measured=False), spec, CLIENTS, ""))
+    plain = list(partition_graphs(replace(raw, measured=False), spec, CLIENTS, ""))
     for client, unscaled in zip(load_all(spec, tmp_path / "cache", CLIENTS), plain, strict=True):
         own = rows[unscaled.features.to_dense()[:, 0].long()]
         train = client.train.numpy()
@@ -464,12 +455,10 @@ def test_a_folder_of_ones_own(tmp_path, monkeypatch):
         clients = load_all(GraphSpec(str(path), tmp_path), tmp_path / "cache", 2)
         assert [(len(client.labels), client.space) for client in clients] == [(12, "")] * 2
         assert len({client.partition_digest for client in clients}) == 1
-    with pytest.raises(
-        DataError, match=re.escape(f"no folder lab/none, nor {tmp_path / 'lab/none'}")
-    ):
+    with refuses("no-file", "lab/none", tmp_path / "lab/none"):
         load_client(GraphSpec("lab/none", tmp_path), 0, 1, tmp_path / "cache")
     (tmp_path / "lab/toxins/raw/toxins_graph_labels.txt").unlink()
-    with pytest.raises(DataError, match=r"lacks toxins_graph_labels\.txt"):
+    with refuses("no-file", "toxins_graph_labels.txt"):
         load_client(GraphSpec("lab/toxins", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -576,98 +565,101 @@ def without_x(**changes):
 
 PLACE = r"own\.pt, graph 4: "
 UNFIT = {
-    "none": ([], r"own\.pt: the list is empty; it must hold a graph at least"),
-    "a number": ([*user_graphs(), 3], r"own\.pt, graph 12 holds a int; expected a torch_geometric"),
-    "a tensor": ([torch.ones(3)], r"own\.pt, graph 0 holds a Tensor; expected"),
-    "lists": ([user_graphs()], r"own\.pt, graph 0 holds a list; expected"),
+    "none": ([], ("no-graphs", "own.pt")),
+    "a number": ([*user_graphs(), 3], ("no-graph", "own.pt", "12", "torch_geometric")),
+    "a tensor": ([torch.ones(3)], ("no-graph", "own.pt", "0", "Tensor")),
+    "lists": ([user_graphs()], ("no-graph", "own.pt", "0")),
     "nodes with classes": (
         [user_fields()],
-        r"own\.pt, graph 0: y must be an integer tensor.*; it is int64 \(60,\)",
+        ("labels", "own.pt", "0", "int64", "(60,)"),
     ),
     "x absent in one": (
         one_changed(x=None),
-        "x is absent in 1 of 12 graphs; give it in all of them, or in none",
+        ("graphs-differ", "1", "12"),
     ),
     "x of another width": (
         one_changed(x=torch.ones(9, 2)),
-        r"x has \[2, 3\] columns; all graphs must have equally many",
+        ("graphs-differ",),
     ),
-    "x flat": (one_changed(x=torch.ones(9)), PLACE + r"x must .* float32 \(9,\)"),
+    "x flat": (one_changed(x=torch.ones(9)), ("features", "own.pt", "4", "float32", "(9,)")),
     "x without nodes": (
         one_changed(x=torch.ones(0, 3)),
-        PLACE + r"x must .* neither 0; it is float32 \(0, 3\)",
+        ("features", "own.pt", "4", "0", "float32", "(0, 3)"),
     ),
     "x NaN": (
         one_changed(x=torch.full((9, 3), torch.nan)),
-        PLACE + "x has NaN or infinite values in 9 of 9 rows",
+        ("not-finite", "own.pt", "4", "9"),
     ),
-    "edges absent": (one_changed(edge_index=None), PLACE + r"edge_index must .* it is absent"),
+    "edges absent": (one_changed(edge_index=None), ("edge-index", "own.pt", "4", "edge_index")),
     "edges fractional": (
         one_changed(edge_index=torch.zeros(2, 1)),
-        PLACE + "edge_index must .* float32",
+        ("edge-index", "own.pt", "4", "edge_index", "float32"),
     ),
     "edge to another graph": (
         one_changed(x=torch.ones(2, 3), edge_index=torch.tensor([[0], [2]])),
-        PLACE + r"1 edges of edge_index leave the graph; node numbers 0\.\.1 are allowed",
+        ("node-range", "own.pt", "4", "1", "edge_index", "0..1"),
     ),
     "edge negative": (
         one_changed(edge_index=torch.tensor([[0], [-1]])),
-        PLACE + "1 edges of edge_index leave",
+        ("node-range", "own.pt", "4", "1", "edge_index"),
     ),
-    "y absent": (one_changed(y=None), PLACE + "y must be an integer tensor .* it is absent"),
+    "y absent": (one_changed(y=None), ("labels", "own.pt", "4")),
     "y fractional": (
         one_changed(y=torch.tensor(1.5)),
-        PLACE + r"y must .* regression is not supported; it is float32 \(\)",
+        ("labels", "own.pt", "4", "float32"),
     ),
-    "y two": (one_changed(y=torch.tensor([1, 0])), PLACE + r"y must .* int64 \(2,\)"),
-    "y text": (one_changed(y="red"), PLACE + "y must .* of type str"),
-    "y negative": (one_changed(y=-2), PLACE + "y has labels below -1"),
+    "y two": (one_changed(y=torch.tensor([1, 0])), ("labels", "own.pt", "4", "int64", "(2,)")),
+    "y text": (one_changed(y="red"), ("labels", "own.pt", "4")),
+    "y negative": (one_changed(y=-2), ("label-range", "own.pt", "4", "-1")),
     "names differ": (
         one_changed(class_names=["a", "b", "c"]),
-        "graphs differ in their class_names; all must have the same",
+        ("graphs-differ", "class_names"),
     ),
     "names too few": (
         [graph | {"class_names": ["a", "b"]} for graph in user_graphs()],
-        r"class_names must be different .* one for each label 0\.\.2",
+        ("class-names", "class_names", "0..2"),
     ),
     "names not text": (
         [graph | {"class_names": [torch.ones(2)] * 3} for graph in user_graphs()],
-        "class_names must be a list of strings",
+        ("class-names", "class_names"),
     ),
     "no nodes": (
         without_x(edge_index=torch.zeros(2, 0).long()),
-        PLACE + "has no nodes, or too many; give x, or num_nodes, in 1\\.\\.100000000",
+        ("num-nodes", "own.pt", "4", "num_nodes", "1..100000000"),
     ),
     "nodes fractional": (
         without_x(num_nodes=2.5),
-        PLACE + "num_nodes must be a whole number; it is of type float",
+        ("num-nodes", "own.pt", "4", "num_nodes"),
     ),
     "nodes negative": (
         without_x(num_nodes=-1, edge_index=torch.zeros(2, 0).long()),
-        PLACE + "has no nodes",
+        ("num-nodes", "own.pt", "4"),
     ),
     "nodes too few": (
         without_x(num_nodes=1, edge_index=torch.tensor([[0], [2]])),
-        PLACE + r"1 edges of edge_index leave the graph; node numbers 0\.\.0",
+        ("node-range", "own.pt", "4", "1", "edge_index", "0..0"),
     ),
-    "nodes without end": (without_x(num_nodes=10**15), PLACE + "has no nodes, or too many"),
+    "nodes without end": (without_x(num_nodes=10**15), ("num-nodes", "own.pt", "4")),
     "edge without end": (
         without_x(edge_index=torch.tensor([[0], [10**15]])),
-        PLACE + "has no nodes, or too many",
+        ("num-nodes", "own.pt", "4"),
     ),
-    "neither x nor edges": (without_x(edge_index=None), PLACE + r"edge_index must .* it is absent"),
+    "neither x nor edges": (
+        without_x(edge_index=None),
+        ("edge-index", "own.pt", "4", "edge_index"),
+    ),
 }
 
 
 @pytest.mark.parametrize("case", UNFIT)
 def test_unfit_lists_of_graphs(tmp_path, case):
-    graphs, text = UNFIT[case]
+    graphs, facts = UNFIT[case]
     torch.save(graphs, tmp_path / "own.pt")
     for load in (
         lambda: read_user_file(tmp_path / "own.pt"),
         lambda: load_client(GraphSpec("own.pt", tmp_path), 0, 2, tmp_path / "cache"),
     ):
-        with pytest.raises(DataError, match=re.escape(str(tmp_path)) + ".*" + text):
+        with refuses(*facts, tmp_path):
             load()
 
 
@@ -683,12 +675,6 @@ class Trap:
 
 def test_no_code_is_run_from_a_list(tmp_path):
     torch.save([*user_graphs(), {"x": Trap(tmp_path / "sprung")}], tmp_path / "own.pt")
-    with pytest.raises(
-        DataError,
-        match=(
-            r"cannot be read \(UnpicklingError: .*pathlib\.Path\b.*\); expected .*, or a list of"
-            r" such"
-        ),
-    ):
+    with refuses("unreadable"):
         read_user_file(tmp_path / "own.pt")
     assert not (tmp_path / "sprung").exists()

@@ -15,11 +15,11 @@ import pytest
 import scipy.sparse
 import torch
 import torch_geometric.transforms as T
+from errors import refuses
 from graph_fixtures import user_fields, user_graphs
 from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data import stored_objects
 from curvfed.tasks.graphs.data.clients import load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
@@ -241,24 +241,24 @@ def test_a_graph_without_edges(edges):
 REFUSED = {
     "a table of another library": (
         lambda: {"x": datetime.date(2024, 1, 2), "edge_index": 1},
-        "x is a datetime.date",
+        ("no-tensor", "datetime.date"),
     ),
-    "no graph": (lambda: Path("here"), r"holds a pathlib\.\w+"),
-    "a class without fields": (lambda: MyData(), r"holds a \S*MyData"),
+    "no graph": (lambda: Path("here"), ("no-graph",)),
+    "a class without fields": (lambda: MyData(), ("no-graph", "MyData")),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_read_is_named_with_what_to_do(tmp_path, case):
-    make, text = REFUSED[case]
+    make, facts = REFUSED[case]
     torch.save(make(), tmp_path / "own.pt")
-    with pytest.raises(DataError, match=text + r".*torch\.save\("):
+    with refuses(*facts, "torch.save("):
         read_user_file(tmp_path / "own.pt")
 
 
 def test_a_pickle_that_torch_does_not_know_is_told_in_its_words(tmp_path):
     (tmp_path / "own.pt").write_bytes(pickle.dumps(user_fields()["y"].tolist(), protocol=4))
-    with pytest.raises(DataError, match=r"own\.pt cannot be read \(\w+: .+\)") as error:
+    with refuses("unreadable", "own.pt") as error:
         read_user_file(tmp_path / "own.pt")
     assert error.value.names  # a real node keeps these words to itself
 
@@ -288,17 +288,14 @@ def with_classes(names: list[str]) -> dict[str, object]:
 
 
 def test_a_file_of_very_many_classes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(stored_objects, "MOST_CLASSES", 12)
+    monkeypatch.setattr(stored_objects, "MAX_CLASSES", 12)
     for count in (12, 13):
         torch.save(
             with_classes([f"Kind{number}" for number in range(count)]), tmp_path / f"{count}.pt"
         )
     del sys.modules["hospital"]
     assert isinstance(read_objects(tmp_path / "12.pt", "a graph"), dict)
-    with pytest.raises(
-        DataError,
-        match=r"13.pt cannot be read .*it has objects of hospital.Kind0, .*hospital.Kind9\)",
-    ):
+    with refuses("unreadable", "13.pt", "hospital.Kind0", "hospital.Kind9)"):
         read_objects(tmp_path / "13.pt", "a graph")
 
 
@@ -315,7 +312,7 @@ def test_the_class_of_a_field_is_marked_as_the_datas_own(tmp_path):
     (table,) = with_classes(["Table"])["extras"]
     torch.save(user_fields() | {"x": table}, tmp_path / "own.pt")
     del sys.modules["hospital"]
-    with pytest.raises(DataError, match=r"x is a hospital\.Table") as caught:
+    with refuses("no-tensor", "hospital.Table") as caught:
         read_user_file(tmp_path / "own.pt")
     assert "hospital.Table" in caught.value.names
 
@@ -323,5 +320,5 @@ def test_the_class_of_a_field_is_marked_as_the_datas_own(tmp_path):
 def test_an_object_whose_state_is_odd_is_refused_in_words(tmp_path):
     store = types.SimpleNamespace(_mapping=3)
     torch.save(types.SimpleNamespace(_store=store), tmp_path / "odd.pt")
-    with pytest.raises(DataError, match=r"holds a types\.SimpleNamespace; expected"):
+    with refuses("no-graph", "types.SimpleNamespace"):
         read_user_file(tmp_path / "odd.pt")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from errors import refuses
 from graph_fixtures import user_fields, write_user_graph
 from safetensors.numpy import load_file
 
@@ -31,64 +32,67 @@ def changed(name, place, value):
 
 
 UNFIT = {
-    "x absent": ({"x": None}, r"x must be a tensor of numbers \(nodes, features\), .* absent"),
-    "x flat": ({"x": torch.ones(NODES)}, r"x must .* float32 \(60,\)"),
-    "x without features": ({"x": torch.ones(NODES, 0)}, r"x must .* \(60, 0\)"),
-    "x complex": ({"x": torch.ones(NODES, 2, dtype=torch.complex64)}, "x must .* complex64"),
-    "x a list": ({"x": [1.0, 2.0]}, "x must .* of type list"),
-    "x NaN": (changed("x", (3, 1), float("nan")), "x has NaN or infinite values in 1 of 60 rows"),
-    "x infinite": (changed("x", 5, float("inf")), "x has NaN or infinite values in 1 of 60 rows"),
+    "x absent": ({"x": None}, ("features",)),
+    "x flat": ({"x": torch.ones(NODES)}, ("features", "float32", "(60,)")),
+    "x without features": ({"x": torch.ones(NODES, 0)}, ("features", "(60, 0)")),
+    "x complex": ({"x": torch.ones(NODES, 2, dtype=torch.complex64)}, ("features", "complex64")),
+    "x a list": ({"x": [1.0, 2.0]}, ("features",)),
+    "x NaN": (changed("x", (3, 1), float("nan")), ("not-finite", "1", "60")),
+    "x infinite": (changed("x", 5, float("inf")), ("not-finite", "1", "60")),
     "x too large for float32": (
         {"x": torch.full((NODES, 2), 1e300, dtype=torch.float64)},
-        "in 60 of 60 rows",
+        ("not-finite", "60"),
     ),
     "edges absent": (
         {"edge_index": None},
-        r"edge_index must be an integer tensor \(2, edges\); it is absent",
+        ("edge-index", "edge_index", "(2, edges)"),
     ),
     "edges transposed": (
         {"edge_index": torch.zeros(5, 2, dtype=torch.int64)},
-        r"edge_index must .* \(5, 2\); \.t\(\)",
+        ("edge-index", "edge_index", "(5, 2)"),
     ),
-    "edges fractional": ({"edge_index": torch.zeros(2, 5)}, "edge_index must .* float32"),
+    "edges fractional": (
+        {"edge_index": torch.zeros(2, 5)},
+        ("edge-index", "edge_index", "float32"),
+    ),
     "edge too high": (
         changed("edge_index", (0, 0), NODES),
-        r"1 edges of edge_index leave the graph; .* 0\.\.59",
+        ("node-range", "1", "edge_index", "0..59"),
     ),
-    "edge negative": (changed("edge_index", (1, 2), -1), r"1 edges of edge_index leave the graph"),
-    "labels absent": ({"y": None}, r"y must be an integer tensor \(60,\)"),
-    "labels too few": ({"y": torch.zeros(NODES - 1, dtype=torch.int64)}, r"y must .* \(59,\)"),
+    "edge negative": (changed("edge_index", (1, 2), -1), ("node-range", "1", "edge_index")),
+    "labels absent": ({"y": None}, ("labels", "(60,)")),
+    "labels too few": ({"y": torch.zeros(NODES - 1, dtype=torch.int64)}, ("labels", "(59,)")),
     "labels fractional": (
         {"y": torch.full((NODES,), 0.5)},
-        "y must .* regression is not supported.* float32",
+        ("labels", "float32"),
     ),
-    "labels negative": (changed("y", 0, -2), "y has labels below -1"),
+    "labels negative": (changed("y", 0, -2), ("label-range", "-1")),
     "labels of several kinds": (
         {"y": torch.ones(NODES, 3)},
-        r"y must be an integer tensor \(60,\).* float32 \(60, 3\)",
+        ("labels", "(60,)", "float32", "(60, 3)"),
     ),
     "labels all different": (
         {"y": torch.arange(NODES) + 10**6, "class_names": ["a"]},
-        "class_names .* one for each",
+        ("class-names", "class_names"),
     ),
-    "names too few": ({"class_names": ["left"]}, r"class_names .* one for each label 0\.\.1"),
-    "names twice": ({"class_names": ["left", "left"]}, "class_names must be different"),
-    "names not text": ({"class_names": [0, 1]}, "class_names must be a list of strings"),
+    "names too few": ({"class_names": ["left"]}, ("class-names", "class_names", "0..1")),
+    "names twice": ({"class_names": ["left", "left"]}, ("class-names", "class_names")),
+    "names not text": ({"class_names": [0, 1]}, ("class-names", "class_names")),
     "masks overlap": (
         {"train_mask": HALF, "val_mask": NOBODY, "test_mask": HALF},
-        "30 nodes are in more than one of train_mask, val_mask, test_mask; they must be disjoint",
+        ("split-overlap", "30", "train_mask", "val_mask", "test_mask"),
     ),
     "mask of numbers": (
         {"train_mask": 2 * HALF.long(), "val_mask": NOBODY, "test_mask": ~HALF},
-        r"train_mask, a list of 60 node numbers, has 0 outside 0\.\.59 and 58 twice",
+        ("node-range", "train_mask", "60", "0..59", "58"),
     ),
     "mask of fractions": (
         {"train_mask": HALF / 2, "test_mask": ~HALF},
-        r"train_mask must be a mask .* float32 \(60,\)",
+        ("split", "train_mask", "float32", "(60,)"),
     ),
     "mask too short": (
         {"train_mask": HALF, "val_mask": NOBODY[:9], "test_mask": ~HALF},
-        r"val_mask must be a mask .*\(60,\) or \(60, splits\).* bool \(9,\)",
+        ("split", "val_mask", "(60,)", "(60, splits)", "(9,)"),
     ),
     "masks of other splits": (
         {
@@ -96,18 +100,18 @@ UNFIT = {
             "val_mask": NOBODY,
             "test_mask": torch.stack([~HALF, ~HALF], dim=1),
         },
-        r"must hold equally many splits, or a single one; they hold \[3, 1, 2\]",
+        ("split",),
     ),
     "numbers outside": (
         {"train_idx": torch.arange(10), "test_idx": torch.arange(55, 70)},
-        r"test_idx, a list of 15 node numbers, has 10 outside 0\.\.59",
+        ("node-range", "test_idx", "15", "10", "0..59"),
     ),
 }
 
 
 @pytest.mark.parametrize("case", UNFIT)
 def test_unfit_user_graph(tmp_path, case):
-    changes, text = UNFIT[case]
+    changes, facts = UNFIT[case]
     path = tmp_path / "own.pt"
     torch.save(
         {name: value for name, value in (user_fields() | changes).items() if value is not None},
@@ -117,20 +121,20 @@ def test_unfit_user_graph(tmp_path, case):
         lambda: load_own(path, GraphSpec("", tmp_path)),
         lambda: load_client(GraphSpec(str(path), tmp_path), 0, 2, tmp_path / "cache"),
     ):
-        with pytest.raises(DataError, match=re.escape(str(path)) + ".*" + text):
+        with refuses(*facts, path):
             load()
 
 
 def test_unfit_data_object_is_refused_like_a_dict(tmp_path):
     write_user_graph(tmp_path / "own.pt", **changed("x", (3, 1), float("nan")))
-    with pytest.raises(DataError, match="x has NaN or infinite values in 1 of 60 rows"):
+    with refuses("not-finite", "1", "60"):
         load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
 
 
 def test_absent_user_graph(tmp_path):
-    with pytest.raises(DataError, match=re.escape(f"no file {tmp_path / 'own.pt'}")):
+    with refuses("no-file", tmp_path / "own.pt"):
         load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
-    with pytest.raises(DataError, match=re.escape(f"nor {tmp_path / 'own.pt'}")):
+    with refuses("no-file", tmp_path / "own.pt"):
         load_client(GraphSpec("own.pt", tmp_path), 0, 1, tmp_path / "cache")
 
 
@@ -174,9 +178,7 @@ def test_unreadable_user_graph(tmp_path, content):
         )
     else:
         path.write_bytes(CONTENTS.get(content, path.read_bytes()[:-200]))
-    with pytest.raises(
-        DataError, match=re.escape(str(path)) + r".*torch_geometric\.data\.Data, or a dict, of x"
-    ):
+    with pytest.raises(DataError, match=r"torch_geometric\.data\.Data, or a dict, of x"):
         load_own(path, GraphSpec("", tmp_path))
     assert not sprung.exists()
 
@@ -188,7 +190,7 @@ def test_user_graph_of_an_older_torch_cut_anywhere(tmp_path):
     stored = path.read_bytes()
     for kept in range(0, 400, 7):
         path.write_bytes(stored[:kept])
-        with pytest.raises(DataError, match=re.escape(f"{path} cannot be read")):
+        with refuses("unreadable", path):
             load_own(path, GraphSpec("", tmp_path))
 
 
@@ -227,7 +229,7 @@ def test_every_mark_of_an_unknown_class(tmp_path, mark):
     torch.save(user_fields() | {"y": y}, tmp_path / "own.pt")
     graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
     assert graph.labels.tolist() == y.nan_to_num(-1).clamp(min=-1).tolist()
-    assert "15 of 60 nodes are of unknown class" in graph.history
+    assert "15 of 60 nodes have no known class" in graph.history
 
 
 def test_sparse_features_are_never_made_dense_as_a_whole(tmp_path):
@@ -250,7 +252,7 @@ def test_sparse_features_that_are_not_finite(tmp_path, value):
     x = user_fields()["x"].clone()
     x[3, 1] = value
     torch.save(user_fields() | {"x": x.to_sparse_csr()}, tmp_path / "own.pt")
-    with pytest.raises(DataError, match="x has NaN or infinite values in 1 of 60 rows"):
+    with refuses("not-finite", "1", "60"):
         load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
 
 
@@ -301,7 +303,7 @@ PARAMETERS = torch.nn.Linear(3, 2).state_dict()
 )
 def test_a_file_of_a_model_is_told_from_one_of_graphs(tmp_path, content):
     torch.save(content, tmp_path / "model.pt")
-    with pytest.raises(DataError, match="looks like a model's state_dict or a model, no graph"):
+    with refuses("no-graph", "state_dict"):
         load_client(GraphSpec(str(tmp_path / "model.pt"), tmp_path), 0, 1, tmp_path / "cache")
 
 

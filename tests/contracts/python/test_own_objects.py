@@ -27,10 +27,10 @@ SMALL = {"num_supernodes": 2, "num_rounds": 2, "embedding_dim": 8, "quiet": True
 @pytest.fixture(autouse=True)
 def here(own_home):
     """A home of its own, and after it no method that a test brought."""
-    named = dict(plugins.found("methods"))
+    named = dict(plugins.registered("methods"))
     yield own_home
-    plugins.found("methods").clear()
-    plugins.found("methods").update(named)
+    plugins.registered("methods").clear()
+    plugins.registered("methods").update(named)
     brought.cache_clear()
     defaults.cache_clear()
 
@@ -85,7 +85,7 @@ def test_a_class_within_a_function_runs_and_another_process_is_told_why_it_canno
 
     run = curvfed.simulate("fedavg", model=Local, **SMALL)
     assert len(run.predict("trees", client=0))
-    plugins._OWN.pop(str(run.config["model"]))  # as in another process
+    plugins._OBJECTS.pop(str(run.config["model"]))  # as in another process
     with pytest.raises(DataError, match="in the program that made the run"):
         run.predict("trees", client=0)
 

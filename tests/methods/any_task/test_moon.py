@@ -142,7 +142,7 @@ class Rows(Examples):
             yield Batch(self.x, self.train_labels[rows], rows)
 
     def loss(self, model, batch):
-        return torch.nn.functional.cross_entropy(batch.of(model(batch.inputs)), batch.labels)
+        return torch.nn.functional.cross_entropy(batch.select(model(batch.inputs)), batch.labels)
 
 
 def test_where_examples_are_rows_of_a_whole_the_others_do_not_count():
