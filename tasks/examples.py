@@ -1,19 +1,14 @@
 """The labelled examples of one client: the part that graphs and images have in common."""
 
 import hashlib
-import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import MAX_TEXT, DataError
-
-log = logging.getLogger("curvfed")
-
-Client = TypeVar("Client")
 
 FAR = 10.0
 """Norm of features, as tangent vectors at the origin of the Lorentz space, from which float32 no
@@ -87,14 +82,6 @@ class Examples(ABC):
     @abstractmethod
     def computed_digest(self) -> str:
         """SHA-256 of the data."""
-
-
-def log_history(source: str, client: Client, partition_id: int = 0) -> Client:
-    """Log how the first client's data were split and partitioned, and return the client's data."""
-    history = getattr(client, "history", "")
-    if history and not partition_id:
-        log.info("%s: %s", source, history)
-    return client
 
 
 def sha256(text: str, tensors: dict[str, Tensor]) -> str:

@@ -10,13 +10,14 @@ from torch import nn
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.model_spec import encoder
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.examples import FAR, log_history
+from curvfed.tasks.examples import FAR
 from curvfed.tasks.graphs import client_task
 from curvfed.tasks.graphs.data import clients
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.sparse import row_norms
+from curvfed.tasks.history import log_history
 from curvfed.tasks.task import Task
 
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.examples import log_history
+from curvfed.tasks.history import log_history
 from curvfed.tasks.points import client_points
 from curvfed.tasks.points import data as points
 from curvfed.tasks.points.cells import client_cells

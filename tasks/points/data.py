@@ -9,8 +9,8 @@ import numpy as np
 
 from curvfed.tasks.class_names import class_name, names_in, row_of
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.examples import log_history
 from curvfed.tasks.graphs.data.partition import membership_digest
+from curvfed.tasks.history import log_history
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
 from curvfed.tasks.points.datasets import CURVATURES, locate
 from curvfed.tasks.points.partition import PARTITIONS, deal_out

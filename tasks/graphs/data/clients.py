@@ -11,7 +11,6 @@ from torch import Tensor
 
 from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.examples import log_history
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
 from curvfed.tasks.graphs.data.own_split import PURPOSES, ROLES, VALIDATION
@@ -27,6 +26,7 @@ from curvfed.tasks.graphs.data.partition import (
 )
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.sparse import select_rows
+from curvfed.tasks.history import log_history
 
 
 def load_client(

@@ -29,7 +29,7 @@ def test_a_run_is_refused_once_and_leaves_nothing(tmp_path, capsys, keys, comman
     assert main([command, f"method={method}", f"dataset={dataset}", *keys]) == 2
     output = capsys.readouterr()
     assert output.err.startswith(f'error: dataset = "{dataset}": the files of ')
-    assert output.err.count("they cannot be downloaded") == 1
+    assert output.err.count("the download fails") == 1
     assert output.out == ""
     assert list(tmp_path.iterdir()) == []
 
@@ -50,8 +50,8 @@ def test_so_are_a_comparison_and_a_run_in_python(tmp_path, capsys, keys):
         == 2
     )
     output = capsys.readouterr()
-    assert (output.out + output.err).count("they cannot be downloaded") == 1
-    with pytest.raises(ConfigError, match="they cannot be downloaded"):
+    assert (output.out + output.err).count("the download fails") == 1
+    with pytest.raises(ConfigError, match="the download fails"):
         curvfed.simulate(
             "fedavg", dataset="Cora", data_dir=tmp_path / "data", results_dir=tmp_path / "results"
         )

@@ -402,10 +402,10 @@ BROKEN = {
     "NaN": (lambda fields: {"x": fields["x"] / 0}, "x has NaN or infinite values in 60 of 60 rows"),
     "edges": (
         lambda fields: {"edge_index": fields["edge_index"] + 9},
-        "edges of edge_index leave the graph",
+        "edges of edge_index have nodes outside",
     ),
-    "no labels": (lambda fields: {"y": None}, "y must be an integer tensor"),
-    "fractions": (lambda fields: {"y": fields["y"] / 2}, "y must be an integer tensor"),
+    "no labels": (lambda fields: {"y": None}, "y must be a tensor (60,)"),
+    "fractions": (lambda fields: {"y": fields["y"] / 2}, "y must be a tensor (60,)"),
 }
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from errors import refuses
 from image_fixtures import load_all, rows_of, same, write_classes, write_idx
 from PIL import Image
 
@@ -499,7 +500,5 @@ def test_an_empty_folder_is_no_data_set(tmp_path):
 def test_an_unknown_name(dataset, near, tmp_path):
     with pytest.raises(ValueError, match=f'did you mean "{near}".*`curvfed datasets` lists all'):
         tasks_of(dataset)
-    with pytest.raises(
-        DataError, match=f"no folder {dataset}, nor .*; it is taken as a data set's name"
-    ):
+    with refuses("no-file", dataset):
         load_test(ImageSpec(dataset, tmp_path), tmp_path)

@@ -56,7 +56,7 @@ def test_a_model_that_cannot_be_made_is_refused_before_the_start(
     told = capsys.readouterr().err
     assert command != "check" or 'model = "resnet18": ' in told
     assert dataset != "digits" or REASON in told
-    assert len(told.splitlines()) == 1 or "they cannot be downloaded" in told
+    assert len(told.splitlines()) == 1 or "the download fails" in told
     assert not (tmp_path / "results").exists()
 
 

@@ -86,7 +86,7 @@ def test_a_class_within_a_function_runs_and_another_process_is_told_why_it_canno
     run = curvfed.simulate("fedavg", model=Local, **SMALL)
     assert len(run.predict("trees", client=0))
     plugins._OBJECTS.pop(str(run.config["model"]))  # as in another process
-    with pytest.raises(DataError, match="in the program that made the run"):
+    with pytest.raises(DataError, match="in the program that started the run"):
         run.predict("trees", client=0)
 
 

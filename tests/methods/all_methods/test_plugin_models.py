@@ -197,12 +197,12 @@ def test_images(method, shared, tmp_path):
         (
             {"method": "fedavg", "model": "broken"},
             DataError,
-            "cannot be made of (300, 6) (RuntimeError; the log says",
+            "fails for (300, 6) (RuntimeError; the log",
         ),
         (
             {"method": "fedavg", "model": "number"},
             DataError,
-            "makes a int of (300, 6); allowed is a torch.nn.Module",
+            "returns a int for (300, 6); allowed is a torch.nn.Module",
         ),
     ],
 )
