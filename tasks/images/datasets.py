@@ -83,9 +83,9 @@ def _read(source: Source, data_dir: Path, located: Located[RawImages]) -> RawIma
     except Exception as error:  # the loaders raise whatever they come upon
         folders = " or ".join(map(str, source.search_folders(data_dir)))
         raise DataError(
-            f"the files of {source.title} in {folders} cannot be read ({type(error).__name__}: {error}): they are damaged, or not the"
-            " original ones. Remove them, and on a machine with a network run:\n"
-            f"{source.command(data_dir)}",
+            f"the files of {source.title} in {folders} cannot be read ({type(error).__name__}:"
+            f" {error}): they are damaged, or not the original ones. Remove them, and on a machine"
+            f" with a network run:\n{source.command(data_dir)}",
             str(error),
             key="unreadable",
         ) from error
