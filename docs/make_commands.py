@@ -14,7 +14,7 @@ PAGE = Path(__file__).parent / "commands.md"
 HEAD = """\
 # Commands
 
-Every command with its options, as `--help` tells them. `make reference` writes this page.
+Every command with its options, as `--help` shows them. `make reference` writes this page.
 """
 COMPLETION = re.compile(r"^\* `--(?:help|install-completion|show-completion)`.*\n", re.MULTILINE)
 PANEL = re.compile(r"<span[^>]*>([^<]*)</span>")

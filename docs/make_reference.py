@@ -29,7 +29,7 @@ The same keys work everywhere:
 flwr run . --run-config 'method="fedavg" num-rounds=20 flatland.gate=false'      # values as TOML, strings in quotes
 flwr run . --run-config presets/flatland.toml                                    # or a file, alone
 curvfed simulate method=fedavg num-rounds=20 flatland.gate=false    # strings need no quotes here
-curvfed simulate flatland num-rounds=20                             # a shipped preset, and what is to be otherwise
+curvfed simulate flatland num-rounds=20                             # a preset, and keys that differ from it
 curvfed check method=fedavg num-rounds=20                           # shows what a run would use
 ```
 
