@@ -179,8 +179,6 @@ DEFAULTS: dict[str, dict[str, bool | int | float | str]] = {
         "c": "auto",
         "dry-run": False,
         "switch-labels": False,
-        "baselines": "fle",
-        "sweep": "",
     },
     "adafgl": {"alpha": 0.5, "beta": 0.0, "steps": 3, "width": 64},
     "apple": {"rate": 0.001, "mu": 0.001, "last": 0.2, "cores": 0},

@@ -33,7 +33,6 @@ from curvfed.tasks.points.readers import READERS, RawPoints, check_inside, read_
 
 KINDS = {
     "poincare": "SVM in the disc",
-    "euclidean": "Euclidean SVM",
     "logistic": "logistic on tangent vectors",
     "plane": "multinomial on x and y",
     "lorentz": "multinomial on Lorentz coordinates",

@@ -1,70 +1,76 @@
-"""The picture of docs/secure-sums.md, from one run on Olsson's cells (half a minute): python
+"""The picture of docs/secure-sums.md, from runs on Olsson's cells (a minute): python
 docs/images/make_hull.py DATA
 
-DATA is the folder of the public data sets. A run that is in results-dir already is not repeated.
+DATA is the folder of the public data sets. Runs that are in results-dir already are not repeated.
 """
 
+import json
 import sys
 import tomllib
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle, Polygon
 
 from curvfed.deployments.inprocess import simulate
-from curvfed.server_app.directory.hull_file import HullFile
+from curvfed.geometry.hull import convex_hull
 from curvfed.server_app.report.disc import outline
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.config.run_config import RunConfig
+from studies.papers.hull_baselines import accuracies
 
 PRESET = dotted(
     tomllib.loads((files("curvfed.presets") / "hull-olsson.toml").read_text(encoding="utf-8"))
 )
 CLIENTS = 3
-EPSILONS = "0.01,0.02,0.05,0.1,0.2,0.5,1,2,5"
-CURVES = (("flp", "hyperbolic SVM", "#0072b2"), ("fle", "Euclidean SVM", "#d55e00"))
+EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 PIXEL = 0.002
 
 
-def run(data: str) -> HullFile:
-    """What a run of the preset `hull-olsson` with a sweep leaves, made if it is not there."""
-    folder = RunConfig().results_path / "picture-hull"
+def run(data: str, epsilon: float) -> Path:
+    """The directory of a run of the preset `hull-olsson`, made if it is not there."""
+    folder = RunConfig().results_path / f"picture-hull-{epsilon}"
     if not (folder / "summary.json").exists():
         settings = {
             "seed": 0,
             "data-dir": data,
             "run-name": folder.name,
-            "hull.sweep": EPSILONS,
+            "hull.epsilon": epsilon,
             "hull.classifier": "svm",
         }
         simulate(PRESET | settings, CLIENTS)
-    found = HullFile.read(folder / "hulls.npz")
-    assert found is not None
-    return found
+    return folder
 
 
-def draw(found: HullFile) -> Figure:
+def draw(folders: list[Path]) -> Figure:
     """The decoded hulls in their groups on the left, what larger bins cost on the right."""
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     left, right = figure.subplots(1, 2, width_ratios=(1, 1.3))
     colours = colormaps["Dark2"].colors
     left.add_patch(Circle((0, 0), 1, fill=False, color="#999999"))
-    for hull in found.hulls:
-        colour = colours[hull.group % len(colours)]
+    hulls = np.load(folders[0] / "hulls.npz")
+    for number in np.unique(hulls["hull"]):
+        points = hulls["points"][hulls["hull"] == number]
+        corners = points[convex_hull(points, float(hulls["curvature"]))]
+        group = hulls["group"][hulls["hull"] == number][0]
+        colour = colours[group % len(colours)]
         left.add_patch(
-            Polygon(outline(hull.corners, PIXEL), facecolor=(*colour, 0.15), edgecolor=colour)
+            Polygon(outline(corners, PIXEL), facecolor=(*colour, 0.15), edgecolor=colour)
         )
-        left.scatter(*hull.corners.T, s=5, color=[colour])
+        left.scatter(*corners.T, s=5, color=[colour])
     left.set(xlim=(-1.02, 1.02), ylim=(-1.02, 1.02), aspect="equal")
     left.set_axis_off()
-    epsilon = found.sweep["epsilon"]
-    for name, words, colour in CURVES:
-        right.plot(epsilon, 100 * found.sweep[name], color=colour, label=f"accuracy, {words}")
-    shared = 100 * found.sweep["share"]
+    summaries = [json.loads((folder / "summary.json").read_text()) for folder in folders]
+    hyperbolic = [100 * summary["global_accuracy"] for summary in summaries]
+    flat = [100 * (accuracies(one, ["accuracy_fle"])["accuracy_fle"] or 0) for one in folders]
+    shared = [100 * summary["metrics"]["hull_share_revealed"] for summary in summaries]
+    right.plot(EPSILONS, hyperbolic, color="#0072b2", label="accuracy, hyperbolic SVM")
+    right.plot(EPSILONS, flat, color="#d55e00", label="accuracy, Euclidean SVM")
     right.plot(
-        epsilon, shared, color="#999999", linestyle="--", label="points that leave the clients"
+        EPSILONS, shared, color="#999999", linestyle="--", label="points that leave the clients"
     )
     right.set(xscale="log", xlabel="epsilon", ylabel="%", ylim=(0, 100))
     right.legend(frameon=False)
@@ -76,5 +82,5 @@ def draw(found: HullFile) -> Figure:
 
 if __name__ == "__main__":
     target = Path(__file__).with_name("hull.png")
-    draw(run(sys.argv[1])).savefig(target, dpi=150)
+    draw([run(sys.argv[1], epsilon) for epsilon in EPSILONS]).savefig(target, dpi=150)
     print(target)

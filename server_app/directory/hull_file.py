@@ -5,7 +5,6 @@ A classifier from other sums than of hulls has a file without hulls.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,10 +22,6 @@ if TYPE_CHECKING:  # only one-shot runs load what they learn
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
-
-SWEEP = ("epsilon", "flp", "fle", "vertices_mean", "vertices_max", "share")
-"""Columns of the sweep over epsilon: accuracies of the federated Poincaré and Euclidean SVM,
-vertices of a hull, and the share of the points that leaves the clients."""
 
 _NO_NUMBERS = np.empty(0, np.int64)
 _NO_POINTS = np.empty((0, 2))
@@ -98,8 +93,6 @@ class HullFile:
     votes : array (J, v), or (0, 0)
         How many clients give a group each of `voted_names`.
     voted_names : tuple of v str
-    sweep : mapping of str to array (e,)
-        Empty, or all of `SWEEP`; NaN where an epsilon gave no result.
     classifier : Classifier or None
         None if `model.safetensors` is missing or does not belong to these hulls.
 
@@ -126,7 +119,6 @@ class HullFile:
     true_hull: Integers
     votes: Array = field(default_factory=lambda: np.empty((0, 0)))
     voted_names: tuple[str, ...] = ()
-    sweep: Mapping[str, Array] = field(default_factory=dict)
     classifier: "Classifier | None" = None
 
     def __post_init__(self) -> None:
@@ -174,10 +166,6 @@ class HullFile:
             raise ValueError("each hull must have one client and one group")
         if self.votes.size and self.votes.shape != (len(self.names), len(self.voted_names)):
             raise ValueError("the votes must have a row for each group and a column for each name")
-        if self.sweep and any(
-            column.shape != self.sweep["epsilon"].shape for column in self.sweep.values()
-        ):
-            raise ValueError("the columns of the sweep must have one length")
 
     def _squares(self, points: Array) -> Array:
         """Squared norms, in units of the disc's squared radius."""
@@ -209,7 +197,6 @@ class HullFile:
             return tuple(map(str, arrays[name].ravel()))
 
         try:
-            columns = SWEEP if "sweep_epsilon" in arrays else ()
             return cls(
                 curvature=float(arrays["curvature"]),
                 epsilon=float(arrays["epsilon"]),
@@ -228,7 +215,6 @@ class HullFile:
                 true_hull=integers("true_hull"),
                 votes=arrays["votes"].astype(np.float64),
                 voted_names=strings("voted_names"),
-                sweep={name: arrays[f"sweep_{name}"].astype(np.float64) for name in columns},
                 classifier=_classifier(
                     path.with_name("model.safetensors"), np.unique(arrays["group"]).tolist()
                 ),

@@ -44,8 +44,6 @@ FREE_TO_CHANGE = frozenset(
         "hull.classifier",
         "hull.svm",
         "hull.c",
-        "hull.baselines",
-        "hull.sweep",
     }
 )
 """Keys that may change when a run is resumed, because the results so far do not depend on them:

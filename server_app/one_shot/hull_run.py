@@ -14,7 +14,6 @@ from curvfed.server_app.one_shot.hull_scores import (
     hull_arrays,
     learn_settings,
     scores,
-    sweep,
 )
 from curvfed.server_app.one_shot.hull_sums import sum_hulls
 from curvfed.server_app.one_shot.one_shot_run import PROTOCOL, OneShotRun
@@ -195,10 +194,7 @@ class HullRun(OneShotRun):
         self._write_model(model, found.group_names)
         content = hull_arrays(learned, known, found, public)
         content |= {"votes": votes, "voted_names": np.array(self.federation.facts.class_names)}
-        path = self.directory.path / "hulls.npz"
-        write_npz(path, content)
-        if self.keys.sweep:
-            write_npz(path, content | sweep(known, self.keys, self.config.points, self.config.seed))
+        write_npz(self.directory.path / "hulls.npz", content)
 
     def _record_revealed(self, measured: Phase) -> None:
         """Record how many points the hulls reveal, if all clients tell it."""

@@ -11,15 +11,11 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.shared_tables import Points
-from curvfed.strategies.config.point_data import public_parameters
-from curvfed.strategies.hull import baselines
 from curvfed.strategies.hull.classifier import Kind
 from curvfed.strategies.hull.learn import Learned, Settings
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.naming import NONE, accuracy, name_groups
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.trial import trial
 from curvfed.strategies.methods.hull import Keys
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import ClientPoints
@@ -140,7 +136,7 @@ def scores(
     keys: Keys,
     seed: int,
 ) -> Scores:
-    """All figures of the hulls, the classifier and the baselines.
+    """All figures of the hulls and the classifier.
 
     Parameters
     ----------
@@ -185,51 +181,12 @@ def scores(
         metrics["confidence"] = float(learned.classifier.probabilities(points).max(axis=1).mean())
         metrics["unknown"] = float(learned.classifier.unknown(points).mean())
     names = name_groups(predicted, labels, public.num_classes, len(classes))
-    wanted = baselines.chosen(keys.baselines)
-    for number, name in enumerate(wanted, 1):
-        log.info("baseline %d of %d: %s, on %d test points", number, len(wanted), name, len(points))
-        if name in baselines.CENTRALISED and known.pooled is None:
-            log.warning(
-                "hull.baselines: %s needs all points in one place, which only a simulation has",
-                name,
-            )
-        else:
-            score = _baseline(
-                name, learned, known, names, public.curvature, learn_settings(keys, seed)
-            )
-            metrics[f"accuracy_{name.replace('-', '_')}"] = score
     return Scores(
         accuracy(predicted, labels, names),
         metrics,
         names[predicted],
         tuple("" if one == NONE else classes[one] for one in names),
     )
-
-
-def _baseline(
-    name: str,
-    learned: Learned,
-    known: KnownPoints,
-    names: NDArray[np.int64],
-    curvature: float,
-    settings: Settings,
-) -> float | None:
-    """Accuracy on the test points; None if it cannot be trained, for example with a hard margin."""
-    assert known.test is not None
-    points = known.test.points
-    labels = known.test.labels
-    try:
-        if known.pooled is None or name == baselines.FEDERATED:
-            return accuracy(
-                baselines.federated(learned, curvature, settings).predict(points), labels, names
-            )
-        training = known.pooled.train_points, known.pooled.train_labels
-        return float(
-            (baselines.centralised(name, *training, curvature, settings)(points) == labels).mean()
-        )
-    except ValueError as error:
-        log.warning("hull.baselines: no %s: %s", name, error)
-        return None
 
 
 def learn_settings(keys: Keys, seed: int) -> Settings:
@@ -318,59 +275,3 @@ def point_arrays(known: KnownPoints, predicted: NDArray[np.int64]) -> Arrays:
             "sample_labels": labels[shown],
         }
     return arrays
-
-
-def sweep(known: KnownPoints, keys: Keys, points: Points, seed: int) -> Arrays:
-    """The protocol repeated at other epsilons, in this process; nothing if the clients' points are
-    not known here."""
-    if known.test is None or known.pooled is None:
-        log.warning("hull.sweep: needs a simulation with test points; no other epsilon is tried")
-        return {}
-    epsilons = keys.epsilons
-    rows = [_at_epsilon(epsilon, known, keys, points, seed) for epsilon in epsilons]
-    names = ("sweep_flp", "sweep_fle", "sweep_vertices_mean", "sweep_vertices_max", "sweep_share")
-    return {"sweep_epsilon": np.array(epsilons)} | {
-        name: np.array(column, dtype=np.float64)
-        for name, column in zip(names, zip(*rows), strict=True)
-    }
-
-
-def _at_epsilon(
-    epsilon: float, known: KnownPoints, keys: Keys, points: Points, seed: int
-) -> Sequence[float]:
-    assert known.test is not None
-    assert known.pooled is not None
-    settings = learn_settings(keys, seed)
-    classes = len(known.pooled.class_names)
-    test = (known.test.points, known.test.labels)
-    try:
-        public = public_parameters(keys, points, classes, len(known.clients), epsilon)
-        run = trial(
-            [(one.train_points, one.train_labels) for one in known.clients.values()],
-            test,
-            public,
-            settings,
-        )
-    except ValueError as error:
-        log.warning("hull.sweep: no result at epsilon = %g: %s", epsilon, error)
-        return (np.nan,) * 5
-    sizes = [len(bins) for mine in run.locals for bins in mine.hulls]
-    revealed = sum(mine.num_revealed for mine in run.locals)
-    held = sum(mine.num_points for mine in run.locals)
-    federated = _baseline(
-        baselines.FEDERATED, run.learned, known, run.names, public.curvature, settings
-    )
-    log.info(
-        "sweep: epsilon = %g: accuracy %.4f, %.1f vertices per hull",
-        epsilon,
-        run.accuracy,
-        np.mean(sizes),
-    )
-    federated = np.nan if federated is None else federated
-    return (
-        run.accuracy or 0.0,
-        federated,
-        float(np.mean(sizes)),
-        float(max(sizes)),
-        revealed / held,
-    )

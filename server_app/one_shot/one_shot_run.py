@@ -107,7 +107,7 @@ class OneShotRun(Run):
         return {}
 
     def own_metrics(self) -> dict[str, Any]:
-        """Figures of the protocol, the hulls and the baselines."""
+        """Figures of the protocol and the hulls."""
         return self.metrics
 
     def _warnings(self) -> dict[str, str]:

@@ -43,23 +43,6 @@ SHOWN = frozenset(
 )
 """Metrics that have a place of their own; all others are listed by name."""
 
-SHARED = "the clients' hulls"
-POOLED = "all points in one place"
-EXTREME = "hulls of all points in one place"
-
-ACCURACIES = {
-    "global_accuracy": ("this run", "", SHARED),
-    "accuracy_fle": ("FLE", "Euclidean SVM", SHARED),
-    "accuracy_cp": ("CP", "Poincaré SVM", POOLED),
-    "accuracy_ce": ("CE", "Euclidean SVM", POOLED),
-    "accuracy_ch_cp": ("CH-CP", "Poincaré SVM", EXTREME),
-    "accuracy_ch_ce": ("CH-CE", "Euclidean SVM", EXTREME),
-    "accuracy_logistic": ("logistic", "logistic model of tangent vectors", POOLED),
-    "accuracy_multinomial": ("multinomial", "logistic model of x and y", POOLED),
-}
-"""Classifiers of a one-shot run by their figure in the summary: short name, kind, and what they are
-trained on. The kind of the run's own classifier is one of `OWN`."""
-
 OWN = {
     "poincare": "Poincaré SVM",
     "logistic": "logistic model",

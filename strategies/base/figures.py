@@ -152,13 +152,6 @@ ROWS = (
     _share("global_accuracy_uncalibrated", "global accuracy, uncalibrated"),
     _share("global_accuracy_calibrated", "global accuracy, calibrated"),
     Figure("not_calibrated", "why the classifier is not calibrated", unit="text"),
-    _share("accuracy_fle", "accuracy, Euclidean SVM on the hulls (FLE)"),
-    _share("accuracy_cp", "accuracy, Poincaré SVM on all points (CP)"),
-    _share("accuracy_ce", "accuracy, Euclidean SVM on all points (CE)"),
-    _share("accuracy_ch_cp", "accuracy, Poincaré SVM on hulls of all points (CH-CP)"),
-    _share("accuracy_ch_ce", "accuracy, Euclidean SVM on hulls of all points (CH-CE)"),
-    _share("accuracy_logistic", "accuracy, logistic on all points"),
-    _share("accuracy_multinomial", "accuracy, multinomial on all points"),
     _share(PERSONAL_ACCURACY, "personal accuracy", ROUND, RUN),
     _share("personal_accuracy_std", "personal accuracy, standard deviation", ROUND, RUN, better=""),
     _share(

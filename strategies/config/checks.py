@@ -277,17 +277,13 @@ def _check_points(config: RunConfig) -> None:
             f'hull.svm = "hard" and hull.classifier = "{keys.classifier}": allowed is'
             ' hull.classifier = "svm"'
         )
-    for key, epsilon in (
-        ("hull.epsilon", keys.epsilon),
-        *(("hull.sweep", one) for one in keys.epsilons),
-    ):
-        try:
-            PoincareQuantizer(epsilon, keys.radius / (-spec.curvature) ** 0.5, spec.curvature)
-        except ValueError as error:
-            raise ConfigError(
-                f"{key} = {epsilon}: not allowed with hull.radius = {keys.radius} and"
-                f" points.curvature = {spec.curvature}: {error}"
-            ) from None
+    try:
+        PoincareQuantizer(keys.epsilon, keys.radius / (-spec.curvature) ** 0.5, spec.curvature)
+    except ValueError as error:
+        raise ConfigError(
+            f"hull.epsilon = {keys.epsilon}: not allowed with hull.radius = {keys.radius} and"
+            f" points.curvature = {spec.curvature}: {error}"
+        ) from None
 
 
 def check_together(config: RunConfig) -> None:

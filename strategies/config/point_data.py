@@ -34,9 +34,9 @@ def point_spec(run: RunKeys, keys: Points) -> PointSpec:
 
 
 def public_parameters(
-    keys: Keys, points: Points, num_classes: int, num_clients: int, epsilon: float | None = None
+    keys: Keys, points: Points, num_classes: int, num_clients: int
 ) -> PublicParameters:
-    """The public parameters of a hull run; `epsilon` replaces the configured one.
+    """The public parameters of a hull run.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def public_parameters(
         return PublicParameters(
             curvature=points.curvature,
             radius=keys.radius / (-points.curvature) ** 0.5,
-            epsilon=keys.epsilon if epsilon is None else epsilon,
+            epsilon=keys.epsilon,
             num_classes=num_classes,
             num_clients=num_clients,
             cap=keys.cap,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,19 +16,28 @@ from curvfed.geometry.classifiers.logistic import (
     PlaneLogistic,
     QuadraticLogistic,
 )
-from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
+from curvfed.geometry.svm import PoincareSVM
 from curvfed.strategies.hull.depth import MedianDepth
 from curvfed.strategies.hull.outlines import Outlines
 
 Array = NDArray[np.float64]
 Groups = NDArray[np.int64]
-Kind = Literal["poincare", "euclidean", "logistic", "plane", "lorentz", "depth", "quadratic"]
-Model = PoincareSVM | EuclideanSVM | Log0Logistic | MedianDepth
+Kind = Literal["poincare", "logistic", "plane", "lorentz", "depth", "quadratic"]
+Model = PoincareSVM | Log0Logistic | MedianDepth
 
-_KINDS: tuple[Kind, ...] = get_args(Kind)
+_KINDS: tuple[Kind | None, ...] = (
+    "poincare",
+    None,
+    "logistic",
+    "plane",
+    "lorentz",
+    "depth",
+    "quadratic",
+)
+"""The kinds by their numbers in stored models."""
+
 _PARTS: dict[Kind, dict[str, tuple[int, ...]]] = {
     "poincare": {"normals": (2,), "references": (2,), "platt": (2,)},
-    "euclidean": {"normals": (2,), "intercepts": (), "platt": (2,)},
     "logistic": {"normals": (2,), "intercepts": ()},
     "plane": {"normals": (2,), "intercepts": ()},
     "lorentz": {"normals": (3,), "intercepts": ()},
@@ -52,11 +61,11 @@ class Classifier:
 
     Attributes
     ----------
-    kind : {"poincare", "euclidean", "logistic", "plane", "lorentz", "depth", "quadratic"}
+    kind : {"poincare", "logistic", "plane", "lorentz", "depth", "quadratic"}
         From "logistic" on: multinomial on log0, on x and y and on Lorentz coordinates, the median
         depth in hulls, and quadratic in log0.
     curvature : float
-    model : PoincareSVM, EuclideanSVM, Log0Logistic or MedianDepth
+    model : PoincareSVM, Log0Logistic or MedianDepth
     temperature : float > 0
         The model's log probabilities are divided by it.
     outlines : Outlines
@@ -124,9 +133,9 @@ class Classifier:
         number, curvature, c = (
             float(_read(arrays, name, ())) for name in ("kind", "curvature", "c")
         )
-        if number not in range(len(_KINDS)):
-            raise ValueError(f"classifier: array kind must be one of 0 to {len(_KINDS) - 1}")
-        kind = _KINDS[int(number)]
+        kind = _KINDS[int(number)] if number in range(len(_KINDS)) else None
+        if kind is None:
+            raise ValueError(f"classifier: array kind is {number:g}; allowed is 0 or 2 to 6")
         model = _make(kind, checked_curvature(curvature), c)
         groups = _read(arrays, "groups", (-1,))
         if groups.size < 2 or (groups != np.round(groups)).any() or (np.diff(groups) <= 0).any():
@@ -158,7 +167,7 @@ class Classifier:
 
         m = 1 for two groups, else J. All kinds but "depth" have normals (m, 2), "lorentz" (m, 3),
         "quadratic" (m, 5). "poincare" also has references (m, 2), the others intercepts (m,).
-        "poincare" and "euclidean" have platt (m, 2). "depth" has corners (n, 2) of all hulls and
+        "poincare" has platt (m, 2). "depth" has corners (n, 2) of all hulls and
         owners (n, 2), the number of each corner's hull and its group. All have temperature ();
         centres (J, 2) and outlines (J, r) where the groups' outlines are known.
         """
@@ -224,8 +233,6 @@ class Classifier:
 
 
 def _make(kind: Kind, curvature: float, c: float) -> Any:
-    if kind == "euclidean":
-        return EuclideanSVM(c)
     if kind == "depth":
         return MedianDepth()
     return PoincareSVM(curvature, c) if kind == "poincare" else _LOGISTIC[kind](curvature, c)

@@ -1,35 +1,12 @@
 """One-shot federated classification in the Poincaré disc, from a secure sum of quantised convex
 hulls."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.keys import Form, Rate, Table
+from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
-
-_NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?"
-
-BaselineNames = Annotated[
-    str,
-    Form(
-        pattern=r"^(none|all|(fle|cp|ce|ch-cp|ch-ce|logistic|multinomial)"
-        r"(,(fle|cp|ce|ch-cp|ch-ce|logistic|multinomial))*)$",
-        words=(
-            'one of "none", "all", or a list of fle, cp, ce, ch-cp, ch-ce, logistic, multinomial'
-            " with commas and without spaces"
-        ),
-    ),
-]
-Numbers = Annotated[
-    str,
-    Form(
-        pattern=rf"^({_NUMBER}(,{_NUMBER})*)?$",
-        words=(
-            'a list of positive numbers with commas and without spaces, such as "0.01,0.1", or ""'
-        ),
-    ),
-]
 
 
 class Keys(Table):
@@ -141,28 +118,6 @@ class Keys(Table):
         default=False,
         description="every simulated client permutes the names of its classes, each differently",
     )
-    baselines: BaselineNames = Field(
-        default="fle",
-        description=(
-            "baselines to train, comma-separated: fle, a Euclidean SVM on the same hulls; and in a"
-            " simulation, where the points can be pooled, centralised Poincaré (cp) and Euclidean"
-            " (ce) SVMs, the same on the classes' hulls (ch-cp, ch-ce), and multinomial models on"
-            " tangent vectors at the origin (logistic) and on x and y (multinomial); or all, or"
-            " none"
-        ),
-    )
-    sweep: Numbers = Field(
-        default="",
-        description=(
-            "comma-separated epsilons with which a simulation is repeated, for the curves of the"
-            " report; empty: none"
-        ),
-    )
-
-    @property
-    def epsilons(self) -> tuple[float, ...]:
-        """The epsilons of `sweep`, each once, ascending."""
-        return tuple(sorted({float(one) for one in self.sweep.split(",") if one}))
 
 
 METHODS = {

@@ -10,19 +10,20 @@ from typing import Any
 import numpy as np
 
 from curvfed.strategies.hull.codec import decode_hulls
-from curvfed.strategies.secure_sum.memory import sum_in_memory
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.messages import CONFIRM, EVALUATE, HULLS, KEYS, MEASURE, SHARES, UNMASK
 from studies.accept.flatland import at_least, paired, spread
 from studies.accept.hull_cases import hull_case
-from studies.accept.lab import Lab, Outcome, RunFailed, read_summary
+from studies.accept.lab import Lab, Outcome, RunFailed, Settings, read_summary
 from studies.accept.presets import preset
+from studies.accept.sum_in_memory import sum_in_memory
+from studies.papers.hull_baselines import BASELINES, accuracies
 
 CASES = 200
 PARTITIONS = range(10)
 SPLITS = range(30)
 OLSSON = preset("hull-olsson") | {"num-supernodes": 3, "hull.classifier": "svm", "hull.cap": 128}
-LOGISTIC = OLSSON | {"hull.classifier": "logistic", "hull.baselines": "none"}
+LOGISTIC = OLSSON | {"hull.classifier": "logistic"}
 PUBLISHED = preset("hull-published") | {"num-supernodes": 3}
 UNIFORM: dict[str, Any] = {
     "method": "hull",
@@ -61,16 +62,17 @@ def olsson_published(lab: Lab) -> Iterator[Outcome]:
     """The published setting: one split, ten partitions."""
     lab.start(PUBLISHED | {"seed": 3 * number} for number in PARTITIONS)
     runs = [lab.summary(PUBLISHED | {"seed": 3 * number}) for number in PARTITIONS]
+    others = [_baselines(lab, PUBLISHED | {"seed": 3 * number}) for number in PARTITIONS]
     flp = [100 * run["global_accuracy"] for run in runs]
     what = "Olsson as published: split seed 3, C = .1, epsilon = .01, 3 clients, 10 partitions"
     mean = statistics.mean(flp)
     yield Outcome(f"{what}: FLP", "86.0 +- 2.1", spread(flp), abs(mean - 86.0) <= 2.1)
     for name, paper, within in (("fle", 75.0, 3.5), ("cp", 79.17, 0.1), ("ce", 68.75, 0.1)):
-        values = [100 * run["metrics"][f"accuracy_{name}"] for run in runs]
+        values = [run[f"accuracy_{name}"] for run in others]
         right = abs(statistics.mean(values) - paper) <= within
         yield Outcome(f"the same: {name}", f"{paper} +- {within}", spread(values), right)
     for name, paper in (("ch_cp", 83.33), ("ch_ce", 77.08)):
-        values = [100 * run["metrics"][f"accuracy_{name}"] for run in runs]
+        values = [run[f"accuracy_{name}"] for run in others]
         yield Outcome(f"for information: {name}, the paper's {paper}", "-", spread(values), True)
 
 
@@ -78,17 +80,16 @@ def olsson(lab: Lab) -> Iterator[Outcome]:
     """Thirty random splits at the defaults, C by cross-validation everywhere."""
     lab.start(one | {"seed": seed} for one in (OLSSON, LOGISTIC) for seed in SPLITS)
     runs = [lab.summary(OLSSON | {"seed": seed}) for seed in SPLITS]
+    others = [_baselines(lab, OLSSON | {"seed": seed}) for seed in SPLITS]
     flp = [100 * run["global_accuracy"] for run in runs]
     yield at_least("Olsson, splits of seeds 0-29, svm, hulls of up to 128 corners: FLP", 87.5, flp)
-    differences = [
-        ours - 100 * run["metrics"]["accuracy_cp"] for ours, run in zip(flp, runs, strict=True)
-    ]
+    differences = [ours - run["accuracy_cp"] for ours, run in zip(flp, others, strict=True)]
     yield at_least(
         "the same, paired: FLP minus CP, C chosen the same way", 2.0, differences, signed=True
     )
     yield paired("for information: its interval", "-", differences)
-    for name in ("fle", "cp", "ce", "ch_cp", "ch_ce", "logistic"):
-        values = [100 * run["metrics"][f"accuracy_{name}"] for run in runs]
+    for name in BASELINES:
+        values = [run[name] for run in others]
         yield Outcome(f"for information: {name}", "-", f"{statistics.mean(values):.2f}", True)
     logistic = [100 * lab.summary(LOGISTIC | {"seed": seed})["global_accuracy"] for seed in SPLITS]
     value = f"{statistics.mean(logistic):.2f}"
@@ -109,6 +110,12 @@ def olsson(lab: Lab) -> Iterator[Outcome]:
         f"{exact} of {len(runs)}",
         True,
     )
+
+
+def _baselines(lab: Lab, settings: Settings) -> dict[str, float]:
+    """Accuracies of the paper's baselines in percent, on the points of a run."""
+    found = accuracies(lab.run(settings), BASELINES)
+    return {name: 100 * (value or 0.0) for name, value in found.items()}
 
 
 def synthetic(lab: Lab) -> Iterator[Outcome]:

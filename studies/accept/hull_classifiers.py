@@ -9,12 +9,12 @@ from liars import lied
 
 from curvfed.strategies.hull.learn import Settings
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.trial import trial
 from curvfed.tasks.points.client_points import ClientPoints
 from curvfed.tasks.points.data import PointSpec, load_client, load_test
 from studies.accept.flatland import spread
 from studies.accept.hull import OLSSON
 from studies.accept.hull_more import Table
+from studies.accept.hull_trial import trial
 from studies.accept.lab import Lab, Outcome
 
 SPLITS = 30

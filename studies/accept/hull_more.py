@@ -12,11 +12,11 @@ import numpy as np
 from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.learn import Settings
-from curvfed.strategies.hull.trial import trial
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.wire.messages import HULLS
 from curvfed.tasks.points.data import PointSpec, load_client, load_test
 from studies.accept.flatland import SEEDS, spread
+from studies.accept.hull_trial import trial
 from studies.accept.lab import Lab, Outcome
 from studies.accept.presets import preset
 

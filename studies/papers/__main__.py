@@ -20,7 +20,8 @@ import tomli_w
 from curvfed.deployments.commands.command import main as curvfed
 from curvfed.strategies.base.dotted import dotted
 from studies.papers import PAPERS
-from studies.papers.pages import read_sweeps, sweep_files, write_pages
+from studies.papers.hull_baselines import add_to_table
+from studies.papers.pages import Sweep, read_sweeps, sweep_files, write_pages
 
 
 def combined_sweep(paths: Sequence[Path], scale: str) -> dict[str, Any]:
@@ -33,6 +34,17 @@ def combined_sweep(paths: Sequence[Path], scale: str) -> dict[str, Any]:
         runs = at_scale.get("runs", content.get("runs", [{}]))
         blocks += [common | dotted(run) for run in runs]
     return {"title": f"all sweeps, {scale}", "runs": blocks}
+
+
+def add_baselines(sweeps: Sequence[Sweep], results: Path) -> None:
+    """Train the baselines that tables and figures of the paper on hulls compare its runs with."""
+    for sweep in sweeps:
+        if sweep.paper == "hull":
+            shown: list[str] = []
+            for spec in (*sweep.plan.tables, *sweep.plan.figures):
+                for figure in spec.get("figures", []):
+                    shown += figure if isinstance(figure, list) else [figure]
+            add_to_table(results, [run.name for run in sweep.plan.runs], dict.fromkeys(shown))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = curvfed(["sweep", str(file), "--results", str(results), *data, *for_sweep])
     if status not in (0, 1):
         return status
+    add_baselines(sweeps, results)
     command = f"python -m studies.papers --scale {options.scale} --data FOLDER"
     write_pages(sweeps, results, options.to, command)
     print(f"pages: {options.to / 'README.md'}")

@@ -26,7 +26,6 @@ QUICK = {
     "dataset": "uniform",
     "points__num": 300,
     "hull__c": 1000.0,
-    "hull__baselines": "none",
     "hull__classifier": "svm",
     "hull__cap": 128,
 }

@@ -27,7 +27,6 @@ def make_hull_run(
     simulated: bool = True,
     tested: bool = True,
     model: bool = True,
-    swept: bool = False,
     settings: Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -107,16 +106,6 @@ def make_hull_run(
             "true_hull": true,
             "true_class": true % count,
         }
-    if swept:
-        steps = np.arange(len(EPSILONS))
-        arrays |= {
-            "sweep_epsilon": np.array(EPSILONS),
-            "sweep_flp": 0.9 - 0.1 * steps,
-            "sweep_fle": 0.8 - 0.1 * steps,
-            "sweep_vertices_mean": 9.0 - 2 * steps,
-            "sweep_vertices_max": 14.0 - 3 * steps,
-            "sweep_share": 0.5 - 0.1 * steps,
-        }
     arrays = {
         name: array for name, array in (arrays | dict(changes or {})).items() if array is not None
     }
@@ -170,8 +159,6 @@ def _summary(clients: int, sizes: Sequence[int], points: int) -> dict[str, Any]:
         "dropouts": 2,
         "hulls_exact": True,
         "grouping_accuracy": 0.875,
-        "accuracy_fle": 0.7512,
-        "accuracy_ch_cp": 0.7833,
         "seconds_measure": 0.4,
         "bytes_up_measure": 40.0,
         "bytes_down_measure": 64.0,

@@ -170,7 +170,7 @@ def _summary(
         metrics["global_accuracy_last3"] = 0.9377
     if calibrated:
         metrics |= {"global_accuracy_uncalibrated": 0.9431, "global_accuracy_calibrated": 0.9612}
-    return failed_summary("", parse({"method": method})) | {
+    return failed_summary("", "", parse({"method": method})) | {
         "status": "completed",
         "num_clients": clients,
         "rounds": rounds,

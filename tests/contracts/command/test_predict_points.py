@@ -25,7 +25,6 @@ SMALL = {
     "method": "hull",
     "points__num": 300,
     "hull__c": 100.0,
-    "hull__baselines": "none",
     "hull__classifier": "svm",
     "hull__cap": 128,
 }

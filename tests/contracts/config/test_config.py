@@ -96,7 +96,6 @@ TIED = {
     "embedding-dim": ["auto", 0, 1, 64],
     "hull.radius": [0.5, 0.999, 0.999999],
     "hull.epsilon": [1e-12, 0.01, 20.0],
-    "hull.sweep": ["", "1", "0.01,.1,1e-1,2.", "1,1e-12", "0.0,1", "1e999"],
 }
 """Keys that must fit others, with values of theirs."""
 
@@ -125,7 +124,8 @@ def _chosen(raw: dict[str, Any], key: str, method: Method, task: str) -> str:
 def from_rest(raw: dict[str, Any], method: Method, task: str) -> bool:
     """Whether the clients train by SGD that starts afresh in every round."""
     optimizer, state = (_chosen(raw, key, method, task) for key in ("optimizer", "optimizer-state"))
-    keeps = state == "kept" or (state == "personal" and method.personal)
+    has_personal = method.personal or "," in raw.get("dataset", "")  # with ends of its own
+    keeps = state == "kept" or (state == "personal" and has_personal)
     return (
         {"images": "sgd"}.get(task, "adamw") if optimizer == "auto" else optimizer
     ) == "sgd" and not keeps
@@ -157,7 +157,6 @@ def disc_fits(raw: dict[str, Any]) -> bool:
             and (_given(raw, "hull.c") or raw.get("hull.classifier") != "svm")
         )
         and raw.get("hull.epsilon") != 1e-12
-        and raw.get("hull.sweep", "") not in ("1,1e-12", "0.0,1", "1e999")
         and (raw.get("dataset") != "Olsson" or raw.get("points.curvature", -1) == -1)
         and not _given(raw, "train-size")
     )
@@ -487,14 +486,10 @@ def test_out_of_range_names_key_value_and_range(key, wrong, words):
 NAMES_OF_RUNS = ["../elsewhere", "a/b", ".hidden", "a b", "a\n", "x" * 129, "ü"]
 DEVICES = ["gpu", "cuda:", "cuda:0\n", "CPU", "mps"]
 SINKS = ["tensorbord", "tensorboard,", "mlflow, tensorboard", "MLflow"]
-BASELINES = ["", "flp", "all,none", "fle,", "cp;ce", "cp, ce", "cp\n", "CP"]
-SWEEPS = [",", "1,", "-1", "1,,2", ".", "1.2.3", "e-1", "0.1;1", "0x1", "nan", "inf", "1\n", "٣"]
 FORMS = {
     "run-name": NAMES_OF_RUNS,
     "device": DEVICES,
     "sinks": SINKS,
-    "hull.baselines": BASELINES,
-    "hull.sweep": SWEEPS,
 }
 
 
@@ -515,24 +510,6 @@ def test_a_form_is_told_in_words():
     for field in forms.values():
         assert allowed(field) != "a string"
         assert not set("^$\\|[]{}*?") & set(allowed(field))
-
-
-@pytest.mark.parametrize("given", ["none", "all", "fle", "ch-ce,logistic,cp,fle,ce,ch-cp", "cp,cp"])
-def test_baselines_are_a_choice(given):
-    assert parse({"hull.baselines": given})["hull.baselines"] == given
-
-
-@pytest.mark.parametrize(
-    ("given", "epsilons"),
-    [
-        ("", ()),
-        ("1", (1.0,)),
-        ("2.5,1e-2,.5,3.,1E-2".lower(), (0.01, 0.5, 2.5, 3.0)),
-        ("1e+1", (10.0,)),
-    ],
-)
-def test_a_sweep_is_a_list_of_numbers(given, epsilons):
-    assert parse({"method": "hull", "hull.sweep": given}).hull.epsilons == epsilons
 
 
 @pytest.mark.parametrize("key", ["dataset", "data-dir", "results-dir", "test-data"])
@@ -948,22 +925,12 @@ def test_keys_must_fit_each_other(raw, words):
     assert refused(raw) == words
 
 
-@pytest.mark.parametrize(
-    ("key", "given"),
-    [
-        ("hull.epsilon", 1e-12),
-        ("hull.sweep", "1,1e-12"),
-        ("hull.sweep", "0"),
-        ("hull.sweep", "1e999"),
-    ],
-)
-def test_bins_that_cannot_be_are_refused_before_anything_is_sent(key, given):
-    wrong = min(float(one) for one in str(given).split(","))
-    message = refused({"method": "hull", key: given})
+def test_bins_that_cannot_be_are_refused_before_anything_is_sent():
+    message = refused({"method": "hull", "hull.epsilon": 1e-12})
     assert message.startswith(
-        f"{key} = {wrong}: not allowed with hull.radius = 0.999 and points.curvature = -1.0: "
+        "hull.epsilon = 1e-12: not allowed with hull.radius = 0.999 and points.curvature = -1.0: "
     )
-    assert parse({"method": "fedavg", key: given})  # which has no use for it
+    assert parse({"method": "fedavg", "hull.epsilon": 1e-12})  # which has no use for it
 
 
 # --- The tables of a run

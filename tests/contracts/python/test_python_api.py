@@ -106,7 +106,7 @@ FAMILIES = {
     "nodes": (nodes, {"method": "flatland"}),
     "graphs": (whole_graphs, {"method": "fedavg"}),
     "images": (images, {"method": "fedper", "local_epochs": 1}),
-    "points": (points, {"method": "hull", "hull": {"c": 100.0, "baselines": "none"}}),
+    "points": (points, {"method": "hull", "hull": {"c": 100.0}}),
 }
 
 
@@ -178,7 +178,7 @@ def test_predictions_need_no_classes(tmp_path):
     bare = [{"x": graph.x, "edge_index": graph.edge_index} for graph in sets[0]]
     assert made.predict(bare).equals(made.predict(sets[0]))
     items, _ = points(tmp_path)
-    made = curvfed.simulate("hull", data=items, hull={"baselines": "none"}, **SMALL)
+    made = curvfed.simulate("hull", data=items, **SMALL)
     assert made.predict(items[0][0]).equals(made.predict(items[0]))
 
 

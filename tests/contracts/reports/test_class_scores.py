@@ -33,7 +33,7 @@ def test_intervals_are_wilsons(right, of):
 
 
 def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
-    found = run(tmp_path, method="hull", points__num=600, test_size=0.3, hull__baselines="none")
+    found = run(tmp_path, method="hull", points__num=600, test_size=0.3)
     file = HullFile.read(found.path / "hulls.npz")
     told = recalls(counted(file.test.labels, file.predicted), file.class_names)
     assert [one.share for one in told] == sorted(one.share for one in told)

@@ -35,7 +35,7 @@ def summary(metric: str = "accuracy", **changes: Any) -> dict[str, Any]:
         "personal_accuracy_std": 0.03,
         "metrics": {"personal_accuracy_before": 0.65, "validation": 0.66, "clients_left_out": 1},
     }
-    told = failed_summary("", parse({})) | {
+    told = failed_summary("", "", parse({})) | {
         "status": "completed",
         "num_clients": 3,
         "rounds": 3,
@@ -246,7 +246,7 @@ def test_every_picture_has_words_and_a_caption(tmp_path: Path) -> None:
 
 
 def test_what_other_machines_say_stays_text(tmp_path: Path) -> None:
-    told = failed_summary(HOSTILE, parse({})) | {"rounds": 3, "dataset": HOSTILE}
+    told = failed_summary(HOSTILE, "", parse({})) | {"rounds": 3, "dataset": HOSTILE}
     names = (HOSTILE, "\x00\ud800", "樹", "$x$")
     folder = make_run(
         tmp_path,
@@ -288,7 +288,7 @@ def test_any_file_may_be_absent(tmp_path: Path, absent: str) -> None:
 
 
 def test_a_run_that_never_began(tmp_path: Path) -> None:
-    folder = make_run(tmp_path, failed_summary("no data in /there", parse({})))
+    folder = make_run(tmp_path, failed_summary("no data in /there", "", parse({})))
     for name in set(FILES) - {"summary.json", "config.toml"}:
         (folder / name).unlink()
     page = report(folder)

@@ -213,7 +213,7 @@ def test_figures_share_a_panel_or_have_their_own(tmp_path):
             one,
             {
                 "global_accuracy": 0.9,
-                "metrics.accuracy_fle": 0.8,
+                "metrics.global_accuracy_calibrated": 0.8,
                 "metrics.hull_vertices_mean": 7.5,
                 "metrics.hull_vertices_max": 12,
             },
@@ -226,9 +226,9 @@ def test_figures_share_a_panel_or_have_their_own(tmp_path):
         "kind": "lines",
         "x": "hull.epsilon",
         "panels": "dataset",
-        "names": {"metrics": {"accuracy_fle": "FLE"}},
+        "names": {"metrics": {"global_accuracy_calibrated": "FLE"}},
         "figures": [
-            ["global_accuracy", "metrics.accuracy_fle"],
+            ["global_accuracy", "metrics.global_accuracy_calibrated"],
             ["metrics.hull_vertices_mean", "metrics.hull_vertices_max"],
         ],
     }
@@ -250,7 +250,7 @@ def test_figures_share_a_panel_or_have_their_own(tmp_path):
     alone = draw(
         spec
         | {
-            "figures": ["global_accuracy", "metrics.accuracy_fle"],
+            "figures": ["global_accuracy", "metrics.global_accuracy_calibrated"],
             "where": {"dataset": "olsson"},
         },
         runs,

@@ -122,7 +122,7 @@ ONE_BIN = {"hull__epsilon": 400.0, "hull__radius": 0.96}
 
 
 def test_all_hulls_are_one_bin(tmp_path):
-    run = hull_run(tmp_path, hull__c="auto", hull__baselines="all", **ONE_BIN)
+    run = hull_run(tmp_path, hull__c="auto", **ONE_BIN)
     assert run.summary["metrics"]["hull_bins"] == 1
     assert decoded(run) == [[(1,), (1,)]] * 3
     assert 0 <= run.summary["global_accuracy"] <= 1

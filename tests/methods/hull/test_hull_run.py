@@ -45,8 +45,8 @@ def test_the_decoded_hulls_are_those_of_the_clients(epsilon, tmp_path):
 
 def test_equal_runs_are_equal_though_their_secrets_are_not(tmp_path):
     one, two = Recorder(), Recorder()
-    first = hull_run(tmp_path / "one", intercept=one, hull__baselines="fle")
-    again = hull_run(tmp_path / "two", intercept=two, hull__baselines="fle")
+    first = hull_run(tmp_path / "one", intercept=one)
+    again = hull_run(tmp_path / "two", intercept=two)
     assert figures(first) == figures(again)
     for phase in ("keys", "shares", "hulls", "confirm", "unmask"):
         for reply, other in zip(one.replies(phase), two.replies(phase), strict=True):
@@ -117,23 +117,6 @@ def test_a_dry_run_stops_before_anything_is_sent(tmp_path):
     assert [path.name for path in (run.path / "checkpoint").iterdir()] == ["lock"]
 
 
-def test_baselines_and_a_sweep(tmp_path):
-    run = hull_run(tmp_path, hull__baselines="all", hull__c="auto", hull__sweep="5,0.1")
-    metrics = run.summary["metrics"]
-    names = [f"accuracy_{name}" for name in ("fle", "cp", "ce", "ch_cp", "ch_ce", "logistic")]
-    assert all(metrics[name] > 0.9 for name in names)
-    stored = arrays_of(run)
-    assert stored["sweep_epsilon"].tolist() == [0.1, 5.0]
-    for name in ("flp", "fle", "share"):
-        assert ((stored[f"sweep_{name}"] >= 0) & (stored[f"sweep_{name}"] <= 1)).all()
-    sizes = [
-        [len(hull) for client in expected(parts_of(3), epsilon) for hull in client]
-        for epsilon in (0.1, 5.0)
-    ]
-    assert stored["sweep_vertices_mean"].tolist() == [np.mean(one) for one in sizes]
-    assert stored["sweep_vertices_max"].tolist() == [max(one) for one in sizes]
-
-
 @pytest.mark.parametrize("absent", [0, 4])
 def test_an_absent_node_leaves_the_others_their_parts(absent, tmp_path):
     """The server reads the parts that the clients hold, not those of as many clients as there
@@ -163,7 +146,7 @@ def test_parts_that_are_not_what_the_clients_hold_are_unknown(whose, tmp_path, c
         lambda reply: replace(reply, description=replace(reply.description, digest="0" * 64))
     )
     faults = [Fault(number, other, "describe", 0) for number in whose]
-    run = hull_run(tmp_path, intercept=chain(*faults), hull__baselines="ce")
+    run = hull_run(tmp_path, intercept=chain(*faults))
     assert decoded(run) == expected(parts_of(3), 0.01)
     told = ", ".join(map(str, whose))
     assert (
@@ -172,25 +155,7 @@ def test_parts_that_are_not_what_the_clients_hold_are_unknown(whose, tmp_path, c
     )
     assert "hulls_exact" not in run.summary["metrics"]
     assert run.summary["global_accuracy"] > 0.95
-    assert (
-        ("accuracy_ce" in run.summary["metrics"])
-        == ("true_points" in arrays_of(run))
-        == (len(whose) < 3)
-    )
-
-
-def test_a_baseline_that_cannot_be_trained_costs_nothing_else(tmp_path, caplog):
-    """A geodesic separates the classes and no straight line does."""
-    run = hull_run(
-        tmp_path, hull__svm="hard", hull__c="auto", hull__baselines="ce,cp", points__num=1000
-    )
-    assert run.summary["metrics"]["accuracy_ce"] is None
-    assert run.summary["metrics"]["accuracy_cp"] > 0.95
-    assert run.summary["global_accuracy"] > 0.95
-    assert (
-        "hull.baselines: no ce: C = inf, but a class cannot be separated from the rest"
-        in caplog.text
-    )
+    assert ("true_points" in arrays_of(run)) == (len(whose) < 3)
 
 
 def test_two_clients_are_enough(tmp_path):
@@ -208,7 +173,7 @@ def test_every_message_may_come_to_another_process(tmp_path):
 
 
 def test_what_a_run_leaves(tmp_path):
-    run = hull_run(tmp_path, clients=4, hull__baselines="fle")
+    run = hull_run(tmp_path, clients=4)
     metrics, clients = run.summary["metrics"], 4
     assert run.summary["status"] == "completed"
     assert (run.summary["method"], run.summary["num_clients"], run.summary["rounds"]) == (
@@ -343,12 +308,12 @@ class Crash:
 
 
 def test_a_run_that_crashed_with_the_hulls_asks_for_no_secret_again(tmp_path):
-    whole = hull_run(tmp_path / "whole", hull__baselines="fle")
+    whole = hull_run(tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        hull_run(tmp_path, hull__baselines="fle", intercept=Crash("evaluate"))
+        hull_run(tmp_path, intercept=Crash("evaluate"))
     assert Run(tmp_path / "run").summary["error"] == "interrupted"
     counted = Crash()
-    resumed = hull_run(tmp_path, hull__baselines="fle", resume=True, intercept=counted)
+    resumed = hull_run(tmp_path, resume=True, intercept=counted)
     assert counted.asked == dict.fromkeys(PHASES, 0) | {"describe": 3, "evaluate": 3}
     assert figures(resumed) == figures(whole)
 
@@ -399,7 +364,7 @@ def test_a_run_is_not_gone_on_with_by_other_clients(tmp_path):
         hull_run(tmp_path, clients=3, resume=True)
 
 
-def test_test_points_of_other_classes_cost_neither_baselines_nor_the_run(tmp_path):
+def test_test_points_of_other_classes_do_not_end_the_run(tmp_path):
     """They are numbered otherwise than the clients', and some have classes that no client has."""
     parts = [training(blobs(["a0", "b4"], seed=seed)) for seed in (0, 1)]
     points, labels = (np.concatenate(columns) for columns in zip(*parts, strict=True))
@@ -415,18 +380,11 @@ def test_test_points_of_other_classes_cost_neither_baselines_nor_the_run(tmp_pat
         dataset=str(tmp_path / "all.npz"),
         test_data=str(tmp_path / "test.npz"),
         clients=2,
-        hull__baselines="all",
-        hull__sweep="0.1",
         hull__c="auto",
     )
     best = len(points) / (len(points) + 2)
     assert run.summary["global_accuracy"] == pytest.approx(best)
-    metrics = run.summary["metrics"]
-    assert [
-        metrics[f"accuracy_{name}"] for name in ("fle", "cp", "ce", "logistic")
-    ] == pytest.approx([best] * 4)
     assert arrays_of(run)["class_names"].tolist() == ["a0", "b4", "A stranger"]
-    assert arrays_of(run)["sweep_flp"].tolist() == pytest.approx([best])
 
 
 def test_the_logistic_model_is_trained_on_the_same_hulls(tmp_path):

@@ -53,5 +53,5 @@ def test_where_much_would_leave_the_client_proposes_what_would_help(tmp_path, ca
 @pytest.mark.parametrize("points", [2, 3])
 def test_where_nothing_helps_it_says_so(points, tmp_path, caplog):
     parts = [blobs("02", per_class=points, seed=seed) for seed in range(3)]
-    hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), hull__baselines="none")
+    hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts))
     assert "would leave it; it has too few points for hulls that hide any" in caplog.text

@@ -1,4 +1,4 @@
-"""A secure sum with all parties in this process: for studies, and for tests of what is summed."""
+"""A secure sum with all parties in this process."""
 
 from collections.abc import Collection, Mapping
 

@@ -1,5 +1,4 @@
-"""The whole protocol in one process, without messages: for sweeps over epsilon and studies over
-many splits."""
+"""The whole protocol of hulls in one process, without messages, for many splits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +12,8 @@ from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.naming import accuracy, name_groups
 from curvfed.strategies.hull.order import draw_order_number, draw_slots, position
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.secure_sum.memory import sum_in_memory
 from curvfed.strategies.secure_sum.session import Session
+from studies.accept.sum_in_memory import sum_in_memory
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
