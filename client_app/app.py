@@ -20,7 +20,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.node.configuration import is_real, partition_id, public_text
 from curvfed.client_app.node.phases import check_phase
-from curvfed.client_app.node.resources import memory_errors
+from curvfed.client_app.resources import memory_errors
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node.configuration import check_names, flag, is_real, lost_state
 from curvfed.client_app.node.data_digest import keyed
-from curvfed.client_app.node.resources import device_of, fitting_model
 from curvfed.client_app.personal import ClientFiles, state_folder
+from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, load_arrays, to_numpy

@@ -10,11 +10,11 @@ import contextlib
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
 import tomli_w
 
-import curvfed
 from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.config.all_keys import without_others
 
@@ -41,7 +41,9 @@ def app_folder(method: str) -> Iterator[Path]:
         the run config are those of this installation, since a SuperLink refuses keys that have no
         default.
     """
-    home = Path(curvfed.__path__[-1])  # the wheel's `curvfed/`, or the top of the checkout
+    package = Path(str(files("curvfed")))
+    # A wheel has all in `curvfed/`; a checkout has its rooms beside it.
+    home = package if (package / "pyproject.toml").is_file() else package.parent
     project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))
     app = project["tool"]["flwr"]["app"]
     del app["fab-include"], app["fab-exclude"]  # these are for a checkout
@@ -53,25 +55,24 @@ def app_folder(method: str) -> Iterator[Path]:
     content = {"project": kept, "tool": {"flwr": {"app": app}}}
     with tempfile.TemporaryDirectory(prefix="curvfed-") as scratch:
         folder = Path(scratch) / "curvfed"
-        files = {"pyproject.toml": tomli_w.dumps(content).encode()} | modules(home)
-        for name, text in files.items():
+        contents = {"pyproject.toml": tomli_w.dumps(content).encode()} | modules(package, home)
+        for name, text in contents.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(text)
-        size = sum(len(text) for text in files.values())
+        size = sum(len(text) for text in contents.values())
         print(
-            f"{len(files)} files of the app, {size:,} bytes, go to the SuperLink and to every"
+            f"{len(contents)} files of the app, {size:,} bytes, go to the SuperLink and to every"
             " node.",
             flush=True,
         )
         yield folder
 
 
-def modules(home: Path) -> dict[str, bytes]:
+def modules(package: Path, home: Path) -> dict[str, bytes]:
     """The modules that a run imports, and the templates of its page, by their paths in the wheel.
 
     Files whose names no module can have are left out: people keep data and results in a checkout.
     """
-    package = Path(curvfed.__file__).parent
     found = dict.fromkeys(package.glob("*.py"), package)
     for pattern in [
         *(f"{room}/**/*.py" for room in ROOMS),

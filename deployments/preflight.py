@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data.load import Data, load_data, size_by_part
-from curvfed.client_app.node.resources import is_about_memory
+from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.request import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.federation import check_clients

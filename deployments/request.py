@@ -135,7 +135,7 @@ def _check_memory(config: RunConfig, number: int) -> None:
     """Refuse a number of clients or points that this process cannot have memory for."""
     import torch  # takes seconds
 
-    from curvfed.client_app.node.resources import free_memory
+    from curvfed.client_app.resources import free_memory
 
     free = free_memory(torch.device("cpu"))
     points = config.points.num if config.dataset.lower() == "uniform" else 0

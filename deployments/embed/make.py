@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.geometry.hydra import hydra
-from curvfed.geometry.poincare import dist
+from curvfed.geometry.poincare import dist, exp0, log0
 from curvfed.strategies.methods.pca import principal
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import Expression
@@ -22,6 +22,9 @@ NEIGHBOURS = 15
 MOST = 3000
 """Numbers of genes, of principal components, of neighbours of a cell in the graph, and of cells in
 the graph."""
+
+NEAREST = 15
+"""Neighbours whose mean gives a cell's coordinates."""
 
 LARGEST_Z = 10.0
 """Standardised expression is cut here, as is scanpy's custom."""
@@ -47,8 +50,6 @@ def make_reference(given: Expression, name: str, tell: Callable[[str], None]) ->
     DataError
         Fewer cells or varying genes than the graph needs.
     """
-    from curvfed.deployments.embed.use import interpolated
-
     genes, mean, deviation = _varying(given)
     count = given.values.shape[0]
     if len(genes) < 3 or count <= 2 * NEIGHBOURS:
@@ -127,6 +128,27 @@ def path_lengths(components: Floats) -> Floats:
     rows = np.arange(len(direct))[:, None]
     tree[rows, near] = direct[rows, near]
     return np.asarray(shortest_path(tree, directed=False))
+
+
+def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
+    """Disc coordinates (m, 2) of cells with components `new`: the mean of log0 over the nearest of
+    n known cells.
+
+    Parameters
+    ----------
+    components, points : (n, c) and (n, 2)
+    new : (m, c)
+    """
+    from sklearn.neighbors import KNeighborsRegressor
+
+    def weights(near: Floats) -> Floats:
+        """They fall with the distance, as a Gaussian whose width is that to the farthest of these
+        neighbours."""
+        return np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
+
+    model = KNeighborsRegressor(min(NEAREST, len(components)), weights=weights)
+    model.fit(components, log0(torch.from_numpy(points), -1.0).numpy())
+    return exp0(torch.from_numpy(model.predict(new)), -1.0).numpy()
 
 
 def distortion(points: Floats, paths: Floats, scale: float) -> float:

@@ -10,21 +10,21 @@ import torch
 from scipy.stats import chi2
 
 from curvfed.deployments.embed.make import (
+    NEAREST,
     WITHIN,
     Floats,
     distortion,
+    interpolated,
     misfit,
     path_lengths,
     standardised,
 )
-from curvfed.geometry.poincare import exp0, log0
+from curvfed.geometry.poincare import exp0
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import Expression, read
 
-NEAREST = 15
 MEASURED = 500
-"""Neighbours that a cell's coordinates are the mean of, and the most cells of which the distortion
-is measured."""
+"""The most cells of which the distortion is measured."""
 
 MANY = 0.1
 """The share of cells outside the reference's range above which a warning says so."""
@@ -215,27 +215,6 @@ def _tell_scale(values: Floats, mean: Floats, tell: Callable[[str], None]) -> No
             " another scale. Prepare them as the reference's were, with one target_sum of"
             " scanpy.pp.normalize_total"
         )
-
-
-def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
-    """Disc coordinates (m, 2) of cells with components `new`: the mean of log0 over the nearest of
-    n known cells.
-
-    Parameters
-    ----------
-    components, points : (n, c) and (n, 2)
-    new : (m, c)
-    """
-    from sklearn.neighbors import KNeighborsRegressor
-
-    def weights(near: Floats) -> Floats:
-        """They fall with the distance, as a Gaussian whose width is that to the farthest of these
-        neighbours."""
-        return np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
-
-    model = KNeighborsRegressor(min(NEAREST, len(components)), weights=weights)
-    model.fit(components, log0(torch.from_numpy(points), -1.0).numpy())
-    return exp0(torch.from_numpy(model.predict(new)), -1.0).numpy()
 
 
 def _outside(components: Floats, new: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:

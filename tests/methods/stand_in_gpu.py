@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 import curvfed.client_app.client
-import curvfed.client_app.node.resources
+import curvfed.client_app.resources
 
 GPU = torch.device("meta")
 MIXES = ("index", "_unsafe_index", "index_put_", "copy_", "_to_copy")
@@ -187,8 +187,8 @@ def standing_in() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch, Device():
         patch.setattr(curvfed.client_app.client, "device_of", lambda *_: GPU)
         patch.setattr(curvfed.client_app.client, "seed_dropout", seeded)
-        patch.setattr(curvfed.client_app.node.resources, "free_memory", lambda device: 2**40)
-        patch.setattr(curvfed.client_app.node.resources, "placed", placed)
+        patch.setattr(curvfed.client_app.resources, "free_memory", lambda device: 2**40)
+        patch.setattr(curvfed.client_app.resources, "placed", placed)
         patch.setattr(torch, "tensor", _tensor)
         patch.setattr(torch, "autocast", _autocast)
         patch.setattr(torch, "is_autocast_enabled", lambda kind: _is_autocast_enabled(_known(kind)))

@@ -151,7 +151,7 @@ def _check_registered(folder: ServerFolder) -> str:
 def _check_memory() -> str:
     import torch
 
-    from curvfed.client_app.node.resources import free_memory
+    from curvfed.client_app.resources import free_memory
 
     if (free := free_memory(torch.device("cpu"))) < LEAST_MEMORY:
         raise ClusterError(

@@ -163,7 +163,7 @@ def _device(node: Mapping[str, Any]) -> str:
     """The device on which the node computes."""
     if "device" not in node:
         return "as the run says"
-    from curvfed.client_app.node.resources import device_of, free_memory
+    from curvfed.client_app.resources import device_of, free_memory
 
     device = device_of(parse({}), node)
     return f"{device}, {gib(free_memory(device))} of memory free"

@@ -234,7 +234,7 @@ def test_a_full_disk_and_memory_are_named(site, capsys, monkeypatch):
 
 
 def test_the_limit_of_a_container_counts(monkeypatch):
-    monkeypatch.setattr("curvfed.client_app.node.resources._left_of_limit", lambda: 2**29)
+    monkeypatch.setattr("curvfed.client_app.resources._left_of_limit", lambda: 2**29)
     with pytest.raises(ClusterError, match=r"0\.5 GiB are free, needed are 1\.0 GiB"):
         doctor._check_memory()
 

@@ -20,7 +20,7 @@ from flwr.common.config import parse_config_args
 from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 
-import curvfed.client_app.node.resources
+import curvfed.client_app.resources
 from curvfed.deployments.cluster.checks.node import LEAST_FREE, check_node
 from curvfed.deployments.cluster.errors import ClusterError
 
@@ -294,7 +294,7 @@ def test_a_full_disk(node, monkeypatch, capsys):
 def test_the_device_and_its_memory_are_told(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(
-        curvfed.client_app.node.resources,
+        curvfed.client_app.resources,
         "free_memory",
         lambda device: {"cuda": 3, "cpu": 1}[device.type] * 2**30,
     )

@@ -9,9 +9,9 @@ import torch
 from app_runs import run
 from graph_fixtures import write_tu, write_user_graph
 
-import curvfed.client_app.node.resources
+import curvfed.client_app.resources
 from curvfed.client_app.data.load import load_data
-from curvfed.client_app.node.resources import (
+from curvfed.client_app.resources import (
     data_bytes,
     device_of,
     fitting_model,
@@ -59,9 +59,7 @@ def test_a_model_fits_to_the_byte(free, graph, monkeypatch):
     spec, config = spec_of()
     values = sum(parameter.numel() for parameter in build_model(spec, 0).parameters())
     needed = values * 4 * 5 + data_bytes(graph, CPU)  # weights, gradients, two moments, a copy
-    monkeypatch.setattr(
-        curvfed.client_app.node.resources, "free_memory", lambda device: needed + free
-    )
+    monkeypatch.setattr(curvfed.client_app.resources, "free_memory", lambda device: needed + free)
     if free < 0:
         with pytest.raises(
             ConfigError, match=f"training a model of {values:,} parameters takes 0.0 GiB"
@@ -77,7 +75,7 @@ def test_a_model_fits_to_the_byte(free, graph, monkeypatch):
 )
 def test_what_an_optimiser_keeps(optimizer, momentum, values, graph, monkeypatch):
     spec, config = spec_of(width=4096, optimizer=optimizer, momentum=momentum)
-    monkeypatch.setattr(curvfed.client_app.node.resources, "free_memory", lambda device: 0)
+    monkeypatch.setattr(curvfed.client_app.resources, "free_memory", lambda device: 0)
     with pytest.raises(ConfigError, match=rf"takes {4096 * (4096 + 8) * 4 * values / GIB:.1f} GiB"):
         fitting_model(spec, config, graph, CPU)
 
@@ -85,11 +83,11 @@ def test_what_an_optimiser_keeps(optimizer, momentum, values, graph, monkeypatch
 def test_a_network_that_is_far_too_large_is_not_even_begun(graph, monkeypatch):
     spec, config = spec_of(width=65_536)
     monkeypatch.setattr(
-        curvfed.client_app.node.resources,
+        curvfed.client_app.resources,
         "build_model",
         lambda *_: pytest.fail("4 billion weights were made"),
     )
-    monkeypatch.setattr(curvfed.client_app.node.resources, "free_memory", lambda device: 15 * GIB)
+    monkeypatch.setattr(curvfed.client_app.resources, "free_memory", lambda device: 15 * GIB)
     with pytest.raises(ConfigError) as refused:
         fitting_model(spec, config, graph, CPU)
     assert (
@@ -105,7 +103,7 @@ def test_a_gpu_that_is_too_small(graph, monkeypatch):
     spec, config = spec_of(width=8192)
     on_cuda(monkeypatch, GIB)
     monkeypatch.setattr(
-        curvfed.client_app.node.resources, "placed", lambda *_: pytest.fail("it was put there")
+        curvfed.client_app.resources, "placed", lambda *_: pytest.fail("it was put there")
     )
     with pytest.raises(ConfigError, match=r"takes 1\.3 GiB .*; device cuda:1 has 1\.0 GiB free"):
         fitting_model(spec, config, graph, CUDA)
@@ -154,14 +152,14 @@ def test_data_of_images_and_points_on_a_device():
 
 
 def test_a_client_for_which_there_is_no_memory_is_dropped_with_the_figures(tmp_path, monkeypatch):
-    real = curvfed.client_app.node.resources.free_memory
+    real = curvfed.client_app.resources.free_memory
     asked: list[torch.device] = []
 
     def free(device):
         asked.append(device)
         return 1000 if len(asked) == 1 else real(device)
 
-    monkeypatch.setattr(curvfed.client_app.node.resources, "free_memory", free)
+    monkeypatch.setattr(curvfed.client_app.resources, "free_memory", free)
     rows = run(tmp_path).clients
     (dropped,) = {row["dropped"] for row in rows if row["round"] == "1"} - {""}
     assert dropped.startswith("training a model of ")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from curvfed.client_app.node.resources import data_bytes
+from curvfed.client_app.resources import data_bytes
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import settled
