@@ -141,6 +141,6 @@ def test_a_folder_that_is_no_such_run(found, capsys):
     out = folder / "out.h5ad"
     assert (
         main(["embed", str(folder / "one.h5ad"), "--reference", str(folder), "--out", str(out)])
-        == 1
+        == 2
     )
     assert "is no finished run of method=pca" in capsys.readouterr().err
