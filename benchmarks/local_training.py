@@ -21,7 +21,7 @@ from plain_loop import plain_steps
 
 from benchmarks.measure import Pair, Place, Row
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.lorentz.layers import lorentz_linear
@@ -125,7 +125,7 @@ def _row(
 
     def make() -> Pair:
         settings = {**base, **variant, "method": method}
-        config = settled(parse(dict(settings)), tasks_of(settings["dataset"])[0])
+        config = resolve_defaults(parse(dict(settings)), tasks_of(settings["dataset"])[0])
         twin = {
             **base,
             "method": "fedavg",

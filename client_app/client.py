@@ -27,9 +27,9 @@ from curvfed.strategies.base.training import (
     make_optimizer,
     seed_dropout,
 )
-from curvfed.strategies.config.halves import learner_class
-from curvfed.strategies.config.model_spec import is_fixed, model_spec, own_head
-from curvfed.strategies.config.run_config import RunConfig, settled
+from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.model_spec import client_head, is_fixed, model_spec
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import (
     CCVR,
@@ -126,7 +126,7 @@ class Client:
         self.digest = (
             keyed(self.data.digest, partition, node_config) if self.owns_data else self.data.digest
         )
-        self.config = settled(config, self.data.task)
+        self.config = resolve_defaults(config, self.data.task)
         self.device = device_of(config, node_config)
         binding = {"run": run, "partition": partition, "method": config.method, "data": self.digest}
         folder = state_folder(config.results_path, run, partition, node_config)
@@ -206,7 +206,7 @@ class Client:
         self.personal = {name: tensor for name, tensor in self.tensors.items() if stays[name]}
         self.shared = [name for name in self.tensors if not stays[name] and name not in self.fixed]
         if self.method.head_from == "client":
-            load_arrays(own_head(spec, self.config.seed, self.partition), self.tensors)
+            load_arrays(client_head(spec, self.config.seed, self.partition), self.tensors)
         self.trained = {
             name: parameter
             for name, parameter in self.parameters.items()

@@ -13,7 +13,12 @@ from curvfed.client_app.secure import Answer, masked_reals
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.training import Trained
-from curvfed.strategies.config.masked_vector import encoding, packed, parameters, weighted_update
+from curvfed.strategies.config.masked_vector import (
+    client_vector,
+    parameters,
+    sum_encoding,
+    weighted_update,
+)
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.messages import Request
 
@@ -41,7 +46,7 @@ def update(
     # Scores before training are those that an evaluation of the same parameters sums, perhaps over
     # other clients.
     told = {name: value for name, value in metrics.items() if not name.endswith(BEFORE)}
-    vector = packed(values, weight, told | {"clipped": float(norm > limit)}, limit)
+    vector = client_vector(values, weight, told | {"clipped": float(norm > limit)}, limit)
     return _masked(client, request, state, received, values / weight, vector, limit)
 
 
@@ -56,7 +61,7 @@ def figures(
     """Figures of the parameters received, and values of at most 1."""
     bound = client.config.secure.clip
     return _masked(
-        client, request, state, received, NOTHING, packed(values, 0, metrics, bound), bound
+        client, request, state, received, NOTHING, client_vector(values, 0, metrics, bound), bound
     )
 
 
@@ -65,9 +70,9 @@ def sums(
 ) -> Answer:
     """Sums over the client's examples."""
     bound = client.config.calibration.bound or client.config.secure.clip
-    vector = packed(values, examples, {}, bound)
+    vector = client_vector(values, examples, {}, bound)
     inputs = Inputs.of_data(vector, request.header.phase)
-    return masked_reals(client, request, state, vector, partial(encoding, bound), inputs)
+    return masked_reals(client, request, state, vector, partial(sum_encoding, bound), inputs)
 
 
 def _masked(
@@ -85,4 +90,4 @@ def _masked(
         inputs = Inputs.of_parameters(
             parameters(received), update, vector, request.header.phase, secret
         )
-    return masked_reals(client, request, state, vector, partial(encoding, bound), inputs)
+    return masked_reals(client, request, state, vector, partial(sum_encoding, bound), inputs)

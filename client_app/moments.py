@@ -12,7 +12,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.node.inputs import Inputs
 from curvfed.client_app.secure import masked_reals, open_letters
 from curvfed.geometry import poincare
-from curvfed.strategies.config.masked_vector import encoding, packed
+from curvfed.strategies.config.masked_vector import client_vector, sum_encoding
 from curvfed.strategies.methods import pca
 from curvfed.strategies.methods.discriminant import BOUND, Array, class_moments
 from curvfed.strategies.wire.arrays import MessageError
@@ -31,9 +31,9 @@ def moments(client: Client, request: Request, state: RecordDict) -> dict[str, An
     values, weight, bound = (
         _of_cells(client) if client.config.method == "pca" else _of_classes(client, request)
     )
-    vector = packed(values, weight, {}, bound)
+    vector = client_vector(values, weight, {}, bound)
     inputs = Inputs.of_data(vector, request.header.phase)
-    return masked_reals(client, request, state, vector, partial(encoding, bound), inputs)
+    return masked_reals(client, request, state, vector, partial(sum_encoding, bound), inputs)
 
 
 def _of_cells(client: Client) -> tuple[Array, int, float]:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from curvfed.client_app.node.configuration import PREVIOUS, REFUSE, is_real, state_root
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
-from curvfed.strategies.wire.array_file import packed, read
+from curvfed.strategies.wire.array_file import file_parts, read
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError
 from curvfed.tasks.stored_files import make_private, write_atomically
@@ -117,7 +117,7 @@ class FixedFile:
         make_private(self._path.parent)
         self._arrays = dict(arrays)
         write_atomically(
-            self._path, b"".join(packed(arrays, {"json": json.dumps(run)})), private=True
+            self._path, b"".join(file_parts(arrays, {"json": json.dumps(run)})), private=True
         )
 
     def read(self, run: str) -> dict[str, NDArray[Any]]:

@@ -17,7 +17,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import GRAPHS
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
-from curvfed.strategies.config.device import pick_device, placed
+from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.model_spec import build_model
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.names import MODELS
@@ -59,7 +59,7 @@ def fitting_model(
     _check(least_parameters(spec), config, data, device, free)
     model = build_model(spec, config.seed)
     _check(sum(parameter.numel() for parameter in model.parameters()), config, data, device, free)
-    return placed(model, device)
+    return move_to_device(model, device)
 
 
 def free_memory(device: torch.device) -> int:

@@ -21,9 +21,9 @@ from curvfed.aggregation_strategy import AggregationStrategy
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
-from curvfed.strategies.config.halves import made
+from curvfed.strategies.config.build_method import new_aggregation
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods.hyperfed import Consistent
 from curvfed.tasks.errors import did_you_mean
@@ -104,7 +104,7 @@ def strategy(
     Raises
     ------
     ConfigError
-        If there is no such method, key or value, or for a `wire_precision` below float32.
+        If there is no such method, key or value, or for a `precision` below float32.
 
     Notes
     -----
@@ -138,7 +138,7 @@ def strategy(
     raw: dict[str, Any] = {"method": method}
     for key in keys.keys() - sampling.keys():
         raw[own.get(key, kebab(key))] = keys[key]
-    config = settled(parse(raw), METHODS[method].tasks[0])
+    config = resolve_defaults(parse(raw), METHODS[method].tasks[0])
     if config.wire_precision != "float32":
         raise ConfigError(
             f'wire-precision = "{config.wire_precision}": allowed here is "float32", for the app'
@@ -146,7 +146,7 @@ def strategy(
         )
     patterns = METHODS[method].personal if personal is None else personal
     return AggregationStrategy(
-        lambda arrays, clients: made(arrays, config, clients),
+        lambda arrays, clients: new_aggregation(arrays, config, clients),
         patterns,
         config.weights,
         min_replies,

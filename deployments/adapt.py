@@ -26,7 +26,7 @@ from curvfed.strategies.base.training import (
     train,
     training_only,
 )
-from curvfed.strategies.config.halves import kept_patterns
+from curvfed.strategies.config.build_method import personal_patterns
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 
@@ -68,7 +68,7 @@ def adapt(
     if (
         run.config.row.own_model
         or not run.shared.is_global
-        or not kept_patterns(run.config, run.facts)
+        or not personal_patterns(run.config, run.facts)
     ):
         raise PredictError(
             f"{run.config.method} has no personal part of a shared model: there is nothing to adapt"

@@ -16,7 +16,7 @@ from pathlib import Path
 import tomli_w
 
 from curvfed.strategies.base.dotted import nested
-from curvfed.strategies.config.all_keys import without_others
+from curvfed.strategies.config.all_keys import defaults_of
 
 TEMPLATES = "server_app/report/templates"
 """The templates of pages."""
@@ -47,7 +47,7 @@ def app_folder(method: str) -> Iterator[Path]:
     project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))
     app = project["tool"]["flwr"]["app"]
     del app["fab-include"], app["fab-exclude"]  # these are for a checkout
-    app["config"] = nested(without_others(method))
+    app["config"] = nested(defaults_of(method))
     kept = {
         key: project["project"][key]
         for key in ("name", "version", "description", "license", "dependencies")

@@ -13,7 +13,7 @@ from curvfed.deployments.request import Request, read_request
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import all_fields, allowed
-from curvfed.strategies.config.run_config import RunConfig, flatten, settled
+from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
 from curvfed.tasks.images.sources import source_of
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
     told, data = look_at_data(request, MOST_CLIENTS, downloads=False)
     console.print(key_table(request, data, everything))
     masked = (
-        check_secure_sums(request.settled, request.num_supernodes)
-        if request.settled.is_masked
+        check_secure_sums(request.resolved, request.num_supernodes)
+        if request.resolved.is_masked
         else []
     )
     for line in [*told, *masked]:
@@ -68,7 +68,7 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
     for column in table.columns[1:]:
         column.overflow = "fold"
     task = request.task if data is None else data.task
-    run = settled(request.config, task)
+    run = resolve_defaults(request.config, task)
     others = defaults() | request.settings  # with the keys of other methods
     given = others | flatten(request.config)
     in_effect = others | flatten(run) | {"model": _model(run, task, data)}

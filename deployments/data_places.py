@@ -82,7 +82,7 @@ def test_data(request: Request, client: Data | None) -> str:
     DataError
         If they are unfit.
     """
-    config = request.settled
+    config = request.resolved
     path = Path(config.test_data).expanduser()
     if request.task == "images":
         from curvfed.strategies.config.image_data import image_spec

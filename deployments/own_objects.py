@@ -10,7 +10,7 @@ from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.method_index import FILES
-from curvfed.strategies.methods import brought
+from curvfed.strategies.methods import foreign_methods
 from curvfed.tasks import plugins
 
 
@@ -43,7 +43,7 @@ def method_name(method: object) -> str:
         )
     place = plugins.register_object(row, f"{type(row).__module__}:{name}")
     plugins.registered("methods")[name] = [EntryPoint(name, place, "curvfed.methods")]
-    brought.cache_clear()
+    foreign_methods.cache_clear()
     defaults.cache_clear()
     return name
 

@@ -17,7 +17,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import (
@@ -181,7 +181,7 @@ def _check_model(request: Request, facts: Facts) -> None:
     config = request.config
     if not config.row.is_one_shot:
         with _naming("model", config.model or AUTO):
-            build_model(model_spec(settled(config, facts.task), facts), config.seed)
+            build_model(model_spec(resolve_defaults(config, facts.task), facts), config.seed)
 
 
 @contextlib.contextmanager

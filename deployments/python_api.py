@@ -85,7 +85,7 @@ class Run:
         begin.
         """
         path = self.path / "config.toml"
-        return read_settings(path, of_run=True) if path.exists() else {}
+        return read_settings(path, written_by_run=True) if path.exists() else {}
 
     @cached_property
     def rounds(self) -> "DataFrame":

@@ -13,7 +13,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import folder_of
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten, settled
+from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.tu import is_path
@@ -53,9 +53,9 @@ class Request:
         return next(task for task in tasks_of(self.config.dataset) if task in self.config.row.tasks)
 
     @cached_property
-    def settled(self) -> RunConfig:
+    def resolved(self) -> RunConfig:
         """The configuration with every choice made that it leaves to the task or the method."""
-        return settled(self.config, self.task)
+        return resolve_defaults(self.config, self.task)
 
 
 def read_request(pairs: Sequence[str]) -> Request:
@@ -124,10 +124,10 @@ def checked(settings: dict[str, Value], number: int) -> Request:
             f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}"
         )
     _check_memory(config, number)
-    if request.settled.is_masked:
+    if request.resolved.is_masked:
         from curvfed.deployments.secure_sum_check import check_secure_sums
 
-        check_secure_sums(request.settled, number)
+        check_secure_sums(request.resolved, number)
     return request
 
 

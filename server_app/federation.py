@@ -14,7 +14,7 @@ from flwr.serverapp import Grid
 
 from curvfed.strategies.base.method import ENDS
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.config.run_config import RunConfig, settled
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.checks import MAX_CLASSES
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
 from curvfed.strategies.wire.messages import (
@@ -355,7 +355,7 @@ def _ask_curvature(grid: Grid, config: RunConfig, run: str, federation: Federati
         "literal",
     ):
         return federation
-    spec = model_spec(settled(config, federation.facts.task), federation.facts)
+    spec = model_spec(resolve_defaults(config, federation.facts.task), federation.facts)
     if "k" not in dict(build_model(spec, config.seed).named_parameters()):
         return federation
     header = Header(run, CURVATURE, 0)

@@ -18,7 +18,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.run_keys import home
-from curvfed.strategies.config.device import pick_device, placed
+from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig
@@ -72,7 +72,7 @@ def open_global_model(
         log.info("global accuracy: none, for every client has a model of its own")
         return None
     device = pick_device(config.device)
-    model = placed(build_model(model_spec(config, federation.facts), config.seed), device)
+    model = move_to_device(build_model(model_spec(config, federation.facts), config.seed), device)
     if any(config.row.is_personal(name) for name in named_state(model)):
         log.info("global accuracy: none, for parts of the model stay with the clients")
         return None

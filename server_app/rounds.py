@@ -22,7 +22,7 @@ from curvfed.strategies.base.aggregation import Aggregation, Average, Update, re
 from curvfed.strategies.base.average import AggregationError, Arrays
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.base.named_arrays import not_finite
-from curvfed.strategies.config.halves import aggregation, precision
+from curvfed.strategies.config.build_method import initial_aggregation, wire_precision
 from curvfed.strategies.config.model_spec import fixed_parameters, model_spec
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, TRAIN
@@ -55,7 +55,7 @@ class Rounds(RoundPhases):
         self.confusions = {}
         self.model = Average({})  # phases before the first model send no parameters
         self.connect()
-        self.precision = precision(self.config, self.federation.facts)
+        self.precision = wire_precision(self.config, self.federation.facts)
         self.model = self._aggregation()
         last = self._resume() if self.config.resume else -1
         if self.config.init_from and last < 0:
@@ -118,7 +118,7 @@ class Rounds(RoundPhases):
         return self.model.global_model() | self.fixed
 
     def _aggregation(self) -> Aggregation:
-        return aggregation(self.config, self.federation.facts, len(self.federation.nodes))
+        return initial_aggregation(self.config, self.federation.facts, len(self.federation.nodes))
 
     def _warm_aggregation(self) -> Aggregation:
         from curvfed.server_app.warm_start import warm_start
@@ -126,7 +126,7 @@ class Rounds(RoundPhases):
         config = self.config
         facts = self.federation.facts
         start = partial(warm_start, config.init_from, class_names=facts.class_names)
-        return aggregation(config, facts, len(self.federation.nodes), start)
+        return initial_aggregation(config, facts, len(self.federation.nodes), start)
 
     def _resume(self) -> int:
         """Load the checkpoint; its round, or -1 for none."""

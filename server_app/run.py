@@ -24,7 +24,7 @@ from curvfed.server_app.run_warnings import (
     warnings,
 )
 from curvfed.server_app.sinks import Sinks
-from curvfed.strategies.config.run_config import RunConfig, flatten, settled
+from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
 from curvfed.strategies.wire.messages import (
     CONFIRM,
     HULLS,
@@ -129,7 +129,7 @@ class Run(ABC):
         if not any(about.partition_digest for about in self.federation.descriptions.values()):
             self.config = self.directory.note_own_data()
         given = flatten(self.config)
-        self.config = settled(self.config, self.federation.facts.task)
+        self.config = resolve_defaults(self.config, self.federation.facts.task)
         chosen = flatten(self.config) | self.own_settings()
         self.settings = {key: value for key, value in chosen.items() if value != given[key]}
         self.warn()

@@ -1,5 +1,4 @@
-"""The app's own lines, in the process of the server and in that of a client on a machine of its
-own."""
+"""The app's log lines, in the server's process and in that of a client on its own machine."""
 
 import codecs
 import contextlib
@@ -23,14 +22,14 @@ PLAIN = str.maketrans(
         "°": " deg",
     }
 )
-"""What a terminal without these characters shows."""
+"""Replacements for a terminal that lacks these characters."""
 
 TO_PLAIN = "curvfed.plain"
-"""Name of the way, in Python's `codecs`, to write text in an encoding that lacks its characters."""
+"""Name of the error handler, in Python's `codecs`, that replaces characters an encoding lacks."""
 
 
 def _plain(error: UnicodeError) -> tuple[str, int]:
-    """Characters that an encoding has, in place of one that it lacks; ? for others."""
+    """The replacement of a character that the encoding lacks; ? for a character without one."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     character = error.object[error.start]
@@ -42,32 +41,32 @@ codecs.register_error(TO_PLAIN, _plain)
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Write to the standard output of the moment, which notebooks and their `%%capture` replace.
+    """Write to the current standard output, which notebooks and their `%%capture` replace.
 
-    A line that cannot be written is lost, and the run goes on.
+    A line that cannot be written is dropped, and the run goes on.
     """
 
     @property
     def stream(self) -> TextIO:
-        """The standard output; the standard error in a process that has none."""
+        """The standard output; the standard error in a process without standard output."""
         return sys.stdout or sys.stderr
 
     @stream.setter
     def stream(self, value: TextIO) -> None:
-        """Nothing is kept."""
+        """Ignore the value."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, in characters that the output has."""
+        """The line, in characters that the output can encode."""
         encoding = getattr(self.stream, "encoding", None) or "utf-8"
         return super().format(record).encode(encoding, TO_PLAIN).decode(encoding)
 
     def handleError(self, record: logging.LogRecord) -> None:
-        """Lose the line."""
+        """Drop the line."""
 
 
 @contextlib.contextmanager
 def logged_from(level: int) -> Iterator[None]:
-    """Within the block lines of this level and higher ones are logged."""
+    """Log only lines of this level and higher levels within the block."""
     before = log.level
     log.setLevel(level)
     try:
@@ -77,8 +76,8 @@ def logged_from(level: int) -> Iterator[None]:
 
 
 def log_to_stdout() -> None:
-    """Print them: Flower streams what the ServerApp prints, and a SuperNode's log has what its
-    ClientApps print."""
+    """Print log lines to the standard output, which Flower streams from the ServerApp and writes to
+    a SuperNode's log from its ClientApps."""
     if not log.handlers:
         handler = _Handler()
         handler.setFormatter(logging.Formatter("curvfed | %(message)s"))

@@ -12,7 +12,7 @@ from torch import nn
 
 from curvfed.client_app.node.configuration import IN_MEMORY, absolute
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.run_config import RunConfig, settled
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import OWN, kind_of_path, tasks_of
@@ -45,12 +45,12 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
         from curvfed.tasks.in_memory import task_of
 
         task = task_of(raw)
-        data = _kind(task).own(raw, settled(config, task))
+        data = _kind(task).own(raw, resolve_defaults(config, task))
         return data
     if "data-path" in node_config:
         path = absolute(str(node_config["data-path"]))
         task = kind_of_path(path)
-        data = _kind(task).load_own(path, settled(config, task))
+        data = _kind(task).load_own(path, resolve_defaults(config, task))
         return data
     if "num-partitions" not in node_config:
         raise ConfigError(
@@ -64,7 +64,7 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
         )
     task = tasks_of(config.dataset)[0]
     data = _kind(task).load_part(
-        settled(config, task), partition, int(node_config["num-partitions"])
+        resolve_defaults(config, task), partition, int(node_config["num-partitions"])
     )
     return data
 

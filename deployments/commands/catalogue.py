@@ -11,13 +11,13 @@ from rich.table import Table
 
 from curvfed.deployments.shipped import PRESETS, shipped
 from curvfed.strategies.method_index import SUMMARIES, TASKS
-from curvfed.strategies.methods import brought
+from curvfed.strategies.methods import foreign_methods
 from curvfed.tasks.registry import catalogue
 
 
 def list_methods() -> None:
     """Print every method, what it is, and the tasks that it works on."""
-    others = brought()[0]
+    others = foreign_methods()[0]
     about = SUMMARIES | {name: row.summary for name, row in others.items()}
     tasks = TASKS | {name: row.tasks for name, row in others.items()}
     _print(

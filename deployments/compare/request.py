@@ -20,7 +20,7 @@ from curvfed.deployments.sweep.make import data_places
 from curvfed.deployments.sweep.plan import DEFAULTS, combinations, plan_run
 from curvfed.server_app.report import SUPERNODES, known_name
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.run_config import RunConfig, settled
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.points.datasets import is_points
 
@@ -125,7 +125,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     request = checked({**given, **places, **first}, number)
     _, found = look_at_data(request)
     task = request.task if found is None else found.task
-    run = request.settled
+    run = request.resolved
     if task == "images" and "train-size" not in given:
         given["train-size"] = round(1 - VALIDATION - run.test_size, 6)
     elif run.train_size + run.test_size > 1 - 1e-9:
@@ -148,7 +148,9 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
                     f'score = "global": allowed with a method that has a global model; {name} has'
                     " none"
                 )
-            configs[name] = settled(checked({**given, "method": name}, number).config, task)
+            configs[name] = resolve_defaults(
+                checked({**given, "method": name}, number).config, task
+            )
         except ConfigError as error:
             if wanted:
                 raise

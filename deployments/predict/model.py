@@ -8,7 +8,7 @@ from curvfed.client_app.personal import PARAMETER, restore_state
 from curvfed.deployments.predict.trained_run import TrainedRun
 from curvfed.strategies.base.learner import load_arrays, to_numpy
 from curvfed.strategies.base.named_arrays import named_state, select_prefix
-from curvfed.strategies.config.halves import learner_class
+from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.wire.arrays import check_arrays
 

@@ -17,10 +17,10 @@ from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.run_keys import home
-from curvfed.strategies.config.halves import aggregation, kept_patterns
+from curvfed.strategies.config.build_method import initial_aggregation, personal_patterns
 from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, settled
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.array_file import read
 from curvfed.strategies.wire.messages import Description, Facts
@@ -73,7 +73,7 @@ class TrainedRun:
         MessageError
             If they do not fit the run's model.
         """
-        found = aggregation(self.config, self.facts, len(self.clients))
+        found = initial_aggregation(self.config, self.facts, len(self.clients))
         found.load(
             {name: array for name, array in self.parts.model.items() if name not in self.fixed}
         )
@@ -98,7 +98,7 @@ class TrainedRun:
         """The reason, in words, why every client has its own model; "" if all have the same."""
         if self.config.aggregation == ONE_SHOT:
             return ""
-        if personal := kept_patterns(self.config, self.facts):
+        if personal := personal_patterns(self.config, self.facts):
             return f"keeps {', '.join(personal)} at each client"
         return "" if self.shared.is_global else "sends clients different parameters"
 
@@ -106,7 +106,7 @@ class TrainedRun:
     def has_own_parts(self) -> bool:
         """Whether a client's model has parts of its own, in addition to or instead of the shared
         ones."""
-        return self.config.row.own_model or bool(kept_patterns(self.config, self.facts))
+        return self.config.row.own_model or bool(personal_patterns(self.config, self.facts))
 
     @property
     def listed(self) -> str:
@@ -190,7 +190,7 @@ class TrainedRun:
         named = home() / "results" / path
         path = (named if not path.exists() and named.exists() else path).resolve()
         try:
-            config = parse(read_settings(path / "config.toml", of_run=True))
+            config = parse(read_settings(path / "config.toml", written_by_run=True))
             known = json.loads((path / "clients.json").read_text(encoding="utf-8"))
             # Older runs have one number of parts for all clients.
             clients = {
@@ -211,7 +211,7 @@ class TrainedRun:
         ) as error:
             raise PredictError(f"{path} is not the directory of a run: {error}") from None
         model = _read_model(path / "model.safetensors", config)
-        return cls(path, settled(config, model["facts"].task), clients=clients, **model)
+        return cls(path, resolve_defaults(config, model["facts"].task), clients=clients, **model)
 
     def personal_state(self, client: int, state_path: Path | None) -> tuple[Arrays, int]:
         """The personal state of a client that belongs to the shared parameters, and its round.

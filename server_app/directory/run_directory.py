@@ -21,7 +21,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.parse import fields, parse
 from curvfed.strategies.config.run_config import RunConfig, config_class, flatten
 from curvfed.strategies.config.settings_file import SEALED_HEADING, read_settings
-from curvfed.strategies.wire.array_file import packed
+from curvfed.strategies.wire.array_file import file_parts
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.names import OWN
 from curvfed.tasks.stored_files import sealed, write_atomically
@@ -223,7 +223,7 @@ class RunDirectory:
     def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""
         # resumed or not
-        content = b"".join(packed(dict(sorted(arrays.items())), {"curvfed": json.dumps(about)}))
+        content = b"".join(file_parts(dict(sorted(arrays.items())), {"curvfed": json.dumps(about)}))
         write_atomically(self.path / "model.safetensors", content, private=True)
 
 
@@ -287,7 +287,7 @@ def _is_new(config: RunConfig, path: Path) -> bool:
 
 def _check_same_run(config: RunConfig, path: Path) -> None:
     try:
-        earlier = parse(read_settings(path / "config.toml", of_run=True))
+        earlier = parse(read_settings(path / "config.toml", written_by_run=True))
     except FileNotFoundError:
         raise ConfigError(
             f"resume = true: there is no run in {path}; allowed is the run-name of an existing run"

@@ -92,7 +92,7 @@ class RunFiles:
         return cls(
             name=folder.resolve().name,
             summary=load("summary.json", _json),
-            config=load("config.toml", partial(read_settings, of_run=True)),
+            config=load("config.toml", partial(read_settings, written_by_run=True)),
             clients=sorted(clients.get("clients", []), key=lambda about: about["partition"]),
             refused=clients.get("refused", {}),
             class_names=_all_classes(clients),

@@ -13,7 +13,7 @@ from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.secure_sum import Ask, SumsOfRun, secure_sum
 from curvfed.strategies.base.aggregation import Aggregation, Update
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.masked_vector import Total, encoding, length, mean_update
+from curvfed.strategies.config.masked_vector import Total, mean_update, sum_encoding, vector_length
 from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
@@ -54,12 +54,12 @@ def masked_phase(
         If fewer clients than the threshold stay to the end.
     """
     phases = []
-    residues = np.zeros(length(size), np.uint64)
+    residues = np.zeros(vector_length(size), np.uint64)
     reasons = []
     for group in groups(clients) if sums.keys.fixed_groups else [clients]:
         try:
             phase, found = secure_sum(
-                ask, header, group, SUM_PRIME, length(size), sums, len(clients)
+                ask, header, group, SUM_PRIME, vector_length(size), sums, len(clients)
             )
         except SecureSumError as error:
             reasons.append(str(error))
@@ -71,7 +71,7 @@ def masked_phase(
     for reason in reasons:
         log.warning("round %d, %s: a group is left out: %s", header.round, header.phase, reason)
     phase = joined(phases)
-    total = Total.decode(residues, encoding(bound or sums.keys.clip, len(clients)))
+    total = Total.decode(residues, sum_encoding(bound or sums.keys.clip, len(clients)))
     if share := total.figures.get("clipped", (0.0, 0))[0]:
         log.warning(
             "%.0f%% of the updates were longer than secure.clip and were shortened to it",

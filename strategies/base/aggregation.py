@@ -37,7 +37,7 @@ def reweighted(replies: Replies, weights: str) -> Replies:
 
 
 class Aggregation(ABC):
-    """The server's side of a method: the parameters that every client starts a round from.
+    """The server's side of a method: the parameters from which every client starts a round.
 
     Attributes
     ----------
@@ -111,7 +111,7 @@ class Aggregation(ABC):
 
     @abstractmethod
     def state(self) -> Arrays:
-        """All that the next round depends on, as named arrays; stored in checkpoints and in
+        """Everything that the next round depends on, as named arrays; stored in checkpoints and in
         `model.safetensors`."""
 
     @abstractmethod
@@ -131,8 +131,8 @@ class Aggregation(ABC):
         return {}
 
     def weights(self) -> dict[int, float]:
-        """Each client's weight in the last round by partition, where it differs from its share of
-        the examples."""
+        """The weight in the last round of each client, by partition, if the weights differ from the
+        shares of the examples."""
         return {}
 
 
@@ -159,7 +159,7 @@ class Average(Aggregation):
         return self._arrays
 
     def global_model(self) -> Arrays:
-        """The average, also where a subclass sends further arrays with it."""
+        """The average, without the further arrays that a subclass may send."""
         return self._arrays
 
     def aggregate(self, replies: Replies) -> None:

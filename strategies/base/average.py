@@ -29,9 +29,9 @@ class Update:
     steps : int
         Number of optimiser steps in the round.
     loss : float
-        Mean loss of the last pass; NaN where the reply has none.
+        Mean loss of the last pass; NaN if the reply has none.
     clients : int
-        Of how many clients this is the mean: more than one after a secure sum.
+        Number of clients in this mean; more than one after a secure sum.
     """
 
     examples: int
@@ -55,8 +55,11 @@ def check_names(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     AggregationError
     """
     if arrays.keys() != expected.keys():
-        odd = sorted(arrays.keys() ^ expected.keys())
-        raise AggregationError(f"parameters {odd} do not match the shared ones: {sorted(expected)}")
+        unmatched = sorted(arrays.keys() ^ expected.keys())
+        raise AggregationError(
+            f"parameters {unmatched} do not match the shared ones: {sorted(expected)}",
+            key="parameters",
+        )
 
 
 def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]) -> Arrays:
@@ -70,7 +73,7 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]
     Parameters
     ----------
     current : mapping of str to array
-        The present shared parameters. They set names, shapes and dtypes, and are returned where no
+        The present shared parameters. They set names, shapes and dtypes, and are returned if no
         reply has examples.
     updates : sequence of Update
         In a fixed order: the sum is computed in this order and in float64, so that equal replies
@@ -79,7 +82,7 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]
     Returns
     -------
     dict of str to array
-        Relative error ≤ eps of the arrays' dtype, where all terms have one sign.
+        Relative error ≤ eps of the arrays' dtype, if all terms have one sign.
 
     Raises
     ------
@@ -92,10 +95,11 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]
     if total == 0:
         return {name: array.copy() for name, array in current.items()}
     weighted = [(update.arrays, update.examples / total) for update in updates if update.examples]
-    return {
-        name: weighted_sum(array, [(arrays[name], weight) for arrays, weight in weighted])
-        for name, array in current.items()
-    }
+    averages: Arrays = {}
+    for name, array in current.items():
+        terms = [(arrays[name], weight) for arrays, weight in weighted]
+        averages[name] = weighted_sum(array, terms)
+    return averages
 
 
 def weighted_sum(like: NDArray[Any], terms: Sequence[tuple[NDArray[Any], float]]) -> NDArray[Any]:
@@ -106,22 +110,22 @@ def weighted_sum(like: NDArray[Any], terms: Sequence[tuple[NDArray[Any], float]]
     like : array
         Has the shape and the dtype of the terms and of the result.
     terms : sequence of (array, float)
-        Added in this order, in blocks that fit into the cache, so that no more memory than the
-        result is needed.
+        Added in this order, in blocks that fit into the cache, so that only the result needs
+        memory.
     """
-    found = np.empty(like.shape, like.dtype)
-    rows = [(array.reshape(-1), weight) for array, weight in terms]
-    out = found.reshape(-1)
+    result = np.empty(like.shape, like.dtype)
+    terms_flat = [(array.reshape(-1), weight) for array, weight in terms]
+    out = result.reshape(-1)
     width = min(_BLOCK, out.size)
     term = np.empty(width)
     sums = np.empty(width)
     for begin in range(0, out.size, _BLOCK):
-        part = slice(begin, min(begin + _BLOCK, out.size))
-        product, total = (buffer[: part.stop - begin] for buffer in (term, sums))
+        block = slice(begin, min(begin + _BLOCK, out.size))
+        product, total = (buffer[: block.stop - begin] for buffer in (term, sums))
         total.fill(0)
-        for row, weight in rows:
-            np.copyto(product, row[part])  # casting within the multiplication takes longer
+        for row, weight in terms_flat:
+            np.copyto(product, row[block])  # casting within the multiplication takes longer
             product *= weight
             total += product
-        out[part] = total
-    return found
+        out[block] = total
+    return result

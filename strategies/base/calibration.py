@@ -53,14 +53,14 @@ class Calibration(ABC):
     keys : Table
         The method's own keys.
     run : RunKeys
-        The keys of every run, settled.
+        The keys of every run, with their defaults resolved.
 
     Attributes
     ----------
     sums : type of FeatureSums
         The sums that a client computes.
     bound : float
-        Of what one example adds to an entry of the sums; 0 where `secure.clip` is to be taken.
+        Maximum that one example adds to an entry of the sums; 0 if `secure.clip` is the bound.
     """
 
     sums: type[FeatureSums]
@@ -92,7 +92,7 @@ class Calibration(ABC):
         total : array
             The sum of the clients' vectors.
         head : dict of str to array
-            The present parameters: "weight" (C, l), and "bias" (C,) where there is one.
+            The present parameters: "weight" (C, l), and "bias" (C,) if there is one.
         noise : float
             Bound on the absolute error of the total's entries, from the fixed-point numbers of a
             secure sum.
@@ -116,10 +116,12 @@ def check_products(products: Array, noise: float = 0.0) -> None:
     """
     squares = products.diagonal() + noise
     if (squares < 0).any():
-        raise CalibrationError("sums with a negative sum of squares")
+        raise CalibrationError("sums with a negative sum of squares", key="negative-squares")
     lengths = np.sqrt(squares)
     if (np.abs(products) > np.outer(lengths, lengths) * SLACK + noise).any():
-        raise CalibrationError("sums of products that are larger than their squares allow")
+        raise CalibrationError(
+            "sums of products that are larger than their squares allow", key="products-too-large"
+        )
 
 
 def triangle(features: int) -> int:
@@ -153,10 +155,11 @@ def check_vector(vector: Array, expected: int) -> None:
     """
     if vector.shape != (expected,) or vector.dtype != np.float64:
         raise CalibrationError(
-            f"sums are {vector.dtype}{list(vector.shape)}, expected float64[{expected}]"
+            f"sums are {vector.dtype}{list(vector.shape)}, expected float64[{expected}]",
+            key="shape",
         )
     if not np.isfinite(vector).all():
-        raise CalibrationError("sums that are not finite")
+        raise CalibrationError("sums that are not finite", key="not-finite")
 
 
 def plain_sum(vectors: Mapping[int, Array]) -> Array:
@@ -168,7 +171,7 @@ def plain_sum(vectors: Mapping[int, Array]) -> Array:
         If there are no vectors.
     """
     if not vectors:
-        raise CalibrationError("no client sent sums")
+        raise CalibrationError("no client sent sums", key="no-sums")
     total = np.zeros_like(vectors[min(vectors)])
     for partition in sorted(vectors):
         total += vectors[partition]

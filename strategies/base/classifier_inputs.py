@@ -1,4 +1,4 @@
-"""The features of a client's training images that its classifier multiplies."""
+"""The features of a client's training images that are the input of its classifier."""
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +20,13 @@ def classifier_inputs(model: nn.Module, task: Task) -> tuple[Tensor, Tensor]:
         If the data are not images.
     """
     if not isinstance(model, ImageNet) or not isinstance(task, ImageTask):
-        raise DataError("the data are not images; only classifiers of images are calibrated")
+        raise DataError(
+            "the data are not images; only classifiers of images are calibrated", key="no-images"
+        )
     batches = [(features.cpu(), labels.cpu()) for features, labels in task.features(model)]
     dim = model.get_parameter(f"{HEAD}weight").shape[1]
     features = torch.cat([torch.empty(0, dim), *(features for features, _ in batches)])
     labels = torch.cat([torch.empty(0, dtype=torch.int64), *(labels for _, labels in batches)])
-    return model.head.inputs(features) if isinstance(model.head, SphereHead) else features, labels
+    if isinstance(model.head, SphereHead):
+        features = model.head.inputs(features)
+    return features, labels

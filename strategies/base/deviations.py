@@ -33,8 +33,8 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
     array (K, K), float64
         Symmetric. Deviations are computed and multiplied in the arrays' dtype, at least float32, in
         blocks of up to 65,536 columns; the blocks are summed in float64. For float32 the error is a
-        few 1e-8·|Δᵢ||Δⱼ|, where a single product of all columns gives 1e-5. Not finite where a
-        square exceeds the dtype.
+        few 1e-8·|Δᵢ||Δⱼ|; a single product of all columns has 1e-5. Not finite if a square exceeds
+        the dtype.
 
     Raises
     ------
@@ -57,27 +57,30 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
     block = np.empty((len(models), columns), dtype)
     products = np.zeros((len(models), len(models)))
     filled = 0
-    # On a busy machine several BLAS threads, which wait for each other at every block, take up to
-    # 50 times as long as one.
+    # On a busy machine several BLAS threads wait for each other at every block and take up to 50
+    # times as long as one.
     with threadpool_limits(1, user_api="blas"), np.errstate(over="ignore", invalid="ignore"):
         for name in names:
             origin = start[name].ravel()
             rows = [arrays[name].ravel() for arrays in models]
-            done = 0
-            while done < origin.size:
-                part = slice(done, done + columns - filled)
-                width = origin[part].size
+            position = 0
+            while position < origin.size:
+                block_slice = slice(position, position + columns - filled)
+                width = origin[block_slice].size
                 for row, out in zip(rows, block, strict=True):
                     np.subtract(
-                        row[part], origin[part], out=out[filled : filled + width], dtype=dtype
+                        row[block_slice],
+                        origin[block_slice],
+                        out=out[filled : filled + width],
+                        dtype=dtype,
                     )
                 filled = filled + width
-                done = done + width
+                position = position + width
                 if filled == columns:
                     products += block @ block.T
                     filled = 0
-        rest = block[:, :filled]
-        products += rest @ rest.T
+        remainder = block[:, :filled]
+        products += remainder @ remainder.T
     return products
 
 
@@ -101,20 +104,21 @@ def weighted_step(start: Arrays, updates: Sequence[Update], weights: ArrayLike) 
     """
     for update in updates:
         check_names(update.arrays, start)
-    found = split_average(
+    averages = split_average(
         _buffers(start), [replace(update, arrays=_buffers(update.arrays)) for update in updates]
     )
     shares = np.asarray(weights, np.float64).tolist()
     weighted = [
         (update.arrays, share) for update, share in zip(updates, shares, strict=True) if share
     ]
-    rest = 1 - math.fsum(share for _, share in weighted)  # the weight of θ
+    start_weight = 1 - math.fsum(share for _, share in weighted)  # the weight of θ
     for name, origin in start.items():
         if not is_buffer(name):
-            found[name] = weighted_sum(
-                origin, [(origin, rest), *((arrays[name], share) for arrays, share in weighted)]
+            averages[name] = weighted_sum(
+                origin,
+                [(origin, start_weight), *((arrays[name], share) for arrays, share in weighted)],
             )
-    return {name: found[name] for name in start}
+    return {name: averages[name] for name in start}
 
 
 def _buffers(arrays: Mapping[str, NDArray[Any]]) -> Arrays:

@@ -54,10 +54,10 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain(value: Any, default: Any) -> Any:
-    """A value from Python or TOML as a key holds it: a number of Python for one of NumPy, and text
-    for a list of names.
+    """A value from Python or TOML in the form of a key: NumPy's numbers as Python's, and a list of
+    names as text.
 
-    A list is of names where the default is a string; elsewhere it stays, and is refused.
+    A list holds names if the default is a string; any other list is returned, and refused later.
     """
     value = value.tolist() if hasattr(value, "tolist") else value
     is_of_names = isinstance(value, list | tuple) and isinstance(default, str)
@@ -65,10 +65,9 @@ def plain(value: Any, default: Any) -> Any:
 
 
 def read_value(text: str, default: Scalar) -> Scalar:
-    """Read a value as TOML, or as plain text if it is not TOML; where the default is a string, `7`
-    is text too.
+    """Read a value as TOML, or as plain text if it is not TOML or if the default is a string.
 
-    `.5` is a number, which it is not in TOML. A list is text, as `plain` writes it.
+    `.5` is a number here, unlike in TOML. A list is text, as `plain` writes it.
     """
     try:
         table = tomllib.loads("value = " + re.sub(r"^([+-]?)\.(?=\d)", r"\g<1>0.", text))
@@ -87,8 +86,8 @@ def read_value(text: str, default: Scalar) -> Scalar:
 def expanded(raw: Mapping[str, Any], defaults: Mapping[str, Scalar]) -> dict[str, Any]:
     """The keys with `extra` replaced by the keys in its value, `key=value key=value`.
 
-    Flower passes every key, whether the user gave it or not; a key that has its default value
-    counts as not given.
+    Flower passes every key, whether the user gave it or not; a key with its default value counts as
+    not given.
 
     Raises
     ------
@@ -98,16 +97,19 @@ def expanded(raw: Mapping[str, Any], defaults: Mapping[str, Scalar]) -> dict[str
     """
     if not isinstance(raw.get(EXTRA, ""), str):
         return dict(raw)  # refused later, like any key of a wrong type
-    given: dict[str, Scalar] = {}
+    extra_values: dict[str, Scalar] = {}
     for word in shlex.split(raw.get(EXTRA, "")):
         key, equals, text = word.partition("=")
         value = read_value(text, defaults.get(key, ""))
         if not equals or key == EXTRA:
             raise ValueError(f"{word!r}; allowed is key=value, separated by spaces")
-        if given.get(key, value) != value or raw.get(key, value) not in (value, defaults.get(key)):
+        if extra_values.get(key, value) != value or raw.get(key, value) not in (
+            value,
+            defaults.get(key),
+        ):
             raise ValueError(
-                f"{word!r}, and {key} = {given.get(key, raw.get(key))!r} is given too; allowed is"
-                " one of them"
+                f"{word!r}, and {key} = {extra_values.get(key, raw.get(key))!r} is given too;"
+                " allowed is one of them"
             )
-        given[key] = value
-    return {key: value for key, value in raw.items() if key != EXTRA} | given
+        extra_values[key] = value
+    return {key: value for key, value in raw.items() if key != EXTRA} | extra_values

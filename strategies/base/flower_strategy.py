@@ -26,8 +26,8 @@ STEPS = STORED + "steps"
 
 _LOGGER = logging.getLogger("flwr")
 
-# attribute with the parameters that `configure_train` gets in every round
-_GIVEN = "current_arrays"
+# attribute with the parameters that `configure_train` receives in every round
+_RECEIVED = "current_arrays"
 
 
 class FlowerStrategy(Average):
@@ -67,8 +67,8 @@ class FlowerStrategy(Average):
         Raises
         ------
         AggregationError
-            If the strategy gives no parameters, as Bulyan with too few replies, or as for
-            `Average`.
+            If the strategy returns no parameters, as Bulyan does with too few replies, or for the
+            reasons of `Average`.
         """
         averaged = split_average(self._arrays, list(replies.values()))
         with_examples = {
@@ -87,7 +87,7 @@ class FlowerStrategy(Average):
         start = {name: self._arrays[name] for name in sorted(self._arrays) if not is_buffer(name)}
         messages = [_message(partition, update, start) for partition, update in replies.items()]
         with ExitStack() as stack:
-            # Flower's log line would report one result, where a strategy gets only the average.
+            # For a strategy that gets only the average, Flower's log line reports one result.
             stack.callback(_LOGGER.removeFilter, _is_warning)
             _LOGGER.addFilter(_is_warning)
             # Some strategies run the garbage collector for each reply, which takes .4 s for torch's
@@ -100,7 +100,8 @@ class FlowerStrategy(Average):
             record, _ = self._flower.aggregate_train(self._steps, messages)
         if record is None:
             raise AggregationError(
-                f"{self._name} gives no model for {len(messages)} replies; its own log says why"
+                f"{self._name} returns no model for {len(messages)} replies; its own log says why",
+                key="no-model",
             )
         # Flower's bias correction makes float64 of float32.
         return {
@@ -110,19 +111,19 @@ class FlowerStrategy(Average):
 
     def state(self) -> Arrays:
         """The parameters, and all mappings and lists of arrays among the strategy's attributes."""
-        found = super().state() | {STEPS: np.array(self._steps)}
+        arrays = super().state() | {STEPS: np.array(self._steps)}
         for attribute, value in vars(self._flower).items():
-            if isinstance(value, dict) and attribute != _GIVEN:
-                found |= {
+            if isinstance(value, dict) and attribute != _RECEIVED:
+                arrays |= {
                     f"{STORED}mapping/{attribute}/{name}": np.asarray(array)
                     for name, array in value.items()
                 }
             elif isinstance(value, list):
-                found |= {
+                arrays |= {
                     f"{STORED}list/{attribute}/{place}": np.asarray(array)
                     for place, array in enumerate(value)
                 }
-        return found
+        return arrays
 
     def load(self, state: Arrays) -> None:
         """Continue from stored parameters and attributes of the strategy.
@@ -130,12 +131,13 @@ class FlowerStrategy(Average):
         Raises
         ------
         ConfigError
-            If the state comes from another aggregation, or from an earlier version of this one.
+            If the state comes from another aggregation.
         """
         if STEPS not in state:
             raise ConfigError(
                 f"resume = true: the checkpoint has no {STEPS}, so {self._name} cannot continue"
-                " from it; start a new run with another run-name"
+                " from it; start a new run with another run-name",
+                key="checkpoint",
             )
         super().load({name: array for name, array in state.items() if not name.startswith(STORED)})
         self._steps = int(state[STEPS])

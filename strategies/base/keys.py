@@ -24,31 +24,31 @@ def kebab(name: str) -> str:
 Rate = Annotated[float, AfterValidator(_finite)]
 
 AUTO = "auto"
-"""The value by which a user lets the run choose."""
+"""The value that leaves the choice to the run."""
 
 CHOSEN: Any = None
-"""The default of a field that `curvfed.strategies.config.run_config.settled` fills: until then it
-is None."""
+"""The default of a field that the task or the method chooses:
+`curvfed.strategies.config.run_config.resolve_defaults` replaces the None."""
 
 
 def value_type(field: FieldInfo) -> Any:
     """The type of a field's values: `int` for a field of `int | None`."""
-    kinds = [one for one in get_args(field.annotation) if one is not NoneType]
     if get_origin(field.annotation) not in (Union, UnionType):
         return field.annotation
-    return get_args(kinds[0])[0] if get_origin(kinds[0]) is Annotated else kinds[0]
+    kind = next(kind for kind in get_args(field.annotation) if kind is not NoneType)
+    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
 
 
 @dataclass(frozen=True)
 class Form(StringConstraints):
-    """The form of a string: a pattern for validation, and `words` that describe it to the user."""
+    """The form of a string: a pattern for validation, and `words` that describe the pattern."""
 
     words: str = ""
 
 
 class Table(BaseModel):
-    """A frozen table of keys, which users write in kebab case. Unknown keys and values of another
-    type are refused."""
+    """A frozen table of keys, written in kebab case. It refuses unknown keys and values of another
+    type."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -64,27 +64,25 @@ class Table(BaseModel):
     def _leave_open(cls, raw: Any) -> Any:
         """Remove values that are "auto", and parse numbers from text.
 
-        Where the default is text, as "auto" is, Flower and the command line pass every value as
-        text.
+        Flower and the command line pass every value of a key as text if its default is text, as
+        "auto" is.
         """
         if not isinstance(raw, dict):
             return raw
-        given = dict(raw)
+        values = dict(raw)
         for name, field in cls.model_fields.items():
-            for key in {name, kebab(name)} & given.keys():
-                if field.default is not None:
-                    continue
-                if given[key] in (AUTO, None):
-                    del given[key]
-                elif isinstance(given[key], str) and value_type(field) is not str:
+            if field.default is not None:
+                continue
+            for key in {name, kebab(name)} & values.keys():
+                value = values[key]
+                if value in (AUTO, None):
+                    del values[key]
+                elif isinstance(value, str) and value_type(field) is not str:
                     with contextlib.suppress(ValueError):
-                        given[key] = (
-                            int(given[key]) if given[key].isdecimal() else float(given[key])
-                        )
-        return given
+                        values[key] = int(value) if value.isdecimal() else float(value)
+        return values
 
     def conflict(self) -> str:
-        """Which keys contradict each other, with their values and what is allowed; "" if none
-        do.
-        """
+        """The keys that contradict each other, with their values and what is allowed; "" if none
+        do."""
         return ""

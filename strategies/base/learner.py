@@ -30,12 +30,12 @@ from curvfed.tasks.task import Batch, Task
 
 @dataclass(frozen=True, eq=False)
 class Local:
-    """All that a learner works with; set up once for a run.
+    """Everything that a learner works with; set up once for a run.
 
     Attributes
     ----------
     config : RunKeys
-        The keys of every run, settled.
+        The keys of every run, with their defaults resolved.
     keys : Table
         The method's own keys.
     proximal, sparsity : float
@@ -130,8 +130,8 @@ class Learner:
         return {}
 
     def receive(self, arrays: Arrays) -> None:
-        """Load what the server sent for this round; the model is then ready to be scored before
-        training.
+        """Load the arrays that the server sent for this round; the model is then ready to be scored
+        before training.
 
         Raises
         ------
@@ -160,9 +160,9 @@ class Learner:
             local.task,
             local.optimizer,
             epochs,
-            terms,
-            local.config.clip_norm,
-            self.loss,
+            terms=terms,
+            clip_norm=local.config.clip_norm,
+            loss=self.loss,
         )
         return Trained(loss, epochs * local.task.num_steps)
 
@@ -171,22 +171,21 @@ class Learner:
         return self.local.task.loss(model, batch)
 
     def gradient_terms(self) -> list[GradientTerm]:
-        """Terms that are added to the gradients of each step: those that the method's row and the
-        keys ask for."""
+        """Terms that are added to the gradients of each step, by the method's row and the keys."""
         local = self.local
-        found: list[GradientTerm] = []
+        terms: list[GradientTerm] = []
         if local.sparsity:
             masks = [
                 parameter for name, parameter in local.trained.items() if name.endswith(".mask")
             ]
-            found.append(Sparsity(masks, local.sparsity))
+            terms.append(Sparsity(masks, local.sparsity))
         # In the first step the parameters are still those received, and the term and its gradient
         # are 0.
         if local.proximal and local.config.local_epochs * local.task.num_steps > 1:
-            found.append(
+            terms.append(
                 Proximal([local.trained[name] for name in self.shared_and_trained], local.proximal)
             )
-        return found
+        return terms
 
     @property
     def shared_and_trained(self) -> list[str]:
@@ -194,8 +193,7 @@ class Learner:
         return [name for name in self.local.shared if name in self.local.trained]
 
     def summand(self, received: Arrays, trained: Trained) -> Arrays:
-        """What the client adds to a secure sum, where it is averaged: by default what it would send
-        in the open."""
+        """The arrays that the client adds to a secure sum: by default those of an open reply."""
         return self.share()
 
     def fine_tune(self) -> float | None:
@@ -205,7 +203,7 @@ class Learner:
         Returns
         -------
         float or None
-            The loss of the last pass; None where the model is not trained by steps.
+            The loss of the last pass; None if the model is not trained by steps.
 
         Raises
         ------
@@ -233,7 +231,7 @@ class Learner:
 
     @property
     def tuned(self) -> nn.Module:
-        """The model after `fine_tune`; the shared model where it was not called."""
+        """The model after `fine_tune`; the shared model before it."""
         return self.local.model
 
     def shared_arrays(self) -> Arrays:
@@ -250,7 +248,7 @@ class Learner:
         return self.local.model
 
     @staticmethod
-    def restored(model: nn.Module, kept: Arrays) -> nn.Module:
+    def restored(model: nn.Module, state: Arrays) -> nn.Module:
         """The scored model, rebuilt from a model with the shared parameters and the stored
         `local_state`.
 
@@ -300,8 +298,8 @@ def load_arrays(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor
 
 
 def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor]:
-    """For `Learner.local_state`: the moments of a learner's second optimiser, if the run is asked
-    to keep moments.
+    """The moments of a learner's second optimiser for `Learner.local_state`, if the run keeps
+    moments.
 
     Examples
     --------
@@ -309,8 +307,9 @@ def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor
     >>> list(kept_moments(fresh_optimizer(nn.Linear(2, 1, bias=False), config), config))
     ['moments/momentum/weight']
     """
-    kept = config.optimizer_state == "kept"
-    return {f"moments/{key}": tensor for key, tensor in optimizer.state().items()} if kept else {}
+    if config.optimizer_state != "kept":
+        return {}
+    return {f"moments/{key}": tensor for key, tensor in optimizer.state().items()}
 
 
 @torch.no_grad()
@@ -329,7 +328,7 @@ def copy_tensors(tensors: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -
 
 
 def to_numpy(tensor: Tensor) -> NDArray[Any]:
-    """A tensor as an array, without a copy where it is on the CPU.
+    """A tensor as an array, without a copy if it is on the CPU.
 
     Examples
     --------

@@ -60,7 +60,7 @@ class Method:
         How a phase in `after` makes a new classifier from sums over the clients' features; by
         default in closed form, as in SphereFed, by the keys of the table spherefed.
     own_model : bool
-        Whether the learner keeps a personal model, or a part of one, which is scored instead of the
+        Whether the learner keeps a personal model, or a part of one, and scores it instead of the
         shared model.
     lists_clients : bool
         Whether clients and aggregation get the numbers of all clients.

@@ -26,14 +26,13 @@ def is_buffer(name: str) -> bool:
 
 
 def not_finite(arrays: Arrays) -> str:
-    """Which arrays are not finite, in words; "" if all are. Sums of finite replies can exceed
-    float32."""
-    broken = [name for name, array in arrays.items() if not np.isfinite(array).all()]
-    return (
-        f"{', '.join(broken[:3])} {'is' if len(broken) == 1 else 'are'} not finite"
-        if broken
-        else ""
-    )
+    """The arrays that are not finite, in words; "" if all are finite. Sums of finite replies can
+    exceed float32."""
+    names = [name for name, array in arrays.items() if not np.isfinite(array).all()]
+    if not names:
+        return ""
+    verb = "is" if len(names) == 1 else "are"
+    return f"{', '.join(names[:3])} {verb} not finite"
 
 
 def named_state(model: "nn.Module") -> "dict[str, Tensor]":
@@ -44,13 +43,13 @@ def named_state(model: "nn.Module") -> "dict[str, Tensor]":
 
 
 def rounded_names(model: "nn.Module") -> frozenset[str]:
-    """Names of the parameters that `wire-precision` rounds: those that are trained, in float32."""
+    """Names of the parameters that `wire-precision` rounds: the trained parameters in float32."""
     import torch
 
     return frozenset(
         name
-        for name, one in model.named_parameters()
-        if one.requires_grad and one.dtype == torch.float32
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and parameter.dtype == torch.float32
     )
 
 

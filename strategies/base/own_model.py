@@ -14,7 +14,7 @@ OWN = "own/"
 
 
 class OwnModel(Learner):
-    """A learner that keeps a second, personal model, which is scored. It starts as a copy of the
+    """A learner that keeps a second, personal model and scores it. It starts as a copy of the
     shared model.
 
     Parameters
@@ -38,7 +38,7 @@ class OwnModel(Learner):
         return self.own
 
     @staticmethod
-    def restored(model: nn.Module, kept: Arrays) -> nn.Module:
-        """The model with the stored parameters of the personal one."""
-        load_arrays(select_prefix(kept, OWN), named_state(model))
+    def restored(model: nn.Module, state: Arrays) -> nn.Module:
+        """The model with the stored parameters of the personal model."""
+        load_arrays(select_prefix(state, OWN), named_state(model))
         return model

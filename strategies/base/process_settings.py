@@ -1,5 +1,4 @@
-"""What a run relies on in torch and NumPy, whatever the program around it or an imported package
-has set."""
+"""The settings of torch and NumPy that a run relies on, whatever the program around it sets."""
 
 import contextlib
 from collections.abc import Iterator
@@ -13,10 +12,9 @@ _BACKENDS: Any = torch.backends  # whose types lack the newer names
 
 @contextlib.contextmanager
 def own_settings() -> Iterator[None]:
-    """Within the block torch computes as in a fresh process; the settings that were there come back
-    after it.
+    """Let torch compute as in a fresh process within the block, and restore the settings after it.
 
-    These are float32 as default type, the CPU as default device, gradients, whole precision,
+    These are float32 as default type, the CPU as default device, gradients, full precision,
     algorithms that need not be deterministic, and NumPy's reaction to floating-point errors.
 
     Examples
@@ -47,10 +45,10 @@ def own_settings() -> Iterator[None]:
 
 
 def _keep_precision(stack: contextlib.ExitStack) -> None:
-    """Let the stack restore the precision of products, which programs set by an older or a newer
-    function of torch.
+    """Let the stack restore the precision of products.
 
-    torch refuses to read by the older one what was set by the newer one.
+    Programs set it by an older or a newer function of torch, and the older function cannot read a
+    setting of the newer one.
     """
     try:
         stack.callback(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision())

@@ -1,5 +1,4 @@
-"""The tables of keys that belong to no method: those of data, secure sums, Flower's strategies and
-sinks."""
+"""The tables of keys of data, secure sums, Flower's strategies and sinks."""
 
 from typing import Annotated, Literal
 
@@ -47,54 +46,59 @@ class Flower(Table):
         default=None,
         gt=0,
         description=(
-            "the server's learning rate, of FedAdagrad, FedAdam and FedYogi; auto: Flower's own"
+            "the server's learning rate, for FedAdagrad, FedAdam and FedYogi; auto: Flower's"
+            " default"
         ),
     )
     beta_1: Rate | None = Field(
-        default=None, ge=0, lt=1, description="of FedAdam and FedYogi: decay of the first moment"
+        default=None, ge=0, lt=1, description="decay of the first moment, for FedAdam and FedYogi"
     )
     beta_2: Rate | None = Field(
-        default=None, ge=0, lt=1, description="of FedAdam and FedYogi: decay of the second moment"
+        default=None, ge=0, lt=1, description="decay of the second moment, for FedAdam and FedYogi"
     )
     tau: Rate | None = Field(
         default=None,
         gt=0,
-        description="of FedAdagrad, FedAdam and FedYogi: added to the root of the second moment",
+        description="added to the root of the second moment, for FedAdagrad, FedAdam and FedYogi",
     )
     server_learning_rate: Rate | None = Field(
-        default=None, gt=0, description="of FedAvgM; 1 goes all the way to the average"
+        default=None,
+        gt=0,
+        description="the server's learning rate, for FedAvgM; 1 moves the model to the average",
     )
-    server_momentum: Rate | None = Field(default=None, ge=0, lt=1, description="of FedAvgM")
+    server_momentum: Rate | None = Field(
+        default=None, ge=0, lt=1, description="the server's momentum, for FedAvgM"
+    )
     beta: Rate | None = Field(
         default=None,
         ge=0,
         lt=0.5,
-        description="of FedTrimmedAvg: the share of the clients left out at either end",
+        description="share of the clients left out at either end, for FedTrimmedAvg",
     )
     num_malicious_nodes: int | None = Field(
         default=None,
         ge=0,
         le=1_000_000,
         description=(
-            "of Krum, MultiKrum and Bulyan: how many clients may lie. Bulyan needs 4 times as many"
-            " replies and 3"
+            "number of clients that may lie, for Krum, MultiKrum and Bulyan; Bulyan needs 4 times"
+            " this number of replies plus 3"
         ),
     )
     num_nodes_to_select: int | None = Field(
         default=None,
         ge=1,
         le=1_000_000,
-        description="of MultiKrum: how many clients' models are averaged",
+        description="number of clients whose models are averaged, for MultiKrum",
     )
     client_learning_rate: Rate | None = Field(
         default=None,
         gt=0,
-        description="of QFedAvg: 1 / L, the clients' learning rate; auto: this run's learning-rate",
+        description="1 / L, the clients' learning rate, for QFedAvg; auto: the learning-rate",
     )
     q: Rate | None = Field(
         default=None,
         ge=0,
-        description="of QFedAvg: how much more a client of large loss weighs; 0: no more",
+        description="how much more a client with a large loss weighs, for QFedAvg; 0: no more",
     )
 
 
@@ -106,12 +110,12 @@ class Images(Table):
         ge=1,
         le=1024,
         description=(
-            "height and width that every image is brought to; auto: as they are, all of one size"
+            "height and width that images are resized to; auto: unchanged, if all have one size"
         ),
     )
     channels: Literal[1, 3] | None = Field(
         default=None,
-        description="1: grey, 3: colour; auto: as the files are, colour if any of them is",
+        description="1: grey, 3: colour; auto: those of the files, colour if any file is in colour",
     )
     norm: Literal["group", "batch", "none"] = Field(
         default="group",
@@ -123,22 +127,23 @@ class Images(Table):
     augment: Literal["crop-flip", "none"] | None = Field(
         default=None,
         description=(
-            "training images are shifted by up to 4 pixels and mirrored at random; auto: for"
-            " cifar10, cifar100 and tinyimagenet"
+            "shift training images by up to 4 pixels and mirror them at random; auto: for cifar10,"
+            " cifar100 and tinyimagenet"
         ),
     )
     train_subset: int | None = Field(
         default=None,
         ge=1,
         description=(
-            "so many of the training images, drawn by the seed, are dealt to the clients; auto: all"
+            "number of training images, drawn by the seed, that are partitioned among the clients;"
+            " auto: all"
         ),
     )
     test_subset: int | None = Field(
         default=None,
         ge=1,
         description=(
-            "so many of the test images, drawn by the seed, score the global model; auto: all"
+            "number of test images, drawn by the seed, that score the global model; auto: all"
         ),
     )
 
@@ -149,24 +154,22 @@ class Points(Table):
     curvature: Rate = Field(
         default=-1.0,
         lt=0,
-        description="of the disc that the points lie in, whose radius is 1/sqrt(-curvature)",
+        description="curvature of the disc of the points; its radius is 1/sqrt(-curvature)",
     )
     classes: str = Field(
         default="",
         description=(
-            "names of the classes to keep, separated by commas, such as 0,2,3; a name with a comma"
-            " stands in quotes; empty: all"
+            "names of the classes to use, separated by commas, such as 0,2,3; quote a name with a"
+            " comma; empty: all"
         ),
     )
     embedding_key: str = Field(
         default="X_poincare",
-        description="where an .h5ad file has the coordinates: an entry of obsm with two columns",
+        description="entry of obsm with the two coordinates, in an .h5ad file",
     )
     label_key: str = Field(
         default="label",
-        description=(
-            "where an .h5ad file has the classes: a column of obs; in a table the column's name"
-        ),
+        description="column of obs with the classes, in an .h5ad file; column of a table",
     )
     split_seed: int | None = Field(
         default=None,
@@ -178,33 +181,35 @@ class Points(Table):
         default=0,
         ge=0,
         description=(
-            "so many of the simulated clients get no points of one class each, drawn by the seed;"
-            " the others do"
+            "number of simulated clients, drawn by the seed, without points of one class each"
         ),
     )
     num: int = Field(
         default=20_000,
         ge=2,
         le=100_000_000,
-        description="points of uniform before the margin is cleared",
+        description="number of points of uniform before the margin is cleared",
     )
     sample_radius: float = Field(
         default=0.95,
         gt=0,
         lt=1,
-        description="R of uniform as a share of the disc's radius, a Euclidean norm",
+        description="R of uniform: the Euclidean radius of its points, as a share of the disc's",
     )
     reference: float = Field(
         default=0.5,
         ge=0,
         lt=1,
-        description="mu of uniform: the norm of the reference point of its two classes over R",
+        description=(
+            "mu of uniform: the norm of the reference point between its two classes, as a share"
+            " of R"
+        ),
     )
     margin: Rate = Field(
         default=0.1,
         ge=0,
         description=(
-            "gamma of uniform: points this near to the hyperplane of the classes are removed"
+            "gamma of uniform: points closer to the hyperplane between the classes are removed"
         ),
     )
 
@@ -216,24 +221,25 @@ class Secure(Table):
         default=None,
         ge=2,
         description=(
-            "clients that must be there to the end, or nothing is revealed; more than half of those"
-            " asked. auto: two thirds, rounded up"
+            "minimum number of clients that must stay to the end, or nothing is revealed; more than"
+            " half of the cohort; auto: two thirds, rounded up"
         ),
     )
     neighbours: int | None = Field(
         default=None,
         ge=1,
         description=(
-            "clients that each client shares masks and secrets with; auto: all up to 64 clients,"
-            " and a number that grows as their logarithm beyond. Without a roster always all"
+            "number of clients with which each client shares masks and secrets; auto: all of up to"
+            " 64 clients, and beyond a number that grows with their logarithm. Without a roster"
+            " always all"
         ),
     )
     fixed_groups: bool = Field(
         default=False,
         description=(
-            "whether the clients sum in groups of 5 to 9 that never change; a group with a member"
-            " missing is left out of the round. It protects over many rounds, where cohorts that"
-            " differ tell more than each one"
+            "sum the clients in fixed groups of 5 to 9; a group with a missing member is left out"
+            " of the round. It protects over many rounds, where different cohorts together reveal"
+            " more than each one"
         ),
     )
     clip: Rate = Field(
@@ -241,8 +247,8 @@ class Secure(Table):
         ge=1e-3,
         le=1e6,
         description=(
-            "longest update of a client in a secure average, as a norm; a longer one is shortened"
-            " to it, which the log tells"
+            "maximum norm of a client's update in a secure average; longer updates are shortened to"
+            " it, and the log reports them"
         ),
     )
 
@@ -253,13 +259,13 @@ class MLflow(Table):
     tracking_uri: str = Field(
         default="",
         description=(
-            "address of MLflow's server or database, without a password; empty: that of the"
-            " variable MLFLOW_TRACKING_URI where the server runs, or else mlflow.db in results-dir"
+            "address of MLflow's server or database, without a password; empty: the variable"
+            " MLFLOW_TRACKING_URI at the server, or else mlflow.db in results-dir"
         ),
     )
     experiment: Experiment = Field(
         default="curvfed",
-        description="the experiment that the run belongs to; made if it is not there",
+        description="the experiment of the run, created if absent",
     )
 
 
@@ -270,4 +276,4 @@ SHARED: dict[str, type[Table]] = {
     "flower": Flower,
     "mlflow": MLflow,
 }
-"""All of them, by name."""
+"""All of these tables, by name."""

@@ -169,7 +169,7 @@ class Correction:
 
 
 def make_optimizer(parameters: Mapping[str, nn.Parameter], config: RunKeys) -> NamedOptimizer:
-    """The optimiser of a settled configuration.
+    """The optimiser of a configuration with its defaults resolved.
 
     Adam never decays the parameters that set the curvature, nor masks, which have a term of their
     own.
@@ -220,16 +220,15 @@ def seed_dropout(seed: int, device: torch.device) -> None:
 
 @contextlib.contextmanager
 def training_only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) -> Iterator[None]:
-    """Within the block only the parameters of these names are trained, even those that are
-    otherwise frozen.
+    """Train only the parameters with these names within the block, even those that are otherwise
+    frozen.
 
     Examples
     --------
     >>> parameters = dict(nn.Linear(2, 1).named_parameters())
     >>> with training_only(parameters, ["bias"]):
-    ...     [name for name, one in parameters.items() if one.requires_grad]
-    ['bias']
-    >>> [name for name, one in parameters.items() if one.requires_grad]
+    ...     [name for name, weight in parameters.items() if weight.requires_grad] ['bias']
+    >>> [name for name, weight in parameters.items() if weight.requires_grad]
     ['weight', 'bias']
     """
     before = {name: parameter.requires_grad for name, parameter in parameters.items()}
@@ -260,7 +259,7 @@ def train(
     terms : sequence of callable
         Each adds a term to the gradients of every step.
     clip_norm : float
-        Largest norm of a step's whole gradient, which is scaled down to it; 0 for no limit.
+        Maximum norm of a step's gradient, over all parameters; 0 for no limit.
     loss : callable, optional
         By default the task's own.
     repeats : int
@@ -325,11 +324,13 @@ def check_finite(losses: Iterable[float], epoch: int, epochs: int) -> None:
     """
     bad = next((value for value in losses if not math.isfinite(value)), None)
     if bad is not None:
-        raise TrainingError(f"the loss is {bad} in local epoch {epoch + 1} of {epochs}")
+        raise TrainingError(
+            f"the loss is {bad} in local epoch {epoch + 1} of {epochs}", key="not-finite"
+        )
 
 
 def learning_rate(config: RunKeys, round_number: int) -> float:
-    """The clients' learning rate in a round, 1, 2, …; `config` is settled.
+    """The clients' learning rate in a round, 1, 2, …; `config` has its defaults resolved.
 
     Cosine is SphereFed's schedule (Section 5.1; Loshchilov & Hutter, 2017, Eq. 5 without restarts):
     the first round has the whole rate, and the one after the last would have 0. Steps is its

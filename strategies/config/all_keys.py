@@ -1,7 +1,7 @@
-"""All configuration keys, of every method, with their defaults. Commands accept these, and Flower
-must have them declared.
+"""The configuration keys of every method, with their defaults. Commands accept them, and the Flower
+app declares them.
 
-This module imports neither torch nor the methods' files; `curvfed.strategies.method_index` has
+This module imports neither torch nor the methods' files; `curvfed.strategies.method_index` lists
 their keys.
 """
 
@@ -15,9 +15,9 @@ from curvfed.strategies.base.keys import AUTO, Table, kebab
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import SHARED
 from curvfed.strategies.method_index import DEFAULTS
-from curvfed.strategies.methods import brought
+from curvfed.strategies.methods import foreign_methods
 
-OTHER_WORDS = {
+SYNONYMS = {
     "lr": "learning-rate",
     "epochs": "local-epochs",
     "rounds": "num-rounds",
@@ -35,41 +35,42 @@ OTHER_WORDS = {
     "gpu": "device",
     "root": "data-dir",
 }
-"""What people call keys elsewhere, and what these are called here."""
+"""The keys of this app, by their names in other programs."""
 
 
-def nearest_key(key: str, known: Collection[str]) -> str:
-    """The known key that is meant or spelled most like an unknown one; empty if none is near."""
+def nearest_key(key: str, keys: Collection[str]) -> str:
+    """The synonym of an unknown key, or the key with the closest spelling; empty if none is
+    near."""
     spelled = kebab(key.lower())
-    near = [
-        OTHER_WORDS.get(spelled, spelled),
-        *difflib.get_close_matches(spelled, known, n=1, cutoff=0.5),
-    ]
-    return next((one for one in near if one in known), "")
+    synonym = SYNONYMS.get(spelled, spelled)
+    if synonym in keys:
+        return synonym
+    return next(iter(difflib.get_close_matches(spelled, keys, n=1, cutoff=0.5)), "")
 
 
 @cache
 def defaults() -> dict[str, Scalar]:
     """The default of every dotted key; keys of other packages' methods come last."""
-    tables: dict[str, Any] = {name: _values(keys) for name, keys in SHARED.items()} | DEFAULTS
-    return dotted(
-        _values(RunKeys) | tables | {name: _values(keys) for name, keys in brought_tables().items()}
-    )
+    values: dict[str, Any] = _values(RunKeys)
+    values |= {name: _values(keys) for name, keys in SHARED.items()}
+    values |= DEFAULTS
+    values |= {name: _values(keys) for name, keys in foreign_tables().items()}
+    return dotted(values)
 
 
-def brought_tables() -> dict[str, type[Table]]:
+def foreign_tables() -> dict[str, type[Table]]:
     """The tables of other packages' methods, by name."""
-    return {name: keys for row in brought()[0].values() for name, keys in row.keys.items()}
+    return {name: keys for row in foreign_methods()[0].values() for name, keys in row.keys.items()}
 
 
-def without_others(method: str) -> dict[str, Scalar]:
+def defaults_of(method: str) -> dict[str, Scalar]:
     """The defaults of the keys that a run of this method accepts.
 
-    Keys of other packages' methods are left out unless the method is theirs, so that the receiver
-    needs no such package.
+    The keys of another package are included only for a method of that package, so that other runs
+    do not need it.
     """
-    row = brought()[0].get(method)
-    foreign = brought_tables().keys() - (row.keys.keys() if row else set())
+    row = foreign_methods()[0].get(method)
+    foreign = foreign_tables().keys() - (row.keys.keys() if row else set())
     return {key: value for key, value in defaults().items() if key.partition(".")[0] not in foreign}
 
 

@@ -1,6 +1,7 @@
 """Checks that the keys of a configuration fit together."""
 
 import errno
+import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -8,317 +9,321 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
-from curvfed.strategies.config.run_config import BUILT_IN, HOMES, RunConfig, settled
+from curvfed.strategies.config.run_config import (
+    AGGREGATION_METHODS,
+    BUILT_IN,
+    RunConfig,
+    resolve_defaults,
+)
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import MODELS, OWN, tasks_of
 
-BASES = ("average", *HOMES, *FLOWER)
+BASES = ("average", *AGGREGATION_METHODS, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
 
-SUMMED = ("average", "fedopt", "scaffold", "feddyn", "interpolated", *NEED_ONLY_MEAN)
-"""The aggregations that need the mean of the updates alone."""
+LINEAR = ("average", "fedopt", "scaffold", "feddyn", "interpolated", *NEED_ONLY_MEAN)
+"""Aggregations that need only the mean of the updates."""
 
-OWN_CLIENTS = ("fednova", "noisy-average", ONE_SHOT)
-"""Those that need it of what their own method's clients make."""
+LINEAR_WITH_OWN_CLIENTS = ("fednova", "noisy-average", ONE_SHOT)
+"""Aggregations that need only the mean if the clients are those of the same method."""
+
+PLAIN_SGD = ("fednova", "scaffold")
+"""Aggregations that assume SGD whose momentum starts at zero in every round."""
 
 _SHOWN = 80
-"""Characters of an impossible path that an error shows."""
+"""Maximum number of characters of an impossible path in an error."""
 
-OF_SGD = ("fednova", "scaffold")
-"""Aggregations that assume SGD whose momentum starts at zero in every round."""
+
+def _conflict(config: RunConfig, keys: str, allowed: str) -> ConfigError:
+    """The error for keys that do not fit together.
+
+    Parameters
+    ----------
+    config : RunConfig
+    keys : str
+        The keys, separated by spaces; the text names each with its value.
+    allowed : str
+    """
+    names = keys.split()
+    values = [f"{name} = {json.dumps(config[name], ensure_ascii=False)}" for name in names]
+    kind = "-with-".join(names).replace(".", "-")
+    return ConfigError(f"{' and '.join(values)}: allowed is {allowed}", key=kind)
 
 
 def check_method(config: RunConfig) -> None:
-    """Keys that only some methods use."""
+    """Check the keys that only some methods use."""
     method = config.row
     if method.sparsity and config.model not in (None, "gcn", "gin"):
-        raise ConfigError(
-            f'model = "{config.model}": allowed with method = "{config.method}" is one of auto,'
-            " gcn, gin"
-        )
+        raise _conflict(config, "model method", "model = auto, gcn or gin")
     if config.aggregation is not None and method.aggregation not in BASES:
-        raise ConfigError(
-            f'aggregation = "{config.aggregation}": allowed with method = "{config.method}" is'
-            " auto, its own"
-        )
+        raise _conflict(config, "aggregation method", "aggregation = auto, the method's own")
     _check_flower(config)
     if config.fine_tune in ("all", "head") and method.tunes_own_network:
-        raise ConfigError(
-            f'fine-tune = "{config.fine_tune}": allowed with method = "{config.method}" is auto or'
-            " trained, its own network"
+        raise _conflict(
+            config, "fine-tune method", "fine-tune = auto or trained, for the client's own network"
         )
     if config.batch_size and method.whole_graph:
-        raise ConfigError(
-            f'batch-size = {config.batch_size}: allowed with method = "{config.method}", which'
-            " looks at all nodes of a client's graph at once, is auto or 0"
+        raise _conflict(
+            config, "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
         )
     if config.fine_tune == "closed-form" and method.head != "sphere":
-        raise ConfigError(
-            'fine-tune = "closed-form": allowed with a classifier on the sphere, such as'
-            f' spherefed\'s; method = "{config.method}" has none'
+        raise _conflict(
+            config,
+            "fine-tune method",
+            "closed-form with a classifier on the sphere, such as spherefed's",
         )
 
 
 def _check_flower(config: RunConfig) -> None:
-    """Each of Flower's strategies uses only some keys of the table `flower`."""
-    known = FLOWER.get(config.aggregation, ())
+    """Refuse keys of the table `flower` that the chosen strategy does not use."""
+    arguments = FLOWER.get(config.aggregation, ())
     for name, value in config.flower:
-        if value is not None and name not in known:
-            own = ", ".join(f"flower.{kebab(one)}" for one in known) or "no key of this table"
-            raise ConfigError(
-                f"flower.{kebab(name)} = {value}: allowed with aggregation ="
-                f' "{config["aggregation"]}" is {own}'
+        if value is not None and name not in arguments:
+            keys = ", ".join(f"flower.{kebab(argument)}" for argument in arguments)
+            raise _conflict(
+                config, f"flower.{kebab(name)} aggregation", keys or "no key of the table flower"
             )
 
 
 def check_paths(config: RunConfig) -> None:
-    """The keys that are paths; `dataset` may be one."""
+    """Check the keys that are paths; `dataset` may be one."""
     for key in ("dataset", "data-dir", "results-dir", "test-data", "init-from"):
         path = str(config[key] or "")
         try:
             Path(path).expanduser().stat()
         # no such user; an impossible name; not there
         except (RuntimeError, ValueError, OSError) as error:
-            if getattr(error, "errno", None) in (errno.ELOOP, errno.ENAMETOOLONG, None):
-                reason = getattr(error, "strerror", None) or str(error).rstrip(".").lower()
-                shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
-                what = "a name or a path" if key == "dataset" else "a path"
-                raise ConfigError(
-                    f"{key} = {shown!r}: allowed is {what} that can exist ({reason})"
-                ) from None
+            if getattr(error, "errno", None) not in (errno.ELOOP, errno.ENAMETOOLONG, None):
+                continue
+            reason = getattr(error, "strerror", None) or str(error).rstrip(".").lower()
+            shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
+            what = "a name or a path" if key == "dataset" else "a path"
+            raise ConfigError(
+                f"{key} = {shown!r}: allowed is {what} that can exist ({reason})",
+                key="impossible-path",
+            ) from None
 
 
 def check_data(config: RunConfig) -> None:
-    """The data set, and the keys that depend on it."""
-    try:
-        tasks = tasks_of(config.dataset)
-    except ValueError as error:
-        raise ConfigError(f'dataset = "{config.dataset}": {error}') from None
+    """Check the data set and the keys that depend on it."""
+    tasks = _tasks(config)
     method = config.row
-    if not set(tasks) & set(method.tasks):
-        kinds = (
-            "; a file is read by its ending: .pt as graphs, others as points"
-            if Path(config.dataset).suffix
-            else ""
-        )
-        raise ConfigError(
-            f'dataset = "{config.dataset}" is a data set of {" or ".join(tasks)}, method ='
-            f' "{config.method}" works on '
-            f"{' and '.join(method.tasks)}; allowed is a data set of these or another method{kinds}"
-        )
-    if config.dataset.lower() == OWN:
-        tasks = method.tasks
     # A run on real nodes, which have their own data, may leave the built-in data set named: any
     # task is possible then.
     possible = method.tasks if config.dataset in BUILT_IN.values() else tasks
-    models = {name for task in possible for name in MODELS[task]}
-    takes_others = bool(models)
-    if config.model is None:
-        pass
-    elif takes_others and plugins.is_model(config.model):
-        _check_brought_model(config)
-    elif config.model not in models:
-        names = (
-            ["auto", *sorted(models), *plugins.registered("models")] if takes_others else ["auto"]
-        )
-        others = f', or "package.module:factory"; {plugins.EVERYWHERE}' if takes_others else ""
-        raise ConfigError(
-            f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of'
-            f" {', '.join(names)}{others}"
-        )
+    _check_model(config, tasks, possible)
     if config.partition is not None:
-        _check_partition(config.partition, tasks, possible)
+        _check_partition(config, tasks, possible)
     task = next(task for task in tasks if task in method.tasks)
-    chosen = settled(config, task)
+    resolved = resolve_defaults(config, task)
     if (
-        chosen.aggregation == "flower:QFedAvg"
-        and chosen.learning_rate == 0
-        and chosen.flower.client_learning_rate is None
+        resolved.aggregation == "flower:QFedAvg"
+        and resolved.learning_rate == 0
+        and resolved.flower.client_learning_rate is None
     ):
-        raise ConfigError(
-            'learning-rate = 0: allowed with aggregation = "flower:QFedAvg", which divides by it,'
-            " is a number > 0, or flower.client-learning-rate beside it"
+        raise _conflict(
+            resolved,
+            "learning-rate aggregation",
+            "learning-rate > 0, by which QFedAvg divides, or flower.client-learning-rate",
         )
-    if chosen.aggregation in OF_SGD:
-        _check_from_rest(chosen, task)
+    if resolved.aggregation in PLAIN_SGD:
+        _check_plain_sgd(resolved, task)
     if config.secure_sum:
-        _check_secure_sum(chosen)
+        _check_secure_sum(resolved)
     if config.secure.fixed_groups:
-        _check_groups(chosen)
+        _check_groups(resolved)
     if tasks == ("points",):
         if config.train_size is not None:
-            raise ConfigError(
-                f"train-size = {config.train_size}: allowed for data sets of points is auto, for"
-                " what is not in the share test-size is trained on"
+            raise _conflict(
+                config, "train-size dataset", "train-size = auto, all points that test-size leaves"
             )
-        _check_points(chosen)
-    if chosen.embedding_dim == 0 and "images" not in possible:
-        raise ConfigError(
-            f"embedding-dim = 0: allowed for data sets of {' or '.join(tasks)} is a width of 1 or"
-            " more"
-        )
-    if chosen.train_size + chosen.test_size > 1:
-        raise ConfigError(
-            f"train-size = {chosen.train_size} and test-size = {chosen.test_size}: allowed is a sum"
-            " of at most 1"
-        )
+        _check_points(resolved)
+    if resolved.embedding_dim == 0 and "images" not in possible:
+        raise _conflict(resolved, "embedding-dim dataset", "embedding-dim >= 1 without images")
+    if resolved.train_size + resolved.test_size > 1:
+        raise _conflict(resolved, "train-size test-size", "a sum of at most 1")
 
 
-def _check_partition(name: str, tasks: Sequence[str], possible: Sequence[str]) -> None:
-    """The partition must be one of those for the data set's tasks."""
-    from curvfed.tasks.graphs.data.partition import PARTITIONS as OF_GRAPHS
-    from curvfed.tasks.images.label_partition import PARTITIONS as OF_IMAGES
-    from curvfed.tasks.points.partition import PARTITIONS as OF_POINTS
-
-    known: dict[str, Iterable[str]] = {
-        "nodes": OF_GRAPHS,
-        "graphs": OF_GRAPHS,
-        "images": OF_IMAGES,
-        "points": OF_POINTS,
-    }
-    allowed = sorted({one for task in possible for one in known[task]})
-    if name not in allowed:
-        raise ConfigError(
-            f'partition = "{name}": allowed for data sets of {" or ".join(tasks)} is one of auto,'
-            f" {', '.join(allowed)}"
-        )
-
-
-def _check_brought_model(config: RunConfig) -> None:
-    """In a model of another package the classifier cannot be told from the other layers."""
+def _tasks(config: RunConfig) -> Sequence[str]:
+    """The tasks of the configured data set."""
+    try:
+        tasks = tasks_of(config.dataset)
+    except ValueError as error:
+        raise ConfigError(f'dataset = "{config.dataset}": {error}', key="no-data-set") from None
     method = config.row
-    fixed = method.head != "linear" or method.head_from != "training"
-    if fixed or method.after or method.reads_classifier:
+    if not set(tasks) & set(method.tasks):
+        note = ""
+        if Path(config.dataset).suffix:
+            note = "; .pt files are read as graphs, other files as points"
         raise ConfigError(
-            f'model = "{config.model}": allowed with method = "{config.method}", which looks at the'
-            " classifier by itself, is a model of curvfed's"
+            f'dataset = "{config.dataset}" holds {" or ".join(tasks)}, but method ='
+            f' "{config.method}" works on {" and ".join(method.tasks)}: allowed is a data set of'
+            f" these, or another method{note}",
+            key="dataset-with-method",
+        )
+    return method.tasks if config.dataset.lower() == OWN else tasks
+
+
+def _check_model(config: RunConfig, tasks: Sequence[str], possible: Sequence[str]) -> None:
+    """Refuse a model that no possible task has."""
+    models = {name for task in possible for name in MODELS[task]}
+    if config.model is None or config.model in models:
+        return
+    names = ["auto"]
+    packages = ""
+    if models:
+        if plugins.is_model(config.model):
+            _check_foreign_model(config)
+            return
+        names += [*sorted(models), *plugins.registered("models")]
+        packages = f', or "package.module:factory"; {plugins.EVERYWHERE}'
+    raise ConfigError(
+        f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of'
+        f" {', '.join(names)}{packages}",
+        key="no-such-model",
+    )
+
+
+def _check_partition(config: RunConfig, tasks: Sequence[str], possible: Sequence[str]) -> None:
+    """Refuse a partition that no possible task has."""
+    from curvfed.tasks.graphs.data.partition import PARTITIONS as GRAPH_PARTITIONS
+    from curvfed.tasks.images.label_partition import PARTITIONS as IMAGE_PARTITIONS
+    from curvfed.tasks.points.partition import PARTITIONS as POINT_PARTITIONS
+
+    partitions: dict[str, Iterable[str]] = {
+        "nodes": GRAPH_PARTITIONS,
+        "graphs": GRAPH_PARTITIONS,
+        "images": IMAGE_PARTITIONS,
+        "points": POINT_PARTITIONS,
+    }
+    allowed = sorted({name for task in possible for name in partitions[task]})
+    if config.partition not in allowed:
+        raise ConfigError(
+            f'partition = "{config.partition}": allowed for data sets of {" or ".join(tasks)} is'
+            f" one of auto, {', '.join(allowed)}",
+            key="no-such-partition",
+        )
+
+
+def _check_foreign_model(config: RunConfig) -> None:
+    """Refuse what needs to separate the classifier of another package's model from its body."""
+    method = config.row
+    is_fixed = method.head != "linear" or method.head_from != "training"
+    if is_fixed or method.after or method.reads_classifier:
+        raise _conflict(
+            config, "model method", "a model of curvfed's, whose classifier is a separate layer"
         )
     if config.fine_tune == "head":
-        raise ConfigError(
-            f'fine-tune = "head": allowed with model = "{config.model}" is auto, trained or all'
-        )
+        raise _conflict(config, "fine-tune model", "fine-tune = auto, trained or all")
 
 
-def _check_from_rest(config: RunConfig, task: str) -> None:
-    """FedNova and SCAFFOLD infer gradients from the steps of SGD without earlier momentum; no other
-    optimiser fits."""
-    # the ends of a network, where the clients' features differ
-    some_stay = config.row.personal or task == "graphs"
-    keeps = config.optimizer_state == "kept" or (config.optimizer_state == "personal" and some_stay)
-    if config.optimizer != "sgd" or keeps:
-        raise ConfigError(
-            f'optimizer = "{config.optimizer}" and optimizer-state = "{config["optimizer-state"]}"'
-            f' with method = "{config.method}": allowed with {config.aggregation} is sgd that'
-            ' starts afresh every round (optimizer="sgd" optimizer-state="fresh")'
+def _check_plain_sgd(config: RunConfig, task: str) -> None:
+    """Refuse another optimiser than SGD without earlier momentum, from whose steps FedNova and
+    SCAFFOLD infer gradients."""
+    # the first and last layers of a network, where the clients' features differ
+    has_personal = config.row.personal or task == "graphs"
+    is_kept = config.optimizer_state == "kept" or (
+        config.optimizer_state == "personal" and has_personal
+    )
+    if config.optimizer != "sgd" or is_kept:
+        raise _conflict(
+            config,
+            "optimizer optimizer-state method",
+            f'optimizer="sgd" optimizer-state="fresh" with {config.aggregation}',
         )
 
 
 def _check_secure_sum(config: RunConfig) -> None:
-    """What the server can compute from a sum of updates; `config` is settled."""
-    able = (*SUMMED, *OWN_CLIENTS) if config.aggregation == config.row.aggregation else SUMMED
-    if config.aggregation not in able:
-        raise ConfigError(
-            f'secure-sum = true with method = "{config.method}" and aggregation ='
-            f' "{config.aggregation}": allowed is one '
-            f"whose equations are linear in the updates, {' or '.join(SUMMED)}; this one looks at"
-            " each client's parameters"
+    """Refuse an aggregation that needs single updates; `config` has its defaults resolved."""
+    allowed: tuple[str, ...] = LINEAR
+    if config.aggregation == config.row.aggregation:
+        allowed += LINEAR_WITH_OWN_CLIENTS
+    if config.aggregation not in allowed:
+        raise _conflict(
+            config,
+            "secure-sum method aggregation",
+            f"an aggregation that needs only the sum of the updates: {', '.join(LINEAR)}",
         )
 
 
 def _check_groups(config: RunConfig) -> None:
-    """Groups that always sum together: of all clients, and with all their members."""
-    wanted = (
-        ("fraction-train", config.fraction_train, 1.0),
-        ("secure.threshold", config.secure.threshold or "auto", "auto"),
-    )
-    for key, value, allowed in wanted:
-        if value != allowed:
-            raise ConfigError(
-                f"secure.fixed-groups = true and {key} = {value}: allowed is {allowed}, for a group"
-                " sums with all its members or not at all"
-            )
+    """Refuse fixed groups where some of their members may be left out."""
+    if config.fraction_train != 1:
+        raise _conflict(
+            config,
+            "secure.fixed-groups fraction-train",
+            "fraction-train = 1.0, for a group sums with all its members or not at all",
+        )
+    if config.secure.threshold is not None:
+        raise _conflict(
+            config,
+            "secure.fixed-groups secure.threshold",
+            "secure.threshold = auto, for a group sums with all its members or not at all",
+        )
 
 
 def _check_points(config: RunConfig) -> None:
-    """Keys of points in the disc and of the hull protocol; `config` is settled."""
+    """Check the keys of points in the disc and of the hull protocol; `config` has its defaults
+    resolved."""
     from curvfed.geometry.quantizer import PoincareQuantizer
     from curvfed.strategies.config.point_data import point_spec
 
     keys = config.table("hull")
     try:
         spec = point_spec(config, config.points)
-        kept = spec.kept
+        num_kept = len(spec.kept)
     except DataError as error:
-        raise ConfigError(str(error)) from None
-    named = f'"{config.points.classes}"'
-    for key, value, number in (
-        ("hull.num-classes", keys.num_classes, keys.num_classes),
-        ("points.classes", named, len(kept)),
-    ):
+        raise ConfigError(str(error), key="points") from None
+    for key, number in (("hull.num-classes", keys.num_classes), ("points.classes", num_kept)):
         if number == 1:
-            raise ConfigError(f"{key} = {value}: allowed are 2 classes or more")
+            raise _conflict(config, key, "2 classes or more")
         if number is not None and number > 2 and keys.grouping == "kernighan-lin":
-            raise ConfigError(
-                f'hull.grouping = "kernighan-lin" and {key} = {value}: allowed are 2 classes'
-            )
-    if kept and keys.num_classes not in (None, len(kept)):
-        raise ConfigError(
-            f"hull.num-classes = {keys.num_classes} and points.classes = {named}: allowed are auto"
-            f" and the number of these, {len(kept)}"
+            raise _conflict(config, f"hull.grouping {key}", "2 classes")
+    if num_kept and keys.num_classes not in (None, num_kept):
+        raise _conflict(
+            config,
+            "hull.num-classes points.classes",
+            f"hull.num-classes = auto or {num_kept}, the number of these classes",
         )
     if keys.svm == "hard" and keys.c is not None:
-        raise ConfigError(
-            f'hull.svm = "hard" and hull.c = {keys.c}: allowed is hull.c = auto, for a hard margin'
-            " has no cost"
-        )
+        raise _conflict(config, "hull.svm hull.c", "hull.c = auto, for a hard margin has no cost")
     if keys.svm == "hard" and keys.classifier != "svm":
-        raise ConfigError(
-            f'hull.svm = "hard" and hull.classifier = "{keys.classifier}": allowed is'
-            ' hull.classifier = "svm"'
-        )
+        raise _conflict(config, "hull.svm hull.classifier", 'hull.classifier = "svm"')
     try:
         PoincareQuantizer(keys.epsilon, keys.radius / (-spec.curvature) ** 0.5, spec.curvature)
     except ValueError as error:
-        raise ConfigError(
-            f"hull.epsilon = {keys.epsilon}: not allowed with hull.radius = {keys.radius} and"
-            f" points.curvature = {spec.curvature}: {error}"
+        raise _conflict(
+            config, "hull.epsilon hull.radius points.curvature", f"another combination: {error}"
         ) from None
 
 
 def check_together(config: RunConfig) -> None:
-    """All other conditions on several keys."""
-    for key, number in (
-        ("threshold", config.secure.threshold),
-        ("neighbours", config.secure.neighbours),
-    ):
-        if number is not None and not config.is_masked:
-            raise ConfigError(
-                f"secure.{key} = {number}: allowed with secure-sum = true, without which nothing is"
-                " masked"
-            )
-    for value in dict(config).values():
-        if isinstance(value, Table) and (reason := value.conflict()):
-            raise ConfigError(reason)
-    # which is not told again: it is in files and messages that others read
+    """Check all other conditions on several keys."""
+    for key in ("secure.threshold", "secure.neighbours"):
+        if config[key] != "auto" and not config.is_masked:
+            raise _conflict(config, f"{key} secure-sum", "secure-sum = true, which masks updates")
+    for table in dict(config).values():
+        if isinstance(table, Table) and (reason := table.conflict()):
+            raise ConfigError(reason, key="conflict-in-table")
+    # The value is not repeated, since others read the files and messages that errors are in.
     if "@" in config.mlflow.tracking_uri:
         raise ConfigError(
             "mlflow.tracking-uri has an @: allowed is an address without user and password, which"
             " MLflow takes from MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD where the"
-            " server runs"
+            " server runs",
+            key="password-in-address",
         )
     if config.wire_precision != "float32" and config.is_masked:
-        raise ConfigError(
-            f'wire-precision = "{config.wire_precision}": allowed without secure sums (secure-sum ='
-            " false, another method than hull), whose numbers need their 61 bits: of 31, the"
-            " examples, secure.clip and the clients leave too few"
+        raise _conflict(
+            config,
+            "wire-precision secure-sum method",
+            "float32 with secure sums, which need 61 bits: with 31 bits, weights and number of"
+            " clients leave too little precision",
         )
     if config.init_from and config.row.is_one_shot:
-        raise ConfigError(
-            f'init-from: allowed with a method of rounds; method = "{config.method}" starts from no'
-            " model"
+        raise _conflict(
+            config, "init-from method", 'init-from = "", for this method starts from no model'
         )
     if config.resume and not config.run_name:
-        raise ConfigError(
-            'resume = true needs run-name, the name of the run to go on with; it is ""'
-        )
+        raise _conflict(config, "resume run-name", "the run-name of the run to resume")

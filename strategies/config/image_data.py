@@ -7,8 +7,7 @@ from curvfed.tasks.images.label_partition import Deal
 
 
 def image_spec(run: RunKeys, keys: Images) -> ImageSpec:
-    """The specification of a run's images; `run` is settled
-    (`curvfed.strategies.config.run_config`)."""
+    """The specification of a run's images; `run` has its defaults resolved."""
     return ImageSpec(
         dataset=run.dataset,
         data_dir=run.data_path,

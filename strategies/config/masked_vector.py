@@ -1,7 +1,6 @@
-"""A client's vector in a secure sum: what is added up, its weight, and figures about the client,
-all as coordinates.
+"""A client's vector in a secure sum: its values, its weight and figures about the client.
 
-The server sees none of them but as sums over the cohort.
+The server sees only sums of these vectors over the cohort.
 """
 
 from collections.abc import Mapping
@@ -16,8 +15,8 @@ from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
 
-MOST_EXAMPLES = 2**20
-"""Training examples that one client may have: what it adds must be bounded before it is known."""
+MAX_EXAMPLES = 2**20
+"""Maximum number of a client's training examples, since the encoding needs a bound in advance."""
 
 Vector = NDArray[np.float64]
 
@@ -32,7 +31,7 @@ class Total:
     weight : int
         Sum of the clients' weights, their numbers of examples in most runs.
     figures : dict of str to (float, int)
-        Of each figure that a client told: the mean over those who did, and their number.
+        For each reported figure, its mean over the clients that report it, and their number.
     error : float
         Bound on the absolute error of the entries of `values`.
     """
@@ -44,51 +43,56 @@ class Total:
 
     @classmethod
     def decode(cls, residues: NDArray[np.uint64], encoding: FixedPoint) -> "Total":
-        """From the sum of the residues of vectors that `packed` made."""
+        """Decode the sum of the residues of the clients' vectors."""
+        num_figures = len(SUMMED)
         values, weight, sums, counts = np.split(
-            encoding.decode(residues), [-1 - 2 * len(SUMMED), -2 * len(SUMMED), -len(SUMMED)]
+            encoding.decode(residues), [-1 - 2 * num_figures, -2 * num_figures, -num_figures]
         )
-        told = {
+        means = {
             name: (float(total / count), int(count))
             for name, total, count in zip(SUMMED, sums, np.rint(counts), strict=True)
             if count
         }
-        return cls(values, int(np.rint(weight[0])), told, encoding.error)
+        return cls(values, int(np.rint(weight[0])), means, encoding.error)
 
 
-def encoding(bound: float, clients: int) -> FixedPoint:
-    """For sums over `clients` vectors whose entries are at most `bound` times `MOST_EXAMPLES`."""
-    return FixedPoint(bound * MOST_EXAMPLES, clients, SUM_PRIME)
+def sum_encoding(bound: float, clients: int) -> FixedPoint:
+    """The encoding for sums over `clients` vectors with entries of at most `bound *
+    MAX_EXAMPLES`."""
+    return FixedPoint(bound * MAX_EXAMPLES, clients, SUM_PRIME)
 
 
-def length(values: int) -> int:
-    """The length of a vector with this number of values."""
+def vector_length(values: int) -> int:
+    """The length of a client's vector with this number of values."""
     return values + 1 + 2 * len(SUMMED)
 
 
-def packed(values: Vector, weight: int, figures: Mapping[str, float], bound: float) -> Vector:
-    """The vector: values, weight, figures, and which of these there are.
+def client_vector(
+    values: Vector, weight: int, figures: Mapping[str, float], bound: float
+) -> Vector:
+    """A client's vector: values, weight, figures, and for each figure whether it is reported.
 
     Raises
     ------
     SecureSumError
-        If the weight or a value is larger than can be summed, or a value is not finite.
+        If the weight or a value is too large for the encoding, or a value is not finite.
     """
-    if weight > MOST_EXAMPLES:
+    if weight > MAX_EXAMPLES:
         raise SecureSumError(
-            f"a client with more than {MOST_EXAMPLES} training examples cannot take part in a"
-            " secure sum"
+            f"a client has {weight} training examples; allowed in a secure sum are at most"
+            f" {MAX_EXAMPLES}",
+            key="too-many-examples",
         )
     if not np.isfinite(values).all():
-        raise SecureSumError("parameters that are not finite cannot take part in a secure sum")
-    if np.abs(values).max(initial=0.0) > bound * MOST_EXAMPLES:
+        raise SecureSumError("values in a secure sum must be finite", key="not-finite")
+    if np.abs(values).max(initial=0.0) > bound * MAX_EXAMPLES:
         raise SecureSumError(
-            f"values above {bound:g} x {MOST_EXAMPLES} cannot take part in a secure sum"
-            " (secure.clip)"
+            f"values in a secure sum must be at most {bound:g} x {MAX_EXAMPLES} (secure.clip)",
+            key="value-too-large",
         )
-    told = [figures.get(name, np.nan) for name in SUMMED]
-    there = np.isfinite(told)
-    return np.concatenate([values, [weight], np.where(there, told, 0.0), there])
+    numbers = [figures.get(name, np.nan) for name in SUMMED]
+    is_reported = np.isfinite(numbers)
+    return np.concatenate([values, [weight], np.where(is_reported, numbers, 0.0), is_reported])
 
 
 def weighted_update(
@@ -97,19 +101,19 @@ def weighted_update(
     weight: int,
     limit: float,
 ) -> tuple[Vector, float]:
-    """A client's change of what it received, by the order of the names, times its weight.
+    """A client's change of the received parameters, in the order of their names, times its weight.
 
-    A change longer than `limit` is shortened to it, so that no client moves the average further
-    than its share of that. What is no parameter (FedNova's length of a step, SCAFFOLD's change of a
-    variate) is taken as it is.
+    A change longer than `limit` is shortened to `limit`, which bounds how far one client moves the
+    average. Arrays that are not parameters (FedNova's step length, SCAFFOLD's change of a variate)
+    are only weighted.
 
     Returns
     -------
     vector : array (n,)
     norm : float
-        Of the change, before it was shortened.
+        The length of the change before it is shortened.
     """
-    names = sorted(arrays)  # not as they come: a checkpoint has another order than a model
+    names = sorted(arrays)  # a checkpoint has another order than a model
     change = {name: np.ravel(arrays[name]).astype(np.float64) for name in names}
     moves = parameters(received)
     for name in moves:
@@ -121,14 +125,14 @@ def weighted_update(
 
 
 def parameters(received: Mapping[str, NDArray[Any]]) -> Arrays:
-    """The model's own parameters among what was sent; other arrays have a prefix, such as
-    SCAFFOLD's variates."""
+    """The model's parameters among the arrays; other arrays, such as SCAFFOLD's variates, have a
+    prefix."""
     return {name: array for name, array in received.items() if "/" not in name}
 
 
 def mean_update(total: Total, like: Arrays, sent: Arrays) -> Arrays:
-    """What was sent plus the clients' mean change, in the names, shapes and dtypes of `like`;
-    `sent` itself where the weight is 0."""
+    """The sent parameters plus the clients' mean change, with the names, shapes and dtypes of
+    `like`; `sent` itself if the weight is 0."""
     if total.weight == 0:
         return dict(sent)
     names = sorted(like)

@@ -1,4 +1,4 @@
-"""The model that configuration and facts describe; server and clients build the same one."""
+"""The model that configuration and facts describe; server and clients build the same model."""
 
 import logging
 from typing import TYPE_CHECKING, Any
@@ -29,22 +29,24 @@ ENCODERS = {
     "nodes": {"flat": "gcn", "lorentz": "lorentz", "split": "split"},
     "graphs": {"flat": "gin", "lorentz": "lorentz"},
 }
-"""By task and the method's space: the encoder where `model` is "auto"."""
+"""The default encoder, by task and by the method's space."""
 
 IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
-"""The same for images, by the number of channels."""
+"""The default encoder of images, by the number of channels."""
 
 
 def model_spec(
     config: RunConfig, facts: Facts, num_features: int = 1, num_classes: int = 1
 ) -> "AnyModelSpec":
-    """The model that this run trains; `config` is settled (`curvfed.strategies.config.run_config`).
+    """The model that this run trains; `config` has its defaults resolved.
 
     Parameters
     ----------
+    config : RunConfig
+    facts : Facts
     num_features, num_classes : int
-        The client's own, where the federation has none in common. The server, whose part of the
-        model does then not depend on them, leaves them out.
+        Those of the client, if they differ between the clients. The server omits them: the part of
+        the model that it holds then does not depend on them.
 
     Raises
     ------
@@ -63,7 +65,8 @@ def model_spec(
         raise _no_such_model(config, facts)
     if config.embedding_dim == 0:
         raise ConfigError(
-            f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more"
+            f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more",
+            key="embedding-dim-with-dataset",
         )
     return ModelSpec(
         task=facts.task,
@@ -83,14 +86,14 @@ def model_spec(
 
 
 def _mask_threshold(config: RunConfig) -> float | None:
-    """The threshold below which an entry of a personal mask counts as 0; None without masks."""
+    """The threshold of personal masks, below which an entry counts as 0; None without masks."""
     sparsity = config.row.sparsity
     return float(config[f"{sparsity.partition('.')[0]}.threshold"]) if sparsity else None
 
 
 def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
-    """The name of the network that a run trains on such a task; for images it depends on
-    `channels`; "" for none."""
+    """The name of the network that a run trains on this task, for images with this number of
+    channels; "" for none."""
     if config.model is not None:
         return config.model
     if task == "images":
@@ -106,9 +109,12 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
     kind = encoder(config, facts.task, channels)
     if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
-    start = {"linear": "default", "sphere": str(config["spherefed.head"]), "poincare": "uniform"}[
-        method.head
-    ]
+    start = {"linear": "default", "poincare": "uniform"}.get(method.head, "")
+    if method.head == "sphere":
+        start = str(config["spherefed.head"])
+    if start in ("random", "trained"):
+        start = "default"
+    uses_temperature = config["spherefed.loss"] == "cross-entropy"
     spec = ImageModelSpec(
         kind=kind,
         shape=(channels, height, width),
@@ -117,32 +123,29 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
         num_classes=len(facts.class_names),
         head=method.head,
         fixed=has_fixed_head(config),
-        start={"random": "default", "trained": "default"}.get(start, start),
+        start=start,
         normalize=bool(config["spherefed.normalize"]),
-        scale=(
-            float(config["spherefed.temperature"])
-            if config["spherefed.loss"] == "cross-entropy"
-            else 1.0
-        ),
+        scale=float(config["spherefed.temperature"]) if uses_temperature else 1.0,
         slope=float(config["hyperfed.slope"]),
     )
     try:
         if kind in MODELS[facts.task]:
-            head_spec(spec)  # refuses what no head can be
+            head_spec(spec)  # refuses an impossible head
     except ValueError as error:
-        raise ConfigError(f'method = "{config.method}": {error}') from None
+        raise ConfigError(f'method = "{config.method}": {error}', key="head-with-method") from None
     except ImportError as error:
-        raise ConfigError(f'model = "{kind}": {error}') from None
+        raise ConfigError(f'model = "{kind}": {error}', key="missing-package") from None
     if method.loss == "triplet" and spec.num_classes < 2:
         raise ConfigError(
-            f'method = "{config.method}" needs 2 classes or more, the federation has'
-            f" {spec.num_classes}"
+            f'method = "{config.method}" needs 2 classes or more; the federation has'
+            f" {spec.num_classes}",
+            key="too-few-classes",
         )
     return spec
 
 
 def has_fixed_head(config: RunConfig) -> bool:
-    """Whether the classifier is never trained in the rounds."""
+    """Whether no round trains the classifier."""
     if config.method == "spherefed" and config["spherefed.head"] == "trained":
         return False
     return config.row.head_from != "training"
@@ -154,8 +157,8 @@ def is_fixed(config: RunConfig, name: str) -> bool:
 
 
 def fixed_head(spec: "AnyModelSpec", seed: int) -> dict[str, NDArray[Any]]:
-    """The parameters of an image model's fixed head, by their names in the model; other models have
-    none."""
+    """The parameters of an image model's fixed head, by their names in the model; empty for other
+    models."""
     from curvfed.tasks.heads import head_start
     from curvfed.tasks.images.models import ImageModelSpec, head_spec
 
@@ -168,7 +171,7 @@ def fixed_head(spec: "AnyModelSpec", seed: int) -> dict[str, NDArray[Any]]:
 
 
 def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
-    """The parameters that the server sets once for all clients; none for most methods."""
+    """The parameters that the server sets once for all clients; empty for most methods."""
     if config.row.head_from != "server" or not has_fixed_head(config):
         return {}
     if config.row.head != "linear":
@@ -176,14 +179,14 @@ def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
     return fixed_head(model_spec(config, facts), config.seed)
 
 
-def own_head(spec: "AnyModelSpec", seed: int, partition: int) -> dict[str, NDArray[Any]]:
-    """The same for one client, which has a head of its own."""
-    # Torch's generator looks at 32 bits of a seed.
+def client_head(spec: "AnyModelSpec", seed: int, partition: int) -> dict[str, NDArray[Any]]:
+    """The parameters of one client's own fixed head."""
+    # Torch's generator uses 32 bits of a seed.
     return fixed_head(spec, int(np.random.SeedSequence([seed, partition]).generate_state(1)[0]))
 
 
 def build_model(spec: "AnyModelSpec", seed: int) -> nn.Module:
-    """The model with its seeded start; equal on every machine for equal arguments.
+    """The model with its seeded initial parameters, which are equal on every machine.
 
     Raises
     ------
@@ -205,11 +208,13 @@ def build_model(spec: "AnyModelSpec", seed: int) -> nn.Module:
     try:
         return build_image_model(spec, seed)
     except (ValueError, ImportError) as error:
-        raise ConfigError(f'model = "{spec.kind}": {error}') from None
+        raise ConfigError(f'model = "{spec.kind}": {error}', key="impossible-model") from None
 
 
 def _no_such_model(config: RunConfig, facts: Facts) -> ConfigError:
     names = ", ".join((AUTO, *MODELS[facts.task]))
     return ConfigError(
-        f'model = "{config.model or AUTO}": allowed for data sets of {facts.task} is one of {names}'
+        f'model = "{config.model or AUTO}": allowed for data sets of {facts.task} is one of'
+        f" {names}",
+        key="no-such-model",
     )

@@ -11,11 +11,11 @@ from curvfed.strategies.base.dotted import EXTRA, Scalar, expanded, nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.config.all_keys import brought_tables, defaults, nearest_key
+from curvfed.strategies.config.all_keys import defaults, foreign_tables, nearest_key
 from curvfed.strategies.config.checks import check_data, check_method, check_paths, check_together
 from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, config_class
 from curvfed.strategies.method_index import DEFAULTS
-from curvfed.strategies.methods import METHODS, brought, table_of
+from curvfed.strategies.methods import METHODS, foreign_methods, table_of
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
 
@@ -28,29 +28,29 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     Raises
     ------
     ConfigError
-        An unknown key (the nearest right one is named), values of the wrong type or out of range
-        (all of them are, a line each), or keys that do not fit together.
+        Keys are unknown (the text suggests the nearest keys), values have the wrong type or are out
+        of range (the text has a line for each), or keys do not fit together.
     """
-    every = defaults()
+    default_values = defaults()
     try:
-        raw = expanded(raw, every)
+        raw = expanded(raw, default_values)
     except ValueError as error:
-        raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}') from None
-    _check_names(raw, every)
-    method = raw.get("method", every["method"])
-    given = {key: value for key, value in raw.items() if not _is(value, every[key])}
-    # not 0 where the default is 0.0
-    changed = (key for key, value in given.items() if value != every[key])
-    kind = (
-        config_class(_row(method), str(raw.get("aggregation")), changed)
-        if isinstance(method, str)
-        else RunConfig
-    )
-    known = dict(fields(kind))
-    config, wrong = _read(kind, {key: value for key, value in raw.items() if key in known}, known)
-    wrong += _wrong_of_others({key: value for key, value in given.items() if key not in known})
-    if config is None or wrong:
-        raise ConfigError("\n".join(wrong))
+        raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}', key="extra") from None
+    _check_names(raw, default_values)
+    method = raw.get("method", default_values["method"])
+    chosen = {key: value for key, value in raw.items() if not _is(value, default_values[key])}
+    config_type = RunConfig
+    if isinstance(method, str):
+        # equal values of another type, such as 0 for 0.0, are no change
+        changed = [key for key, value in chosen.items() if value != default_values[key]]
+        config_type = config_class(_row(method), str(raw.get("aggregation")), changed)
+    fields_by_key = dict(fields(config_type))
+    used = {key: value for key, value in raw.items() if key in fields_by_key}
+    unused = {key: value for key, value in chosen.items() if key not in fields_by_key}
+    config, reasons = _read(config_type, used, fields_by_key)
+    reasons += _check_unused(unused)
+    if config is None or reasons:
+        raise ConfigError("\n".join(reasons), key="value")
     check_method(config)
     if config.dataset is None:
         config = config.model_copy(update={"dataset": BUILT_IN[config.row.tasks[0]]})
@@ -66,24 +66,24 @@ def _row(method: str) -> Method:
     Raises
     ------
     ConfigError
-        If there is none.
+        If there is no such method.
     """
     if method in METHODS:
         return METHODS[method]
-    if reason := brought()[1].get(method):
-        raise ConfigError(f'method = "{method}" is left out: {reason}')
+    if reason := foreign_methods()[1].get(method):
+        raise ConfigError(f'method = "{method}" is left out: {reason}', key="method-left-out")
     hint = did_you_mean(method, METHODS, "`curvfed methods`")
-    raise ConfigError(f'method = "{method}"{hint}; {plugins.EVERYWHERE}')
+    raise ConfigError(f'method = "{method}"{hint}; {plugins.EVERYWHERE}', key="no-such-method")
 
 
 def _is(value: Any, default: Scalar) -> bool:
-    """Whether value and type are equal; True == 1 would pass without the type."""
+    """Whether value and type are equal; without the type True equals 1."""
     return type(value) is type(default) and bool(value == default)
 
 
-def _wrong_of_others(raw: Mapping[str, Any]) -> list[str]:
-    """What is wrong with keys of other methods, which have no effect here."""
-    wrong: list[str] = []
+def _check_unused(raw: Mapping[str, Any]) -> list[str]:
+    """A line for each wrong value of a key that this method does not use."""
+    reasons: list[str] = []
     for table in dict.fromkeys(key.partition(".")[0] for key in raw):
         keys = table_of(table)
         inner = {
@@ -91,53 +91,52 @@ def _wrong_of_others(raw: Mapping[str, Any]) -> list[str]:
             for key, value in raw.items()
             if key.startswith(f"{table}.")
         }
-        wrong += _read(keys, inner, dict(_fields_of(keys)), f"{table}.")[1]
-    return wrong
+        reasons += _read(keys, inner, dict(_fields_of(keys)), f"{table}.")[1]
+    return reasons
 
 
-def _check_names(raw: Mapping[str, Any], every: Mapping[str, Scalar]) -> None:
-    wrong = []
+def _check_names(raw: Mapping[str, Any], keys: Mapping[str, Scalar]) -> None:
+    reasons = []
     for key in raw:
-        if key not in every:
-            near = nearest_key(key, every)
-            hint = (
-                f'; did you mean "{near}"?'
-                if near
-                else did_you_mean(key, every, "docs/configuration.md")
-            )
+        if key not in keys:
+            if candidate := nearest_key(key, keys):
+                hint = f'; did you mean "{candidate}"?'
+            else:
+                hint = did_you_mean(key, keys, "docs/configuration.md")
             table = key.partition(".")[0]
-            if "." in key and not any(one.startswith(f"{table}.") for one in every):
-                hint += (
-                    f' Nothing that is installed here has keys of "{table}"; {plugins.EVERYWHERE}'
-                )
-            wrong.append(f'unknown key "{key}"{hint}')
-    if wrong:
-        raise ConfigError("\n".join(wrong))
+            if "." in key and not any(name.startswith(f"{table}.") for name in keys):
+                hint += f' No installed method has keys of "{table}"; {plugins.EVERYWHERE}'
+            reasons.append(f'unknown key "{key}"{hint}')
+    if reasons:
+        raise ConfigError("\n".join(reasons), key="unknown-key")
 
 
 def _read(
-    kind: type[AnyTable], raw: Mapping[str, Any], known: Mapping[str, FieldInfo], prefix: str = ""
+    kind: type[AnyTable],
+    raw: Mapping[str, Any],
+    fields_by_key: Mapping[str, FieldInfo],
+    prefix: str = "",
 ) -> tuple[AnyTable | None, list[str]]:
-    """A table of these keys, or a line for each wrong one, its name after `prefix`."""
+    """A table of these values, or None and a line for each wrong value, its key after `prefix`."""
     try:
         return kind.model_validate(nested(raw)), []
     except ValidationError as error:
-        wrong = dict.fromkeys(_key(one["loc"], known) for one in error.errors())
+        wrong_keys = dict.fromkeys(_key(item["loc"], fields_by_key) for item in error.errors())
         return None, [
-            f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(known[key])}" for key in wrong
+            f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(fields_by_key[key])}"
+            for key in wrong_keys
         ]
 
 
-def _key(location: Sequence[int | str], known: Mapping[str, Any]) -> str:
-    """The key that an error is at; where several types are allowed the location names one of them
-    too."""
+def _key(location: Sequence[int | str], keys: Mapping[str, Any]) -> str:
+    """The key of a location, which also names a type if several types are allowed."""
     key = ".".join(map(str, location))
-    return key if key in known else _key(location[:-1], known)
+    return key if key in keys else _key(location[:-1], keys)
 
 
 def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]:
-    """Every dotted key of such a configuration, with its type, range, default and description, in
-    the model's order."""
+    """The dotted keys of a class of configuration, each with its type, range, default and
+    description, in order."""
     for name, field in kind.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, Table):
             for inner, inner_field in _fields_of(field.annotation):
@@ -149,7 +148,7 @@ def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]
 def all_fields() -> Iterator[tuple[str, FieldInfo]]:
     """All keys of all methods; imports every method's file."""
     yield from fields()
-    for table in (*DEFAULTS, *brought_tables()):
+    for table in (*DEFAULTS, *foreign_tables()):
         if table not in RunConfig.model_fields:
             for inner, field in _fields_of(table_of(table)):
                 yield f"{table}.{inner}", field
@@ -162,12 +161,12 @@ def _fields_of(table: type[Table]) -> Iterator[tuple[str, FieldInfo]]:
 def allowed(field: FieldInfo) -> str:
     """A field's type and range in words."""
     annotation = value_type(field)
-    is_chosen = field.default is None
+    may_be_auto = field.default is None
     if forms := [item.words for item in field.metadata if isinstance(item, Form)]:
         return " and ".join(forms)
     if get_origin(annotation) is Literal:
-        values = [AUTO, *get_args(annotation)] if is_chosen else get_args(annotation)
-        choices = [f'"{one}"' if isinstance(one, str) else str(one) for one in values]
+        values = [AUTO, *get_args(annotation)] if may_be_auto else get_args(annotation)
+        choices = [f'"{item}"' if isinstance(item, str) else str(item) for item in values]
         return "one of " * (len(choices) > 1) + ", ".join(choices)
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
     if isinstance(annotation, types.GenericAlias) or annotation not in words:
@@ -179,5 +178,5 @@ def allowed(field: FieldInfo) -> str:
         for name, sign in signs.items()
         if getattr(item, name, None) is not None
     ]
-    either = f'"{AUTO}" or ' if is_chosen and annotation is not str else ""
+    either = f'"{AUTO}" or ' if may_be_auto and annotation is not str else ""
     return either + " ".join([words[annotation], " and ".join(bounds)]).strip()

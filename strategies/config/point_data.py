@@ -1,6 +1,4 @@
-"""What the configuration says about a run's points, and the public parameters of the hull
-protocol.
-"""
+"""The points that a configuration describes, and the public parameters of the hull protocol."""
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
@@ -11,8 +9,7 @@ from curvfed.tasks.points.data import PointSpec
 
 
 def point_spec(run: RunKeys, keys: Points) -> PointSpec:
-    """The specification of a run's points; `run` is settled
-    (`curvfed.strategies.config.run_config`)."""
+    """The specification of a run's points; `run` has its defaults resolved."""
     return PointSpec(
         dataset=run.dataset,
         data_dir=run.data_path,
@@ -55,4 +52,4 @@ def public_parameters(
             h=keys.h,
         )
     except ValueError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(str(error), key="hull-parameters") from None

@@ -1,5 +1,5 @@
-"""The configuration of a run: the keys of every run, a table for each part that has keys of its
-own, and what "auto" is."""
+"""The configuration of a run: the keys of every run, a table for each part with its own keys, and
+the values that replace "auto"."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
@@ -18,8 +18,8 @@ from curvfed.strategies.methods import METHODS, table_of
 if TYPE_CHECKING:
     from curvfed.strategies.base.calibration import Calibration
 
-HOMES = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
-"""Aggregations that other methods can use too, and the method that each comes from."""
+AGGREGATION_METHODS = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
+"""The aggregations that other methods can use too, and the method of each."""
 
 SYSTEMS = ("flatland", "hyperfed", "spherefed", "hull")
 """Tables that models, losses and data of other methods use too: every run accepts their keys."""
@@ -74,8 +74,8 @@ _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients th
 class RunConfig(RunKeys):
     """The configuration of a run. Frozen and hashable; server and clients each parse it once.
 
-    `config_class` adds the method's own tables, and those of `SYSTEMS` that the run is given keys
-    of. The others of these have their defaults, which `curvfed.strategies.method_index` knows
+    `config_class` adds the method's own tables, and those of `SYSTEMS` with a changed key. The
+    other tables of `SYSTEMS` have their defaults, which `curvfed.strategies.method_index` lists
     without the methods' files.
     """
 
@@ -96,21 +96,20 @@ class RunConfig(RunKeys):
         return value
 
     def keys_of(self, method: Method) -> Table:
-        """The first table of a method, which both halves receive; an empty table for a method
-        without keys."""
-        found: Table = self.table(next(iter(method.keys))) if method.keys else Table()
-        return found
+        """The first table of a method, which both halves receive; empty for a method without
+        keys."""
+        keys: Table = self.table(next(iter(method.keys))) if method.keys else Table()
+        return keys
 
     def table(self, name: str) -> Any:
-        """The table of this name; one that the run was given no keys of is imported, and has its
-        defaults."""
-        own = getattr(self, _field(name), None)
-        return table_of(name)() if own is None else own
+        """The table of this name; a table without changed keys is imported, with its defaults."""
+        keys = getattr(self, _field(name), None)
+        return table_of(name)() if keys is None else keys
 
     @property
     def calibration(self) -> "Calibration":
-        """How the classifier is made anew after the last round: the row's way, or SphereFed's for a
-        row without one."""
+        """How the last phase rebuilds the classifier: by the row's calibration, or else by
+        SphereFed's."""
         if self.row.calibration is not None:
             return self.row.calibration(self.keys_of(self.row), self)
         from curvfed.strategies.methods.spherefed import ClosedForm
@@ -126,12 +125,12 @@ class RunConfig(RunKeys):
 
     @property
     def sparsity(self) -> float:
-        """Coefficient of the L1 norm of the masks in this run's local objective, 0 for none."""
+        """Coefficient of the L1 norm of the masks in this run's local objective; 0 for none."""
         return float(self[self.row.sparsity]) if self.row.sparsity else 0.0
 
     @property
     def node_share(self) -> float:
-        """Share of a graph's nodes that training sees, 1 for all."""
+        """Share of a graph's nodes that training uses."""
         return float(self[self.row.selection]) if self.row.selection else 1.0
 
     @property
@@ -146,43 +145,47 @@ class RunConfig(RunKeys):
 
     @property
     def fixed_by_num_rounds(self) -> tuple[int, ...]:
-        """What follows from the number of rounds before the last one, and must not change when a
-        run is resumed."""
-        found = [self.num_rounds] if self.schedule == "cosine" else []
+        """Numbers that depend on the number of rounds already in earlier rounds. A resumed run must
+        not change them."""
+        numbers = [self.num_rounds] if self.schedule == "cosine" else []
         if self.row.rounds_set is not None:
-            found.append(self.row.rounds_set(self.keys_of(self.row), self.num_rounds))
-        return tuple(found)
+            numbers.append(self.row.rounds_set(self.keys_of(self.row), self.num_rounds))
+        return tuple(numbers)
 
 
-def config_class(method: Method, aggregation: str, given: Iterable[str] = ()) -> type[RunConfig]:
-    """The class of configuration for a method: with its own tables, those of keys that its row
-    names, that of the aggregation, and those of `SYSTEMS` that `given`, keys with other values than
-    their defaults, are in."""
-    base = METHODS[HOMES[aggregation]].keys if aggregation in HOMES else {}
-    named = {
+def config_class(method: Method, aggregation: str, keys: Iterable[str] = ()) -> type[RunConfig]:
+    """The class of configuration for a method.
+
+    It has the method's tables, the tables of the keys that its row names, that of the aggregation,
+    and those of `SYSTEMS` that hold one of `keys`, the keys with changed values.
+    """
+    base = (
+        METHODS[AGGREGATION_METHODS[aggregation]].keys if aggregation in AGGREGATION_METHODS else {}
+    )
+    tables = {
         key.partition(".")[0]
         for key in (method.proximal, method.sparsity, method.selection)
         if "." in key
     }
-    named |= {key.partition(".")[0] for key in given} & set(SYSTEMS)
-    others = {table: table_of(table) for table in sorted(named - method.keys.keys())}
-    return _with_tables(tuple({**base, **others, **method.keys}.items()))
+    tables |= {key.partition(".")[0] for key in keys} & set(SYSTEMS)
+    shared_tables = {table: table_of(table) for table in sorted(tables - method.keys.keys())}
+    return _with_tables(tuple({**base, **shared_tables, **method.keys}.items()))
 
 
 @cache
 def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[RunConfig]:
-    own: dict[str, Any] = {_field(table): (keys, keys()) for table, keys in tables}
-    own = {name: field for name, field in own.items() if name not in RunConfig.model_fields}
-    return create_model("RunConfig", __base__=RunConfig, **own) if own else RunConfig
+    fields: dict[str, Any] = {_field(table): (keys, keys()) for table, keys in tables}
+    fields = {name: field for name, field in fields.items() if name not in RunConfig.model_fields}
+    return create_model("RunConfig", __base__=RunConfig, **fields) if fields else RunConfig
 
 
-def settled(config: RunConfig, task: str) -> RunConfig:
-    """The configuration with a value for every key that the task or the method chooses.
+def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
+    """The configuration with a value for every key that is None: the method's or the task's.
 
-    Graphs get FlatLand's Appendix E.2, but decay beside the gradient, and for every method moments
-    that live on at the client, as in the code of all its baselines. Images get the five local
-    epochs, d = 20 and the split of HyperFed's Section 5.1, SphereFed's SGD with momentum .9, and
-    rates that suit networks without normalisation too.
+    Graphs have the settings of FlatLand's Appendix E.2, but with decoupled weight decay, and for
+    every method with moments that stay at the client between rounds, as in the code of all its
+    baselines. Images have the five local epochs, d = 20 and the split of HyperFed's Section 5.1,
+    SphereFed's SGD with momentum .9, and rates that suit networks without normalisation too.
     """
     method = config.row
     choices = _OF_TASK[task] | {
@@ -193,14 +196,11 @@ def settled(config: RunConfig, task: str) -> RunConfig:
     if task == "images" and config.loss != "cross-entropy":
         choices["learning_rate"] = _OTHER_LOSS_RATE
     choices |= method.settings.get(task, {})
-    choices.setdefault(
-        "optimizer_state",
-        "fresh" if (config.optimizer or choices["optimizer"]) == "sgd" else "kept",
-    )
+    optimizer = config.optimizer or choices["optimizer"]
+    choices.setdefault("optimizer_state", "fresh" if optimizer == "sgd" else "kept")
     if task == "points":
-        choices["train_size"] = 1 - (
-            choices["test_size"] if config.test_size is None else config.test_size
-        )
+        test_size = choices["test_size"] if config.test_size is None else config.test_size
+        choices["train_size"] = 1 - test_size
     return config.model_copy(
         update={name: value for name, value in choices.items() if getattr(config, name) is None}
     )
@@ -212,8 +212,8 @@ def _field(table: str) -> str:
 
 @lru_cache(maxsize=64)
 def _values(config: RunConfig) -> Mapping[str, Any]:
-    """The values by dotted key, cached: clients ask in every round, and flattening takes a third of
-    a millisecond."""
+    """The values by dotted key, cached: clients read them in every round, and flattening takes a
+    third of a millisecond."""
     return flatten(config)
 
 

@@ -1,5 +1,4 @@
-"""The first message of a secure sum: which phase is masked, and over which clients. The clients
-check it."""
+"""The first message of a secure sum: the masked phase and its clients. The clients check it."""
 
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
@@ -33,9 +32,10 @@ class Opening(Message):
     modulus, length : int
         Of the vectors.
     clients : list of int
-        Partitions that are asked, ascending.
+        Partitions, ascending.
     asked : int
-        How many were asked before some were left out, which the vectors are encoded for; 0: these.
+        Number of clients that the vectors are encoded for, before some were left out; 0: that of
+        `clients`.
     """
 
     target: str
@@ -45,7 +45,7 @@ class Opening(Message):
     asked: int = 0
 
     def session(self, header: Header, run: RunKeys, keys: Secure) -> Session:
-        """The whole session. Threshold and neighbours come from each side's own keys.
+        """The session; its threshold and neighbours come from each side's own configuration.
 
         Raises
         ------
@@ -53,7 +53,9 @@ class Opening(Message):
             If a value is out of range, or the target is not masked in this run.
         """
         if self.target not in TARGETS or not (run.secure_sum or self.target == HULLS):
-            raise SecureSumError(f"phase {self.target!r} is not masked in this run")
+            raise SecureSumError(
+                f"phase {self.target!r} is not masked in this run", key="unmasked-phase"
+            )
         return Session(
             run=header.run,
             phase=self.target,

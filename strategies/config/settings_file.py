@@ -10,46 +10,47 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.stored_files import FORMAT, UNSEALED, DamagedError, check_whole, unreadable
 
 HEADING = f"# format {FORMAT} of curvfed\n"
-"""A line that a file has: a comment, since Flower reads the file too and refuses keys that it does
-not know."""
+"""The line with the format: a comment, since Flower reads the file too and refuses unknown keys."""
 
 SEALED_HEADING = f"{HEADING}# {UNSEALED}\n"
-"""The lines of a file that a run writes."""
+"""The first lines of a file that a run writes."""
 
 
-def read_settings(path: Path, of_run: bool = False) -> dict[str, Any]:
-    """A file of settings, by dotted key.
+def read_settings(path: Path, written_by_run: bool = False) -> dict[str, Any]:
+    """The settings in a file, by dotted key.
 
     Parameters
     ----------
     path : Path
-    of_run : bool
-        Whether it must be as a run has written it.
+    written_by_run : bool
+        Whether the file must be unchanged since a run wrote it.
 
     Raises
     ------
     OSError, ValueError
         If it is not there, or is not TOML.
     ConfigError
-        If it is of another format, or has changed since a run wrote it, or a pipe is in the folder
-        of the run.
+        If it has another format, or has changed since a run wrote it, or the folder of the run
+        holds a pipe.
     """
-    pipe = next((one for one in path.parent.rglob("*") if one.is_fifo()), None) if of_run else None
-    if pipe:  # any reader of it would wait for ever
-        raise ConfigError(f"{pipe} is a pipe")
+    if written_by_run:
+        for file in path.parent.rglob("*"):
+            # anything that reads a pipe would wait for ever
+            if file.is_fifo():
+                raise ConfigError(f"{file} is a pipe", key="pipe")
     data = path.read_bytes()
     try:
-        if of_run:
+        if written_by_run:
             check_whole(data)
         text = toml_text(data)
         check_format(text)
         return dotted(tomllib.loads(text))
     except (ConfigError, DamagedError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from None
+        raise ConfigError(f"{path} cannot be read: {error}", key="unreadable") from None
 
 
 def check_format(text: str) -> None:
-    """Refuse settings whose heading names another format; a file that users write needs no heading.
+    """Refuse settings whose heading names another format; files that users write need no heading.
 
     Raises
     ------
@@ -57,4 +58,4 @@ def check_format(text: str) -> None:
     """
     heading = re.search(r"^# format (\d+) of curvfed$", text, re.MULTILINE)
     if heading and (reason := unreadable(heading[1])):
-        raise ConfigError(reason)
+        raise ConfigError(reason, key="format")

@@ -30,16 +30,16 @@ class Methods(Mapping[str, Method]):
             module = importlib.import_module(f"{__name__}.{FILES[name]}")
             row: Method = module.METHODS[name]
             return row
-        return brought()[0][name]
+        return foreign_methods()[0][name]
 
     def __contains__(self, name: object) -> bool:
-        return name in FILES or name in brought()[0]
+        return name in FILES or name in foreign_methods()[0]
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*FILES, *brought()[0]))
+        return iter((*FILES, *foreign_methods()[0]))
 
     def __len__(self) -> int:
-        return len(FILES) + len(brought()[0])
+        return len(FILES) + len(foreign_methods()[0])
 
 
 METHODS = Methods()
@@ -52,11 +52,11 @@ def table_of(name: str) -> type[Table]:
             f"{__name__}.{name.replace('-', '_')}"
         ).METHODS
         return next(row.keys[name] for row in rows.values() if name in row.keys)
-    return next(row.keys[name] for row in brought()[0].values() if name in row.keys)
+    return next(row.keys[name] for row in foreign_methods()[0].values() if name in row.keys)
 
 
 @cache
-def brought() -> tuple[dict[str, Method], dict[str, str]]:
+def foreign_methods() -> tuple[dict[str, Method], dict[str, str]]:
     """The rows of other packages' methods; and for the methods that were left out, the reason; both
     by name."""
     plugins.leave_out("methods", FILES)

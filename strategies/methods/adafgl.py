@@ -25,9 +25,9 @@ class Keys(Table):
         ge=0,
         le=1,
         description=(
-            "alpha, the edges' share in the matrix by which features are propagated; pairs of nodes"
-            " that the shared model predicts alike have the rest. 1 is the edges alone. The"
-            " authors' first code has .05"
+            "alpha, the edges' weight in the matrix that propagates features; pairs of nodes with"
+            " similar predictions of the shared model have the rest. 1: only edges. The authors'"
+            " first code has .05"
         ),
     )
     beta: float = Field(
@@ -35,16 +35,16 @@ class Keys(Table):
         ge=0,
         le=1,
         description=(
-            "beta, the share of these pairs in the signed weights of heterophilous message passing;"
-            " what the client's own network finds alike has the rest. The authors' first code"
-            " has .2"
+            "beta, the weight of these pairs in the signed weights of heterophilous message"
+            " passing; pairs that the client's own network finds similar have the rest. The"
+            " authors' first code has .2"
         ),
     )
     steps: int = Field(
         default=3,
         ge=1,
         le=100,
-        description="k, how often features are propagated by that matrix before they are read",
+        description="k, number of propagation steps before features are read",
     )
     width: int = Field(
         default=64, ge=1, le=100_000, description="hidden width of the client's own network"
@@ -133,8 +133,8 @@ class AdaFglClient(Learner):
 
 METHODS = {
     "adafgl": Method(
-        "fedavg, then a network of each client's own over the shared model's predictions (Li et"
-        " al., 2024)",
+        "fedavg, then each client's own network over the shared model's predictions (Li et al.,"
+        " 2024)",
         space="flat",
         tasks=("nodes",),
         whole_graph=True,

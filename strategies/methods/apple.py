@@ -42,15 +42,15 @@ class Keys(Table):
         default=0.2,
         ge=0,
         le=1,
-        description="L, share of the rounds over which the term falls to 0, by half a cosine",
+        description="L, share of the rounds over which the term falls to 0, along half a cosine",
     )
     cores: int = Field(
         default=0,
         ge=0,
         le=1_000_000,
         description=(
-            "models of others that a client is sent in a round, in turn, 0: all. It keeps what came"
-            " last of each"
+            "number of other clients' models that a client receives per round, in turn; 0: all. It"
+            " keeps the latest of each"
         ),
     )
 

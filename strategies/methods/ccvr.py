@@ -35,9 +35,14 @@ class Keys(Table):
     """Keys of CCVR."""
 
     per_class: int = Field(
-        default=500, ge=1, le=1_000_000, description="virtual features drawn for each class"
+        default=500,
+        ge=1,
+        le=1_000_000,
+        description="number of virtual features drawn for each class",
     )
-    learning_rate: Rate = Field(default=0.01, gt=0, description="of SGD on the virtual features")
+    learning_rate: Rate = Field(
+        default=0.01, gt=0, description="learning rate of SGD on the virtual features"
+    )
     epochs: int = Field(default=10, ge=1, le=10_000, description="passes over the virtual features")
 
 
@@ -243,8 +248,8 @@ class VirtualFeatures(Calibration):
 
 METHODS = {
     "ccvr": Method(
-        "fedavg, then its classifier trained anew on features drawn from class-wise Gaussians (Luo"
-        " et al., 2021)",
+        "fedavg, then a classifier retrained on features drawn from class-wise Gaussians (Luo et"
+        " al., 2021)",
         space="flat",
         after=("ccvr",),
         tasks=IMAGES,

@@ -24,7 +24,7 @@ class Keys(Table):
 
     kind: Literal["lda", "qda"] = Field(
         default="qda",
-        description="lda: one covariance for all classes; qda: each class has its own",
+        description="lda: one covariance for all classes; qda: one for each class",
     )
 
 

@@ -19,14 +19,14 @@ class Keys(Table):
         ge=0,
         description=(
             "lambda of lambda/2 ||v - w||^2, which draws a client's own model v to the shared one;"
-            " 0 is training alone. 1 is HyperFed's choice (Appendix B)"
+            " 0: each client trains alone. 1 is HyperFed's choice (Appendix B)"
         ),
     )
     epochs: int = Field(
         default=1,
         ge=1,
         le=10_000,
-        description="passes that train a client's own model in a round, beside local-epochs",
+        description="passes per round that train a client's own model, beside local-epochs",
     )
 
 
@@ -64,8 +64,7 @@ class DittoClient(OwnModel):
 
 METHODS = {
     "ditto": Method(
-        "fedavg, and beside it a model of each client's own that is drawn to the shared one (Li et"
-        " al., 2021)",
+        "fedavg, and each client's own model beside it, drawn to the shared one (Li et al., 2021)",
         space="flat",
         own_model=True,
         tasks=(*GRAPHS, *IMAGES),

@@ -19,32 +19,32 @@ class Keys(Table):
         default=3.0,
         ge=0,
         description=(
-            "tau: how much more a client takes from models that compute alike, in the softmax of"
-            " tau times the cosine; 0 takes the same from all. The authors use 3 for disjoint parts"
-            " of a graph, 5 for overlapping ones"
+            "tau, the factor of the cosines in the softmax that weighs other clients' models; 0:"
+            " equal weights. The authors use 3 for disjoint parts of a graph, 5 for overlapping"
+            " parts"
         ),
     )
     l1: Rate = Field(
         default=1e-4,
         ge=0,
         description=(
-            "lambda_1, coefficient of the L1 norm of the personal masks in the local objective. The"
-            " authors' 1e-3 stands in code where the term has no gradient; with one it brings the"
-            " masks to nearly 0 within 100 rounds"
+            "lambda_1, coefficient of the L1 norm of the personal masks in the local objective. In"
+            " the authors' code, with 1e-3, the term has no gradient; with a gradient 1e-3 brings"
+            " the masks to nearly 0 within 100 rounds"
         ),
     )
     threshold: Rate = Field(
         default=1e-3,
         ge=0,
         le=1,
-        description="entries of a mask that are smaller than this count as 0 in evaluation",
+        description="threshold of the masks in evaluation: smaller entries count as 0",
     )
     proximal: Rate = Field(
         default=1e-3,
         ge=0,
         description=(
-            "lambda_2, coefficient of the proximal term on the shared parameters; without effect at"
-            " a single local step, as with flatland.proximal"
+            "lambda_2, coefficient of the proximal term on the shared parameters; no effect with a"
+            " single local step, as for flatland.proximal"
         ),
     )
 
@@ -111,8 +111,7 @@ def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
 
 METHODS = {
     "fed-pub": Method(
-        "fedavg with personal masks and an average of its own for each client, by similarity (Baek"
-        " et al., 2023)",
+        "fedavg with personal masks and a personal average by similarity (Baek et al., 2023)",
         space="flat",
         personal=("*.mask",),
         proximal="fed-pub.proximal",

@@ -4,12 +4,14 @@ from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 
 METHODS = {
     "fedavg": Method(
-        "flat network, such as GCN, GIN, a convolutional net or a logistic model, averaged (McMahan"
-        " et al., 2017)",
+        "average of flat networks: GCN, GIN, convolutional nets, logistic models (McMahan et al.,"
+        " 2017)",
         space="flat",
         tasks=(*GRAPHS, *IMAGES, *POINTS),
     ),
     "fedavg-bias": Method(
-        "fedavg whose biases stay: the Euclidean control for m", space="flat", personal=("*.bias",)
+        "fedavg with personal biases: the Euclidean control for m",
+        space="flat",
+        personal=("*.bias",),
     ),
 }

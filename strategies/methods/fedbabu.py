@@ -5,7 +5,7 @@ from curvfed.strategies.base.method import IMAGES, Method
 
 METHODS = {
     "fedbabu": Method(
-        "body averaged, classifier random and fixed, then fine-tuned at each client (Oh et al.,"
+        "body averaged under a random fixed classifier, then fine-tuned at each client (Oh et al.,"
         " 2022)",
         space="flat",
         head_from="server",

@@ -25,8 +25,8 @@ class Keys(Table):
         ge=0,
         description=(
             "alpha of the linear and the quadratic term in the local objective; at 0 clients train"
-            " as fedavg's, while the server still adds up what they drifted by. .1 is HyperFed's"
-            " choice (Appendix B); the authors use .001 to .1"
+            " as in fedavg, but the server still adds up their drift. .1 is HyperFed's choice"
+            " (Appendix B); the authors use .001 to .1"
         ),
     )
 
@@ -147,7 +147,7 @@ class FedDynClient(Learner):
 
 METHODS = {
     "feddyn": Method(
-        "fedavg with a penalty that remembers where a client's models went (Acar et al., 2021)",
+        "fedavg with a penalty that accumulates a client's drift (Acar et al., 2021)",
         space="flat",
         aggregation="feddyn",
         tasks=IMAGES,

@@ -23,19 +23,19 @@ class Keys(Table):
         default=1.0,
         gt=0,
         description=(
-            "delta: an entry of what a client sends is at most this times the learning-rate from"
-            " what it was sent, before noise is added. 1 is the length of a step of Adam. The paper"
-            " has .1, of gradients, which brings such a step to a tenth"
+            "delta: maximum change of an entry before noise is added, in units of the"
+            " learning-rate. 1 is the length of a step of Adam. The paper clips gradients to .1,"
+            " which shortens such a step to a tenth"
         ),
     )
     noise: Rate = Field(
         default=2.0,
         ge=0,
         description=(
-            "lambda, scale of the Laplace noise added to each entry, in the same measure; 0 is"
-            " none. A single entry in one round is epsilon-private at epsilon = 2 delta/lambda,"
-            " here 1, as in the paper; a whole model, over all rounds, is not protected: the"
-            " summary's epsilon_of_run is its figure"
+            "lambda, scale of the Laplace noise on each entry, in the same unit; 0: no noise. A"
+            " single entry in one round is epsilon-private with epsilon = 2 delta/lambda, here 1,"
+            " as in the paper; a whole model over all rounds is not protected: see epsilon_of_run"
+            " in the summary"
         ),
     )
 
@@ -134,7 +134,7 @@ register(
 
 METHODS = {
     "fedgnn": Method(
-        "fedavg of updates that are clipped and noised before they leave a client (Wu et al.,"
+        "fedavg of updates that each client clips and noises before it sends them (Wu et al.,"
         " 2021)",
         space="flat",
         aggregation="noisy-average",

@@ -24,32 +24,34 @@ from curvfed.tasks.graphs.label_propagation import moments, propagate, smoothing
 class Keys(Table):
     """Keys of FedGTA."""
 
-    steps: int = Field(default=5, ge=0, le=1000, description="k, steps of label propagation")
+    steps: int = Field(
+        default=5, ge=0, le=1000, description="k, number of steps of label propagation"
+    )
     alpha: float = Field(
         default=0.5,
         ge=0,
         le=1,
-        description="alpha, what a node keeps of its own soft label in each of them",
+        description="alpha, the weight of a node's own soft label in each step",
     )
     moments: int = Field(
         default=13,
         ge=1,
         le=1000,
-        description="K: soft labels are compared by their moments of the orders 1 to K",
+        description="K, the highest order of the moments by which soft labels are compared",
     )
     temperature: Rate = Field(
         default=20.0,
         gt=0,
-        description="what soft labels are divided by where a client's confidence is measured",
+        description="temperature of the soft labels in a client's confidence",
     )
     threshold: float = Field(
         default=0.65,
         ge=-1,
         le=1,
         description=(
-            "epsilon: a client's average is over those whose moments have a cosine with its own of"
-            " at least this; the summary's models_per_start says how many these are. The authors"
-            " have .65 on PubMed, .6 on CiteSeer"
+            "epsilon, the minimum cosine of the moments of two clients that are averaged together;"
+            " models_per_start in the summary is the mean number of these clients. The authors use"
+            " .65 on PubMed, .6 on CiteSeer"
         ),
     )
 
@@ -223,8 +225,8 @@ register(Figure("models_per_start", "models in a client's average, mean", digits
 
 METHODS = {
     "fedgta": Method(
-        "an average of its own for each client, over those with like soft labels, by confidence (Li"
-        " et al., 2024)",
+        "a personal average per client over clients with similar soft labels, by confidence (Li et"
+        " al., 2024)",
         space="flat",
         tells_statistics=True,
         aggregation="topology",

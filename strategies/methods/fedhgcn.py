@@ -15,16 +15,15 @@ class Keys(Table):
         gt=0,
         le=1,
         description=(
-            "share of a graph's nodes that training sees, those that their neighbours tell least"
-            " of; nodes to train on are always among them. 1 is all"
+            "share of a graph's nodes that training uses: the training nodes, and those whose"
+            " neighbours say least about them; 1: all"
         ),
     )
 
 
 METHODS = {
     "fedhgcn": Method(
-        "fedavg of a hyperbolic network that is trained on the most important nodes (Du et al.,"
-        " 2024)",
+        "fedavg of a hyperbolic network trained on the most important nodes (Du et al., 2024)",
         space="lorentz",
         selection="fedhgcn.ratio",
         keys={"fedhgcn": Keys},

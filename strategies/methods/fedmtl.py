@@ -32,17 +32,19 @@ class Keys(Table):
     relations: Literal["mean", "learned"] = Field(
         default="mean",
         description=(
-            "Omega of tr(W Omega W^T): mean draws every model to the mean of all; learned goes by"
-            " how the models lie to each other"
+            "Omega of tr(W Omega W^T): mean draws every model to the mean; learned weighs pairs of"
+            " models by their relation"
         ),
     )
     coupling: Rate = Field(
-        default=0.1, ge=0, description="lambda_1, of half that trace; 0 is training alone"
+        default=0.1,
+        ge=0,
+        description="lambda_1, the coefficient of half that trace; 0: each client trains alone",
     )
     ridge: Rate = Field(
         default=0.0,
         ge=0,
-        description="lambda_2, of half the squares of all weights, beside weight-decay",
+        description="lambda_2, the coefficient of half the squared weights, beside weight-decay",
     )
 
 
@@ -261,8 +263,8 @@ class FedMtlClient(Learner):
 
 METHODS = {
     "fedmtl": Method(
-        "a model per client, coupled by how the clients are related: MOCHA for networks (Smith et"
-        " al., 2017)",
+        "a model per client, coupled by the clients' relations: MOCHA for networks (Smith et al.,"
+        " 2017)",
         space="flat",
         aggregation="multi-task",
         tasks=IMAGES,

@@ -103,7 +103,7 @@ class FedNovaClient(Learner):
 
 METHODS = {
     "fednova": Method(
-        "fedavg of updates divided by their numbers of local steps (Wang et al., 2020)",
+        "fedavg of updates divided by their number of local steps (Wang et al., 2020)",
         space="flat",
         aggregation="fednova",
         tasks=IMAGES,

@@ -19,13 +19,15 @@ class Keys(Table):
     optimizer: Literal["avgm", "adam", "yogi"] = Field(
         default="avgm", description="the server's: Flower's FedAvgM, …"
     )
-    learning_rate: Rate = Field(default=1.0, gt=0, description="the server's")
+    learning_rate: Rate = Field(default=1.0, gt=0, description="the server's learning rate")
     beta1: Rate = Field(
-        default=0.3, ge=0, lt=1, description="its momentum, beta_1 of Adam and Yogi"
+        default=0.3, ge=0, lt=1, description="the server's momentum, beta_1 of Adam and Yogi"
     )
     beta2: Rate = Field(default=0.99, ge=0, lt=1, description="beta_2 of Adam and Yogi")
     tau: Rate = Field(
-        default=1e-3, gt=0, description="what Adam and Yogi add to the root of the second moment"
+        default=1e-3,
+        gt=0,
+        description="tau, which Adam and Yogi add to the root of the second moment",
     )
 
 
@@ -46,8 +48,7 @@ def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregatio
 
 METHODS = {
     "fedopt": Method(
-        "fedavg whose mean update a server's optimiser takes: FedAvgM, FedAdam or FedYogi (Reddi et"
-        " al., 2021)",
+        "fedavg with a server optimiser: FedAvgM, FedAdam or FedYogi (Reddi et al., 2021)",
         space="flat",
         aggregation="fedopt",
         tasks=IMAGES,

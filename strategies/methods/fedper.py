@@ -4,7 +4,7 @@ from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 
 METHODS = {
     "fedper": Method(
-        "fedavg whose classifier stays (Arivazhagan et al., 2019)",
+        "fedavg with personal classifiers (Arivazhagan et al., 2019)",
         space="flat",
         personal=("head.*",),
         tasks=(*GRAPHS, *IMAGES),

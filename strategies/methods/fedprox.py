@@ -12,9 +12,7 @@ class Keys(Table):
     mu: Rate = Field(
         default=0.01,
         ge=0,
-        description=(
-            "mu of the term mu/2 ||w - w_t||^2; without effect at a single local step, as above"
-        ),
+        description="mu of the term mu/2 ||w - w_t||^2; no effect with a single local step",
     )
 
 

@@ -42,7 +42,7 @@ class FedRepClient(Learner):
 
 METHODS = {
     "fedrep": Method(
-        "classifier stays and is trained first, then the body, which is averaged (Collins et al.,"
+        "personal classifier, trained first, then the body, which is averaged (Collins et al.,"
         " 2021)",
         space="flat",
         personal=("head.*",),

@@ -128,8 +128,7 @@ def _own_head(model: nn.Module) -> nn.Module:
 
 METHODS = {
     "fedrod": Method(
-        "classifier as for balanced classes, averaged, and on top of it one of each client's own"
-        " (Chen & Chao, 2022)",
+        "shared classifier as for balanced classes, plus a personal classifier (Chen & Chao, 2022)",
         space="flat",
         own_model=True,
         tasks=IMAGES,

@@ -42,34 +42,34 @@ class Keys(Table):
         ge=0,
         le=1_000_000,
         description=(
-            "rounds, the first, in which every client trains its generator of missing neighbours"
-            " before the classifier; the last round of a run is never one. 0 is fedavg"
+            "number of first rounds in which every client trains its generator of missing"
+            " neighbours before the classifier; never the last round of a run. 0: as fedavg"
         ),
     )
     epochs: int = Field(
         default=10,
         ge=1,
         le=10_000,
-        description="passes that train the generator in each of these rounds",
+        description="passes per round that train the generator",
     )
     hidden: Rate = Field(
         default=0.1,
         gt=0,
         lt=1,
         description=(
-            "share of its nodes that a client hides to train the generator, none that it trains on;"
-            " the authors hide half of the nodes that they validate on, a tenth of all"
+            "share of its nodes that a client hides to train the generator, none of them training"
+            " nodes; the authors hide half of the validation nodes, a tenth of all"
         ),
     )
     neighbours: int = Field(
-        default=5, ge=1, le=100, description="most neighbours that a node is given"
+        default=5, ge=1, le=100, description="maximum number of generated neighbours per node"
     )
     cross: Rate = Field(
         default=1.0,
         ge=0,
         description=(
-            "alpha, weight of the other clients' mean feature loss beside the own one; at 0 they do"
-            " not matter"
+            "alpha, weight of the other clients' mean feature loss beside the client's own; 0:"
+            " ignore the other clients"
         ),
     )
     width: int = Field(
@@ -85,7 +85,7 @@ class Keys(Table):
         default=64,
         ge=1,
         le=100_000,
-        description="nodes whose representations a client shows the others in a round",
+        description="number of nodes whose representations a client shares per round",
     )
 
 
@@ -387,8 +387,8 @@ def generator_rounds(keys: Keys, num_rounds: int) -> int:
 
 METHODS = {
     "fedsage+": Method(
-        "fedavg on graphs mended with generated neighbours, which clients learn from each other"
-        " (Zhang et al., 2021)",
+        "fedavg on graphs with generated missing neighbours, learned across clients (Zhang et al.,"
+        " 2021)",
         space="flat",
         tells_statistics=True,
         aggregation="fedsage",

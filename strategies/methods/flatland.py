@@ -20,18 +20,19 @@ class Keys(Table):
     curvature_init: Literal["forman", "ollivier", "literal", "mlp", "constant"] = Field(
         default="forman",
         description=(
-            "where a client's curvature starts, where the method tailors it: at the mean"
-            " Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the clients;"
-            " literal: k starts at the mean Forman-Ricci curvature itself, as the paper says, where"
-            " the published map is flat below -10; or at -1 for all, with mlp led away from there"
-            " by a small personal network on statistics of the graph"
+            "initial curvature of a client, if the method tailors it: forman, ollivier: from the"
+            " mean Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the"
+            " clients; literal: k is the mean Forman-Ricci curvature itself, as in the paper, where"
+            " the published map is flat below -10; constant: -1; mlp: -1, changed by a small"
+            " personal network on statistics of the graph"
         ),
     )
     curvature_map: Literal["sigmoid", "exp"] = Field(
         default="sigmoid",
         description=(
-            "from the trained scalar k to the squared radius K, of which -1/K is the curvature:"
-            " sigmoid(k) + 0.5 as published, or exp(3 tanh 10k), from 1/20 to 20 and quick to move"
+            "the squared radius K, for the curvature -1/K, as a function of the trained scalar k:"
+            " sigmoid: sigmoid(k) + 0.5, as published; or exp(3 tanh 10k), from 1/20 to 20, which"
+            " moves fast"
         ),
     )
     triangles: bool = Field(
@@ -47,8 +48,8 @@ class Keys(Table):
     self_weight: bool = Field(
         default=True,
         description=(
-            "whole graphs: learn how much a node weighs beside its neighbours, the epsilon of GIN;"
-            " false: as much"
+            "whole graphs: learn the weight of a node beside its neighbours, the epsilon of GIN;"
+            " false: equal weights"
         ),
     )
     proximal: Rate = Field(
@@ -71,8 +72,8 @@ runs untrained."""
 
 METHODS = {
     "flatland": Method(
-        "Lorentz layers, own curvature per client, time-like parameters stay, space-like are"
-        " averaged",
+        "Lorentz layers, a curvature per client, personal time-like and averaged space-like"
+        " parameters",
         space="lorentz",
         personal=LORENTZ_PERSONAL,
         learns_curvature=True,
@@ -101,8 +102,8 @@ METHODS = {
         tuned=PARTS,
     ),
     "flatland-euclidean": Method(
-        "flatland's decoupling on a flat GCN: one ordinary unit per layer takes the place of the"
-        " time coordinate",
+        "flatland's decoupling on a flat GCN: one ordinary unit per layer replaces the time"
+        " coordinate",
         space="split",
         personal=("*.time", "*.to_time", "*.time_bias", "*.gate"),
         proximal="flatland.proximal",

@@ -24,18 +24,19 @@ class Keys(Table):
         default=50.0,
         ge=0,
         description=(
-            "a cluster of clients may be split when the norm of its mean update is below this times"
-            " the learning rate; it goes with the width, and the summary's mean_update_norm says"
-            " what the product is held against. It is never split where at most half of its clients"
-            " reply in a round. The authors have .03 to .08 at a rate of .001"
+            "a cluster of clients may split if the norm of its mean update is below this times the"
+            " learning rate; a good value depends on the width, and mean_update_norm in the summary"
+            " is the norm to compare with. A cluster never splits if at most half of its clients"
+            " reply. The authors use .03 to .08 at a rate of .001"
         ),
     )
     eps2: Rate = Field(
         default=100.0,
         ge=0,
         description=(
-            "and when the norm of a client's update is above this times the learning rate"
-            " (largest_update_norm); at least eps1, so that clients that agree are never parted"
+            "a cluster splits only if the norm of a client's update is above this times the"
+            " learning rate (largest_update_norm in the summary); at least eps1, so that clients"
+            " that agree stay together"
         ),
     )
     warmup: int = Field(
@@ -49,8 +50,8 @@ class Keys(Table):
         ge=0,
         le=10_000,
         description=(
-            "0: clients are parted by the directions of their updates (GCFL); n: by the norms of"
-            " their last n updates, under dynamic time warping (GCFL+; the authors use 5 and 10)"
+            "0: split clients by the directions of their updates (GCFL); n: by the norms of their"
+            " last n updates, under dynamic time warping (GCFL+; the authors use 5 and 10)"
         ),
     )
 
@@ -309,8 +310,8 @@ register(
 
 METHODS = {
     "gcfl": Method(
-        "layers averaged within clusters of clients whose updates agree, classifier stays (Xie et"
-        " al., 2021)",
+        "average within clusters of clients with similar updates, personal classifiers (Xie et al.,"
+        " 2021)",
         space="flat",
         personal=ENDS,
         aggregation="clusters",

@@ -15,10 +15,7 @@ class Keys(Table):
     epsilon: Rate = Field(
         default=0.01,
         gt=0,
-        description=(
-            "largest distance of two points in one quantisation bin; the larger, the less is"
-            " revealed"
-        ),
+        description="diameter of a quantisation bin; the larger, the less is revealed",
     )
     radius: float = Field(
         default=0.999,
@@ -26,8 +23,8 @@ class Keys(Table):
         le=0.9999999,
         description=(
             "R, the Euclidean norm up to which the disc is quantised, as a share of the disc's"
-            " radius. It is public: do not take it from the data. Points beyond it are moved onto"
-            " it; their client's log tells how many"
+            " radius. It is public: do not derive it from the data. Points beyond R are moved to R,"
+            " and the client's log reports their number"
         ),
     )
     cap: int = Field(
@@ -35,40 +32,41 @@ class Keys(Table):
         ge=1,
         le=100_000,
         description=(
-            "largest number of vertices of a hull that leave a client. It is public. A larger hull"
-            " is thinned so that it loses the least area. The size of every client's message and"
-            " the server's time grow with it"
+            "maximum number of vertices of a hull that a client sends. It is public. A larger hull"
+            " is thinned with the least loss of area. Message size and the server's time grow"
+            " with it"
         ),
     )
     code: Literal["binary", "bose-chowla"] = Field(
         default="binary",
         description=(
-            "label code of the hulls that a bin is in: powers of two, which tell any number of"
-            " hulls apart, or the published B_h sequences, which tell up to h apart"
+            "code of the set of hulls in a bin: powers of two, which separate any number of hulls,"
+            " or the published B_h sequences, which separate up to h"
         ),
     )
     h: int = Field(
         default=3,
         ge=2,
         le=16,
-        description="h of the B_h sequences; a bin that is in more hulls ends the run",
+        description="h of the B_h sequences; a bin with more hulls stops the run",
     )
     groups: int = Field(
         default=1,
         ge=1,
         le=10_000,
         description=(
-            "number of secure sums, each over its own group of at least 3 clients. A group whose"
-            " sum fails or cannot be decoded is left out, so that one client that sends nonsense"
-            " spoils its own group alone; but a client's hulls hide among those of its group alone"
+            "number of secure sums, each over a group of at least 3 clients. A group whose sum"
+            " fails or cannot be decoded is left out, so that a client that sends nonsense spoils"
+            " only its own group; but a client's hulls hide only among those of its group"
         ),
     )
     min_class_size: int = Field(
         default=1,
         ge=1,
         description=(
-            "a class of which a client has fewer training points stays there. Of a class of one or"
-            " two points, the hull is these points themselves. A node's policy can ask for more"
+            "minimum number of training points of a class that a client sends; smaller classes stay"
+            " at the client. The hull of one or two points is these points. A node's policy can set"
+            " a higher minimum"
         ),
     )
     num_classes: int | None = Field(
@@ -76,31 +74,31 @@ class Keys(Table):
         ge=2,
         le=10_000,
         description=(
-            "public number of classes; auto: as many as the clients together name. If it is given,"
-            " real nodes do not tell the names of their classes"
+            "public number of classes; auto: the number of names that the clients report. If it is"
+            " given, real nodes do not report the names of their classes"
         ),
     )
     grouping: Literal["assignment", "spectral", "kernighan-lin"] = Field(
         default="assignment",
         description=(
-            "how the server groups the hulls by class: by assigning the hulls of each client to"
-            " different groups, by spectral clustering, or by a balanced bisection (for two classes"
-            " only)"
+            "how the server groups the hulls by class: assignment: the hulls of each client go to"
+            " different groups; spectral clustering; or a balanced bisection (only for two classes)"
         ),
     )
     classifier: Literal["auto", "depth", "multinomial", "logistic", "lorentz", "svm"] = Field(
         default="auto",
         description=(
-            "what the server trains on the hulls: depth, the class whose clients' hulls hold a"
-            " point deepest, by the median over the clients; a multinomial model on x and y"
-            " (multinomial), on tangent vectors at the origin (logistic) or on Lorentz coordinates"
-            " (lorentz); svm, the published one-vs-rest machine in tangent spaces at reference"
-            " points; auto: what classifies points drawn within the hulls of left-out clients best,"
-            " or depth within the error of that, without clients that look odd beside the others"
+            "the classifier that the server trains on the hulls: depth: the class whose hulls"
+            " contain a point deepest, by the median over the clients; a multinomial model on x and"
+            " y (multinomial), on tangent vectors at the origin (logistic) or on Lorentz"
+            " coordinates (lorentz); svm: the published one-vs-rest SVM in tangent spaces at"
+            " reference points; auto: the classifier with the best leave-one-client-out accuracy on"
+            " points drawn within the hulls, outlying clients excluded, or depth if it is within"
+            " the error of the best"
         ),
     )
     svm: Literal["soft", "hard"] = Field(
-        default="soft", description="margin of the hyperbolic SVM; hard needs no c"
+        default="soft", description="margin of the hyperbolic SVM; hard ignores c"
     )
     c: Rate | None = Field(
         default=None,
@@ -112,18 +110,20 @@ class Keys(Table):
     )
     dry_run: bool = Field(
         default=False,
-        description="stop after every client has reported how many of its points would leave it",
+        description=(
+            "stop after every client has reported how many of its points the run would reveal"
+        ),
     )
     switch_labels: bool = Field(
         default=False,
-        description="every simulated client permutes the names of its classes, each differently",
+        description="permute the names of the classes at every simulated client, each differently",
     )
 
 
 METHODS = {
     "hull": Method(
         "one-shot classifier in the Poincaré disc from a secure sum of the clients' quantised"
-        " convex hulls",
+        " hulls",
         space="disc",
         aggregation=ONE_SHOT,
         tasks=POINTS,

@@ -24,61 +24,61 @@ class Keys(Table):
         gt=0,
         le=0.99999,
         description=(
-            "s, the Euclidean norm that the prototypes are contracted to; 1 would be the boundary,"
-            " infinitely far, and float32 tells no more norms apart soon before it"
+            "s, the Euclidean norm of the prototypes; 1 would be the boundary, at infinite"
+            " distance, and float32 cannot separate norms close to it"
         ),
     )
     margin: Rate = Field(
         default=3.0,
         ge=0,
         description=(
-            "m of the triplet loss, a hyperbolic distance. A loss of 0 needs m at most the least"
-            " distance of two prototypes"
+            "m of the triplet loss, a hyperbolic distance. The loss can reach 0 only if m is at"
+            " most the smallest distance of two prototypes"
         ),
     )
     negatives: Literal["one", "all"] = Field(
         default="one",
         description=(
-            "prototypes of other classes that an image is pushed from in a step: one drawn at"
-            " random, as published, or the mean over all"
+            "prototypes of other classes from which a step pushes an image: one drawn at random, as"
+            " published, or the mean over all"
         ),
     )
     mixup: Rate = Field(
         default=0.0,
         ge=0,
         description=(
-            "weight of a mixup cross-entropy on cosine logits, which the authors' code adds with 2"
-            " and the paper does not have"
+            "weight of a mixup cross-entropy on cosine logits; the authors' code adds it with"
+            " weight 2, the paper does not have it"
         ),
     )
     deviations: Literal["unit", "raw"] = Field(
         default="unit",
         description=(
-            "what consistent aggregation seeks the point of least norm among: the clients'"
+            "the vectors whose point of least norm consistent aggregation finds: the clients'"
             " deviations at unit length, as in the authors' code, or raw, as in the paper, where"
-            " the smallest win"
+            " the smallest deviations dominate"
         ),
     )
     radius: Rate = Field(
         default=0.2,
         ge=0,
         description=(
-            "how far, over the number of clients K, a client's weight may lie from its share of the"
-            " examples: 0 is averaging, K or more is unbounded as in the paper"
+            "maximum distance of a client's weight from its share of the examples, times the number"
+            " of clients K: 0 is averaging, K or more is unbounded as in the paper"
         ),
     )
     direction: Literal["consistent", "average"] = Field(
         default="consistent",
         description=(
-            "for controls: whose direction the step of consistent aggregation has, its own or the"
+            "for controls: direction of the server's step: that of consistent aggregation or the"
             " average's"
         ),
     )
     length: Literal["consistent", "average"] = Field(
         default="consistent",
         description=(
-            "for controls: whose length that step has, its own or the average's; the latter is"
-            " usually longer"
+            "for controls: length of the server's step: that of consistent aggregation or the"
+            " average's, which is usually longer"
         ),
     )
 
@@ -267,7 +267,7 @@ METHODS = {
         tuned=MARGINS,
     ),
     "hyperfed-averaged": Method(
-        "hyperfed with the average in place of consistent aggregation",
+        "hyperfed with the average instead of consistent aggregation",
         space="flat",
         head="poincare",
         head_from="server",
@@ -277,7 +277,7 @@ METHODS = {
         tuned=MARGINS,
     ),
     "hyperfed-fixed": Method(
-        "hyperfed whose prototypes are fixed but not shared: every client spreads its own",
+        "hyperfed with fixed prototypes that are not shared: every client spreads its own",
         space="flat",
         personal=("head.*",),
         head="poincare",
@@ -289,8 +289,7 @@ METHODS = {
         tuned=MARGINS,
     ),
     "hyperfed-shared": Method(
-        "hyperfed whose prototypes are shared but not fixed: they are trained and aggregated with"
-        " the rest",
+        "hyperfed with shared prototypes that are not fixed: they are trained and aggregated too",
         space="flat",
         head="poincare",
         loss="triplet",
@@ -300,8 +299,8 @@ METHODS = {
         tuned=MARGINS,
     ),
     "hyperfed-geodesic": Method(
-        "hyperfed that draws an image to the prototype of its class alone: the geodesic distance in"
-        " place of the triplet",
+        "hyperfed with the geodesic distance to the prototype of the class instead of the triplet"
+        " loss",
         space="flat",
         head="poincare",
         head_from="server",

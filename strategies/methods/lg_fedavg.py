@@ -4,7 +4,7 @@ from curvfed.strategies.base.method import IMAGES, Method
 
 METHODS = {
     "lg-fedavg": Method(
-        "body stays, classifier averaged (Liang et al., 2020)",
+        "personal body, averaged classifier (Liang et al., 2020)",
         space="flat",
         personal=("body.*",),
         tasks=IMAGES,

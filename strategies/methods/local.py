@@ -4,13 +4,13 @@ from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 
 METHODS = {
     "local": Method(
-        "every client trains a flat network alone",
+        "every client trains its own flat network alone",
         space="flat",
         personal=("*",),
         tasks=(*GRAPHS, *IMAGES, *POINTS),
     ),
     "local-lorentz": Method(
-        "every client trains a Lorentz network of its own curvature alone",
+        "every client trains its own Lorentz network and curvature alone",
         space="lorentz",
         personal=("*",),
         learns_curvature=True,

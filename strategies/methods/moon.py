@@ -25,14 +25,14 @@ class Keys(Table):
         default=1.0,
         ge=0,
         description=(
-            "mu, weight of the contrastive term beside the local loss; 0 is fedavg. 1 is HyperFed's"
-            " choice (Appendix B); the authors use .1 to 10"
+            "mu, weight of the contrastive term beside the local loss; 0: as fedavg. 1 is"
+            " HyperFed's choice (Appendix B); the authors use .1 to 10"
         ),
     )
     temperature: Rate = Field(
         default=0.5,
         gt=0,
-        description="tau, which the cosines of the contrastive term are divided by",
+        description="tau, the temperature of the cosines in the contrastive term",
     )
 
 
@@ -121,8 +121,8 @@ def head_inputs(model: nn.Module) -> Iterator[list[Tensor]]:
 
 METHODS = {
     "moon": Method(
-        "fedavg with features drawn to the shared model's and away from the client's last (Li et"
-        " al., 2021)",
+        "fedavg with features drawn to the shared model's and away from the client's earlier ones"
+        " (Li et al., 2021)",
         space="flat",
         tasks=(*GRAPHS, *IMAGES),
         keys={"moon": Keys},

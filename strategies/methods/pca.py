@@ -26,13 +26,11 @@ class Keys(Table):
     genes: str = Field(
         default="",
         description=(
-            "names of 3 to 1,000 genes, comma-separated, all of which the file of every node must"
-            " have; a client sends a number for each pair of them"
+            "names of 3 to 1,000 genes, comma-separated, which the file of every node must have; a"
+            " client sends a number for each pair of them"
         ),
     )
-    components: int = Field(
-        default=30, ge=2, le=1000, description="largest number of components that are kept"
-    )
+    components: int = Field(default=30, ge=2, le=1000, description="maximum number of components")
 
     @property
     def names(self) -> list[str]:
@@ -116,8 +114,8 @@ def principal(gram: Array, count: int) -> tuple[Array, Array]:
 
 METHODS = {
     "pca": Method(
-        "principal components of gene expression from one secure sum, the reference that cells are"
-        " embedded by",
+        "principal components of gene expression from one secure sum, a reference to embed cells"
+        " with",
         space="disc",
         aggregation=ONE_SHOT,
         tasks=POINTS,

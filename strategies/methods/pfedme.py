@@ -34,21 +34,26 @@ class Keys(Table):
         default=5,
         ge=1,
         le=10_000,
-        description="K, steps of the client's own model on a batch, by the learning-rate",
+        description=(
+            "K, number of steps of the client's own model per batch, with the learning-rate"
+        ),
     )
     rate: Rate = Field(
         default=0.3,
         gt=0,
         description=(
-            "eta: a batch brings the shared model eta lambda of the way to the client's own; .3"
-            " learns in tens of rounds where the authors' .005, at their lambda of 15, takes"
-            " hundreds, and 1 / lambda leaves no own model"
+            "eta: a batch moves the shared model by eta lambda of the way to the client's own; .3"
+            " learns in tens of rounds, the authors' .005, at their lambda of 15, in hundreds; at 1"
+            " / lambda both models are equal"
         ),
     )
     beta: Rate = Field(
         default=1.0,
         gt=0,
-        description="how far the server goes from its model to the clients' mean; 1 is all the way",
+        description=(
+            "share of the way from the server's model to the clients' mean that the server goes;"
+            " 1: all"
+        ),
     )
 
 
@@ -169,8 +174,7 @@ class _Envelope(SGD):
 
 METHODS = {
     "pfedme": Method(
-        "a personal model at each client by a Moreau envelope around the shared one (T. Dinh et"
-        " al., 2020)",
+        "personal models by Moreau envelopes around the shared one (T. Dinh et al., 2020)",
         space="flat",
         own_model=True,
         aggregation="interpolated",

@@ -27,8 +27,8 @@ class Keys(Table):
         default=1.0,
         gt=0,
         description=(
-            "eta_g, the server's, of the step to the mean of the clients' models; 1 goes all the"
-            " way, as the paper's experiments do"
+            "eta_g, the server's learning rate for the step to the mean of the clients' models; 1,"
+            " as in the paper's experiments, moves the model to the mean"
         ),
     )
 
@@ -183,8 +183,7 @@ class ScaffoldClient(Learner):
 
 METHODS = {
     "scaffold": Method(
-        "fedavg whose clients' gradients are corrected by control variates (Karimireddy et al.,"
-        " 2020)",
+        "fedavg with gradients corrected by control variates (Karimireddy et al., 2020)",
         space="flat",
         aggregation="scaffold",
         tasks=(*GRAPHS, *IMAGES),

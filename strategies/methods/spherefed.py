@@ -35,12 +35,12 @@ class Keys(Table):
     head: Literal["orthonormal", "uniform", "random", "trained"] = Field(
         default="orthonormal",
         description=(
-            "the classifier: fixed with orthonormal rows (uniformly spread ones where there are"
-            " more classes than dimensions), fixed and uniformly spread, fixed at random, or"
-            " trained and averaged with the rest"
+            "the classifier: fixed with orthonormal rows (uniformly spread rows if there are more"
+            " classes than dimensions), fixed and uniformly spread, fixed at random, or trained and"
+            " averaged with the rest"
         ),
     )
-    normalize: bool = Field(default=True, description="bring features to unit length")
+    normalize: bool = Field(default=True, description="scale features to unit length")
     loss: Literal["mse", "cross-entropy"] = Field(
         default="mse",
         description="squared error to the one-hot label, or cross-entropy at the temperature",
@@ -48,19 +48,17 @@ class Keys(Table):
     temperature: Rate = Field(
         default=10.0,
         gt=0,
-        description=(
-            "tau, which multiplies the cosines under cross-entropy; of no account under mse"
-        ),
+        description="tau, which multiplies the cosines under cross-entropy; ignored under mse",
     )
     mu: Rate = Field(
-        default=0.0, ge=0, description="mu of FedProx's term, to have FedProx as the base algorithm"
+        default=0.0, ge=0, description="mu of FedProx's term, to use FedProx as the base algorithm"
     )
     ridge: Rate = Field(
         default=0.0,
         ge=0,
         description=(
-            "lambda times the number of examples that the calibration adds to the diagonal; 0: the"
-            " pseudo-inverse"
+            "lambda times the number of examples, which the calibration adds to the diagonal; 0:"
+            " the pseudo-inverse"
         ),
     )
 

@@ -43,13 +43,12 @@ class SecureSumClient:
 
     Notes
     -----
-    A vector is hidden by its self mask and by the masks that it has with its neighbours. A server
-    that could name different survivors to different members would get the secrets of a client's
-    neighbours, without its own, and from these its vector. Therefore every member signs one list of
-    survivors, and reveals shares only once it has seen that as many members as the threshold t
-    signed the same list. For two lists 2t − L of L members must sign both: with t = 2L/3, fewer
-    than L/3 members who lie cannot do it. Without a roster there are no signatures, and the server
-    must be honest.
+    The self mask and the masks with the neighbours hide a vector. A server that could name
+    different survivors to different members would get the secrets of a client's neighbours, without
+    its own, and from these its vector. Therefore every member signs one list of survivors, and
+    reveals shares only after t members, the threshold, have signed the same list. For two lists
+    2t − L of L members must sign both: with t = 2L/3, fewer than L/3 lying members cannot do this.
+    Without a roster there are no signatures, and the server must be honest.
     """
 
     def __init__(self, state: ClientState, entropy: Entropy = secrets.token_bytes) -> None:
@@ -82,7 +81,9 @@ class SecureSumClient:
             If this client is not in the session.
         """
         if me not in session.clients:
-            raise SecureSumError(f"partition {me} is not among the clients of the session")
+            raise SecureSumError(
+                f"partition {me} is not among the clients of the session", key="not-a-member"
+            )
         mask_secret, encryption_secret, seed = (entropy(crypto.KEY_BYTES) for _ in range(3))
         keys = PublicKeys(
             mask_key=crypto.public_key(mask_secret),
@@ -159,7 +160,9 @@ class SecureSumClient:
         for peer in receivers:
             nonce = self._entropy(crypto.NONCE_BYTES)
             text = texts.get(peer, b"") + payload
-            encrypted[peer] = encrypt(session, secret, keys, me, peer, nonce, text)
+            encrypted[peer] = encrypt(
+                session, secret, keys, sender=me, receiver=peer, nonce=nonce, plaintext=text
+            )
         self._advance(
             "receive shares",
             session=session,
@@ -170,13 +173,13 @@ class SecureSumClient:
         return EncryptedShares.of(encrypted, commitment=commitment(session, me, state.seed))
 
     def receive_shares(self, encrypted: Mapping[int, bytes]) -> dict[int, bytes]:
-        """Decrypt what the others sent to this client.
+        """Decrypt the shares and payloads for this client.
 
         Parameters
         ----------
         encrypted : mapping of int to bytes
-            By sender, of all other clients that sent shares; empty where a client that is no
-            neighbour sent nothing.
+            By sender, of all other clients that sent shares; empty from a client that is not a
+            neighbour and sent nothing.
 
         Returns
         -------
@@ -197,14 +200,17 @@ class SecureSumClient:
         me = state.me
         unknown = sorted(encrypted.keys() - (state.keys.keys() - {me}))
         if unknown:
-            raise SecureSumError(f"shares from partitions {unknown}, whose keys are not known")
+            raise SecureSumError(
+                f"shares from partitions {unknown}, whose keys are not known", key="unknown-sender"
+            )
         session.check_enough(len(encrypted) + 1, "sent shares")
         neighbours = session.graph[me]
         near = [peer for peer in neighbours if peer in encrypted]
         if len(near) + 1 < session.shares_needed:
             raise SecureSumError(
                 f"{len(near) + 1} of {len(neighbours) + 1} holders of this client's shares are"
-                f" left; needed {session.shares_needed}"
+                f" left; needed {session.shares_needed}",
+                key="too-few-shares",
             )
         secret = X25519PrivateKey.from_private_bytes(state.encryption_secret)
         shares = dict(state.shares)
@@ -236,8 +242,8 @@ class SecureSumClient:
         return payloads
 
     def mask_input(self, vector: Residues) -> Residues:
-        """The vector plus the self mask and the pairwise masks, modulo q: uniform to all who lack
-        one of the masks.
+        """The vector plus the self mask and the pairwise masks, modulo q: uniform to everybody who
+        lacks one of the masks.
 
         Parameters
         ----------
@@ -267,7 +273,7 @@ class SecureSumClient:
     def confirm(
         self, survivors: Collection[int], signing_key: Ed25519PrivateKey | None = None
     ) -> bytes:
-        """The signature of the survivors, the only ones that this client will reveal shares for.
+        """The signature of the survivors; this client reveals shares for this list only.
 
         Parameters
         ----------
@@ -291,15 +297,19 @@ class SecureSumClient:
         alive = set(survivors)
         unknown = sorted(alive - set(state.senders))
         if unknown:
-            raise SecureSumError(f"survivors {unknown} who never sent shares")
+            raise SecureSumError(
+                f"survivors {unknown} who never sent shares", key="unknown-survivor"
+            )
         if state.me not in alive:
             raise SecureSumError(
-                f"partition {state.me} is not among the survivors and reveals nothing"
+                f"partition {state.me} is not among the survivors and reveals nothing",
+                key="not-a-survivor",
             )
         state.session.check_survivors(alive)
         if state.session.signed and signing_key is None:
             raise SecureSumError(
-                f"partition {state.me} has no signing key, and the members of the session sign"
+                f"partition {state.me} has no signing key, and the members of the session sign",
+                key="no-signing-key",
             )
         self._advance("unmask", survivors=tuple(sorted(alive)))
         text = state.session.context("survivors", *self.state.survivors)
@@ -308,13 +318,13 @@ class SecureSumClient:
     def unmask(
         self, signatures: Mapping[int, bytes], roster: Mapping[int, bytes] | None = None
     ) -> dict[int, bytes]:
-        """One share of each neighbour and of this client: of its seed if it survived, of its mask
-        secret if not.
+        """One share of each neighbour and of this client: of the seed if it survived, else of the
+        mask secret.
 
         Parameters
         ----------
         signatures : mapping of int to bytes
-            By member; needed in a signed session alone.
+            By member; needed only in a signed session.
         roster : mapping of int to bytes, optional
             As in `share_keys`.
 
@@ -326,8 +336,7 @@ class SecureSumClient:
         Raises
         ------
         SecureSumError
-            If fewer survivors than the threshold, this one among them, signed the list that this
-            client signed.
+            If fewer survivors than the threshold, with this client, signed this client's list.
         """
         state = self._at("unmask")
         session = state.session
@@ -348,7 +357,8 @@ class SecureSumClient:
             done = STEPS.index(self.state.step) > STEPS.index(step)
             reason = "it was taken before" if done else f"the next is {self.state.step}"
             raise SecureSumError(
-                f"step {step} of partition {self.state.me} is out of order: {reason}"
+                f"step {step} of partition {self.state.me} is out of order: {reason}",
+                key="step-order",
             )
         return self.state
 

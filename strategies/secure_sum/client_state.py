@@ -1,4 +1,4 @@
-"""What a client keeps between two steps of a secure sum."""
+"""The state that a client keeps between two steps of a secure sum."""
 
 from collections.abc import Mapping
 from typing import Literal, Self, get_args
@@ -14,7 +14,7 @@ STEPS: tuple[Step, ...] = get_args(Step)
 
 
 class ClientState(Message):
-    """The state of one client in one session. What no later step needs is empty.
+    """The state of one client in one session. Fields that no later step needs are empty.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class ClientState(Message):
     mask_secret, encryption_secret, seed : bytes, 32
         Secrets of the two public keys, and the seed of the self mask.
     payload : bytes
-        What this client tells all others.
+        The bytes for all other clients.
     shares : mapping of int to bytes
         By sender, a share of its seed and one of its mask secret; this client's own among them from
         "receive shares" on.
@@ -52,7 +52,7 @@ class ClientState(Message):
     survivors: tuple[int, ...] = ()
 
     def as_parts(self) -> Parts:
-        """As one text, to be stored."""
+        """The state as one text, for storage."""
         return {"state": self.model_dump_json()}
 
     @classmethod
@@ -62,7 +62,7 @@ class ClientState(Message):
         Raises
         ------
         SecureSumError
-            If it is no stored state.
+            If it is not a stored state.
         """
         try:
             return cls.model_validate_json(str(parts.get("state")))

@@ -1,8 +1,8 @@
 """Cryptographic primitives: key agreement (X25519), key derivation, authenticated encryption,
 signature checks.
 
-Every derived key is bound to a context, which names its purpose, the session and the clients that
-it is for. A message of one place is therefore useless in another.
+Every derived key is bound to a context: its purpose, the session and its clients. A message is
+therefore useless in another context.
 """
 
 from functools import lru_cache
@@ -18,7 +18,7 @@ KEY_BYTES = 32
 SIGNATURE_BYTES = 64
 NONCE_BYTES = 12
 CIPHERTEXT_OVERHEAD = NONCE_BYTES + 16
-"""Bytes by which a ciphertext is longer than its plaintext."""
+"""Number of bytes that encryption adds to a plaintext."""
 
 
 _DEGENERATE = frozenset(
@@ -33,8 +33,8 @@ _DEGENERATE = frozenset(
         2**255 - 18,
     )
 )
-"""The points of order 1, 2, 4 and 8 on Curve25519 and its twist: by every secret they become 0
-(Bernstein 2006). The last two are 0 and 1 once more: all 255 bits count, modulo 2²⁵⁵ − 19."""
+"""The points of order 1, 2, 4 and 8 on Curve25519 and its twist: every secret maps them to 0
+(Bernstein 2006). The last two are 0 and 1 again: all 255 bits count, modulo 2²⁵⁵ − 19."""
 
 
 def public_key(secret: bytes) -> bytes:
@@ -45,8 +45,7 @@ def public_key(secret: bytes) -> bytes:
 def agree(secret: X25519PrivateKey, peer: bytes, context: bytes) -> bytes | None:
     """A key of 32 bytes that two clients share, by X25519 and HKDF-SHA256.
 
-    None if the peer's public key is degenerate: one of the few from which everybody derives the
-    same secret.
+    None if the peer's public key is degenerate, so that everybody derives the same secret.
     """
     try:
         shared = secret.exchange(X25519PublicKey.from_public_bytes(peer))
@@ -56,8 +55,8 @@ def agree(secret: X25519PrivateKey, peer: bytes, context: bytes) -> bytes | None
 
 
 def is_degenerate(key: bytes) -> bool:
-    """Whether everybody derives the same secret from this public key. A list tells it 500 times
-    faster than an exchange."""
+    """Whether everybody derives the same secret from this public key. A list is 500 times faster
+    than an exchange."""
     return key[:-1] + bytes([key[-1] & 127]) in _DEGENERATE  # X25519 ignores the highest bit
 
 
@@ -73,7 +72,7 @@ def encrypt(key: bytes, nonce: bytes, plaintext: bytes, context: bytes) -> bytes
 
 
 def decrypt(key: bytes, ciphertext: bytes, context: bytes) -> bytes | None:
-    """The plaintext; None if the key or the context is another, or the ciphertext was changed."""
+    """The plaintext; None if key or context differ, or the ciphertext was changed."""
     try:
         return ChaCha20Poly1305(key).decrypt(
             ciphertext[:NONCE_BYTES], ciphertext[NONCE_BYTES:], context

@@ -1,5 +1,4 @@
-"""Encryption between two clients: the shares of a client's secrets, and what else it tells its
-peers."""
+"""Encryption between two clients: the shares of a client's secrets, and its payload."""
 
 from collections.abc import Mapping
 
@@ -23,7 +22,7 @@ def encrypt(
     nonce: bytes,
     plaintext: bytes,
 ) -> bytes:
-    """Encrypt what one client sends another, with the sender's secret.
+    """Encrypt a text for another client, with the sender's secret.
 
     Raises
     ------
@@ -44,7 +43,7 @@ def decrypt(
     receiver: int,
     ciphertext: bytes,
 ) -> bytes:
-    """Decrypt what one client sent another, with the receiver's secret.
+    """Decrypt a text of another client, with the receiver's secret.
 
     Raises
     ------
@@ -55,12 +54,12 @@ def decrypt(
     key = _key(session, secret, keys, sender, receiver, peer=sender)
     text = crypto.decrypt(key, ciphertext, session.context("encrypted shares", sender, receiver))
     if text is None:
-        raise SecureSumError("what it sent cannot be decrypted")
+        raise SecureSumError("what it sent cannot be decrypted", key="undecryptable")
     return text
 
 
 def checked_shares(plaintext: bytes) -> bytes:
-    """The two shares that a neighbour's plaintext starts with.
+    """The two shares at the start of a neighbour's plaintext.
 
     Raises
     ------
@@ -91,5 +90,5 @@ def _key(
     )
     key = crypto.agree(secret, keys[peer].encryption_key, context)
     if key is None:
-        raise SecureSumError(f"partition {peer}: a degenerate encryption key")
+        raise SecureSumError(f"partition {peer}: a degenerate encryption key", key="degenerate-key")
     return key

@@ -16,7 +16,7 @@ class SecureSumError(SafeError, ValueError):
 
 
 class PeerError(SecureSumError):
-    """What some members sent through the server does not verify. The others can go on without them.
+    """The messages of some members do not verify. The others can go on without these members.
 
     Parameters
     ----------

@@ -26,9 +26,9 @@ class FixedPoint:
     Attributes
     ----------
     limit : float
-        Largest absolute value. Larger values are clipped to it.
+        Maximum absolute value. Larger values are clipped to it.
     terms : int
-        Largest number of vectors in a sum.
+        Maximum number of vectors in a sum.
     modulus : int
         q, odd and below 2⁶³.
 
@@ -45,18 +45,24 @@ class FixedPoint:
     def __post_init__(self) -> None:
         check_modulus(self.modulus)
         if not (math.isfinite(self.limit) and self.limit > 0):
-            raise SecureSumError(f"fixed point: limit {self.limit}; it must be positive and finite")
+            raise SecureSumError(
+                f"fixed point: limit {self.limit}; it must be positive and finite", key="limit"
+            )
         if self.terms < 1:
-            raise SecureSumError(f"fixed point: {self.terms} terms; there must be at least one")
+            raise SecureSumError(
+                f"fixed point: {self.terms} terms; there must be at least one", key="terms"
+            )
         if 2 * self.terms >= self.modulus:
             raise SecureSumError(
                 f"fixed point: the modulus {self.modulus} is too small for a sum of {self.terms}"
-                " terms"
+                " terms",
+                key="modulus",
             )
         exponent = self._exponent()
         if not -1000 <= exponent <= 1000:
             raise SecureSumError(
-                f"fixed point: limit {self.limit} needs a scale of 2^{exponent}, beyond float64"
+                f"fixed point: limit {self.limit} needs a scale of 2^{exponent}, beyond float64",
+                key="limit",
             )
 
     @property
@@ -88,7 +94,9 @@ class FixedPoint:
         """
         numbers = np.asarray(values, dtype=np.float64)
         if not np.isfinite(numbers).all():
-            raise SecureSumError("fixed point: a vector with numbers that are not finite")
+            raise SecureSumError(
+                "fixed point: a vector with numbers that are not finite", key="not-finite"
+            )
         # Only rint rounds: the scale is a power of two, and |steps| < 2⁶².
         steps = np.rint(np.clip(numbers, -self.limit, self.limit) * self.scale).astype(np.int64)
         return np.where(steps < 0, steps + self.modulus, steps).astype(np.uint64)

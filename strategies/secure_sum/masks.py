@@ -19,13 +19,13 @@ def uniform(key: bytes, length: int, modulus: int) -> Residues:
     """The pseudorandom vector of a key, without bias.
 
     The stream is read in little-endian 64-bit words. Words at or above the largest multiple of q
-    are rejected, so that the others are exactly uniform modulo q. At least half are kept for every
-    q < 2⁶³, nearly all for q < 2⁵⁶.
+    are rejected, so that the others are exactly uniform modulo q. At least half are accepted for
+    every q < 2⁶³, nearly all for q < 2⁵⁶.
 
     Parameters
     ----------
     key : bytes, 32
-        Must be used for this vector alone: the stream starts at nonce and counter 0.
+        Must be used only for this vector: the stream starts at nonce and counter 0.
     length : int
     modulus : int
         q, odd.
@@ -37,16 +37,16 @@ def uniform(key: bytes, length: int, modulus: int) -> Residues:
     """
     stream = Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor()
     limit = _WORD // modulus * modulus  # below 2⁶⁴, because an odd q does not divide it
-    found: list[Residues] = []
+    pieces: list[Residues] = []
     missing = length
     while missing > 0:
         read = missing * _WORD // limit + 8
         words = np.frombuffer(stream.update(bytes(8 * read)), "<u8").astype(np.uint64, copy=False)
-        kept = words[words < np.uint64(limit)][:missing]
+        accepted = words[words < np.uint64(limit)][:missing]
         # faster than NumPy's remainder
-        found.append(kept - kept // np.uint64(modulus) * np.uint64(modulus))
-        missing -= kept.size
-    return found[0] if len(found) == 1 else np.concatenate(found)
+        pieces.append(accepted - accepted // np.uint64(modulus) * np.uint64(modulus))
+        missing -= accepted.size
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
 
 def pairwise_mask(
@@ -65,7 +65,7 @@ def pairwise_mask(
         secret, peer_key, session.context("pairwise mask", low, high, low_key, high_key)
     )
     if key is None:
-        raise SecureSumError(f"partition {peer}: a degenerate mask key")
+        raise SecureSumError(f"partition {peer}: a degenerate mask key", key="degenerate-key")
     return uniform(key, session.length, session.modulus)
 
 
@@ -79,6 +79,5 @@ def self_mask(session: Session, partition: int, seed: bytes) -> Residues:
 
 
 def commitment(session: Session, partition: int, seed: bytes) -> bytes:
-    """SHA-256 of the seed of a self mask: it tells this seed from any other, and reveals nothing of
-    it."""
+    """SHA-256 of the seed of a self mask: it identifies the seed, and reveals nothing about it."""
     return sha256(session.context("commitment", partition) + seed).digest()

@@ -1,4 +1,4 @@
-"""The messages of a secure sum: which parts each has, of which types and sizes."""
+"""The messages of a secure sum, with the types and sizes of their parts."""
 
 from collections.abc import Mapping
 from typing import Annotated, Self
@@ -9,14 +9,13 @@ from curvfed.strategies.secure_sum.crypto import KEY_BYTES, SIGNATURE_BYTES
 from curvfed.strategies.secure_sum.errors import SecureSumError
 
 Parts = dict[str, str | int | bytes | list[int] | list[bytes]]
-"""A message as Flower's records take it."""
+"""A message in the types of Flower's records."""
 
 HASH_BYTES = 32
 
 SEED_TAG = b"s"
 KEY_TAG = b"k"
-"""First byte of a revealed share: it is one of the seed of a self mask, or one of a mask key's
-secret."""
+"""First byte of a revealed share: of the seed of a self mask, or of a mask key's secret."""
 
 Key = Annotated[bytes, Field(min_length=KEY_BYTES, max_length=KEY_BYTES)]
 Hash = Annotated[bytes, Field(min_length=HASH_BYTES, max_length=HASH_BYTES)]
@@ -54,7 +53,7 @@ class Message(BaseModel):
         Raises
         ------
         SecureSumError
-            If a part is missing, too many, or of a wrong type or size.
+            If a part is missing, not allowed, or of a wrong type or size.
         """
         try:
             return cls.model_validate(dict(parts))
@@ -63,10 +62,10 @@ class Message(BaseModel):
 
 
 def refusal(kind: type[Message], error: ValidationError) -> SecureSumError:
-    """What is wrong with a message, without any of its values."""
+    """The error for a wrong message, without any of its values."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)
     texts = [": ".join([".".join(map(str, fault["loc"])), fault["msg"]]) for fault in faults[:3]]
-    return SecureSumError(f"{kind.__name__}: {'; '.join(texts)}")
+    return SecureSumError(f"{kind.__name__}: {'; '.join(texts)}", key="message")
 
 
 class PublicKeys(Message):
@@ -75,7 +74,7 @@ class PublicKeys(Message):
     Attributes
     ----------
     mask_key, encryption_key : bytes, 32
-        X25519: one for pairwise masks, another for what clients encrypt for each other.
+        X25519: for pairwise masks, and for encryption between clients.
     signature : bytes
         Ed25519, 64 bytes; empty if the client has no signing key.
     """
@@ -105,13 +104,13 @@ class PublicKeys(Message):
 
 
 class Advertisement(PublicKeys):
-    """A client's public keys as the server gets them.
+    """A client's public keys in its message to the server.
 
     Attributes
     ----------
     signing_key : bytes
-        The Ed25519 key that the client says it signs by, 32 bytes, or none. Its peers have a roster
-        and look there.
+        The Ed25519 key that the client claims to sign with, 32 bytes, or none. Its peers look into
+        their roster.
     """
 
     signing_key: bytes = Field(max_length=KEY_BYTES)
@@ -132,9 +131,9 @@ class BytesByPartition(Message):
         return self
 
     @classmethod
-    def of(cls, values: Mapping[int, bytes], **others: bytes) -> Self:
+    def of(cls, values: Mapping[int, bytes], **parts: bytes) -> Self:
         """The message of these values; `others` are the parts of a subclass."""
-        return cls.from_parts({"partitions": [*values], "values": [*values.values()], **others})
+        return cls.from_parts({"partitions": [*values], "values": [*values.values()], **parts})
 
     @property
     def by_partition(self) -> dict[int, bytes]:
@@ -143,14 +142,14 @@ class BytesByPartition(Message):
 
 
 class EncryptedShares(BytesByPartition):
-    """What a client sends its peers through the server, by receiver, and its commitment to the seed
-    of its self mask."""
+    """A client's messages to its peers, by receiver, and its commitment to the seed of its self
+    mask."""
 
     commitment: Hash
 
 
 class Checksum(Message):
-    """What is sent beside a masked input: `checksum` of it."""
+    """The `checksum` of a masked input."""
 
     checksum: Hash
 
@@ -168,15 +167,14 @@ class Confirmation(Message):
 
 
 class Complaint(Message):
-    """What a client sends instead of shares or a masked input: the peers whose keys or shares do
-    not verify."""
+    """The peers whose keys or shares do not verify; replaces a client's shares or masked input."""
 
     complaint: list[int] = Field(min_length=1)
 
 
 def public_keys_message(keys: Mapping[int, PublicKeys]) -> BytesByPartition:
     """The public keys of many clients."""
-    return BytesByPartition.of({partition: one.as_bytes() for partition, one in keys.items()})
+    return BytesByPartition.of({partition: key.as_bytes() for partition, key in keys.items()})
 
 
 def public_keys_in(message: BytesByPartition) -> dict[int, PublicKeys]:

@@ -32,7 +32,9 @@ def check_modulus(modulus: int) -> None:
     SecureSumError
     """
     if not (3 <= modulus < 1 << MODULUS_BITS and modulus % 2):
-        raise SecureSumError(f"modulus {modulus}: it must be odd, from 3 to 2^{MODULUS_BITS} - 1")
+        raise SecureSumError(
+            f"modulus {modulus}: it must be odd, from 3 to 2^{MODULUS_BITS} - 1", key="modulus"
+        )
 
 
 def check_residues(vector: object, length: int, modulus: int) -> Residues:
@@ -45,9 +47,13 @@ def check_residues(vector: object, length: int, modulus: int) -> Residues:
     """
     if not isinstance(vector, np.ndarray) or vector.dtype != np.uint64:
         kind = vector.dtype if isinstance(vector, np.ndarray) else type(vector).__name__
-        raise SecureSumError(f"a vector of {kind}; it must be an array of uint64")
+        raise SecureSumError(f"a vector of {kind}; it must be an array of uint64", key="vector")
     if vector.shape != (length,):
-        raise SecureSumError(f"a vector of shape {vector.shape}; it must be ({length},)")
+        raise SecureSumError(
+            f"a vector of shape {vector.shape}; it must be ({length},)", key="vector"
+        )
     if int(vector.max()) >= modulus:
-        raise SecureSumError(f"a vector with entries that are not below the modulus {modulus}")
+        raise SecureSumError(
+            f"a vector with entries that are not below the modulus {modulus}", key="vector"
+        )
     return vector

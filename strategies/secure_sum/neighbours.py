@@ -19,14 +19,12 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from hashlib import sha256
-from itertools import count
 
 COMPLETE = 64
-"""Up to this number of clients, all are neighbours."""
+"""Maximum number of clients that are all neighbours."""
 
 FAILURE = 10_000
-"""At most one sum in this number fails for lack of shares, if as many clients are lost as the
-threshold allows."""
+"""At most one sum in this number fails for lack of shares, if the threshold is just met."""
 
 COLLUDING = 10
 """One client in this number may collude with the server."""
@@ -67,9 +65,9 @@ def degree(clients: int, threshold: int) -> int:
         ways, draws = collusion(clients, clients // COLLUDING, 2 * half)
         return misses * FAILURE <= draws and ways * REDRAWN <= draws
 
-    halves = range(1, (clients - 1) // 2 + 1)
-    found = bisect_left(halves, True, key=suffices)
-    return 2 * halves[found] if found < len(halves) else clients - 1
+    half_degrees = range(1, (clients - 1) // 2 + 1)
+    index = bisect_left(half_degrees, True, key=suffices)
+    return 2 * half_degrees[index] if index < len(half_degrees) else clients - 1
 
 
 @lru_cache(maxsize=8)
@@ -87,62 +85,62 @@ def neighbours_of(
     seed : bytes
         Public.
     """
+    graph: dict[int, tuple[int, ...]] = {}
     if len(clients) <= degree + 1:
         everyone = sorted(clients)
-        return {
-            client: tuple(other for other in everyone if other != client) for client in everyone
-        }
+        for client in everyone:
+            graph[client] = tuple(peer for peer in everyone if peer != client)
+        return graph
     ring = sorted(clients, key=lambda client: sha256(seed + client.to_bytes(8)).digest())
-    steps = [
-        step
-        for distance in _distances(len(ring), degree // 2, seed)
-        for step in (distance, -distance)
-    ]
-    return {
-        client: tuple(sorted(ring[(place + step) % len(ring)] for step in steps))
-        for place, client in enumerate(ring)
-    }
+    distances = _distances(len(ring), degree // 2, seed)
+    steps = [*distances, *(-distance for distance in distances)]
+    for place, client in enumerate(ring):
+        graph[client] = tuple(sorted(ring[(place + step) % len(ring)] for step in steps))
+    return graph
 
 
 def _distances(size: int, number: int, seed: bytes) -> list[int]:
-    """Different distances below half the ring, at random among those that connect all of it."""
+    """Different distances below half the ring, drawn at random until they connect the whole
+    ring."""
 
-    def drawn(draw: int) -> list[int]:
-        stem = seed + draw.to_bytes(4)
-        return sorted(
-            range(1, (size + 1) // 2), key=lambda one: sha256(stem + one.to_bytes(4)).digest()
-        )[:number]
-
-    return next(found for found in map(drawn, count()) if math.gcd(size, *found) == 1)
+    candidates = range(1, (size + 1) // 2)
+    attempt = 0
+    while True:
+        stem = seed + attempt.to_bytes(4)
+        ranks = {distance: sha256(stem + distance.to_bytes(4)).digest() for distance in candidates}
+        distances = sorted(candidates, key=ranks.__getitem__)[:number]
+        if math.gcd(size, *distances) == 1:
+            return distances
+        attempt += 1
 
 
 def is_connected(graph: Mapping[int, Collection[int]], clients: Collection[int]) -> bool:
-    """Whether each of these clients, one or more, reaches each other along edges between them."""
-    left = set(clients)
-    ahead = [left.pop()]
-    while ahead and left:
-        found = left.intersection(graph[ahead.pop()])
-        left -= found
-        ahead += found
-    return not left
+    """Whether edges between these clients, one or more, connect all of them."""
+    unreached = set(clients)
+    frontier = [unreached.pop()]
+    while frontier and unreached:
+        reached = unreached.intersection(graph[frontier.pop()])
+        unreached -= reached
+        frontier += reached
+    return not unreached
 
 
 def collusion(clients: int, colluding: int, neighbours: int) -> tuple[int, int]:
-    """A bound on the probability that colluding members can recover the secrets of any other, as a
+    """A bound on the probability that colluding members can recover another member's secrets, as a
     ratio of integers.
 
-    Of one client they can if more than k/2 of its k neighbours are among them: P[H > k/2] with H
+    They recover those of one client if more than k/2 of its k neighbours collude: P[H > k/2] with H
     hypergeometric, k draws from L − 1 clients, c of which collude. The bound is L times this.
     """
     ways = _ways(clients - 1, clients - 1 - colluding, neighbours, neighbours // 2 - 1)
     return clients * ways, math.comb(clients - 1, neighbours)
 
 
-def _ways(others: int, marked: int, drawn: int, most: int) -> int:
-    """The number of ways to draw some of the others such that at most so many of the marked ones
-    are among them."""
+def _ways(total: int, marked: int, drawn: int, maximum: int) -> int:
+    """The number of ways to draw from `total` clients with at most `maximum` marked clients among
+    those drawn."""
     return sum(
-        math.comb(marked, hits) * math.comb(others - marked, drawn - hits)
-        for hits in range(most + 1)
-        if drawn - hits <= others - marked
+        math.comb(marked, hits) * math.comb(total - marked, drawn - hits)
+        for hits in range(maximum + 1)
+        if drawn - hits <= total - marked
     )

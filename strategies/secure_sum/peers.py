@@ -1,4 +1,4 @@
-"""What a client of a secure sum demands of its peers: their keys, and their signatures of the
+"""A client's checks of its peers in a secure sum: their keys, and their signatures of the
 survivors."""
 
 from collections.abc import Mapping
@@ -19,18 +19,21 @@ def checked_session(
     unknown = sorted(keys.keys() - set(session.clients))
     if unknown:
         raise SecureSumError(
-            f"keys of partitions {unknown}, who are not among the clients of the session"
+            f"keys of partitions {unknown}, who are not among the clients of the session",
+            key="not-a-member",
         )
     if keys.get(me) != state.keys[me]:
-        raise SecureSumError(f"the keys of partition {me} are not those that it sent")
-    if len({key for one in keys.values() for key in (one.mask_key, one.encryption_key)}) != 2 * len(
-        keys
-    ):
-        raise SecureSumError("the same key twice among the clients' keys")
+        raise SecureSumError(
+            f"the keys of partition {me} are not those that it sent", key="other-keys"
+        )
+    different = {key for pair in keys.values() for key in (pair.mask_key, pair.encryption_key)}
+    if len(different) != 2 * len(keys):
+        raise SecureSumError("the same key twice among the clients' keys", key="repeated-key")
     bound = session.bound(keys)
     if roster is not None and not bound.signed:
         raise SecureSumError(
-            f"partition {me} has a roster, and takes part only if all members sign their keys"
+            f"partition {me} has a roster, and takes part only if all members sign their keys",
+            key="unsigned-keys",
         )
     return bound
 
@@ -38,13 +41,13 @@ def checked_session(
 def check_signatures(
     opened: Session, keys: Mapping[int, PublicKeys], roster: Mapping[int, bytes]
 ) -> None:
-    """Refuse keys that are not signed by the roster's; they were signed in the session as it was
-    opened."""
+    """Refuse keys that are not signed by the roster's keys; `opened` is the session in which they
+    were signed."""
     distrusted = {}
-    for peer, one in keys.items():
+    for peer, key in keys.items():
         if peer not in roster:
             distrusted[peer] = "it is not in the roster"
-        elif not crypto.is_signed(roster[peer], one.signature, opened.signed_keys(one, peer)):
+        elif not crypto.is_signed(roster[peer], key.signature, opened.signed_keys(key, peer)):
             distrusted[peer] = "its keys are not signed by its key in the roster"
     if distrusted:
         raise PeerError(distrusted)
@@ -53,14 +56,14 @@ def check_signatures(
 def signers(
     state: ClientState, signatures: Mapping[int, bytes], roster: Mapping[int, bytes]
 ) -> int:
-    """How many survivors signed this client's list, itself among them; no more are counted than are
-    needed."""
+    """The number of survivors, with this client, that signed this client's list; the count stops at
+    the number needed."""
     session = state.session
     text = session.context("survivors", *state.survivors)
-    found = 1
+    count = 1
     for peer in state.survivors:
-        if found == session.needed:
+        if count == session.needed:
             break
-        known = peer != state.me and peer in signatures and peer in roster
-        found += known and crypto.is_signed(roster[peer], signatures[peer], text)
-    return found
+        if peer != state.me and peer in signatures and peer in roster:
+            count += crypto.is_signed(roster[peer], signatures[peer], text)
+    return count

@@ -73,8 +73,8 @@ class SecureSumServer:
         self._revealed: dict[int, dict[int, bytes]] = {}
 
     def stay_out(self, partition: int) -> None:
-        """Receive, instead of keys, that a client has nothing to contribute. The threshold is that
-        of the others.
+        """Record that a client has nothing to contribute and sends no keys. The threshold follows
+        from the other clients.
 
         Raises
         ------
@@ -84,40 +84,47 @@ class SecureSumServer:
         self._idle.add(partition)
 
     def receive_keys(self, partition: int, keys: PublicKeys, signing_key: bytes = b"") -> None:
-        """Receive a client's public keys, and the key that it signs by. Whether that is its own,
-        its peers know.
+        """Receive a client's public keys, and the key that it signs with, which its peers check.
 
         Raises
         ------
         SecureSumError
         """
         self._check("public keys", partition, self.session.clients, self._keys.keys() | self._idle)
-        known = {key for one in self._keys.values() for key in (one.mask_key, one.encryption_key)}
-        if keys.mask_key == keys.encryption_key or known & {keys.mask_key, keys.encryption_key}:
-            raise SecureSumError(f"partition {partition}: a key that was sent before")
+        earlier_keys = {
+            key for sent in self._keys.values() for key in (sent.mask_key, sent.encryption_key)
+        }
+        if keys.mask_key == keys.encryption_key or earlier_keys & {
+            keys.mask_key,
+            keys.encryption_key,
+        }:
+            raise SecureSumError(
+                f"partition {partition}: a key that was sent before", key="repeated-key"
+            )
         if crypto.is_degenerate(keys.mask_key) or crypto.is_degenerate(keys.encryption_key):
-            raise SecureSumError(f"partition {partition}: a degenerate key")
+            raise SecureSumError(f"partition {partition}: a degenerate key", key="degenerate-key")
         text = self.session.signed_keys(keys, partition)
         if keys.signature and not crypto.is_signed(signing_key, keys.signature, text):
             raise SecureSumError(
-                f"partition {partition}: its keys are not signed by the key that it names"
+                f"partition {partition}: its keys are not signed by the key that it names",
+                key="unsigned-keys",
             )
         self._keys[partition] = keys
         self._signers[partition] = signing_key
 
     def close_keys(self) -> dict[int, PublicKeys]:
-        """Receive no more keys; return the members' keys: of all clients that sent some, and sign
-        them as most do.
+        """Receive no more keys; return those of the members: all clients that sent keys and sign
+        them, or do not sign them, as the majority does.
 
         Raises
         ------
         SecureSumError
-            If there are fewer than the threshold of those that have something to contribute.
+            If there are fewer members than the threshold of the contributing clients.
         """
         self._check_step("public keys")
         if self._idle:
-            busy = tuple(one for one in self.session.clients if one not in self._idle)
-            self.session = replace(self.session, clients=busy, asked=self.session.num_asked)
+            active = tuple(client for client in self.session.clients if client not in self._idle)
+            self.session = replace(self.session, clients=active, asked=self.session.num_asked)
         signing = {partition for partition, keys in self._keys.items() if keys.signature}
         self.unlike = min(self._keys.keys() - signing, signing, key=len)
         members = {
@@ -129,39 +136,43 @@ class SecureSumServer:
             raise SecureSumError(
                 f"partitions {sorted(signing)} sign their keys,"
                 f" {sorted(self._keys.keys() - signing)} do not: give every node a signing-key and"
-                " a roster, or none"
+                " a roster, or none",
+                key="mixed-signatures",
             )
         self._close("public keys", members, "sent keys")
         self._keys = members
         self.session = self.session.bound(members)
         return members
 
-    def receive_complaint(self, partition: int, about: Collection[int]) -> None:
-        """Receive, instead of encrypted shares or a masked input, that keys or shares of others do
-        not verify.
+    def receive_complaint(self, partition: int, accused: Collection[int]) -> None:
+        """Receive a complaint, instead of encrypted shares or a masked input, that keys or shares
+        of other clients do not verify.
 
         Raises
         ------
         SecureSumError
         """
-        expected, given = self._in_this_step()
-        self._check(self.step, partition, expected, given | self._complaints.keys())
-        if not about or partition in about or not expected >= set(about):
-            raise SecureSumError(f"partition {partition}: a complaint about others than its peers")
-        self._complaints[partition] = set(about)
+        expected, answered = self._in_this_step()
+        self._check(self.step, partition, expected, answered | self._complaints.keys())
+        if not accused or partition in accused or not expected >= set(accused):
+            raise SecureSumError(
+                f"partition {partition}: a complaint about others than its peers", key="complaint"
+            )
+        self._complaints[partition] = set(accused)
 
     def to_leave_out(self) -> dict[int, str]:
-        """Who must be left out after the complaints of this step, and why; nobody if there are
-        none.
+        """The clients to leave out after the complaints of this step, each with the reason.
 
-        That is a client whom more than half of its neighbours that answered complain about, or else
-        those who complain.
+        If more than half of a client's neighbours that answered complain about it, it is left out;
+        otherwise those who complain are left out.
         """
-        _, given = self._in_this_step()
+        _, answered = self._in_this_step()
         out: dict[int, str] = {}
         for accused in sorted(set().union(*self._complaints.values())):
-            accusers = {one for one, about in self._complaints.items() if accused in about}
-            jury = (given | self._complaints.keys()) & set(self.session.graph[accused])
+            accusers = {
+                client for client, accused_by in self._complaints.items() if accused in accused_by
+            }
+            jury = (answered | self._complaints.keys()) & set(self.session.graph[accused])
             if 2 * len(accusers & jury) > len(jury):
                 out[accused] = (
                     f"{len(accusers & jury)} of its {len(jury)} neighbours cannot verify what it"
@@ -174,14 +185,14 @@ class SecureSumServer:
         return out
 
     def _in_this_step(self) -> tuple[set[int], set[int]]:
-        """Who is expected to send encrypted shares or masked inputs, and who has sent some."""
+        """The clients that must send encrypted shares or masked inputs, and those that have."""
         if self.step == "encrypted shares":
             return set(self._keys), set(self._encrypted)
         return set(self._commitments), self._survivors
 
     def receive_shares(self, partition: int, shares: EncryptedShares) -> None:
-        """Receive what a client encrypted for its neighbours, or for all others if it has a payload
-        for them.
+        """Receive a client's encrypted shares for its neighbours, or for all others if it has a
+        payload.
 
         Raises
         ------
@@ -191,20 +202,21 @@ class SecureSumServer:
         near = set(self.session.graph[partition])
         encrypted = shares.by_partition
         if encrypted.keys() != near and encrypted.keys() != self._keys.keys() - {partition}:
-            raise SecureSumError(f"partition {partition}: shares for others than its peers")
+            raise SecureSumError(
+                f"partition {partition}: shares for others than its peers", key="receivers"
+            )
         payload_sizes = {
             len(text) - (SHARES_BYTES if to in near else 0) for to, text in encrypted.items()
         }
         if len(payload_sizes) > 1 or min(payload_sizes) < crypto.CIPHERTEXT_OVERHEAD:
-            raise SecureSumError(f"partition {partition}: shares of a wrong size")
+            raise SecureSumError(f"partition {partition}: shares of a wrong size", key="size")
         self._encrypted[partition] = encrypted
         self._commitments[partition] = shares.commitment
 
     def close_shares(self) -> dict[int, dict[int, bytes]]:
-        """Receive no more shares; return for each client that sent some what the others sent it, by
-        sender.
+        """Receive no more shares; return for each sender the shares that the others sent it.
 
-        It is empty where the other client sent it nothing.
+        They are by sender, and empty from a client that sent it nothing.
 
         Raises
         ------
@@ -213,14 +225,11 @@ class SecureSumServer:
         """
         self._close("encrypted shares", self._encrypted, "sent shares")
         senders = sorted(self._encrypted)
-        delivered = {
-            receiver: {
-                sender: self._encrypted[sender].get(receiver, b"")
-                for sender in senders
-                if sender != receiver
-            }
-            for receiver in senders
-        }
+        delivered: dict[int, dict[int, bytes]] = {receiver: {} for receiver in senders}
+        for receiver, incoming in delivered.items():
+            for sender in senders:
+                if sender != receiver:
+                    incoming[sender] = self._encrypted[sender].get(receiver, b"")
         self._encrypted.clear()
         return delivered
 
@@ -235,10 +244,10 @@ class SecureSumServer:
         try:
             check_residues(vector, self.session.length, self.session.modulus)
         except SecureSumError as error:
-            raise SecureSumError(f"partition {partition}: {error}") from None
+            raise SecureSumError(f"partition {partition}: {error}", key="vector") from None
         if checksum(vector, self.session, partition) != check:
             raise SecureSumError(
-                f"partition {partition}: the masked input does not fit its checksum"
+                f"partition {partition}: the masked input does not fit its checksum", key="checksum"
             )
         self._sum = add(self._sum, vector, self.session.modulus)
         self._survivors.add(partition)
@@ -269,7 +278,9 @@ class SecureSumServer:
         if self.session.signed and not crypto.is_signed(
             self._signers[partition], signature, self._to_sign
         ):
-            raise SecureSumError(f"partition {partition}: it did not sign the survivors")
+            raise SecureSumError(
+                f"partition {partition}: it did not sign the survivors", key="unsigned-survivors"
+            )
         self._signatures[partition] = signature
 
     def close_signatures(self) -> dict[int, bytes]:
@@ -293,15 +304,19 @@ class SecureSumServer:
         self._check("revealed shares", partition, self._signatures, self._responders)
         expected = {partition, *self.session.graph[partition]} & self._commitments.keys()
         if revealed.keys() != expected:
-            raise SecureSumError(f"partition {partition}: shares of others than its peers")
+            raise SecureSumError(
+                f"partition {partition}: shares of others than its peers", key="receivers"
+            )
         for client, tagged in revealed.items():
             tag = SEED_TAG if client in self._survivors else KEY_TAG
             if tagged[:1] != tag:
-                raise SecureSumError(f"partition {partition}: a share of the wrong kind")
+                raise SecureSumError(
+                    f"partition {partition}: a share of the wrong kind", key="share-kind"
+                )
             try:
                 shamir.check_share(tagged[1:])
             except SecureSumError as error:
-                raise SecureSumError(f"partition {partition}: {error}") from None
+                raise SecureSumError(f"partition {partition}: {error}", key="share") from None
         self._responders.add(partition)
         for client, tagged in revealed.items():
             self._revealed.setdefault(client, {})[partition] = tagged[1:]
@@ -346,52 +361,58 @@ class SecureSumServer:
         return total
 
     def _recovered(self, client: int, public: Callable[[bytes], bytes], expected: bytes) -> bytes:
-        """Recover a client's secret. Its `public` value must be the expected one, which the client
-        sent before.
+        """Recover a client's secret. Its `public` value must be the one that the client sent
+        before.
 
-        If the first shares give another secret, one of their senders at a time is left out.
+        If the first shares give another secret, their senders are left out one at a time.
         """
         needed = self.session.shares_needed
         shares = self._revealed.get(client, {})
         trusted = sorted(shares.keys() - self.suspects)
         if len(trusted) < needed:
             raise SecureSumError(
-                f"partition {client}: {len(trusted)} of its shares were revealed; needed {needed}"
+                f"partition {client}: {len(trusted)} of its shares were revealed; needed {needed}",
+                key="too-few-shares",
             )
         spare = len(trusted) > needed
-        for left_out in [set(), *({one} for one in trusted[:needed] if spare)]:
-            chosen = [one for one in trusted if one not in left_out][:needed]
-            secret = shamir.combine({one + 1: shares[one] for one in chosen})
+        for left_out in [set(), *({client_share} for client_share in trusted[:needed] if spare)]:
+            chosen = [client_share for client_share in trusted if client_share not in left_out][
+                :needed
+            ]
+            secret = shamir.combine(
+                {client_share + 1: shares[client_share] for client_share in chosen}
+            )
             if secret is not None and public(secret) == expected:
                 self.suspects |= left_out
                 return secret
         raise SecureSumError(
-            f"partition {client}: its shares do not fit together, or not what it sent before"
+            f"partition {client}: its shares do not fit together, or not what it sent before",
+            key="unfit-shares",
         )
 
     def _check(
         self, step: str, partition: int, expected: Container[int], received: Container[int]
     ) -> None:
         """Refuse a message of another step, of a client that did not take the step before, or a
-        repeated one."""
+        repeated message."""
         try:
             self._check_step(step)
         except SecureSumError as error:
-            raise SecureSumError(f"partition {partition}: {error}") from None
+            raise SecureSumError(f"partition {partition}: {error}", key="step-order") from None
         if partition not in expected:
-            reason = (
-                "did not take the step before"
-                if partition in self.session.clients
-                else "is not in the session"
-            )
-            raise SecureSumError(f"partition {partition} {reason}")
+            reason = "is not in the session"
+            if partition in self.session.clients:
+                reason = "did not take the step before"
+            raise SecureSumError(f"partition {partition} {reason}", key="not-a-member")
         if partition in received:
-            raise SecureSumError(f"partition {partition}: it sent {step} before")
+            raise SecureSumError(f"partition {partition}: it sent {step} before", key="repeated")
 
     def _check_step(self, step: str) -> None:
         if self.step != step:
             when = "late" if STEPS.index(self.step) > STEPS.index(step) else "early"
-            raise SecureSumError(f"{step} are {when}: the server is at {self.step}")
+            raise SecureSumError(
+                f"{step} are {when}: the server is at {self.step}", key="step-order"
+            )
 
     def _close(self, step: str, received: Sized, what: str) -> None:
         self._check_step(step)

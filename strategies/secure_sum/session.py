@@ -18,12 +18,11 @@ _LARGEST = 2**32  # partitions and rounds are below this
 
 @dataclass(frozen=True)
 class Session:
-    """One sum of one vector per client. Everything here is public; server and clients each derive
-    it themselves.
+    """One sum of one vector per client. Every field is public; server and clients each derive it.
 
-    All of it goes into every derived key, ciphertext and signature: parties that differ in any of
-    it refuse each other. A session is opened by the server. Once the members have sent their keys,
-    both sides go on with `bound`, which the members' fresh keys name: the server chooses neither
+    All fields go into every derived key, ciphertext and signature: parties with different fields
+    refuse each other. The server opens a session. After the members have sent their keys, both
+    sides use `bound`, whose name comes from the members' fresh keys: the server chooses neither
     this name nor the graph that is drawn from it.
 
     Attributes
@@ -39,7 +38,7 @@ class Session:
         The L ≥ 2 partitions that are asked for keys, ascending; in a bound session the members,
         which sent some.
     threshold : int
-        The number of clients t that must at least stay to the end, above L/2; 0 means ⌈2L/3⌉.
+        The minimum number of clients t that stay to the end, above L/2; 0 means ⌈2L/3⌉.
     neighbours : int
         The number of neighbours of each client; 0 means that of `neighbours.degree`. An odd number
         is raised by one.
@@ -71,13 +70,18 @@ class Session:
     def __post_init__(self) -> None:
         check_modulus(self.modulus)
         if self.length < 1:
-            raise SecureSumError(f"length {self.length}: a vector must have at least one entry")
+            raise SecureSumError(
+                f"length {self.length}: a vector must have at least one entry", key="vector"
+            )
         if not 0 <= self.round < _LARGEST:
-            raise SecureSumError(f"round {self.round}: it must be from 0 to {_LARGEST - 1}")
+            raise SecureSumError(
+                f"round {self.round}: it must be from 0 to {_LARGEST - 1}", key="round"
+            )
         total = len(self.clients)
         if total < 2:
             raise SecureSumError(
-                f"a sum over {total} hides nothing: it must be over two clients or more"
+                f"a sum over {total} hides nothing: it must be over two clients or more",
+                key="too-few-clients",
             )
         if (
             list(self.clients) != sorted(set(self.clients))
@@ -85,40 +89,47 @@ class Session:
             or self.clients[-1] >= _LARGEST
         ):
             raise SecureSumError(
-                f"clients must be different partitions from 0 to {_LARGEST - 1}, ascending"
+                f"clients must be different partitions from 0 to {_LARGEST - 1}, ascending",
+                key="clients",
             )
         if self.threshold and not total < 2 * self.threshold <= 2 * total:
             raise SecureSumError(
                 f"secure.threshold = {self.threshold} for {total} clients: it must be from"
-                f" {total // 2 + 1}, more than half of them, to {total}, all of them, or auto"
+                f" {total // 2 + 1}, more than half of them, to {total}, all of them, or auto",
+                key="threshold",
             )
         if self.neighbours < 0:
-            raise SecureSumError(f"neighbours {self.neighbours}: it must be positive, or 0")
+            raise SecureSumError(
+                f"neighbours {self.neighbours}: it must be positive, or 0", key="neighbours"
+            )
         if self.asked and not total <= self.asked < _LARGEST:
-            raise SecureSumError(f"{self.asked} clients were asked: they must be {total} or more")
+            raise SecureSumError(
+                f"{self.asked} clients were asked: they must be {total} or more", key="clients"
+            )
         if not self.signed and 0 < self.neighbours < total - 1:
             raise SecureSumError(
                 f"secure.neighbours = {self.neighbours}: without signatures it must be {total - 1},"
-                " all others, or auto; give every node a signing-key and a roster"
+                " all others, or auto; give every node a signing-key and a roster",
+                key="neighbours",
             )
 
     def bound(self, keys: Mapping[int, PublicKeys]) -> Self:
         """The session of the members that sent these keys, and no others.
 
-        The threshold is that of the members. A server that keeps clients out of the keys makes a
-        smaller sum, as if it had not asked them: how small a sum may be is for each node to decide.
+        The threshold is that of the members. A server that leaves out clients' keys makes a smaller
+        sum, as if it had not asked them: each node decides how small a sum may be.
 
         Raises
         ------
         SecureSumError
-            If there are fewer than the threshold that was set, or than two.
+            If there are fewer than the configured threshold, or than two.
         """
         members = tuple(sorted(keys))
         self.check_enough(len(members), "sent keys", self.threshold or 2)
         digest = sha256(
             b"".join(client.to_bytes(8) + keys[client].both for client in members)
         ).hexdigest()
-        signed = all(one.signature for one in keys.values())
+        signed = all(key.signature for key in keys.values())
         return replace(self, clients=members, asked=self.num_asked, signed=signed, members=digest)
 
     @property
@@ -134,17 +145,16 @@ class Session:
     @cached_property
     def degree(self) -> int:
         """The number of neighbours of each client: even, or all others."""
-        others = len(self.clients) - 1
+        num_others = len(self.clients) - 1
         if not self.signed:
-            return others
+            return num_others
         if self.neighbours:
-            return min(self.neighbours + self.neighbours % 2, others)
-        return neighbours.degree(others + 1, self.needed)
+            return min(self.neighbours + self.neighbours % 2, num_others)
+        return neighbours.degree(num_others + 1, self.needed)
 
     @property
     def shares_needed(self) -> int:
-        """The number of shares that recover a secret: more than half of the 1 + `degree` that there
-        are at most."""
+        """The number of shares that recover a secret: more than half of at most 1 + `degree`."""
         return self.needed if self.degree == len(self.clients) - 1 else self.degree // 2 + 1
 
     @cached_property
@@ -164,17 +174,17 @@ class Session:
         return sha256(json.dumps(fields + binding).encode()).digest()
 
     def context(self, purpose: str, *parts: int | bytes) -> bytes:
-        """What binds a key, ciphertext or signature to this session and to one purpose.
+        """The bytes that bind a key, ciphertext or signature to this session and to one purpose.
 
         Parameters
         ----------
         purpose : str
-            All contexts of one purpose must have the same number of parts, of the same sizes, or be
-            partitions alone.
+            All contexts of one purpose must have the same number of parts, of the same sizes, or
+            only partitions.
         parts : int or bytes
-            What else it is for: keys, and partitions, as 8 bytes each.
+            Keys, and partitions of 8 bytes each.
         """
-        body = b"".join(part if isinstance(part, bytes) else part.to_bytes(8) for part in parts)
+        body = b"".join(item if isinstance(item, bytes) else item.to_bytes(8) for item in parts)
         return purpose.encode() + b"\0" + self.digest + body
 
     def signed_keys(self, keys: PublicKeys, partition: int) -> bytes:
@@ -187,7 +197,7 @@ class Session:
         return neighbours.neighbours_of(self.clients, self.degree, self.context("neighbours"))
 
     def check_survivors(self, survivors: Collection[int]) -> None:
-        """Refuse survivors of whom the sum would show more than one sum over the threshold.
+        """Refuse survivors whose sum would reveal more than one sum over the threshold.
 
         Raises
         ------
@@ -198,19 +208,22 @@ class Session:
         self.check_enough(len(survivors), "survive")
         if not neighbours.is_connected(self.graph, survivors):
             raise SecureSumError(
-                "the survivors are no connected graph: the sum would show sums over some of them"
+                "the survivors must be a connected graph, or the sum would show sums over some of"
+                " them",
+                key="disconnected",
             )
 
-    def check_enough(self, found: int, what: str, needed: int = 0) -> None:
-        """Refuse fewer clients than the threshold, or than another number that is needed.
+    def check_enough(self, count: int, what: str, needed: int = 0) -> None:
+        """Refuse fewer clients than the threshold, or than another number needed.
 
         Raises
         ------
         SecureSumError
         """
-        if found < (needed or self.needed):
+        if count < (needed or self.needed):
             raise SecureSumError(
-                f"{found} of {len(self.clients)} clients {what}; needed {needed or self.needed}"
+                f"{count} of {len(self.clients)} clients {what}; needed {needed or self.needed}",
+                key="too-few-clients",
             )
 
 

@@ -61,11 +61,11 @@ def weights(points: tuple[int, ...]) -> list[int]:
     for value in below:
         ahead.append(ahead[-1] * value % PRIME)
     inverse = pow(ahead[-1], -1, PRIME) * math.prod(points) % PRIME
-    found = [0] * len(below)
+    factors = [0] * len(below)
     for i in range(len(below) - 1, -1, -1):
-        found[i] = inverse * ahead[i] % PRIME
+        factors[i] = inverse * ahead[i] % PRIME
         inverse = inverse * below[i] % PRIME
-    return found
+    return factors
 
 
 def combine(shares: Mapping[int, bytes]) -> bytes | None:
@@ -93,9 +93,11 @@ def check_share(share: bytes) -> None:
     SecureSumError
     """
     if len(share) != SHARE_BYTES:
-        raise SecureSumError(f"a share of {len(share)} bytes; it must have {SHARE_BYTES}")
+        raise SecureSumError(
+            f"a share of {len(share)} bytes; it must have {SHARE_BYTES}", key="share"
+        )
     if int.from_bytes(share) >= PRIME:
-        raise SecureSumError("a share that is no element of the field")
+        raise SecureSumError("a share that is no element of the field", key="share")
 
 
 def _products(points: Sequence[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Signing keys of simulated clients: everybody can derive them, so that a simulation takes the
+"""Signing keys of simulated clients. Everybody can derive them; they let a simulation take the
 steps of a real sum."""
 
 from collections.abc import Iterable

@@ -31,12 +31,11 @@ DTYPES = dict(zip(map(np.dtype, _NAMES.split()), _CODES.split(), strict=True))
 
 
 class FormatError(ValueError):
-    """A whole file of a format that this version does not read."""
+    """An undamaged file of a format that this version does not read."""
 
 
-def packed(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[memoryview]:
-    """The content of a file: length of the header and header, and the arrays one after the other,
-    which are not copied."""
+def file_parts(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> list[memoryview]:
+    """The parts of a file: its header after the header's length, and views of the arrays."""
     contents = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     entries: dict[str, Any] = {
         "__metadata__": {"digest": UNSEALED, "format": str(FORMAT), **metadata}
@@ -64,7 +63,7 @@ def read(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
     OSError
     DamagedError
     FormatError
-        If it is whole, and of a format that this version does not read.
+        If it is undamaged, and of a format that this version does not read.
     """
     data = path.read_bytes()
     try:

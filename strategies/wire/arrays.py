@@ -18,13 +18,12 @@ _NUMPY = "numpy.ndarray"
 _PREFIX = 10
 
 MAX_REASON = 2000
-"""Most characters of a reason that is logged. It may quote the other side, which could otherwise
-fill a disk."""
+"""Maximum number of characters of a logged reason. It may quote the other side, which could
+otherwise fill a disk."""
 
 
 class MessageError(SafeError, ValueError):
-    """A message that is not as expected; the text is safe to print, whatever it quotes
-    (`one_line`)."""
+    """An unexpected message; the text is safe to print, whatever it quotes (`one_line`)."""
 
     area = "message"
 
@@ -32,18 +31,18 @@ class MessageError(SafeError, ValueError):
         super().__init__(one_line(reason), key=key)
 
 
-def one_line(text: str, most: int = MAX_REASON) -> str:
-    """A text on one line without control characters, cut off after `most` characters."""
+def one_line(text: str, length: int = MAX_REASON) -> str:
+    """A text on one line without control characters, cut off after `length` characters."""
     line = "".join(
         char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
-        for char in " ".join(text[: 2 * most].split())
+        for char in " ".join(text[: 2 * length].split())
     )
-    return line if len(line) <= most else line[: most - 1] + "…"
+    return line if len(line) <= length else line[: length - 1] + "…"
 
 
 def encode_arrays(arrays: Mapping[str, NDArray[Any]]) -> ArrayRecord:
-    """Arrays as one record in the same order, in NumPy's format; makes one copy where Flower makes
-    three."""
+    """Arrays as one record in the same order, in NumPy's format, with one copy; Flower's own
+    conversion makes three."""
     return ArrayRecord(
         {name: _pack(np.asarray(array, order="C")) for name, array in arrays.items()}
     )
@@ -67,7 +66,9 @@ def decode_arrays(record: ArrayRecord) -> dict[str, NDArray[Any]]:
     try:
         return {name: _unpack(array) for name, array in record.items()}
     except Exception as error:  # the exceptions of NumPy's header reader depend on the damage
-        raise MessageError(f"an array cannot be read ({type(error).__name__})") from None
+        raise MessageError(
+            f"an array cannot be read ({type(error).__name__})", key="unreadable-array"
+        ) from None
 
 
 def _unpack(array: Array) -> NDArray[Any]:
@@ -103,13 +104,16 @@ def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDAr
     if arrays.keys() != expected.keys():
         extra = sorted(arrays.keys() - expected.keys())
         missing = sorted(expected.keys() - arrays.keys())
-        raise MessageError(f"parameters do not match: unexpected {extra}, missing {missing}")
+        raise MessageError(
+            f"parameters do not match: unexpected {extra}, missing {missing}", key="parameters"
+        )
     for name, array in arrays.items():
-        wanted = expected[name]
-        if array.shape != wanted.shape or array.dtype != wanted.dtype:
+        template = expected[name]
+        if array.shape != template.shape or array.dtype != template.dtype:
             raise MessageError(
                 f"{name} is {array.dtype}{list(array.shape)}, expected"
-                f" {wanted.dtype}{list(wanted.shape)}"
+                f" {template.dtype}{list(template.shape)}",
+                key="shape",
             )
         if not np.isfinite(array).all():
-            raise MessageError(f"{name} has values that are not finite")
+            raise MessageError(f"{name} has values that are not finite", key="not-finite")

@@ -29,7 +29,9 @@ def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:
         not np.isin(np.append(votes, fallen), (0, 1)).all()
         or max(votes.sum(0).max(initial=0), votes.sum(1).max(initial=0)) > 1
     ):
-        raise MessageError("votes must be 0 or 1, at most one 1 in a row and in a column")
+        raise MessageError(
+            "votes must be 0 or 1, at most one 1 in a row and in a column", key="votes"
+        )
 
 
 def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size: int) -> None:
@@ -43,35 +45,44 @@ def check_steps(steps: float | None, num_examples: int, epochs: int, batch_size:
     MessageError
     """
     batches = -(-num_examples // batch_size) if batch_size else min(num_examples, 1)
-    least, most = (epochs, epochs * batches) if num_examples else (0, 0)
-    if not least <= (steps or 0) <= most:
-        raise MessageError(f"steps is {steps}; {num_examples} examples give {least} to {most}")
+    minimum, maximum = (epochs, epochs * batches) if num_examples else (0, 0)
+    if not minimum <= (steps or 0) <= maximum:
+        raise MessageError(
+            f"steps is {steps}; allowed for {num_examples} examples are {minimum} to {maximum}",
+            key="steps",
+        )
 
 
-def check_confusion(told: Any, num_classes: int, num_test: int) -> None:
-    """Refuse what is not true class, predicted class (−1: none) and number, one after the other, of
-    all test examples.
+def check_confusion(counts: Any, num_classes: int, num_test: int) -> None:
+    """Refuse a list that is not a confusion matrix of all test examples: true class, predicted
+    class (−1: none) and number, one after the other.
 
     Raises
     ------
     MessageError
     """
-    whole = (
-        isinstance(told, list)
-        and len(told) % 3 == 0
-        and all(type(number) is int for number in told)
+    is_triples = (
+        isinstance(counts, list)
+        and len(counts) % 3 == 0
+        and all(type(number) is int for number in counts)
     )
-    rows = list(zip(told[::3], told[1::3], told[2::3], strict=True)) if whole else []
+    rows = list(zip(counts[::3], counts[1::3], counts[2::3], strict=True)) if is_triples else []
     pairs = {
-        (true, other)
-        for true, other, _ in rows
-        if 0 <= true < num_classes and -1 <= other < num_classes
+        (true, predicted)
+        for true, predicted, _ in rows
+        if 0 <= true < num_classes and -1 <= predicted < num_classes
     }
-    if not whole or len(pairs) < len(rows) or any(count < 1 for *_, count in rows):
-        raise MessageError("the counts of true and predicted classes are no such counts")
-    if sum(told[2::3]) != num_test:
+    if not is_triples or len(pairs) < len(rows) or any(count < 1 for *_, count in rows):
         raise MessageError(
-            f"{sum(told[2::3])} test examples have a predicted class; there are {num_test}"
+            "the confusion matrix must list true class, predicted class and number >= 1, each pair"
+            " of classes once",
+            key="confusion",
+        )
+    if sum(counts[2::3]) != num_test:
+        raise MessageError(
+            f"the confusion matrix has {sum(counts[2::3])} test examples; the client has"
+            f" {num_test}",
+            key="confusion",
         )
 
 
@@ -85,7 +96,7 @@ def check_variances(arrays: Mapping[str, NDArray[Any]]) -> None:
     """
     for name, array in arrays.items():
         if name.endswith("running_var") and (array < 0).any():
-            raise MessageError(f"{name} has negative variances")
+            raise MessageError(f"{name} has negative variances", key="negative-variance")
 
 
 def check_texts(texts: Iterable[str]) -> None:
@@ -99,7 +110,8 @@ def check_texts(texts: Iterable[str]) -> None:
         if len(text) > MAX_TEXT or not text.isprintable():
             raise MessageError(
                 f"a name of a class or of the data has {len(text)} characters; allowed are up to"
-                f" {MAX_TEXT} printable ones"
+                f" {MAX_TEXT} printable ones",
+                key="text",
             )
 
 
@@ -110,23 +122,25 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
     ------
     MessageError
     """
-    least = 0 if task == "points" else 1  # a client may have no points
-    if not least <= len(names) <= MAX_CLASSES or len(set(names)) < len(names):
+    minimum = 0 if task == "points" else 1  # a client may have no points
+    if not minimum <= len(names) <= MAX_CLASSES or len(set(names)) < len(names):
         raise MessageError(
-            f"there are {len(names)} class names; allowed are {least} to {MAX_CLASSES}, all"
-            " different"
+            f"there are {len(names)} class names; allowed are {minimum} to {MAX_CLASSES}, all"
+            " different",
+            key="class-names",
         )
     if num_features < 1:
-        raise MessageError(f"num_features is {num_features}; allowed is 1 or more")
+        raise MessageError(f"num_features is {num_features}; allowed is 1 or more", key="features")
     if space and task != "graphs":
-        raise MessageError(f"data of {task} have no feature space of their own")
+        raise MessageError(f"data of {task} have no feature space of their own", key="features")
     if task == "points" and num_features != 2:
-        raise MessageError(f"num_features is {num_features}; points have 2")
+        raise MessageError(f"num_features is {num_features}; points have 2", key="features")
     sides = _SHAPE.fullmatch(shape)
     if task == "images" and not (sides and num_features == math.prod(map(int, sides.groups())) > 0):
         raise MessageError(
             f'the shape of the images is "{shape}"; allowed are 1 or 3 channels of up to 9999 times'
-            " 9999 pixels"
+            " 9999 pixels",
+            key="image-shape",
         )
 
 
@@ -140,12 +154,14 @@ def check_partition(partition: int, num_partitions: int, digest: str) -> None:
     """
     if not digest and num_partitions != 0:
         raise MessageError(
-            f"num_partitions is {num_partitions}; allowed for a client's own data is 0"
+            f"num_partitions is {num_partitions}; allowed for a client's own data is 0",
+            key="partitions",
         )
     if digest and not 0 <= partition < num_partitions <= MAX_PARTITIONS:
         raise MessageError(
             f"num_partitions is {num_partitions}; allowed is a number above partition-id,"
-            f" {partition}, which is 0 or more, up to {MAX_PARTITIONS}"
+            f" {partition}, which is 0 or more, up to {MAX_PARTITIONS}",
+            key="partitions",
         )
 
 
@@ -159,14 +175,21 @@ def check_statistics(statistics: Mapping[str, Any], num_classes: int) -> None:
     """
     for name, value in statistics.items():
         if name == "class_counts":
-            whole = isinstance(value, list) and all(
+            is_counts = isinstance(value, list) and all(
                 type(count) is int and count >= 0 for count in value
             )
-            if not whole or len(value) != num_classes:
-                raise MessageError(f'"{name}" does not have one whole number, 0 or more, per class')
+            if not is_counts or len(value) != num_classes:
+                raise MessageError(
+                    f'"{name}" does not have one whole number, 0 or more, per class',
+                    key="statistics",
+                )
         elif type(value) not in (int, float) or not math.isfinite(value):
-            raise MessageError(f'"{name}" is not a finite number')
+            raise MessageError(f'"{name}" is not a finite number', key="statistics")
         elif name.startswith("num_") and not (type(value) is int and 0 <= value < 2**53):
-            raise MessageError(f'"{name}" is {value}; allowed is a whole number, 0 or more')
+            raise MessageError(
+                f'"{name}" is {value}; allowed is a whole number, 0 or more', key="statistics"
+            )
         elif name == "majority_accuracy" and not 0 <= value <= 1:
-            raise MessageError(f'"{name}" is {value}; allowed is a share in [0, 1]')
+            raise MessageError(
+                f'"{name}" is {value}; allowed is a share in [0, 1]', key="statistics"
+            )

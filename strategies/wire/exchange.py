@@ -99,7 +99,8 @@ def exchange(
     if len(ids) != len(nodes):
         raise FederationError(
             f"Flower accepted {len(ids)} of {len(nodes)} messages; is the model too large, or the"
-            " SuperLink down?"
+            " SuperLink down?",
+            key="not-accepted",
         )
     # A node that Flower no longer knows has no message id.
     waiting = {message_id: node for message_id, node in zip(ids, nodes, strict=True) if message_id}
@@ -147,8 +148,8 @@ def exchange(
 
 
 def _check_worker(error: Error, run: str) -> None:
-    """End a simulation that has lost a worker: Flower hands out the dead one again, and all
-    messages to it fail.
+    """Stop a simulation that has lost a worker: Flower assigns messages to the dead worker again,
+    and all of them fail.
 
     Raises
     ------
@@ -156,34 +157,34 @@ def _check_worker(error: Error, run: str) -> None:
     """
     if lost := re.search(r"'ray\.exceptions\.(\w+)'", error.reason or ""):
         raise FederationError(
-            f"a Ray worker has died ({lost[1]}). The usual cause is too little memory: let fewer"
-            " clients train at once, by more cores for each (--cpus). What is done is kept: the"
-            f" same command with run-name={run} resume=true goes on"
+            f"a Ray worker has died ({lost[1]}), usually for lack of memory: let fewer clients"
+            " train at once, by more cores for each (--cpus). The finished rounds are stored: the"
+            f" same command with run-name={run} resume=true continues",
+            key="worker-died",
         )
 
 
 def _read(message: Message, expected: Header) -> Reply:
     if message.has_error():
         if message.error.code == NODE_UNAVAILABLE:
-            raise MessageError("the node is no longer connected")
+            raise MessageError("the node is no longer connected", key="disconnected")
         if message.error.code == MESSAGE_LOST:
-            raise MessageError("its reply was lost in transit")
+            raise MessageError("its reply was lost in transit", key="lost")
         # Flower's error text may contain the text of a client's exception, so only the code is
         # shown.
         raise MessageError(
             f"Flower reports error {message.error.code} for this client; its log, or that of the"
-            " simulation, has details"
+            " simulation, has details",
+            key="client-error",
         )
     content: RecordDict = message.content
     reply = decode_reply(content, expected)
     if reply.error:
+        text = reply.error
         # During the first phase the server does not know the node's partition, but the node may.
-        name = (
-            f"partition-id {reply.partition}: "
-            if expected.phase == DESCRIBE and reply.partition >= 0
-            else ""
-        )
-        raise MessageError(name + reply.error)
+        if expected.phase == DESCRIBE and reply.partition >= 0:
+            text = f"partition-id {reply.partition}: {text}"
+        raise MessageError(text, key="client-error")
     return reply
 
 
@@ -197,10 +198,11 @@ def nodes_by_partition(replies: Mapping[int, Reply]) -> dict[int, int]:
     """
     nodes: dict[int, int] = {}
     for node, reply in replies.items():
-        other = nodes.setdefault(reply.partition, node)
-        if other != node:
+        earlier = nodes.setdefault(reply.partition, node)
+        if earlier != node:
             raise FederationError(
-                f"nodes {other} and {node} both have partition-id {reply.partition}; every node"
-                " needs its own"
+                f"nodes {earlier} and {node} both have partition-id {reply.partition}; every node"
+                " needs its own",
+                key="repeated-partition",
             )
     return dict(sorted(nodes.items()))

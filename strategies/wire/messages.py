@@ -57,13 +57,10 @@ WAKE_UP = "query.wake_up"
 """Flower's type of an empty message outside all phases; see `curvfed.strategies.wire.wake_up`."""
 
 COMPLAINT = "complaint"
-"""Name of the part by which a client says, instead of its answer, whose messages it cannot
-verify.
-"""
+"""Name of the part that replaces a client's answer by the peers whose messages it cannot verify."""
 
 CONFUSION = "confusion"
-"""Name of the part of the last scores that tells what a client's test examples of each class are
-taken for."""
+"""Name of the part of the last scores with the confusion matrix of a client's test examples."""
 
 ANSWERED_BY_ARRAYS = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR, HULLS)
 
@@ -118,7 +115,7 @@ class Facts:
         `class_names` is empty.
     ricci_mean, ricci_std : float
         Mean and standard deviation (ddof = 0) over the clients of their mean Ricci curvature. Both
-        are 0 where the method does not use it or a client keeps it private; then every curvature
+        are 0 if the method does not use it or a client keeps it private; then every curvature
         starts at the constant.
     partitions : tuple of int
         The numbers of all clients, ascending; empty unless the method's row has `lists_clients`.
@@ -170,8 +167,8 @@ class Description:
     task : str
         "nodes", "graphs", "images" or "points".
     space : str
-        Name of the client's data set, which has its own features and classes, among several; else
-        "".
+        Name of the client's data set if there are several, each with its own features and classes;
+        else "".
     metric : str
         "accuracy" or "roc_auc".
     num_features : int
@@ -181,7 +178,7 @@ class Description:
         data).
     statistics : mapping
         Figures about the data, by name (see `curvfed.tasks.graphs.client_task.Statistics` and
-        `curvfed.tasks.images.client_task.ImageStatistics`); empty where they are private.
+        `curvfed.tasks.images.client_task.ImageStatistics`); empty if they are private.
     shape : str
         Shape of an image, such as "3x32x32"; "" for other tasks.
     num_partitions : int
@@ -221,8 +218,8 @@ class Reply:
     parts : mapping
         Further values of a protocol, as in a request.
     restored : int or None
-        The earlier round whose personal state the client has started from, 0 for a fresh one, since
-        it has lost that of the stamp that the request names; None if it has not.
+        The earlier round whose personal state the client starts from, 0 for a fresh state, if it
+        has lost the state with the stamp of the request; else None.
     """
 
     header: Header
@@ -270,9 +267,13 @@ def decode_request(content: RecordDict) -> Request:
 
 def encode_reply(reply: Reply) -> RecordDict:
     """A reply as Flower's records."""
-    about = {"partition": reply.partition, "error": reply.error, "num_examples": reply.num_examples}
-    about |= {} if reply.restored is None else {"restored": reply.restored}
-    content = RecordDict({_HEADER: ConfigRecord(vars(reply.header) | about)})
+    header = {
+        "partition": reply.partition,
+        "error": reply.error,
+        "num_examples": reply.num_examples,
+    }
+    header |= {} if reply.restored is None else {"restored": reply.restored}
+    content = RecordDict({_HEADER: ConfigRecord(vars(reply.header) | header)})
     if reply.description is not None:
         body = dict(vars(reply.description))
         statistics = {
@@ -302,50 +303,49 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
     """
     record = config_of(content, _HEADER)
     header = build(Header, record)
-    for name, wanted in vars(expected).items():
-        got = getattr(header, name)
-        if got != wanted:
-            raise MessageError(f"the reply has {name} {got}, expected {wanted}")
+    for name, value in vars(expected).items():
+        received = getattr(header, name)
+        if received != value:
+            raise MessageError(f"the reply has {name} {received}, expected {value}", key="header")
     error = one_line(entry(record, "error", str))
     description = None
     if header.phase == DESCRIBE and not error:
-        body = dict(config_of(content, _BODY)) | {
-            "statistics": dict(config_of(content, "statistics"))
-        }
-        description = about = build(Description, body)
-        check_texts(
-            [
-                about.task,
-                about.space,
-                about.metric,
-                about.digest,
-                about.partition_digest,
-                about.shape,
-            ]
-        )
-        check_texts(about.class_names)
-        check_data(about.task, about.space, about.shape, about.num_features, about.class_names)
-        check_statistics(about.statistics, len(about.class_names))
-        check_partition(
-            entry(record, "partition", int), about.num_partitions, about.partition_digest
-        )
+        description = _description(content, entry(record, "partition", int))
     num_examples = entry(record, "num_examples", int)
     if num_examples < 0:
-        raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more")
+        raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more", key="examples")
     metrics = record_of(content, _METRICS, MetricRecord) or MetricRecord()
     if header.phase not in ANSWERED_BY_ARRAYS and _ARRAYS in content:
-        raise MessageError(f"arrays are not expected in phase {header.phase}")
+        raise MessageError(
+            f"arrays are not expected in phase {header.phase}", key="unexpected-arrays"
+        )
     return Reply(
         header,
         entry(record, "partition", int),
-        error,
-        description,
-        num_examples,
-        decode_arrays(record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord()),
-        {name: float(value) for name, value in metrics.items() if isinstance(value, int | float)},
-        _parts(content),
-        entry(record, "restored", int) if "restored" in record else None,
+        error=error,
+        description=description,
+        num_examples=num_examples,
+        arrays=decode_arrays(record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord()),
+        metrics={
+            name: float(item) for name, item in metrics.items() if isinstance(item, int | float)
+        },
+        parts=_parts(content),
+        restored=entry(record, "restored", int) if "restored" in record else None,
     )
+
+
+def _description(content: RecordDict, partition: int) -> Description:
+    """The checked description of a client."""
+    body: dict[str, Any] = dict(config_of(content, _BODY))
+    body["statistics"] = dict(config_of(content, "statistics"))
+    data = build(Description, body)
+    texts = (data.task, data.space, data.metric, data.digest, data.partition_digest, data.shape)
+    check_texts(texts)
+    check_texts(data.class_names)
+    check_data(data.task, data.space, data.shape, data.num_features, data.class_names)
+    check_statistics(data.statistics, len(data.class_names))
+    check_partition(partition, data.num_partitions, data.partition_digest)
+    return data
 
 
 def _parts(content: RecordDict) -> Parts:

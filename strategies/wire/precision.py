@@ -1,9 +1,9 @@
 """Parameters in messages at half the bytes: float32 is rounded to bfloat16 or float16, and widened
 again on arrival.
 
-Both sides compute in float32, and the server keeps its model so. What rounding took from the model
-on its way to the clients (`Precision.lost`) is added to their replies, whose distances from the
-model are then those from what was received.
+Both sides compute in float32, and the server keeps its model in float32. It adds the rounding error
+of the sent model (`Precision.lost`) to the replies, so that their distances from the model are
+those from the received model.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 header."""
 
 _FORMATS = {"bfloat16": (BFLOAT16, 2.0**128 - 2.0**119), "float16": (np.dtype(np.float16), 65520.0)}
-"""The type on the wire, and the least number that would become infinite: halfway from the largest
-one to its successor."""
+"""The type on the wire, and the smallest number that would become infinite: halfway from the
+largest finite number to its successor."""
 
 
 @dataclass(frozen=True)
@@ -29,18 +29,18 @@ class Precision:
     """What is rounded in the messages of a run, and how.
 
     Values are rounded to the nearest, ties to even. The error is at most a share of the value, 2⁻⁸
-    for bfloat16 and 2⁻¹¹ for float16. Smaller values than the least normal one (2⁻¹²⁶ and 2⁻¹⁴)
-    have an absolute error, of at most 2⁻¹³⁴ and 2⁻²⁵. Values that would become infinite, from 65520
-    in float16, are refused.
+    for bfloat16 and 2⁻¹¹ for float16. Values below the smallest normal number (2⁻¹²⁶ and 2⁻¹⁴) have
+    an absolute error of at most 2⁻¹³⁴ and 2⁻²⁵. Values that would become infinite, from 65520 in
+    float16, are refused.
 
     Attributes
     ----------
     name : str
         "float32" rounds nothing; "bfloat16" or "float16".
     parameters : frozenset of str
-        Names of the model's trained parameters, which are float32. Arrays of these names are
-        rounded, also behind a prefix that ends with a slash, such as "variate/head.weight"; all
-        others are sent as they are.
+        Names of the model's trained parameters, which are float32. Arrays with these names are
+        rounded, also behind a prefix that ends with a slash, such as "variate/head.weight"; other
+        arrays are not.
     """
 
     name: str = "float32"
@@ -56,7 +56,7 @@ class Precision:
         Raises
         ------
         MessageError
-            If a finite value would become infinite. NaN and infinite values stay what they are.
+            If a finite value would become infinite. NaN and infinite values are unchanged.
         """
         return {name: self._narrow(name, array) for name, array in arrays.items()}
 
@@ -64,11 +64,12 @@ class Precision:
         if not self.rounds(name) or array.dtype != np.float32:
             return array
         flat = array.reshape(-1)
-        (wire, limit) = _FORMATS[self.name]
+        wire, limit = _FORMATS[self.name]
         if (largest := np.abs(flat[np.isfinite(flat)]).max(initial=0)) >= limit:
             raise MessageError(
-                f'{name} has values of up to {largest:g}, wire-precision = "{self.name}" takes them'
-                f" below {limit:g}"
+                f"{name} has values of up to {largest:g}; allowed with wire-precision ="
+                f' "{self.name}" are values below {limit:g}',
+                key="too-large",
             )
         if wire != BFLOAT16:
             return array.astype(wire)
@@ -78,7 +79,7 @@ class Precision:
         return (rounded >> 16).astype(np.uint16).view(wire).reshape(array.shape)
 
     def widen(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """The arrays that were received: what was rounded is float32 again.
+        """The received arrays, with rounded arrays as float32 again.
 
         Raises
         ------
@@ -93,7 +94,9 @@ class Precision:
     def _widen(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
         if array.dtype != _FORMATS[self.name][0]:
             raise MessageError(
-                f'{name} is {array.dtype}, expected {self.name}, for wire-precision = "{self.name}"'
+                f"{name} is {array.dtype}, expected {self.name}, for wire-precision ="
+                f' "{self.name}"',
+                key="shape",
             )
         if array.dtype != BFLOAT16:
             return array.astype(np.float32)
@@ -104,16 +107,16 @@ class Precision:
         )
 
     def lost(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """What rounding takes from the model's parameters in these arrays: sent minus received,
-        exact in float32."""
-        found = {
+        """The rounding errors of the model's parameters in these arrays: sent minus received, exact
+        in float32."""
+        rounded = {
             name: array
             for name, array in arrays.items()
             if name in self.parameters and self.rounds(name)
         }
         return {
-            name: found[name] - received
-            for name, received in self.widen(self.narrow(found)).items()
+            name: rounded[name] - received
+            for name, received in self.widen(self.narrow(rounded)).items()
         }
 
     def size(self, arrays: Mapping[str, NDArray[Any]]) -> int:

@@ -19,10 +19,10 @@ _LISTS: Mapping[Any, tuple[type, str]] = {
 
 def config_of(content: RecordDict, key: str) -> ConfigRecord:
     """The ConfigRecord of this name, which is required."""
-    found = record_of(content, key, ConfigRecord)
-    if found is None:
-        raise MessageError(f'the record "{key}" is missing')
-    return found
+    record = record_of(content, key, ConfigRecord)
+    if record is None:
+        raise MessageError(f'the record "{key}" is missing', key="missing-record")
+    return record
 
 
 def record_of(content: RecordDict, key: str, kind: type[R]) -> R | None:
@@ -32,15 +32,17 @@ def record_of(content: RecordDict, key: str, kind: type[R]) -> R | None:
     other, which would keep every message of a round in memory until the next full garbage
     collection.
     """
-    found = content.get(key)
-    return found if isinstance(found, kind) else None
+    record = content.get(key)
+    return record if isinstance(record, kind) else None
 
 
 def entry(record: Mapping[str, Any], key: str, kind: type) -> Any:
     """An entry of a record, which must have exactly this type."""
     value = record.get(key)
     if type(value) is not kind:
-        raise MessageError(f'"{key}" is {type(value).__name__}, expected {kind.__name__}')
+        raise MessageError(
+            f'"{key}" is {type(value).__name__}, expected {kind.__name__}', key="type"
+        )
     return value
 
 
@@ -50,11 +52,11 @@ def build(kind: type[T], record: Mapping[str, Any]) -> T:
     for item in fields(kind):  # type: ignore[arg-type]
         value = record.get(item.name)
         if item.type in _LISTS:
-            kind_of_each, words = _LISTS[item.type]
+            element_type, words = _LISTS[item.type]
             if not isinstance(value, list | tuple) or not all(
-                type(one) is kind_of_each for one in value
+                type(element) is element_type for element in value
             ):
-                raise MessageError(f'"{item.name}" is not a list of {words}')
+                raise MessageError(f'"{item.name}" is not a list of {words}', key="type")
             values[item.name] = tuple(value)
         elif item.type in (bool, int, float, str):
             values[item.name] = entry(record, item.name, item.type)

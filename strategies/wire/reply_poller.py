@@ -12,8 +12,7 @@ PATIENCE = 2.0
 """Seconds after which a pull continues in the background and the next one may start."""
 
 MESSAGE_LOST = 3
-"""Flower's error code for a reply of which a part is missing, and for one that another pull has
-taken."""
+"""Flower's error code for an incomplete reply, and for a reply that another pull has received."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,15 +63,15 @@ class ReplyPoller:
         Exception
             The exception of a pull.
         """
-        wanted = [one for one in ids if one not in self._taken]
+        pending = [message_id for message_id in ids if message_id not in self._taken]
         if self._is_direct:
-            return list(self._grid.pull_messages(wanted))
-        if wanted:
+            return list(self._grid.pull_messages(pending))
+        if pending:
             self._started += 1
             self._running.add(self._started)
             # A daemon thread does not keep the process alive at its end.
             threading.Thread(
-                target=self._pull, args=(self._started, wanted), name="pull", daemon=True
+                target=self._pull, args=(self._started, pending), name="pull", daemon=True
             ).start()
         messages: list[Message] = []
         try:

@@ -15,7 +15,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from curvfed.strategies.wire.array_file import DTYPES, FormatError, packed, read
+from curvfed.strategies.wire.array_file import DTYPES, FormatError, file_parts, read
 from curvfed.tasks.errors import SafeError
 from curvfed.tasks.stored_files import make_private, remove_abandoned, sync_folder, temporary_path
 
@@ -38,8 +38,8 @@ class Store:
 
     A file is written under a temporary name and then renamed, so that a killed process leaves the
     old or the new file complete. The server and real nodes flush it to the disk, so that a power
-    failure damages nothing; simulated clients do not, since it would take longer than a round. A
-    file that was damaged in spite of it is recognised by its digest.
+    failure damages nothing; simulated clients do not, since it would take longer than a round. The
+    digest of a file reveals damage.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -83,7 +83,8 @@ class Store:
         for name, array in arrays.items():
             if array.dtype not in DTYPES:
                 raise StoreError(
-                    f'"{name}" is {array.dtype}; allowed is one of {", ".join(map(str, DTYPES))}'
+                    f'"{name}" is {array.dtype}; allowed is one of {", ".join(map(str, DTYPES))}',
+                    key="dtype",
                 )
         if self._known is None:
             make_private(self.folder)
@@ -99,7 +100,7 @@ class Store:
                 os.rename(spare, temporary)
             _write(
                 temporary,
-                packed(arrays, {"stamp": str(stamp), "json": json.dumps(metadata)}),
+                file_parts(arrays, {"stamp": str(stamp), "json": json.dumps(metadata)}),
                 durable,
             )
             os.replace(temporary, target)
@@ -108,11 +109,11 @@ class Store:
         finally:
             temporary.unlink(missing_ok=True)
         # Only older stamps: a client that finishes late must not remove the state of a later round.
-        for other in {known for known in self._known if known < stamp} - {base}:
+        for outdated in {number for number in self._known if number < stamp} - {base}:
             with contextlib.suppress(FileNotFoundError):
-                os.replace(self._path(other), spare)
+                os.replace(self._path(outdated), spare)
         # Another process may have written `base`; a later save of this one removes it.
-        self._known = {known for known in self._known if known > stamp} | {base, stamp}
+        self._known = {number for number in self._known if number > stamp} | {base, stamp}
 
     def discard_after(self, stamp: int) -> None:
         """Remove later stamps, which an earlier run of the same name may have left."""
@@ -134,18 +135,19 @@ class Store:
         what = f"the state of round {stamp} in {self.folder}"
         try:
             arrays, header = read(self._path(stamp))
-            if (found := header.get("stamp", str(stamp))) != str(stamp):
-                raise ValueError(f"it is that of round {found}")
+            if (stored_stamp := header.get("stamp", str(stamp))) != str(stamp):
+                raise ValueError(f"it is the state of round {stored_stamp}")
             return arrays, dict(json.loads(header["json"]))
         except FileNotFoundError:
-            kept = ", ".join(map(str, self.stamps())) or "none"
+            available = ", ".join(map(str, self.stamps())) or "none"
             raise LostState(
-                f"no state of round {stamp} in {self.folder}; available are: {kept}"
+                f"no state of round {stamp} in {self.folder}; available are: {available}",
+                key="missing",
             ) from None
         except FormatError as error:
-            raise StoreError(f"{what} is unreadable: {error}") from None
+            raise StoreError(f"{what} is unreadable: {error}", key="format") from None
         except (OSError, KeyError, TypeError, ValueError) as error:
-            raise LostState(f"{what} is unreadable: {error}") from None
+            raise LostState(f"{what} is unreadable: {error}", key="damaged") from None
 
     def _path(self, stamp: int) -> Path:
         return self.folder / f"{stamp:08d}.safetensors"

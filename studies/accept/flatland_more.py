@@ -191,10 +191,10 @@ def start_gradients(folder: Path) -> list[float]:
     """|dloss/dk| of every client of a run before its first step, dropout off."""
     from curvfed.client_app.client import Client
     from curvfed.deployments.predict import TrainedRun
-    from curvfed.strategies.config.halves import aggregation
+    from curvfed.strategies.config.build_method import initial_aggregation
 
     run = TrainedRun.read(folder)
-    start = aggregation(run.config, run.facts, len(run.clients))
+    start = initial_aggregation(run.config, run.facts, len(run.clients))
     gradients = []
     for client in run.clients:
         party = Client(run.config, run.path.name, client, run.part_of(client))

@@ -30,7 +30,7 @@ from curvfed.strategies.base.figures import METRIC, Figure, register
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import point_spec
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.tasks.points.data import load_pooled, load_test
 
 Points = NDArray[np.float64]
@@ -72,7 +72,9 @@ def accuracies(folder: Path, names: Iterable[str]) -> dict[str, float | None]:
     """
     settings = dotted(tomllib.loads((folder / "config.toml").read_text(encoding="utf-8")))
     keys = defaults()
-    config = settled(parse({key: settings[key] for key in settings if key in keys}), "points")
+    config = resolve_defaults(
+        parse({key: settings[key] for key in settings if key in keys}), "points"
+    )
     run: Any = config.table("hull")
     cost = np.inf if run.svm == "hard" else run.c
     spec = point_spec(config, config.points)

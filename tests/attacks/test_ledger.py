@@ -25,7 +25,7 @@ from curvfed.client_app.node.ledger import AS_GOOD, Ledger, check_cohorts
 from curvfed.client_app.node.policy import Sums
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_phases
-from curvfed.strategies.config.masked_vector import FIGURES, Total, encoding
+from curvfed.strategies.config.masked_vector import FIGURES, Total, sum_encoding
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
 
@@ -49,7 +49,7 @@ class Observer:
                 self.sums.append(
                     (
                         sorted(phase.replies),
-                        Total.decode(total, encoding(1000.0, len(phase.sent))).values,
+                        Total.decode(total, sum_encoding(1000.0, len(phase.sent))).values,
                     )
                 )
             return phase, total

@@ -138,7 +138,7 @@ def test_a_ring_cut_into_arcs(monkeypatch):
     monkeypatch.setattr("curvfed.strategies.secure_sum.neighbours.neighbours_of", lambda *_: ring)
     run = Run(what, vectors(what)).until("mask")
     survivors = [p for p in what.clients if p not in (4, 5, 10, 11)]
-    with pytest.raises(SecureSumError, match="the survivors are no connected graph"):
+    with pytest.raises(SecureSumError, match="the survivors must be a connected graph"):
         run.clients[7].confirm(survivors, run.signers[7])
     monkeypatch.setattr("curvfed.strategies.secure_sum.neighbours.is_connected", lambda *_: True)
     answers = answers_to(

@@ -139,8 +139,8 @@ def drawn_here() -> Iterator[None]:
         torch.default_generator.set_state(of_cpu)
 
 
-def placed(model: torch.nn.Module, device: torch.device) -> torch.nn.Module:
-    """The model on the device, as `curvfed.strategies.config.device.placed`; torch moves none to a
+def move_to_device(model: torch.nn.Module, device: torch.device) -> torch.nn.Module:
+    """The model on the device, as `curvfed.strategies.config.device.move_to_device`; torch moves none to a
     subclass of tensors."""
     if device.type != GPU.type:
         return model.to(device)
@@ -188,7 +188,7 @@ def standing_in() -> Iterator[None]:
         patch.setattr(curvfed.client_app.client, "device_of", lambda *_: GPU)
         patch.setattr(curvfed.client_app.client, "seed_dropout", seeded)
         patch.setattr(curvfed.client_app.resources, "free_memory", lambda device: 2**40)
-        patch.setattr(curvfed.client_app.resources, "placed", placed)
+        patch.setattr(curvfed.client_app.resources, "move_to_device", move_to_device)
         patch.setattr(torch, "tensor", _tensor)
         patch.setattr(torch, "autocast", _autocast)
         patch.setattr(torch, "is_autocast_enabled", lambda kind: _is_autocast_enabled(_known(kind)))

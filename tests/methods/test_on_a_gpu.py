@@ -20,7 +20,7 @@ from curvfed.client_app.resources import device_of, free_memory, memory_errors
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.base.optimizers.adam import Adam
 from curvfed.strategies.base.training import TrainingError
-from curvfed.strategies.config.device import placed
+from curvfed.strategies.config.device import move_to_device
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
 
@@ -138,7 +138,7 @@ def test_adam_on_convolutions_with_the_channels_last():
     config = parse({"method": "fedavg", "dataset": "digits", "model": "cnn"})
     nets = [torch.nn.Conv2d(3, 8, 5), torch.nn.Conv2d(3, 8, 5)]
     nets[1].load_state_dict(nets[0].state_dict())
-    ours, theirs = (placed(net, GPU) for net in nets)
+    ours, theirs = (move_to_device(net, GPU) for net in nets)
     adam = Adam(dict(ours.named_parameters()), 0.1, config.weight_decay, undecayed=())
     peer = torch.optim.Adam(theirs.parameters(), 0.1, weight_decay=config.weight_decay)
     images = torch.randn(4, 3, 9, 9, device=GPU)

@@ -28,14 +28,14 @@ def main(settings: dict) -> str:
     from curvfed.strategies.config.all_keys import defaults
     from curvfed.strategies.config.model_spec import build_model, model_spec
     from curvfed.strategies.config.parse import parse
-    from curvfed.strategies.config.run_config import settled
+    from curvfed.strategies.config.run_config import resolve_defaults
     from curvfed.strategies.methods import METHODS
     from curvfed.strategies.wire.arrays import encode_arrays
     from curvfed.strategies.wire.messages import Facts, Header, Request, encode_request
 
     facts = Facts("nodes", settings["features"], tuple(settings["classes"]))
     run_config = defaults() | settings["config"]
-    config = settled(parse(run_config), "nodes")
+    config = resolve_defaults(parse(run_config), "nodes")
     model, is_personal = (
         build_model(model_spec(config, facts), 0),
         METHODS[config.method].is_personal,

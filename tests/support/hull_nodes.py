@@ -15,7 +15,7 @@ from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import point_spec
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.tasks.points.data import load_client
 
 Points = tuple[np.ndarray, np.ndarray]
@@ -44,7 +44,7 @@ def parts_of(clients: int, **settings: Any) -> list[Points]:
     keys = {
         key.replace("__", ".").replace("_", "-"): value for key, value in (QUICK | settings).items()
     }
-    config = settled(parse(defaults() | keys), "points")
+    config = resolve_defaults(parse(defaults() | keys), "points")
     spec = point_spec(config, config.points)
     data = [load_client(spec, partition, clients) for partition in range(clients)]
     return [(one.train_points, one.train_labels) for one in data]

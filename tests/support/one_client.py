@@ -16,10 +16,10 @@ from curvfed.strategies.base.average import Update
 from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.training import make_optimizer, train
-from curvfed.strategies.config.halves import aggregation
+from curvfed.strategies.config.build_method import initial_aggregation
 from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -35,7 +35,7 @@ Call = Callable[[], object]
 def a_round(settings: Settings) -> Call:
     """The second round of client 0, over and over: nothing is aggregated in between."""
     client, facts = a_client(settings)
-    learner, server = client.learner, aggregation(client.config, facts, CLIENTS)
+    learner, server = client.learner, initial_aggregation(client.config, facts, CLIENTS)
     learner.round = 1
     learner.receive(server.sent_to(0))
     trained = learner.train()
@@ -63,7 +63,7 @@ def some_rounds(
     client, facts = a_client(settings)
     learner, server, losses = (
         client.learner,
-        aggregation(client.config, facts, CLIENTS),
+        initial_aggregation(client.config, facts, CLIENTS),
         list[float](),
     )
     for round_number in range(1, num + 1):
@@ -112,7 +112,7 @@ def own_graph(dataset: str, folder: Path | None) -> ClientGraph:
 
 def graph_steps(graph: ClientGraph, method: str, num: int) -> Call:
     """Training steps of a method's model on a graph."""
-    config = settled(parse({"method": method}), "nodes")
+    config = resolve_defaults(parse({"method": method}), "nodes")
     facts = Facts("nodes", graph.features.shape[1], graph.class_names)
     task = client_task(graph, facts.class_names, torch.device("cpu"))
     model = build_model(model_spec(config, facts), 0)

@@ -15,7 +15,7 @@ from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.training import Proximal, make_optimizer, seed_dropout, train
-from curvfed.strategies.config.halves import aggregation
+from curvfed.strategies.config.build_method import initial_aggregation
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import (
     build_model,
@@ -24,7 +24,7 @@ from curvfed.strategies.config.model_spec import (
     is_fixed,
     model_spec,
 )
-from curvfed.strategies.config.run_config import RunConfig, settled
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.client_task import evaluate
@@ -48,7 +48,7 @@ class PlainLoop:
     def __init__(self, config: RunConfig, num_clients: int) -> None:
         torch.set_num_threads(config.threads)
         task = tasks_of(config.dataset)[0]
-        self.config = config = settled(config, task)
+        self.config = config = resolve_defaults(config, task)
         data = [
             load_data(config, client, {"num-partitions": num_clients})
             for client in range(num_clients)
@@ -81,7 +81,7 @@ class PlainLoop:
         """All rounds from the start, each scored as a run scores it; the scores of the last."""
         config = self.config
         server, server_model = (
-            aggregation(config, self.facts, len(self.tasks)),
+            initial_aggregation(config, self.facts, len(self.tasks)),
             copy.deepcopy(self.start),
         )
         models = [copy.deepcopy(self.start) for _ in self.tasks]

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from curvfed.strategies.config.settings_file import SEALED_HEADING
-from curvfed.strategies.wire.array_file import packed
+from curvfed.strategies.wire.array_file import file_parts
 from curvfed.tasks.stored_files import sealed
 
 
 def write_arrays(path: Path, arrays, metadata) -> None:
-    path.write_bytes(b"".join(packed(arrays, metadata)))
+    path.write_bytes(b"".join(file_parts(arrays, metadata)))
 
 
 def write_settings(path: Path, text: str) -> None:

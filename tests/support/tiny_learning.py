@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from curvfed.strategies.base.learner import Learner, Local, to_numpy
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
-from curvfed.strategies.config.halves import learner_class
+from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, settled
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.task import Batch, Task
 
@@ -83,7 +83,7 @@ def learner(
     """The learner of a method on these examples, which `seed` draws, from the start that every seed
     has in common."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
-    config = settled(
+    config = resolve_defaults(
         parse({"method": method, "dataset": "digits", "weight-decay": 0.0, "momentum": 0.0} | keys),
         "images",
     )

@@ -44,9 +44,11 @@ class Adam(NamedOptimizer):
         super().__init__(parameters, learning_rate)
         self._decoupled = decoupled
         decayed = [name for name in parameters if weight_decay and name not in undecayed]
-        rest = [name for name in parameters if name not in decayed]
+        undecayed_names = [name for name in parameters if name not in decayed]
         self._groups = [
-            (names, decay) for names, decay in ((decayed, weight_decay), (rest, 0.0)) if names
+            (names, decay)
+            for names, decay in ((decayed, weight_decay), (undecayed_names, 0.0))
+            if names
         ]
 
     def reset(self) -> None:
@@ -97,18 +99,20 @@ class Adam(NamedOptimizer):
         parameter = self._parameters[name]
         state = self._state[name]
         assert parameter.grad is not None
-        found: tuple[Tensor, ...] = (
+        tensors: tuple[Tensor, ...] = (
             parameter,
             parameter.grad,
             state["exp_avg"],
             state["exp_avg_sq"],
         )
         if parameter.dim() == 2 and not parameter.is_contiguous():
-            found = tuple(tensor.t().contiguous() for tensor in found)
-        return (*found, state["step"])
+            tensors = tuple(tensor.t().contiguous() for tensor in tensors)
+        return (*tensors, state["step"])
 
     def state(self) -> dict[str, Tensor]:
         """Moments and step counts as "part/name"; the tensors in use, not copies."""
         return {
-            f"{part}/{name}": state[part] for name, state in self._state.items() for part in _PARTS
+            f"{moment}/{name}": state[moment]
+            for name, state in self._state.items()
+            for moment in _PARTS
         }

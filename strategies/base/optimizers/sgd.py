@@ -86,5 +86,5 @@ def gradient_weight(steps: ArrayLike, momentum: float) -> NDArray[np.float64]:
         With the shape of `steps`. Relative error ≤ 8·eps/(1 − ρ)².
     """
     counts = np.asarray(steps, np.float64)
-    rest = 1 - momentum
-    return (counts - momentum * (1 - momentum**counts) / rest) / rest
+    complement = 1 - momentum
+    return (counts - momentum * (1 - momentum**counts) / complement) / complement

@@ -1022,7 +1022,7 @@ def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
     [
         (["methd=flatland"], "did you mean 'method'"),
         (["method=flatlnd"], 'did you mean "flatland"'),
-        (["resume=true"], "resume = true needs run-name"),
+        (["resume=true"], "resume = true and run-name ="),
     ],
 )
 def test_a_wrong_configuration_is_refused_before_anything_is_sent(

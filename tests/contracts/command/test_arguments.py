@@ -20,7 +20,7 @@ from curvfed.deployments.tables import summary_table
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.point_data import public_parameters
-from curvfed.strategies.config.run_config import flatten, settled
+from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.images.datasets import CIFAR10
@@ -187,16 +187,21 @@ def test_check_shows_what_was_set_whatever_has_a_use_for_it(capsys):
 def test_every_table_is_of_use_to_a_method():
     tables = {key.partition(".")[0] for key in DEFAULTS if "." in key}
     runs = [
-        (settled(parse({"method": name, "sinks": "mlflow"}), task), task)
+        (resolve_defaults(parse({"method": name, "sinks": "mlflow"}), task), task)
         for name in METHODS
         for task in METHODS[name].tasks[:1]
-    ] + [(settled(parse({"method": "fedavg", "aggregation": "flower:Krum"}), "nodes"), "nodes")]
+    ] + [
+        (
+            resolve_defaults(parse({"method": "fedavg", "aggregation": "flower:Krum"}), "nodes"),
+            "nodes",
+        )
+    ]
     assert {table for table in tables for run in runs if is_in_use(f"{table}.key", *run)} == tables
     own = [(method, table) for method in METHODS for table in tables if method.startswith(table)]
     assert len(own) > 20
     for method, table in own:
         task = METHODS[method].tasks[0]
-        assert is_in_use(f"{table}.key", settled(parse({"method": method}), task), task)
+        assert is_in_use(f"{table}.key", resolve_defaults(parse({"method": method}), task), task)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +215,7 @@ def test_every_table_is_of_use_to_a_method():
 )
 def test_check_shows_what_the_task_chooses(capsys, method, task, model):
     config = parse({"method": method})
-    before, after = flatten(config), flatten(settled(config, task)) | {"model": model}
+    before, after = flatten(config), flatten(resolve_defaults(config, task)) | {"model": model}
     found = shown(capsys, f"method={method}")
     for key in (
         "learning-rate",
@@ -537,7 +542,7 @@ def test_check_looks_at_points(capsys, tmp_path):
 def test_check_says_what_hulls_would_cost(capsys, arguments, classes, clients):
     settings = read_pairs(["method=hull", *arguments], DEFAULTS | {"num-supernodes": 10})
     settings.pop("num-supernodes", None)
-    config = settled(parse(settings), "points")
+    config = resolve_defaults(parse(settings), "points")
     values = public_parameters(config.table("hull"), config.points, classes, clients)
     last = said(capsys, "method=hull", *arguments)[-1]
     assert f"makes {values.quantizer.num_bins:,} bins; for {classes} classes" in last

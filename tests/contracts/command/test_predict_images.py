@@ -24,7 +24,7 @@ from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.data import ImageSpec, load_client, load_test
 
@@ -120,7 +120,7 @@ def kept(found: Run, client: int, part: str = ".") -> dict[str, np.ndarray]:
 
 def logits_of(found: Run, arrays, pixels, mean=MEAN, std=STD) -> torch.Tensor:
     """Of the model with these parameters, on images (n, c, h, w), uint8."""
-    config = settled(
+    config = resolve_defaults(
         parse(dotted(tomllib.loads((found.path / "config.toml").read_text()))), "images"
     )
     facts = found.described["facts"]

@@ -25,7 +25,7 @@ from curvfed.deployments.sweep import task
 from curvfed.deployments.sweep.results import TOKEN_FILE
 from curvfed.deployments.sweep.runner import Ended
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
 
 SMALL = ["num-rounds=2", "embedding-dim=8", "num-supernodes=2"]
@@ -69,7 +69,7 @@ def test_each_method_has_as_many_configurations_and_its_defaults_first():
     asked = read("dataset=trees", "methods=fedavg,flatland,ditto", "budget=7")
     for name, tried in asked.tried.items():
         assert len(tried) == len({json.dumps(one) for one in tried}) == 7
-        run = settled(parse({"method": name, "dataset": "trees"}), "nodes")
+        run = resolve_defaults(parse({"method": name, "dataset": "trees"}), "nodes")
         assert tried[0] == {
             key: run[key]
             for key in [
@@ -108,7 +108,7 @@ def test_no_seed_is_both_chosen_by_and_compared_on():
 
 
 def test_images_have_a_validation_part():
-    run = settled(parse({"method": "fedavg", "dataset": "digits"}), "images")
+    run = resolve_defaults(parse({"method": "fedavg", "dataset": "digits"}), "images")
     assert run.train_size + run.test_size == 1  # the reason
     for words, size in (((), 0.65), (("test-size=0.2",), 0.7), (("train-size=0.3",), None)):
         settings = read("dataset=digits", "num-supernodes=2", *words).settings

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, settled
+from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.names import tasks_of
 
@@ -42,7 +42,7 @@ def config_of(method: str, **more: Any) -> RunConfig:
 
 @pytest.mark.parametrize(("method", "task"), METHOD_AND_TASK)
 def test_nothing_stays_open(method, task):
-    chosen = settled(config_of(method), task)
+    chosen = resolve_defaults(config_of(method), task)
     assert {name for name, value in OPEN.items() if getattr(chosen, name) == value} == set()
     own = {name: getattr(RunConfig(), name) for name in METHODS[method].settings.get(task, {})}
     assert chosen.model_copy(update=OPEN | own) == config_of(method)  # and nothing else is touched
@@ -56,10 +56,10 @@ def test_nothing_stays_open(method, task):
 )
 def test_what_is_given_stays_and_settling_twice_is_settling_once(method_and_task, given_values):
     method, task = method_and_task
-    chosen = settled(config_of(method, **given_values), task)
+    chosen = resolve_defaults(config_of(method, **given_values), task)
     assert {key: getattr(chosen, key.replace("-", "_")) for key in given_values} == given_values
-    assert settled(chosen, task) == chosen
-    alone = settled(config_of(method), task)
+    assert resolve_defaults(chosen, task) == chosen
+    alone = resolve_defaults(config_of(method), task)
     others = {name for name in OPEN if name.replace("_", "-") not in given_values}
     if task == "points":
         others -= {"train_size"}  # what is left
@@ -72,21 +72,21 @@ def test_what_is_given_stays_and_settling_twice_is_settling_once(method_and_task
 
 @pytest.mark.parametrize("task", ["nodes", "graphs"])
 def test_graphs_get_what_flatland_uses(task):
-    chosen = settled(config_of("fedavg"), task)
+    chosen = resolve_defaults(config_of("fedavg"), task)
     assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (1, "adamw", 0.01)
     assert (chosen.embedding_dim, chosen.partition, chosen.fine_tune_epochs) == (128, "metis", 0)
     assert (
         chosen.optimizer_state,
-        settled(config_of("fedavg", optimizer="adam"), task).optimizer_state,
+        resolve_defaults(config_of("fedavg", optimizer="adam"), task).optimizer_state,
     ) == ("kept",) * 2
     assert (chosen.train_size, chosen.test_size) == (0.2, 0.4)
 
 
 def test_images_get_what_the_papers_of_images_use():
-    chosen = settled(config_of("fedavg"), "images")
+    chosen = resolve_defaults(config_of("fedavg"), "images")
     assert (chosen.local_epochs, chosen.optimizer, chosen.learning_rate) == (5, "sgd", 0.02)
     assert {
-        settled(config_of(name), "images").optimizer_state
+        resolve_defaults(config_of(name), "images").optimizer_state
         for name, row in METHODS.items()
         if "images" in row.tasks
     } == {"fresh"}
@@ -95,10 +95,10 @@ def test_images_get_what_the_papers_of_images_use():
 
 
 def test_points_are_dealt_evenly_and_trained_on_but_for_the_test_part():
-    chosen = settled(config_of("hull"), "points")
+    chosen = resolve_defaults(config_of("hull"), "points")
     assert (chosen.partition, chosen.train_size, chosen.test_size) == ("stratified", 0.85, 0.15)
     assert (chosen.fine_tune_epochs, chosen.aggregation) == (0, "one-shot")
-    assert settled(config_of("hull", **{"test-size": 0.3}), "points").train_size == 0.7
+    assert resolve_defaults(config_of("hull", **{"test-size": 0.3}), "points").train_size == 0.7
 
 
 @pytest.mark.parametrize("method", [name for name, row in METHODS.items() if "images" in row.tasks])
@@ -107,13 +107,15 @@ def test_losses_with_smaller_gradients_get_a_larger_rate(method):
     rate = (
         METHODS[method].settings.get("images", {}).get("learning_rate", 0.1 if is_other else 0.02)
     )
-    assert settled(config_of(method), "images").learning_rate == rate
-    assert settled(config_of(method, **{"learning-rate": 0.3}), "images").learning_rate == 0.3
+    assert resolve_defaults(config_of(method), "images").learning_rate == rate
+    assert (
+        resolve_defaults(config_of(method, **{"learning-rate": 0.3}), "images").learning_rate == 0.3
+    )
 
 
 @pytest.mark.parametrize(("method", "task"), METHOD_AND_TASK)
 def test_aggregation_and_fine_tuning_are_the_methods_own(method, task):
-    chosen = settled(config_of(method), task)
+    chosen = resolve_defaults(config_of(method), task)
     own = {
         "gcfl": "clusters",
         "fed-pub": "similarity",

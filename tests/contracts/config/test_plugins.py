@@ -92,7 +92,7 @@ def test_what_will_not_do_is_left_out_with_a_reason(tmp_path):
     told = asked(tmp_path, "method=fedavg", *(f"method={name}" for name in names))
     assert 'curvfed.methods: "fedavg" is a built-in name; brings:MINE is ignored' in told
     assert 'curvfed.models: "gcn" is a built-in name' in told
-    assert 'curvfed.datasets: "Cora" is curvfed\'s own' in told
+    assert 'curvfed.datasets: "Cora" is a built-in name' in told
     first, *lines = [line for line in told.splitlines() if not line.startswith("curvfed.")]
     assert first == "fedavg True {}"
     reasons = [
@@ -150,7 +150,7 @@ def test_what_is_not_installed_here(tmp_path):
     everywhere = "must be installed wherever server and clients run"
     assert told[0].startswith('refused: method = "mine"')
     assert told[1].startswith('refused: unknown key "my-way.kind"')
-    assert 'Nothing that is installed here has keys of "my-way"' in told[1]
+    assert 'No installed method has keys of "my-way"' in told[1]
     assert told[2].startswith('refused: dataset = "mine": no such data set')
     assert told[3].startswith(
         'refused: model = "mine": allowed for data sets of nodes is one of auto, gated, gcn, gin,'

@@ -10,7 +10,7 @@ from curvfed.deployments.pairs import UsageError, read_pairs
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.settings_file import HEADING
-from curvfed.strategies.wire.array_file import packed
+from curvfed.strategies.wire.array_file import file_parts
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.stored_files import UNSEALED, sealed
 
@@ -70,7 +70,9 @@ def test_another_dtype_is_refused_by_name(tmp_path):
 def test_another_format_is_refused_and_left_as_it_is(number, tmp_path):
     made = run(tmp_path, "begun", **BEGUN)
     state = made.path / "checkpoint" / "server" / "00000001.safetensors"
-    state.write_bytes(b"".join(packed({"a": np.zeros(2)}, {"json": "{}", "format": str(number)})))
+    state.write_bytes(
+        b"".join(file_parts({"a": np.zeros(2)}, {"json": "{}", "format": str(number)}))
+    )
     with pytest.raises(
         StoreError, match=f"it has format {number}, written by another version of curvfed"
     ):

@@ -53,7 +53,7 @@ def test_without_a_gpu_the_status_is_2_and_one_sentence_says_why(monkeypatch, ca
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert gpu.main(["--page", str(tmp_path / "gpu.md")]) == 2
     assert capsys.readouterr().err.startswith(
-        "error: this needs a GPU; this machine has cpu alone: PyTorch "
+        "error: this needs a GPU; this machine has only cpu: PyTorch "
     )
     assert not (tmp_path / "gpu.md").exists()
 

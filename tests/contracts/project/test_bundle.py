@@ -139,7 +139,7 @@ def test_the_folder_is_gone_after_the_run():
 def test_every_key_of_this_installation_is_declared(monkeypatch):
     """A SuperLink takes no others; those of plug-ins are in no file of ours."""
     keys = defaults() | {"fedexp.epsilon": 1e-3, "fedexp.name": "a", "own": True}
-    monkeypatch.setattr(bundle, "without_others", lambda method: keys)
+    monkeypatch.setattr(bundle, "defaults_of", lambda method: keys)
     with app_folder("fedavg") as folder:
         project = tomllib.loads((folder / "pyproject.toml").read_text())
     assert dotted(project["tool"]["flwr"]["app"]["config"]) == keys

@@ -17,7 +17,7 @@ from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.methods import METHODS, brought
+from curvfed.strategies.methods import METHODS, foreign_methods
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
@@ -31,7 +31,7 @@ def here(own_home):
     yield own_home
     plugins.registered("methods").clear()
     plugins.registered("methods").update(named)
-    brought.cache_clear()
+    foreign_methods.cache_clear()
     defaults.cache_clear()
 
 

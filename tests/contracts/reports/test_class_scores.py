@@ -152,9 +152,7 @@ def test_rows_that_make_no_sense_are_left_out(tmp_path):
 )
 def test_counts_that_cannot_be_are_refused(told):
     check_confusion([0, 0, 2, 0, 1, 1, 1, -1, 1], 2, 4)
-    with pytest.raises(
-        MessageError, match=r"counts|test examples have a predicted class; there are 4"
-    ):
+    with pytest.raises(MessageError, match=r"confusion matrix"):
         check_confusion(told, 2, 4)
 
 
@@ -227,4 +225,4 @@ def test_a_run_that_goes_on_and_fails_keeps_no_counts_of_an_earlier_round(tmp_pa
 def test_a_reply_with_false_counts_is_dropped(tmp_path):
     found = run(tmp_path, method="fedavg", intercept=telling([0, 0, 10**9], round=2))
     assert {one.name for one in by_client(RunFiles.read(found.path))} == {"client 0", "client 2"}
-    assert "1000000000 test examples have a predicted class" in found.clients[-1]["dropped"]
+    assert "1000000000 test examples" in found.clients[-1]["dropped"]

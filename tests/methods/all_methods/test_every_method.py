@@ -7,8 +7,8 @@ from tiers import only
 
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import ONE_SHOT
-from curvfed.strategies.config.halves import learner_class
-from curvfed.strategies.config.run_config import HOMES
+from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.run_config import AGGREGATION_METHODS
 from curvfed.strategies.methods import METHODS
 
 IN_ROUNDS = [name for name, row in METHODS.items() if row.aggregation != ONE_SHOT]
@@ -64,6 +64,6 @@ def test_the_parts_of_a_row_are_there(method):
     row = METHODS[method]
     assert issubclass(learner_class(row), Learner)
     assert (row.server is None) == (
-        row.aggregation == "average" or HOMES.get(row.aggregation, method) != method
+        row.aggregation == "average" or AGGREGATION_METHODS.get(row.aggregation, method) != method
     )
     assert set(row.settings) <= set(row.tasks)

@@ -147,5 +147,5 @@ def test_fedopt_is_flowers_strategy_with_other_keys(tmp_path):
 
 
 def test_too_few_replies_end_the_run_in_words(tmp_path):
-    with pytest.raises(RoundError, match=r"round 1: flower:Bulyan gives no model for 5 replies"):
+    with pytest.raises(RoundError, match=r"round 1: flower:Bulyan returns no model for 5 replies"):
         digits(tmp_path, "run", "flower:Bulyan", flower__num_malicious_nodes=1)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Fault, Recorder, array_names, forged, partition_of, phase_of, real_nodes, run
+from errors import refuses
 from image_fixtures import write_classes
 from method_page import assert_matched, documented_methods
 from PIL import Image
@@ -24,7 +25,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.config.model_spec import build_model, has_fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import flatten, settled
+from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS, fedrep
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Facts
@@ -58,7 +59,7 @@ def small(folder, name="run", **settings):
 
 def spec_of(found):
     """The settled configuration of a run, and its model."""
-    config = settled(
+    config = resolve_defaults(
         parse({"dataset": "digits", "embedding-dim": 8} | {"method": found.summary["method"]}),
         "images",
     )
@@ -375,7 +376,8 @@ def test_clients_of_hyperfed_fixed_have_prototypes_of_their_own(tmp_path):
     ],
 )
 def test_fednova_counts_steps_of_sgd_from_rest_alone(settings, tmp_path):
-    with pytest.raises(ConfigError, match="allowed with fednova is sgd that starts afresh"):
+    key = "optimizer-with-optimizer-state-with-method"
+    with refuses(key, "fednova", 'optimizer="sgd"', error=ConfigError):
         small(tmp_path, **settings)
 
 
@@ -600,7 +602,7 @@ def test_grey_images_among_colour_are_refused_by_name_or_converted(tmp_path):
 
 def test_a_single_class_has_no_negatives(tmp_path):
     nodes = folders(tmp_path, (16, 16), (16, 16), classes=("cat",))
-    with pytest.raises(ConfigError, match="needs 2 classes or more"):
+    with refuses("too-few-classes", "hyperfed", 2, error=ConfigError):
         run(tmp_path, method="hyperfed", nodes=nodes)
     assert run(tmp_path, "sphere", method="spherefed", nodes=nodes).summary["status"] == "completed"
 

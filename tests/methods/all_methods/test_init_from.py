@@ -10,7 +10,7 @@ from test_resume import interrupted
 
 from curvfed.server_app.warm_start import warm_start
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.wire.array_file import packed
+from curvfed.strategies.wire.array_file import file_parts
 from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.strategies.wire.messages import decode_request
 
@@ -91,7 +91,9 @@ def test_a_file_that_cannot_be_right_is_refused(tmp_path):
     def start():
         return warm_start(str(path), shared, frozenset(), ("a", "b"))
 
-    content = bytearray(b"".join(packed({"w": np.arange(4, dtype=np.float32)}, {"curvfed": "{}"})))
+    content = bytearray(
+        b"".join(file_parts({"w": np.arange(4, dtype=np.float32)}, {"curvfed": "{}"}))
+    )
     path.write_bytes(content)
     np.testing.assert_array_equal(start()["w"], np.arange(4))
     content[-1] ^= 1

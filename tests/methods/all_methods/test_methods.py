@@ -16,7 +16,7 @@ from curvfed.client_app import clients_in_memory as live
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import flatten, settled
+from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.strategies.wire.exchange import sample
@@ -182,7 +182,7 @@ def test_every_method_runs_and_leaves_what_is_promised(method, tmp_path):
     assert min(summary[name] for name in ("seconds", "seconds_training")) > 0
 
     assert {entry.name for entry in found.path.iterdir()} == FILES
-    tunes = settled(parse({"method": method}), "nodes").fine_tunes
+    tunes = resolve_defaults(parse({"method": method}), "nodes").fine_tunes
     phases = [("1", "train"), ("2", "train"), *[("2", "fine-tune")] * tunes]
     assert [(row["round"], row["phase"], row["replies"]) for row in found.rounds] == [
         (*one, "3") for one in phases

@@ -19,7 +19,7 @@ from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import CCVR
 from curvfed.tasks.graphs.data.clients import GraphSpec
@@ -161,7 +161,7 @@ def test_graphs_of_every_size(tmp_path, method, num_nodes):
 def test_settings_that_shape_data_are_the_same_for_nodes_and_for_graphs(method):
     """A `.pt` file is read before it is known which of both it holds."""
     config = parse({"method": method})
-    nodes, graphs = (vars(settled(config, task)) for task in ("nodes", "graphs"))
+    nodes, graphs = (vars(resolve_defaults(config, task)) for task in ("nodes", "graphs"))
     shaping = [name for name in GraphSpec.__dataclass_fields__ if name in nodes]
     # of no account for graphs
     assert {name for name in shaping if nodes[name] != graphs[name]} <= {"batch_size"}

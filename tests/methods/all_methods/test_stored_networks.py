@@ -12,7 +12,7 @@ from app_runs import EVERY
 from curvfed.nn import CurvedNet, LorentzConv, LorentzLinear, LorentzReadout
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.names import MODELS
 
@@ -46,7 +46,7 @@ def check_stored(module):
 def network(task, **settings):
     shape = {"vgg13": "3x32x32", "resnet18": "3x32x32"}.get(settings.get("model", ""), "1x28x28")
     facts = Facts(task, 8, ("a", "b", "c"), shape if task == "images" else "")
-    return build_model(model_spec(settled(parse(settings), task), facts), 0)
+    return build_model(model_spec(resolve_defaults(parse(settings), task), facts), 0)
 
 
 @pytest.mark.parametrize(("method", "task"), EVERY)

@@ -14,7 +14,7 @@ from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods.adafgl import AdaFglClient
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph
@@ -168,7 +168,7 @@ def network(confidence=0.6, dtype=torch.float64, spec=SPEC):
 def learner(data, dtype=torch.float64, **settings):
     """The learner of AdaFGL on a small graph."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
-    config = settled(
+    config = resolve_defaults(
         parse({"method": "adafgl", "dataset": "trees", "adafgl.width": 5} | keys), "nodes"
     )
     model = shared_model(dtype)

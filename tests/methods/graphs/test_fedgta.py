@@ -14,7 +14,7 @@ from curvfed.strategies.base.average import AggregationError, Update, split_aver
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods.fedgta import (
     CONFIDENCE,
     MOMENTS,
@@ -54,7 +54,7 @@ def on_graph(graph, dtype=torch.float64, **keys):
     order.
     """
     settings = {f"fedgta.{name}": value for name, value in keys.items()}
-    config = settled(
+    config = resolve_defaults(
         parse({"method": "fedgta", "dataset": "trees", "fedgta.moments": ORDER} | settings), "nodes"
     )
     model = build(ModelSpec("nodes", "gcn", FEATURES, CLASSES, 5, 0.5, True, False), 3).to(dtype)

@@ -14,7 +14,7 @@ from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods.fedsage import (
     GRADIENT,
     KEPT,
@@ -72,7 +72,7 @@ def learner(partition=0, dtype=torch.float64, train=(0, 1, 2), **settings):
     keys = {
         key.replace("__", ".").replace("_", "-"): value for key, value in (SMALL | settings).items()
     }
-    config = settled(
+    config = resolve_defaults(
         parse({"method": "fedsage+", "dataset": "trees", "dropout": 0.0} | keys), "nodes"
     )
     model = build(ModelSpec("nodes", "gcn", FEATURES, CLASSES, 5, 0.0, True, False), 0).to(dtype)

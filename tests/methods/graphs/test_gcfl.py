@@ -17,7 +17,7 @@ from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import AggregationError, Update
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods.gcfl import (
     METHODS,
     GcflServer,
@@ -426,7 +426,7 @@ def test_at_its_defaults_clients_that_differ_part_when_their_mean_has_slowed_dow
 
 @pytest.mark.parametrize("rate", [0.0001, 0.01, 3.0])
 def test_the_thresholds_go_with_the_learning_rate(rate):
-    config = settled(
+    config = resolve_defaults(
         parse({"method": "gcfl", "dataset": "trees", "learning-rate": rate, "gcfl.warmup": 0}),
         "nodes",
     )

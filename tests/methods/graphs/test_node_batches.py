@@ -1,13 +1,13 @@
 """Nodes in batches of clusters: what a batch holds, what is scored, and whole runs."""
 
 import itertools
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from app_runs import Recorder, run
+from errors import refuses
 from graph_fixtures import user_fields
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from curvfed.client_app.resources import data_bytes
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import settled
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.tasks.graphs.client_task import ClusteredNodeTask, NodeTask, client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.clusters import CLUSTERS_PER_BATCH, clustered
@@ -205,7 +205,8 @@ def test_a_share_of_the_nodes_is_left_out_of_training_alone():
 def test_auto_is_all_nodes_and_128_of_anything_else():
     config = parse({"method": "fedavg", "dataset": "trees"})
     assert [
-        settled(config, task).batch_size for task in ("nodes", "graphs", "images", "points")
+        resolve_defaults(config, task).batch_size
+        for task in ("nodes", "graphs", "images", "points")
     ] == [0, 128, 128, 128]
 
 
@@ -213,10 +214,7 @@ def test_auto_is_all_nodes_and_128_of_anything_else():
 def test_methods_of_the_whole_graph_refuse_batches(method):
     for size in (0, "auto"):
         parse({"method": method, "batch-size": size})
-    with pytest.raises(
-        ConfigError,
-        match=rf'batch-size = 50: allowed with method = "{re.escape(method)}".* is auto or 0',
-    ):
+    with refuses("batch-size-with-method", 50, method, "auto or 0", error=ConfigError):
         parse({"method": method, "batch-size": 50})
 
 

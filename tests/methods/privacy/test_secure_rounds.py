@@ -13,12 +13,12 @@ from curvfed.server_app.secure.masked_phases import groups
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.masked_vector import (
     FIGURES,
-    MOST_EXAMPLES,
+    MAX_EXAMPLES,
     Total,
-    encoding,
-    length,
+    client_vector,
     mean_update,
-    packed,
+    sum_encoding,
+    vector_length,
     weighted_update,
 )
 from curvfed.strategies.secure_sum.errors import SecureSumError
@@ -209,11 +209,11 @@ def test_too_few_replies_end_the_round_before_anything_is_revealed(phase, tmp_pa
 
 def test_what_is_not_finite_or_too_large_is_no_part_of_a_sum():
     with pytest.raises(SecureSumError, match="not finite"):
-        packed(np.array([1.0, np.inf]), 3, {}, 1.0)
-    with pytest.raises(SecureSumError, match=str(MOST_EXAMPLES)):
-        packed(np.zeros(2), MOST_EXAMPLES + 1, {}, 1.0)
+        client_vector(np.array([1.0, np.inf]), 3, {}, 1.0)
+    with pytest.raises(SecureSumError, match=str(MAX_EXAMPLES)):
+        client_vector(np.zeros(2), MAX_EXAMPLES + 1, {}, 1.0)
     with pytest.raises(SecureSumError, match=r"secure\.clip"):
-        packed(np.array([1.1 * MOST_EXAMPLES]), 1, {}, 1.0)
+        client_vector(np.array([1.1 * MAX_EXAMPLES]), 1, {}, 1.0)
 
 
 def test_the_order_of_names_is_of_no_account():
@@ -244,16 +244,16 @@ def test_a_long_update_is_shortened_by_its_norm_and_keeps_its_direction():
 
 
 def test_figures_come_back_as_means_over_those_that_have_them():
-    steps = encoding(1.0, 3)
+    steps = sum_encoding(1.0, 3)
     clients = [
-        packed(np.array([0.5]), weight, told, 1.0)
+        client_vector(np.array([0.5]), weight, told, 1.0)
         for weight, told in [
             (3, {"loss": 1.5, "score": 0.25}),
             (4, {"loss": 0.5}),
             (2**20, {"loss": float("nan")}),
         ]
     ]
-    assert all(len(client) == length(1) == 2 + 2 * len(FIGURES) for client in clients)
+    assert all(len(client) == vector_length(1) == 2 + 2 * len(FIGURES) for client in clients)
     residues = sum(steps.encode(client).astype(object) for client in clients) % steps.modulus
     total = Total.decode(residues.astype(np.uint64), steps)
     assert total.weight == 7 + 2**20

@@ -19,7 +19,7 @@ from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN, Flower
-from curvfed.strategies.config.halves import made as made_by
+from curvfed.strategies.config.build_method import new_aggregation as made_by
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods.fedopt import Keys as FedOpt
 from curvfed.strategies.methods.fedopt import server
@@ -243,7 +243,7 @@ def test_qfedavg_goes_by_the_clients_losses():
 def test_too_few_replies_are_said_in_words():
     start, (replies,) = rounds_of(9, 1)
     found = FlowerStrategy(start, "flower:Bulyan", {"num_malicious_nodes": 1})
-    with pytest.raises(AggregationError, match="flower:Bulyan gives no model for 4 replies"):
+    with pytest.raises(AggregationError, match="flower:Bulyan returns no model for 4 replies"):
         found.aggregate(replies)
 
 

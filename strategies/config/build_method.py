@@ -1,0 +1,159 @@
+"""Builds a configured method: the server's aggregation with its seeded initial model, and the
+client's learner."""
+
+import fnmatch
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from curvfed.strategies.base.aggregation import Aggregation, Average
+from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import ENDS, Method
+from curvfed.strategies.base.named_arrays import named_state, rounded_names
+from curvfed.strategies.base.shared_tables import FLOWER
+from curvfed.strategies.config.model_spec import build_model, is_fixed, model_spec
+from curvfed.strategies.config.run_config import AGGREGATION_METHODS, RunConfig
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import Facts
+from curvfed.strategies.wire.precision import EXACT, Precision
+from curvfed.tasks import plugins
+
+if TYPE_CHECKING:
+    from curvfed.strategies.base.flower_strategy import FlowerStrategy
+
+
+def flower_strategy(arrays: Arrays, config: RunConfig) -> "FlowerStrategy":
+    """Flower's strategy that `aggregation` names, with its arguments from the table `flower`."""
+    from curvfed.strategies.base.flower_strategy import FlowerStrategy
+
+    arguments = FLOWER[config.aggregation]
+    settings = {
+        name: value for name, value in config.flower if name in arguments and value is not None
+    }
+    if "client_learning_rate" in arguments:  # Flower has no default
+        settings.setdefault("client_learning_rate", config.learning_rate)
+    return FlowerStrategy(arrays, config.aggregation, settings)
+
+
+def initial_aggregation(
+    config: RunConfig,
+    facts: Facts,
+    clients: int,
+    begin: Callable[[Arrays, frozenset[str]], Arrays] | None = None,
+) -> Aggregation:
+    """The aggregation before the first round, with the seeded initial model.
+
+    Parameters
+    ----------
+    config : RunConfig
+        With its defaults resolved.
+    facts : Facts
+    clients : int
+        Number of clients in the federation.
+    begin : callable, optional
+        Replaces the initial shared parameters; its arguments are these and the names of all other
+        parameters.
+    """
+    method = config.row
+    state = named_state(build_model(model_spec(config, facts), config.seed))
+    shared = {
+        name: tensor.detach().numpy()
+        for name, tensor in state.items()
+        if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
+    }
+    if begin is not None:
+        shared = begin(shared, frozenset(state.keys() - shared.keys()))
+    if config.model is not None and plugins.is_model(config.model):
+        _check_personal(config, facts)
+    aggregation = new_aggregation(shared, config, clients)
+    aggregation.set_clients(facts.partitions)
+    return aggregation
+
+
+def new_aggregation(arrays: Arrays, config: RunConfig, clients: int) -> Aggregation:
+    """The aggregation of a configuration with its defaults resolved.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+        The initial shared parameters.
+    config : RunConfig
+    clients : int
+
+    Raises
+    ------
+    ConfigError, DataError
+        If another package's server half cannot be imported or is not an Aggregation.
+    """
+    if config.aggregation == "average":
+        return Average(arrays)
+    if config.aggregation in FLOWER:
+        return flower_strategy(arrays, config)
+    row = METHODS[AGGREGATION_METHODS.get(config.aggregation, config.method)]
+    server = plugins.imported(row.server) if isinstance(row.server, str) else row.server
+    aggregation = (
+        server(arrays, config.keys_of(row), config, clients) if server is not None else None
+    )
+    if not isinstance(aggregation, Aggregation):
+        raise ConfigError(
+            f'the server half of method = "{config.method}" makes {aggregation!r}; allowed is an'
+            " Aggregation",
+            key="not-an-aggregation",
+        )
+    return aggregation
+
+
+def wire_precision(config: RunConfig, facts: Facts) -> Precision:
+    """The precision of each array in the messages; `config` has its defaults resolved."""
+    if config.wire_precision == "float32":
+        return EXACT
+    model = build_model(model_spec(config, facts), config.seed)
+    return Precision(config.wire_precision, rounded_names(model))
+
+
+def learner_class(method: Method) -> type[Learner]:
+    """The class of a method's client half.
+
+    Raises
+    ------
+    DataError, ConfigError
+        If another package's client half cannot be imported here or is not a Learner.
+    """
+    learner = method.client or Learner
+    if isinstance(learner, str):
+        learner = plugins.imported(learner)
+    if not (isinstance(learner, type) and issubclass(learner, Learner)):
+        raise ConfigError(
+            f"the client half {method.client!r} is {learner!r}; allowed is a subclass of"
+            f" {Learner.__module__}.Learner",
+            key="not-a-learner",
+        )
+    return learner
+
+
+def _check_personal(config: RunConfig, facts: Facts) -> None:
+    """Refuse a model of another package without the parameters that the method keeps at the
+    clients.
+
+    Under FlatLand any flat network is accepted: all its parameters are space-like and shared.
+    """
+    present = personal_patterns(config, facts)
+    personal = () if config.row.space == "lorentz" else config.row.personal
+    missing = [] if set(personal) & set(present) else list(personal)
+    if facts.own_ends:
+        missing += [pattern for pattern in ENDS if pattern not in present]
+    if missing:
+        raise ConfigError(
+            f'model = "{config.model}": method = "{config.method}" keeps {", ".join(missing)} at'
+            " each client, and this model has no such parameters; allowed is a model that has"
+            " them, or another method",
+            key="model-with-method",
+        )
+
+
+def personal_patterns(config: RunConfig, facts: Facts) -> list[str]:
+    """The patterns of a run's personal parameters that match a parameter of its model."""
+    names = list(named_state(build_model(model_spec(config, facts), config.seed)))
+    patterns = config.row.personal + (ENDS if facts.own_ends else ())
+    return [pattern for pattern in dict.fromkeys(patterns) if fnmatch.filter(names, pattern)]
