@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.compare.keys import OWN
 from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
 
 
@@ -45,6 +44,8 @@ def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
 def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     """As `complete_pair`, with the keys of a comparison; after each comma of `methods=`, names of
     methods."""
+    from curvfed.deployments.compare.keys import OWN  # with what it imports, too much for help
+
     done, comma, _ = incomplete.rpartition(",")
     if comma:
         return [f"{done},{name}" for name in _values("methods")]
