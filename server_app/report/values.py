@@ -1,13 +1,11 @@
 """The figures of a sweep's runs as a data frame with a row for each run and figure."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
 from curvfed.server_app.report.selection import Run
 from curvfed.server_app.report.words import FIGURE, Place
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import find
 
 COLUMNS = (FIGURE, "seed", "value", "not_made", "lacking", "error")
@@ -51,39 +49,3 @@ def split(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[Place, pd.
         return
     for values, part in frame.groupby(list(keys), sort=False):
         yield tuple(zip(keys, values, strict=True)), part
-
-
-def told_of_data(
-    rows: Sequence[Mapping[str, Any]],
-    keys: Sequence[str],
-    parts: Sequence[str],
-    columns: Sequence[str],
-    source: str,
-) -> pd.DataFrame:
-    """Combine what runs tell of their data, which other settings may leave as they are.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-    keys : sequence of str
-        The keys that tell places apart.
-    parts : sequence of str
-        The columns that tell apart what is told in a place.
-    columns : sequence of str
-        What is told; rows that lack any of it are left out.
-
-    Raises
-    ------
-    ConfigError
-        If runs of one place tell different things of the same part.
-    """
-    index = list(dict.fromkeys([*keys, *parts]))
-    frame = pd.DataFrame(rows, columns=[*index, *columns]).dropna().drop_duplicates()
-    again = frame[frame.duplicated(index)]
-    if len(again):
-        values = ", ".join(str(again.iloc[0][key]) for key in keys)
-        raise ConfigError(
-            f"{source}: runs of one panel ({values}) have different data: name in panels or where"
-            " what they differ in"
-        )
-    return frame

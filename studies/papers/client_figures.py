@@ -21,7 +21,7 @@ from curvfed.server_app.report.panels import (
     line_keys,
 )
 from curvfed.server_app.report.selection import Run, grouped, keys_of
-from curvfed.server_app.report.values import split, told_of_data
+from curvfed.server_app.report.values import split
 from curvfed.server_app.report.words import Names
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import find
@@ -125,7 +125,7 @@ def draw_classes(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> A
     names = Names(spec.get("names", {}))
     keys = keys_of(spec, "panels", source, ["dataset", "alpha"])
     rows = [row for run in runs for row in _class_rows(run, keys)]
-    told = told_of_data(rows, keys, ["seed", "client", "class"], ["examples"], source)
+    told = _data_figures(rows, keys, ["seed", "client", "class"], ["examples"], source)
     if told.empty:
         raise NothingToDraw(f"{source}: no completed run tells the class counts of its clients")
     shown = list(split(told, keys))
@@ -180,7 +180,7 @@ def draw_curvatures(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -
         grouped(runs, panels, source)
     columns = ["first", "last"] * (of == "space") + ["graph"] * ("graph" in (of, against))
     rows = [row for run in runs for row in _curvature_rows(run, panels)]
-    told = told_of_data(rows, panels, ["seed", "client"], columns, source)
+    told = _data_figures(rows, panels, ["seed", "client"], columns, source)
     if told.empty:
         raise NothingToDraw(f"{source}: no completed run tells curvatures of its clients' {of}s")
     shown = list(split(told, panels))
@@ -251,3 +251,39 @@ def _first_seed(told: pd.DataFrame) -> tuple[int, pd.DataFrame]:
     """The lowest seed, and what is told of it."""
     seed = told["seed"].min()
     return seed, told[told["seed"] == seed]
+
+
+def _data_figures(
+    rows: Sequence[Mapping[str, Any]],
+    keys: Sequence[str],
+    parts: Sequence[str],
+    columns: Sequence[str],
+    source: str,
+) -> pd.DataFrame:
+    """Combine what runs tell of their data, which other settings may leave as they are.
+
+    Parameters
+    ----------
+    rows : sequence of mapping
+    keys : sequence of str
+        The keys that tell places apart.
+    parts : sequence of str
+        The columns that tell apart what is told in a place.
+    columns : sequence of str
+        What is told; rows that lack any of it are left out.
+
+    Raises
+    ------
+    ConfigError
+        If runs of one place tell different things of the same part.
+    """
+    index = list(dict.fromkeys([*keys, *parts]))
+    frame = pd.DataFrame(rows, columns=[*index, *columns]).dropna().drop_duplicates()
+    again = frame[frame.duplicated(index)]
+    if len(again):
+        values = ", ".join(str(again.iloc[0][key]) for key in keys)
+        raise ConfigError(
+            f"{source}: runs of one panel ({values}) have different data: name in panels or where"
+            " what they differ in"
+        )
+    return frame
