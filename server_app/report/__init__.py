@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from curvfed.server_app.report.comparison import draw_differences
     from curvfed.server_app.report.kinds import KINDS
     from curvfed.server_app.report.page import Page, Picture, html_page, markdown_page
-    from curvfed.server_app.report.round_figures import run_figure
+    from curvfed.server_app.report.run_figures import run_figure
     from curvfed.server_app.report.run_page import write_report
     from curvfed.server_app.report.selection import Run, known_name
     from curvfed.server_app.report.study import SUPERNODES, Plan, Planned
@@ -37,7 +37,7 @@ _PLACES = {
     "html_page": "page",
     "markdown_page": "page",
     "write_report": "run_page",
-    "run_figure": "round_figures",
+    "run_figure": "run_figures",
     "Run": "selection",
     "known_name": "selection",
     "SUPERNODES": "study",

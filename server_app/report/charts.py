@@ -66,6 +66,13 @@ def largest(sizes: Array, most: int) -> NDArray[np.intp]:
     return np.sort(np.argsort(-sizes, kind="stable")[:most])
 
 
+def left_out(drawn: Sequence[Any] | NDArray[np.intp], total: int, nouns: str) -> str:
+    """A sentence that says how many are drawn, if some are left out."""
+    if len(drawn) == total:
+        return ""
+    return f"The {len(drawn)} largest of {total:,} {nouns} are drawn."
+
+
 def key(text: str, **look: Any) -> tuple[Any, str]:
     """An entry of a legend: a piece of line or a marker, and its text."""
     from matplotlib.lines import Line2D

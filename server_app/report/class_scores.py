@@ -4,14 +4,19 @@ which.
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
+from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, style
-from curvfed.server_app.report.templates import Picture
+from curvfed.server_app.report.page import Picture
+from curvfed.server_app.report.units import printable
+
+if TYPE_CHECKING:  # which needs torch
+    from curvfed.server_app.directory.hull_file import HullFile
 
 Counts = Counter[tuple[int, int]]
 """Numbers of test examples by true and predicted class; -1 is no class."""
@@ -23,11 +28,11 @@ Z = 1.959964
 NOT_FINITE = "the model's output is not finite"
 """Why there is no prediction, except in one-shot runs, whose groups may lack a name."""
 
+BANDS = (0.0, 0.5, 0.7, 0.9, 1.0)
+"""Bounds of probability between which the share of right answers is told."""
+
 MOST_CLIENTS = 10
 """Clients whose shares are told."""
-
-MOST_TOLD = 3
-"""Confusions that the caption names."""
 
 MOST_NUMBERED = 12
 """Classes up to which the cells of a confusion matrix have numbers."""
@@ -44,7 +49,7 @@ class Share(NamedTuple):
     share: float
     low: float
     high: float
-    told: str = ""
+    note: str = ""
 
 
 def wilson(right: int, of: int) -> tuple[float, float]:
@@ -134,61 +139,29 @@ def recalls(counts: Counts, names: Sequence[str], lost: str = NOT_FINITE) -> lis
 
 
 def confusion(run: RunFiles) -> Picture | None:
-    """True by predicted classes of the test examples, of the most frequent classes if there are
-    many."""
-    if not (tested := of_run(run)):
-        return None
-    of_server = run.global_test is not None
-    calibrated = of_server and len(run.by_round("global_accuracy", *CALIBRATIONS)[0]) > 0
-    whose = (
-        "the server's" if of_server else f"{len(_by_client(run))} of {len(run.clients)} clients'"
-    )
-    return confusion_of(
-        tested,
-        run.class_names,
-        noun=run.examples.removesuffix("s"),
-        whose=whose,
-        calibrated=calibrated,
-    )
+    """True by predicted classes of the test examples."""
+    counts = of_run(run)
+    return confusion_of(counts, run.class_names, run.examples) if counts else None
 
 
-def confusion_of(
-    tested: Counts, names: Sequence[str], noun: str, lost: str = NOT_FINITE, **facts: Any
-) -> Picture:
-    """The matrix of true by predicted classes; `lost` says what -1 is, and further facts go into
-    the caption."""
-    names = named(names, 1 + max(map(max, tested)))
+def confusion_of(counts: Counts, names: Sequence[str], examples: str) -> Picture:
+    """The matrix of true by predicted classes, of the most frequent classes if there are many."""
+    names = named(names, 1 + max(map(max, counts)))
     totals = np.zeros(len(names))
-    for (true, _), count in tested.items():
+    for (true, _), count in counts.items():
         totals[true] += count
     kept = charts.largest(totals, charts.MOST_CELLS).tolist()
-    totals = totals[kept]
-    shown = [names[one] for one in kept]
-    counts = np.array([[tested[true, other] for other in kept] for true in kept], np.float64)
-    wrong = counts * ~np.eye(len(kept), dtype=bool)
-    often = [
-        divmod(int(place), len(kept))
-        for place in np.argsort(-wrong, axis=None, kind="stable")[:MOST_TOLD]
-    ]
+    table = np.array([[counts[true, other] for other in kept] for true in kept], np.float64)
     axes = style.page_axes(4.6)
-    _draw_confusion(axes, counts / np.maximum(totals, 1)[:, None], shown)
-    right = sum(count for (true, other), count in tested.items() if true == other)
-    facts |= {
-        "drawn": len(kept),
-        "classes": len(names),
-        "tested": tested.total(),
-        "noun": noun,
-        "right": right / tested.total(),
-        "lost": sum(count for (_, other), count in tested.items() if other < 0),
-        "why_lost": lost,
-        "numbered": len(kept) <= MOST_NUMBERED,
-        "worst": [
-            (shown[true], shown[other], wrong[true, other], totals[true])
-            for true, other in often
-            if wrong[true, other]
-        ],
-    }
-    return Picture(axes, "confusion", facts)
+    _draw_confusion(
+        axes, table / np.maximum(totals[kept], 1)[:, None], [names[one] for one in kept]
+    )
+    shade = "in percent" if len(kept) <= MOST_NUMBERED else "deeper the more"
+    caption = (
+        f"Of the test {examples} of a class, a row, the share predicted as each class, {shade}:"
+        f" blue rightly, orange wrongly. {charts.left_out(kept, len(names), 'classes')}"
+    )
+    return Picture(axes.figure, "Which classes are taken for which", caption.strip())
 
 
 def _draw_confusion(axes: Any, shares: NDArray[np.float64], classes: list[str]) -> None:
@@ -220,3 +193,41 @@ def short_share(share: float) -> str:
     if percent < 0.05:
         return "<.1"
     return f"{percent:.0f}" if percent >= 9.95 else f"{percent:.1f}".lstrip("0")
+
+
+def bands(file: "HullFile") -> list[Share]:
+    """Of the test points in each band of probability the share that is right; empty without a
+    classifier."""
+    if file.classifier is None or not len(file.test.labels):
+        return []
+    chances = file.classifier.probabilities(file.test.points).max(axis=1)
+    right: NDArray[np.bool_] = file.predicted == file.test.labels
+    found = []
+    for low, high in pairwise(BANDS):
+        inside = (chances >= low) & ((chances < high) | (high == BANDS[-1]))
+        if count := int(inside.sum()):
+            told = f"{100 * chances[inside].mean():.1f}%"
+            name = f"{low:.0%} to {high:.0%}"
+            found.append(
+                Share(
+                    name,
+                    count,
+                    float(right[inside].mean()),
+                    *wilson(int(right[inside].sum()), count),
+                    told,
+                )
+            )
+    return found
+
+
+def ballots(file: "HullFile") -> list[tuple[str, int, float, str]]:
+    """Of each group its name, how many clients name it, the share of these that agree, and the
+    names they give."""
+    found = []
+    for name, given in zip(file.names, file.votes, strict=False):
+        count = int(given.sum())
+        agree = given[np.array(file.voted_names) == name].sum()
+        order = [one for one in np.argsort(-given, kind="stable") if given[one] > 0]
+        told = ", ".join(f"{printable(file.voted_names[one])} ({given[one]:.0f})" for one in order)
+        found.append((name, count, float(agree) / count if count else np.nan, told))
+    return found

@@ -67,6 +67,8 @@ class Page:
         Tables unrounded.
     about : sequence of (class, text)
         How the run ended, and how large it was.
+    headline : Table or None
+        What it reached, beside what others reach.
     error : str
         Why it failed.
     commands : mapping of str to str
@@ -83,6 +85,7 @@ class Page:
     tables: Sequence[Table]
     csv: Sequence[str] = ()
     about: Sequence[tuple[str, str]] = ()
+    headline: Table | None = None
     error: str = ""
     commands: Mapping[str, str] = field(default_factory=dict)
     configuration: Table | None = None

@@ -1,27 +1,23 @@
 """`report.html`: one self-contained page about a run, made from the files of its directory
-alone.
-"""
+alone."""
 
 import os
 import shlex
-from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
-from curvfed.server_app.report import class_scores, results
-from curvfed.server_app.report.round_figures import figures
-from curvfed.server_app.report.templates import Picture, render
+from curvfed.server_app.directory.run_files import RunFiles
+from curvfed.server_app.report import run_tables
+from curvfed.server_app.report.page import Page, html_page
+from curvfed.server_app.report.run_figures import run_pictures
+from curvfed.server_app.report.table import Cell, Table
+from curvfed.server_app.report.units import amount
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import config_class
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.names import is_named
 from curvfed.tasks.stored_files import write_atomically
-
-MOST_DROPPED = 100
-"""Dropped replies that are listed; if there are more, the page tells their number."""
 
 CHECKOUT = "Or by Flower's own command, in a checkout of curvfed:"
 
@@ -50,57 +46,86 @@ def write_report(run_dir: Path) -> Path:
     OSError
         If the page cannot be written.
     """
-    run = RunFiles.read(run_dir)
+    text = html_page(run_page(RunFiles.read(run_dir)))
     path = run_dir / "report.html"
     # Names from other machines may hold what UTF-8 cannot encode.
-    write_atomically(path, page_text(run, figures(run)).encode("utf-8", "replace"), private=True)
+    write_atomically(path, text.encode("utf-8", "replace"), private=True)
     return path
 
 
-def page_text(run: RunFiles, pictures: Sequence[Picture]) -> str:
-    """The page of a run with these pictures."""
-    method = run.summary.get("method") or ""
-    dataset = run.summary.get("dataset")
-    of_hulls = import_module(f"{__package__}.hull_classes") if run.hulls is not None else None
-    title = f"{method} on {Path(dataset).name}" if method and dataset else f"Run {run.name}"
-    return render(
-        "run.html.md",
-        run=run,
-        title=title,
-        method=METHODS.get(method),
-        pictures=pictures,
-        results=results,
-        scores=class_scores,
-        of_hulls=of_hulls,
-        tested=class_scores.of_run(run),
-        one_shot=results.is_one_shot(run),
-        most_dropped=MOST_DROPPED,
-        calibrations=CALIBRATIONS,
+def run_page(run: RunFiles) -> Page:
+    """The content of the page: what ran, how it ended, what it reached; warnings; pictures; tables;
+    configuration."""
+    summary = run.summary
+    name = summary.get("method") or ""
+    dataset = summary.get("dataset")
+    method = METHODS.get(name)
+    absent = [f"Not in the run directory: {', '.join(run.absent)}."] if run.absent else []
+    warnings = [f"{text[:1].upper()}{text[1:]}." for text in summary.get("warnings") or ()]
+    return Page(
+        title=f"{name} on {Path(dataset).name}" if name and dataset else f"Run {run.name}",
+        words=[f"{method.summary[0].upper()}{method.summary[1:]}."] if method else [],
+        notes=[*warnings, *absent],
+        pictures=run_pictures(run),
+        tables=[
+            *run_tables.result_tables(run),
+            *run_tables.class_tables(run),
+            *run_tables.client_tables(run),
+            run_tables.phase_table(run),
+            run_tables.dropped_table(run),
+        ],
+        about=_about(run),
+        headline=run_tables.headline(run),
+        error=summary.get("error") or "",
         commands=_commands(run),
-        changed=_changed(run),
-        meanings=_meanings(run),
-        toml=_toml,
+        configuration=_configuration(run) if run.config else None,
+        versions=summary.get("versions") or {},
     )
+
+
+def _about(run: RunFiles) -> list[tuple[str, str]]:
+    """How the run ended, and how large it was."""
+    summary = run.summary
+    status = summary.get("status") or "not finished"
+    ending = status if status in ("completed", "failed") else "open"
+    rounds = amount(summary.get("rounds") or 0, "round")
+    sizes = [
+        amount(summary.get("num_clients") or 0, "client"),
+        "one shot" if run_tables.is_one_shot(run) else rounds,
+        f"seed {summary.get('seed')}",
+    ]
+    return [(ending, status), *(("", text) for text in sizes if summary), ("", f"run {run.name}")]
+
+
+def _configuration(run: RunFiles) -> Table:
+    """All keys, with their values, what the run chose, and what they mean."""
+    changed = _changed(run)
+    meanings = _meanings(run)
+    settled = run.summary.get("settled") or {}
+    rows = []
+    for key, value in run.config.items():
+        text = _toml(value) + (f" → {_toml(settled[key])}" if key in settled else "")
+        meaning = meanings.get(key, f"key of {key.split('.')[0]}, at its default")
+        rows.append(([key], [Cell(text, is_best=key in changed), Cell(meaning)]))
+    title = f"All {len(rows)} keys; {len(changed)} differ from the defaults, in bold"
+    return Table(title, ["key"], ["value", "what it is"], rows, kind="text")
 
 
 def _commands(run: RunFiles) -> dict[str, str]:
     """Commands that repeat the run, with the keys that differ from the defaults, by what they
-    do.
-    """
-    if not run.config:
+    do."""
+    keys = dict.fromkeys(["method", "dataset", "seed", *_changed(run)])
+    values = {
+        key: _absolute(key, run.config[key])
+        for key in keys
+        if key in run.config and key not in ONE_RUN_ONLY
+    }
+    if not values:
         return {}
-    keys = [
-        key
-        for key in dict.fromkeys(["method", "dataset", "seed", *_changed(run)])
-        if key in run.config
-    ]
-    told = {key: _absolute(key, run.config[key]) for key in keys if key not in ONE_RUN_ONLY}
-    pairs = " ".join(f"{key}={_toml(value)}" for key, value in told.items())
+    pairs = " ".join(f"{key}={_toml(value)}" for key, value in values.items())
     flower = f"flwr run . --stream --run-config {shlex.quote(pairs)}"
-    words = [shlex.quote(f"{key}={_plain(value)}") for key, value in told.items()]
-    parts = max((about.get("num_partitions", 0) for about in run.clients), default=0)
-    # runs of earlier versions do not tell the parts
-    clients = parts or len(run.clients) + len(run.refused)
+    words = [shlex.quote(f"{key}={_plain(value)}") for key, value in values.items()]
+    clients = max((about.get("num_partitions", 0) for about in run.clients), default=0)
     # Clients that bring their own data do not share a partition, and cannot be simulated.
     if any(about.get("partition_digest") for about in run.clients):
         flower += f" --federation-config 'num-supernodes={clients} client-resources-num-cpus=1'"
@@ -142,9 +167,9 @@ def _plain(value: Any) -> str:
 def _meanings(run: RunFiles) -> dict[str, str]:
     """What each key of the run's configuration means."""
     method = METHODS.get(str(run.config.get("method")))
-    known = (
+    keys = (
         fields(config_class(method, str(run.config.get("aggregation")), _changed(run)))
         if method
         else fields()
     )
-    return {key: field.description or "" for key, field in known}
+    return {key: field.description or "" for key, field in keys}

@@ -247,16 +247,16 @@ def save(figure: Any, stem: Path, pdf: bool = False) -> list[Path]:
     return files
 
 
-def to_svg(axes: Any, name: str) -> Markup:
-    """Render axes as an inline element whose `name` is unique in its page; call it within
-    `applied`."""
+def to_svg(figure: Any, name: str) -> Markup:
+    """Render a figure as the content of an inline element whose `name` is unique in its page."""
     import matplotlib
 
-    matplotlib.rcParams["svg.hashsalt"] = name
     buffer = StringIO()
-    axes.figure.savefig(
-        buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    )
+    with applied(PAGE_SIZE):
+        matplotlib.rcParams["svg.hashsalt"] = name
+        figure.savefig(
+            buffer, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        )
     text = buffer.getvalue()
     box = re.search(r'viewBox="([^"]*)"', text)
     content = text[text.index(">", text.index("<svg")) + 1 : text.rindex("</svg>")]

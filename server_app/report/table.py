@@ -55,7 +55,7 @@ class Table:
     legend : str
         Sentences below it.
     kind : str
-        "figures", aligned to the right; "wide" for figures in many columns; or "text".
+        "figures", aligned to the right; "figures wide" for many columns; or "text".
     """
 
     title: str

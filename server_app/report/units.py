@@ -10,16 +10,6 @@ def percent(fraction: Any) -> str:
     return f"{100 * fraction:.2f}%" if is_number(fraction) else "–"
 
 
-def spread(mean: Any, std: Any) -> str:
-    """Mean ± standard deviation in percent."""
-    return f"{percent(mean)} ± {percent(std)}" if is_number(mean) else "–"
-
-
-def less(whole: Any, part: Any) -> float | None:
-    """A time without a part of it; None if that is not known."""
-    return whole - part if is_number(whole) and is_number(part) and whole >= part else None
-
-
 def size(count: Any) -> str:
     """Bytes, in units of 1000."""
     if not is_number(count):

@@ -117,7 +117,7 @@ def test_the_page_of_a_run_on_images_with_all_that_it_may_have(tab, tmp_path):
 
 
 def test_the_page_of_hulls_with_all_that_it_may_have(tab, tmp_path):
-    check(tab, write_report(make_hull_run(tmp_path, clients=12)), pictures=1)
+    check(tab, write_report(make_hull_run(tmp_path, clients=12)), pictures=2)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,6 @@ import re
 import shlex
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report import style
-from curvfed.server_app.report.run_page import page_text
-from curvfed.server_app.report.templates import render
 
 VOID = {"meta", "link", "br", "img", "hr"}
 HOSTILE = "<script>alert('1')</script> \"><img src=x onerror=alert(2)> & $\\frac{1} </svg>"
@@ -95,33 +89,21 @@ def drawn_texts(page: Page) -> list[list[str]]:
     ]
 
 
-class Drawn(NamedTuple):
-    """One figure of a page taken apart."""
-
-    svg: str
-    label: str
-    caption: str
-    texts: list[str]
-
-
-def drawn(what: Any, *told: Any) -> Drawn:
-    """One picture alone: all of them take a second. `what` makes it of what it is told."""
-    with style.applied(style.PAGE_SIZE):
-        picture = what(*told)
-    assert picture is not None
-    figure = render("picture.html.md", one=picture)
-    (svg,), (label,), (caption,) = (
-        re.findall(pattern, figure, re.DOTALL)
-        for pattern in ("<svg.*?</svg>", 'aria-label="(.*?)"', "<figcaption>(.*?)</figcaption>")
-    )
-    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
-    return Drawn(
-        svg, html.unescape(label), html.unescape(caption), [html.unescape(text) for text in texts]
-    )
+def check_stands_alone(page: Page) -> None:
+    """Nothing is asked of the network, and what is pointed at is there, once."""
+    assert not {"script", "iframe", "object", "img", "base"} & set(page.tags)
+    assert not {name for name, _ in page.attributes if name.startswith("on")}
+    places = ("src", "href", "xlink:href", "action", "data")
+    targets = [value for name, value in page.attributes if name in places]
+    targets += re.findall(r"url\(([^)]*)\)", page.source)
+    assert all(target.startswith(("#", "data:")) for target in targets)
+    assert "@import" not in page.source
+    assert "://" not in page.source
+    names = [value for name, value in page.attributes if name == "id"]
+    assert len(names) == len(set(names))
+    assert {target[1:] for target in targets if target.startswith("#")} <= set(names)
 
 
-def section(run: RunFiles, title: str) -> Page:
-    """One section of a page without pictures, which take seconds; empty if the page does not have
-    it."""
-    found = re.search(f"<section><h2>{title}</h2>.*?</section>", page_text(run, []), re.DOTALL)
-    return Page(found[0] if found else "")
+def titles(page: Page) -> list[str]:
+    """What the pictures show, in order."""
+    return [label.split(". ")[0] for label in page.labels]

@@ -28,7 +28,8 @@ from curvfed.deployments import predict, python_api
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
-from curvfed.server_app.report.run_page import page_text
+from curvfed.server_app.report import html_page
+from curvfed.server_app.report.run_page import run_page
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.store import StoreError
@@ -140,8 +141,8 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     assert made.summary["dataset"] == files.summary["dataset"] == "own data of 3 nodes"
     for path in (made.path, files.path):
         assert curvfed.load(path).config["dataset"] == "own"
-        assert f"<h1>{keys['method']} on own data of 3 nodes</h1>" in page_text(
-            RunFiles.read(path), ()
+        assert f"<h1>{keys['method']} on own data of 3 nodes</h1>" in html_page(
+            run_page(RunFiles.read(path))
         )
     for key in ("personal_accuracy_mean", "num_clients", "rounds", "bytes_up"):
         assert made.summary[key] == files.summary[key]

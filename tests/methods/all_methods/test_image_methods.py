@@ -546,7 +546,7 @@ def shown_images(found):
     of them."""
     test = GlobalTest.read(found.path / "global_test.npz")
     report = write_report(found.path).read_text()
-    assert ("Test images, one per class" in report) == (len(test.images) > 0)
+    assert ("Test images. One test image" in report) == (len(test.images) > 0)
     names = found.described["facts"]["class_names"]
     return {
         names[label]: image for image, label in zip(test.images, test.image_labels, strict=True)
@@ -576,7 +576,7 @@ def test_the_report_shows_no_image_of_a_node(tmp_path):
     settings = {"method": "fedavg", "local_epochs": 1, "num_rounds": 1, "nodes": nodes}
     found = run(tmp_path, **settings)
     assert not (found.path / "global_test.npz").exists()
-    assert "Test images, one per class" not in write_report(found.path).read_text()
+    assert "Test images. One test image" not in write_report(found.path).read_text()
     own = write_classes(tmp_path / "test", {"cat": 5, "dog": 5}, seed=9, shape=(16, 16))
     found = run(tmp_path, "tested", **settings | {"test_data": str(tmp_path / "test")})
     for name, image in shown_images(found).items():

@@ -12,7 +12,7 @@ from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, 
 import curvfed.client_app.hull as hull_module
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report import write_report
-from curvfed.server_app.report.hull_classes import ballots
+from curvfed.server_app.report.class_scores import ballots
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.hull.naming import NONE, elected, votes_of
@@ -122,7 +122,7 @@ def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
         "4": (1, 1.0, "4 (1)"),
     }
     page = write_report(run.path).read_text()
-    assert re.search(r"<td>0</td><td>4</td><td>75\.00%</td><td>0 \(3\), 2 \(1\)</td>", page)
+    assert re.search(r"<td>4</td><td>75\.00%</td><td>0 \(3\), 2 \(1\)</td>", page)
 
 
 def test_votes_name_the_groups_of_which_the_server_has_no_test_points(tmp_path):

@@ -1,4 +1,4 @@
-"""The figures that only runs on images have: accuracies, images, features, and weights of the
+"""The pictures of a run with a global model: accuracies, test images, features, and weights of the
 clients."""
 
 import math
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory.run_files import CALIBRATIONS, RunFiles
 from curvfed.server_app.report import charts, class_scores, labels, style, units
-from curvfed.server_app.report.templates import Picture
+from curvfed.server_app.report.page import Picture
 from curvfed.strategies.wire.messages import FINE_TUNE, TRAIN
 
 Array = NDArray[np.float64]
@@ -63,12 +63,8 @@ def accuracy(run: RunFiles) -> Picture | None:
     draw_series(axes, series)
     charts.over_rounds(axes, "accuracy (%)")
     labels.page_legend(axes)
-    facts = {
-        "courses": series,
-        "global": any(one.colour == style.MEAN for one in series),
-        "things": run.examples,
-    }
-    return Picture(axes, "accuracy", facts)
+    caption = f"On the server's test {run.examples}, and the mean over the clients on their own."
+    return Picture(axes.figure, "Accuracy by round", caption)
 
 
 def _series(
@@ -119,8 +115,8 @@ def examples(run: RunFiles) -> Picture | None:
         axes.text(left, top + height, units.printable(names[label], 14), va="top", fontsize=7.5)
     axes.imshow(sheet, interpolation="none")
     axes.set_axis_off()
-    shown = [names[label] for label in test.image_labels]
-    return Picture(axes, "examples", {"names": shown, "classes": len(np.unique(test.labels))})
+    caption = "One test image of each of some classes, turned and scaled as the model gets it."
+    return Picture(axes.figure, "Test images", caption)
 
 
 def features(run: RunFiles) -> Picture | None:
@@ -129,7 +125,7 @@ def features(run: RunFiles) -> Picture | None:
     test = run.global_test
     if test is None:
         return None
-    from curvfed.server_app.report.projection import project
+    from curvfed.server_app.report.features import project
 
     view = project(test)
     if view is None:
@@ -180,13 +176,12 @@ def features(run: RunFiles) -> Picture | None:
     if view.disc:
         charts.unit_circle(axes)
     else:
-        axes.set(xlabel=view.axes[0], ylabel=view.axes[1])
         axes.set_aspect("equal", "datalim")
         axes.margins(0.04)
-    if not any(view.axes):
-        axes.set_axis_off()
-    facts = {"images": len(of_dots), "classes": len(names), "how": view.how, "stars": len(stars)}
-    return Picture(axes, "features", facts)
+    axes.set_axis_off()
+    stars_too = " The stars are the prototypes." if len(stars) else ""
+    caption = f"{view.how}.{stars_too}"
+    return Picture(axes.figure, f"Features of {len(of_dots):,} test images", caption)
 
 
 def weights(run: RunFiles) -> Picture | None:
@@ -219,16 +214,9 @@ def weights(run: RunFiles) -> Picture | None:
     bar.solids.set_rasterized(True)
     bar.outline.set_visible(False)
     notes = Counter(note for note in run.rounds.get("aggregation_note", ()) if note)
-    apart, ratio = (run.by_round(name, TRAIN)[1] for name in ("weights_l1", "norm_ratio"))
-    facts = {
-        "drawn": len(kept),
-        "clients": int(np.isfinite(weight).any(axis=0).sum()),
-        "scored": len(scored),
-        "low": low,
-        "high": high,
-        "apart": float(apart.mean()) if len(apart) else None,
-        "notes": dict(notes),
-        "ratio": float(ratio.mean()) if len(ratio) else None,
-        "rounds": run.rounds.get("phase", ()).count(TRAIN),
-    }
-    return Picture(axes, "weights", facts)
+    sentences = [f"In {count} rounds {note}." for note, count in notes.items()]
+    left_out = charts.left_out(kept, np.isfinite(weight).any(axis=0).sum(), "clients")
+    caption = "Weight in the aggregation over the share of the data: blue less, orange more."
+    return Picture(
+        axes.figure, "Weights of the clients", " ".join([caption, left_out, *sentences]).strip()
+    )

@@ -20,9 +20,6 @@ NEAR = 1.2
 """Median length of tangent vectors beyond which they are shortened, and the median after that; by
 exp0 these lengths become norms of 0.96 and 0.83."""
 
-ALIKE = 0.5
-"""Share of the first component's squares from which another component counts as equal."""
-
 
 @dataclass(frozen=True, eq=False)
 class View:
@@ -36,8 +33,6 @@ class View:
     prototypes : array (C, 2), or (0, 2) for none
     disc : bool
         Whether they are points of the Poincaré disc.
-    axes : (str, str)
-        The names of the coordinates.
     how : str
         How they were brought to the plane, in a sentence or two.
     """
@@ -46,7 +41,6 @@ class View:
     points: Array
     prototypes: Array
     disc: bool
-    axes: tuple[str, str]
     how: str
 
 
@@ -93,28 +87,13 @@ def project(test: GlobalTest) -> View | None:
     }
     whole = f"{what[test.space]} ({dimensions} dimensions)"
     centre = 0.0 if test.space == "poincare" else features.mean(axis=0)
-    basis, share, components = _plane(features - centre, test.labels[kept])
+    basis, share = _plane(features - centre)
     points = (features - centre) @ basis
     stars = (prototypes - centre) @ basis
-    how = f"The two principal components of the {whole}"
-    axes = (
-        "first component",
-        "second component",
-    )
-    if components > 2:
-        how = (
-            f"A plane of the {components} principal components of the {whole}, in which the classes"
-            " spread evenly"
-        )
-        axes = ("", "")
+    how = f"The two principal components of the {whole}, with {percent(share)} of their squares"
     if test.space == "poincare":
-        return _in_disc(
-            kept,
-            points,
-            stars,
-            f"{how}, with {percent(share)} of their squares, brought to the disc by exp0",
-        )
-    return View(kept, points, stars, False, axes, f"{how}, with {percent(share)} of the variance")
+        return _in_disc(kept, points, stars, f"{how}, brought to the disc by exp0")
+    return View(kept, points, stars, False, how)
 
 
 def _in_disc(kept: NDArray[np.intp], points: Array, stars: Array, how: str) -> View:
@@ -131,39 +110,16 @@ def _in_disc(kept: NDArray[np.intp], points: Array, stars: Array, how: str) -> V
     points, stars = (
         np.asarray(poincare.exp0(torch.from_numpy(rows), -1.0)) for rows in (points / nearer, stars)
     )
-    return View(kept, points, stars, True, ("", ""), how)
+    return View(kept, points, stars, True, how)
 
 
-def _plane(rows: Array, labels: NDArray[np.intp]) -> tuple[Array, float, int]:
-    """The plane (d, 2) in which rows (m, d) are drawn, its share of the sum of squares, and its
-    number of components.
-
-    It is spanned by the two principal components, whose largest entries are positive. If more than
-    two components have squares like the first, as with prototypes that are spread evenly, any
-    choice of two is arbitrary, and all but two classes would lie on top of each other. Then it is
-    the plane within all of these components that puts the means of the classes on a circle in their
-    order.
-    """
-    squares, vectors = np.linalg.eigh(rows.T @ rows)
-    squares = squares[::-1]
-    vectors = vectors[:, ::-1]
-    components = max(int((squares >= ALIKE * squares[0]).sum()), min(2, len(squares)))
-    basis = _two_columns(vectors)
+def _plane(rows: Array) -> tuple[Array, float]:
+    """The plane (d, 2) of the two principal components of rows (m, d), whose largest entries are
+    positive, and its share of the sum of squares."""
+    basis = _two_columns(np.linalg.eigh(rows.T @ rows)[1][:, ::-1])
     basis = basis * np.where(basis[np.abs(basis).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
-    if components > 2:
-        classes = np.unique(labels)
-        means = (
-            np.stack([rows[labels == one].mean(axis=0) for one in classes])
-            @ vectors[:, :components]
-        )
-        angles = 2 * np.pi * np.arange(len(classes)) / len(classes)
-        turned, sizes = np.linalg.qr(means.T @ np.stack([np.cos(angles), np.sin(angles)], axis=1))
-        if np.abs(np.diag(sizes)).min() > 1e-6 * np.abs(sizes).max():
-            basis = vectors[:, :components] @ (turned * np.sign(np.diag(sizes)))
-        else:  # fewer than three classes
-            components = 2
     share = np.square(rows @ basis).sum() / max(np.square(rows).sum(), 1e-300)
-    return basis, float(share), components
+    return basis, float(share)
 
 
 def _two_columns(rows: Array) -> Array:

@@ -1,0 +1,307 @@
+"""The tables of the page of a run: what it reached, its classes, clients, phases and dropped
+replies."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from curvfed.server_app.directory.run_files import RunFiles, numbers
+from curvfed.server_app.directory.tables import is_number
+from curvfed.server_app.report import charts, class_scores
+from curvfed.server_app.report.class_scores import Share, Z, wilson
+from curvfed.server_app.report.table import Cell, Table
+from curvfed.server_app.report.units import duration, number, percent, printable, size
+from curvfed.strategies.base.figures import (
+    BEST,
+    DETAIL,
+    FIGURES,
+    GLOBAL_ACCURACY,
+    PERSONAL_ACCURACY,
+    VALIDATION,
+    find,
+)
+from curvfed.strategies.base.method import ENDS
+from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.messages import FINE_TUNE
+
+MOST_DROPPED = 100
+"""Dropped replies that are listed."""
+
+STD = "_std"
+"""End of the name of the standard deviation of a figure, which stands beside the figure."""
+
+HULL = ("client", "group", "class", "vertices")
+"""Heads of the table of hulls."""
+
+STUDENT = (12.706, 4.303, 3.182, 2.776)
+"""97.5% quantiles of Student's t with 1 to 4 degrees of freedom."""
+
+SIZES = {
+    "num_graphs": "graphs",
+    "num_nodes": "nodes",
+    "num_edges": "edges",
+    "num_train": "training",
+    "num_val": "validation",
+    "num_test": "test",
+    "majority_accuracy": "most frequent class",
+    "forman": "Forman–Ricci",
+}
+"""What a client tells of its data, and the heads of the columns."""
+
+
+def headline(run: RunFiles) -> Table:
+    """The accuracy with its 95% interval, beside that of the majority class."""
+    figures = summary_figures(run.summary)
+    rows = []
+    tested = run.global_test.labels if run.global_test is not None else None
+    tested = run.hulls.test.labels if run.hulls is not None else tested
+    reached: Any = figures.get(GLOBAL_ACCURACY)
+    if is_number(reached):
+        count = 0 if tested is None else len(tested)
+        interval = wilson(round(reached * count), count) if count else None
+        rows.append(_accuracy(find(GLOBAL_ACCURACY).words, reached, interval))
+    name = run.metric if run.metric in figures else PERSONAL_ACCURACY
+    mean: Any = figures.get(name)
+    spread: Any = figures.get(f"{name.removesuffix('_mean')}{STD}")
+    clients = run.summary.get("num_clients") or 0
+    measured = clients - (figures.get("clients_left_out") or 0)
+    if is_number(mean):
+        interval = _interval_of_mean(mean, spread, measured) if is_number(spread) else None
+        rows.append(_accuracy(f"{find(name).words}, mean of {measured} clients", mean, interval))
+    if name == "roc_auc":
+        rows.append(_accuracy("a guess", 0.5, None))
+    majority = figures.get("majority_accuracy")
+    if rows and is_number(majority):
+        rows.append(_accuracy(find("majority_accuracy").words, float(majority or 0), None))
+    return Table("", [""], ["test score", "95% interval"], rows)
+
+
+def _accuracy(
+    words: str, value: float, interval: tuple[float, float] | None
+) -> tuple[list[str], list[Cell]]:
+    between = " – ".join(map(percent, interval)) if interval else ""
+    return [words], [Cell(percent(value), is_best=interval is not None), Cell(between)]
+
+
+def _interval_of_mean(mean: float, spread: float, count: int) -> tuple[float, float] | None:
+    """The 95% interval of the mean of `count` clients by Student's t; None for a single one."""
+    if count < 2:
+        return None
+    freedom = count - 1
+    # Expansion of the quantile in 1/freedom (Fisher and Cornish, 1960); SciPy takes long to import.
+    expansion = Z + 2.3723 / freedom + 2.8225 / freedom**2 + 2.5558 / freedom**3
+    quantile = STUDENT[freedom - 1] if freedom <= len(STUDENT) else expansion
+    half = quantile * spread / math.sqrt(count)
+    return max(0.0, mean - half), min(1.0, mean + half)
+
+
+def summary_figures(part: Mapping[str, Any]) -> dict[str, Any]:
+    """Figures and metrics on one level."""
+    single = {key: value for key, value in part.items() if not isinstance(value, Mapping | list)}
+    return single | (part.get("metrics") or {})
+
+
+def result_tables(run: RunFiles) -> list[Table]:
+    """All figures of the summary: of the last round and of the best validation round, and those
+    of a one-shot run that tell its protocol."""
+    best = run.summary.get(BEST) or {}
+    columns = [summary_figures(run.summary), *([summary_figures(best)] if best else [])]
+    heads = ["One shot" if is_one_shot(run) else f"Round {run.summary.get('rounds', 0)}"]
+    if run.fine_tuned:
+        heads = [f"{heads[0]}, fine-tuned"]
+    heads += [f"Best validation: round {best.get('round')}"] if best else []
+    skipped = {"status", "error", "method", "dataset", "seed", "num_clients", "rounds", "round"}
+    names = [name for name in columns[0] if name not in skipped and not name.endswith(STD)]
+    order = list(FIGURES)
+    names.sort(key=lambda name: order.index(name) if name in order else len(order))
+    of_phase = ("bytes_up_", "bytes_down_", "seconds_")
+    details = [
+        name
+        for name in names
+        if DETAIL in find(name).levels and (name in FIGURES or not name.startswith(of_phase))
+    ]
+    shown = [name for name in names if DETAIL not in find(name).levels]
+    legend = "Every client counts the same in a mean; ± is the standard deviation over the clients."
+    return [
+        Table("Result", [""], heads, _figure_rows(shown, columns), legend),
+        Table("Protocol", [""], [""], _figure_rows(details, columns[:1])),
+    ]
+
+
+def _figure_rows(
+    names: Sequence[str], columns: Sequence[Mapping[str, Any]]
+) -> list[tuple[list[str], list[Cell]]]:
+    """A row for each figure that any column has."""
+    rows = []
+    for name in names:
+        row = find(name)
+        spread = f"{name.removesuffix('_mean')}{STD}"
+        texts = [row.text(figures.get(name)) for figures in columns]
+        for place, figures in enumerate(columns):
+            if texts[place] and is_number(figures.get(spread)):
+                texts[place] += f" ± {row.text(figures[spread])}"
+        if any(texts):
+            rows.append(([row.words], [Cell(text or "–") for text in texts]))
+    return rows
+
+
+def is_one_shot(run: RunFiles) -> bool:
+    """Whether the run has a protocol in place of rounds."""
+    method = METHODS.get(run.summary.get("method") or "")
+    return run.hulls is not None or (method is not None and method.is_one_shot)
+
+
+def class_tables(run: RunFiles) -> list[Table]:
+    """How well each class is recognised; of a one-shot run its probabilities and the names of its
+    groups, too."""
+    file = run.hulls
+    if file is None:
+        whose = "clients'" if run.global_test is None else "server's"
+        recalls = class_scores.recalls(class_scores.of_run(run), run.class_names)
+        legend = f"Shares of the {whose} test data of a class that get its name."
+        return [share_table("Classes", recalls, "most often taken for", legend)]
+    counts = class_scores.counted(file.test.labels, file.predicted)
+    recalls = class_scores.recalls(counts, file.class_names, "no name")
+    votes = [
+        ([printable(name) or "–"], [Cell(f"{count}"), Cell(percent(agree)), Cell(names or "–")])
+        for name, count, agree, names in class_scores.ballots(file)
+    ]
+    hulls = [
+        ([f"{place}"], [Cell(text) for text in cells])
+        for place, cells in enumerate(_hull_rows(run), 1)
+    ]
+    anonymous = "Clients are anonymous: no number says which client has sent a hull."
+    return [
+        share_table("Classes", recalls, "most often taken for", ""),
+        share_table(
+            "Probabilities",
+            class_scores.bands(file),
+            "mean probability",
+            "Where probabilities can be believed, as many answers are right as their mean says.",
+        ),
+        Table("Names of the groups", ["name"], ["clients", "agree", "names they give"], votes),
+        Table("Hulls", ["hull"], HULL, hulls, anonymous, "figures wide"),
+    ]
+
+
+def _hull_rows(run: RunFiles) -> list[list[str]]:
+    file = run.hulls
+    assert file is not None
+    return [
+        [
+            f"{hull.client + 1}",
+            f"{hull.group + 1}",
+            printable(file.names[hull.group]) or "–",
+            f"{len(hull.corners)}",
+        ]
+        for hull in file.hulls
+    ]
+
+
+def share_table(title: str, shares: Sequence[Share], last: str, legend: str) -> Table:
+    """Shares that are right, with Wilson's 95% intervals, the worst first."""
+    rows = []
+    for one in shares:
+        between = f"{percent(one.low)} – {percent(one.high)}"
+        texts = [number(one.of), percent(one.share), between, printable(one.note) or "–"]
+        rows.append(([printable(one.name)], [Cell(text) for text in texts]))
+    return Table(
+        title, [""], ["tested", "right", "95% interval", last], rows, legend, "figures wide"
+    )
+
+
+def client_tables(run: RunFiles) -> list[Table]:
+    """The worst clients, and a row for each client; columns without values are left out."""
+    worst = class_scores.by_client(run)[: class_scores.MOST_CLIENTS]
+    statistics = {about["partition"]: about.get("statistics") or {} for about in run.clients}
+    partitions = sorted({*statistics, *run.partitions})
+    columns = {"data set": [run.data_sets.get(partition, "") for partition in partitions]}
+    for key, title in SIZES.items():
+        write = percent if key == "majority_accuracy" else number
+        columns[title] = [write(statistics.get(one, {}).get(key)) for one in partitions]
+    scores = {
+        f"{run.metric_name} before": _last_values(run, "score_before"),
+        run.metric_name: _last_values(run, "score"),
+        "fine-tuned": _last_values(run, "score", FINE_TUNE),
+        find(VALIDATION).words: _last_values(run, VALIDATION),
+    }
+    for title, values in scores.items():
+        columns[title] = [percent(values.get(one)) for one in partitions]
+    curvatures = _last_values(run, "curvature")
+    columns["curvature"] = [number(curvatures.get(one), 3) for one in partitions]
+    shown = {title: texts for title, texts in columns.items() if set(texts) - {"–", ""}}
+    rows = [
+        ([f"{partition}"], [Cell(texts[place]) for texts in shown.values()])
+        for place, partition in enumerate(partitions)
+    ]
+    legend = f"Clients by partition; sizes in {run.examples}; scores of the last round with one."
+    if run.clients and not any(statistics.values()):
+        legend += " The clients keep their statistics to themselves (share-statistics = false)."
+    return [
+        share_table("Clients, the worst first", worst, "least recognised class", ""),
+        Table("Clients", ["client"], list(shown), rows if shown else [], legend, "figures wide"),
+    ]
+
+
+def _last_values(run: RunFiles, name: str, *phases: str) -> dict[int, float]:
+    """The last value of every client; one from before training only if it belongs to the client's
+    last score."""
+    values = run.by_client(name, *phases)[1]
+    if not len(values):
+        return {}
+    if name == "score_before":
+        rows = np.arange(len(values))[:, None] * np.isfinite(run.by_client("score")[1])
+        values = np.take_along_axis(values, rows.max(axis=0, keepdims=True), axis=0)
+    last = charts.known(values)[-1]
+    return {
+        partition: float(value)
+        for partition, value in zip(run.partitions, last, strict=True)
+        if is_number(value)
+    }
+
+
+def phase_table(run: RunFiles) -> Table:
+    """Messages and time of each phase."""
+    phases = np.array(run.rounds.get("phase", ()), dtype=str)
+    up, down, seconds = (
+        numbers(run.rounds, name) for name in ("bytes_up", "bytes_down", "seconds")
+    )
+    rows = []
+    for phase in dict.fromkeys(phases.tolist()):
+        of_phase = phases == phase
+        rounds = int(of_phase.sum())
+        texts = [f"{rounds}", *(size(np.nansum(one[of_phase]) / rounds) for one in (up, down))]
+        texts.append(duration(float(np.nansum(seconds[of_phase]))))
+        rows.append(([phase], [Cell(text) for text in texts]))
+    legend = "Bytes of parameters per client and time of the phase, without Flower's wrapping."
+    if "unmask" in phases:
+        legend += " The server saw updates only as their sum over the clients (secure-sum = true)."
+    if personal := personal_parameters(run):
+        every = "all" if "*" in personal else ", ".join(personal)
+        legend += f" Personal parameters ({every}) stay with the client."
+    heads = ["times", "to the server", "to the clients", "time, all"]
+    return Table("Messages and time", ["phase"], heads, rows, legend)
+
+
+def personal_parameters(run: RunFiles) -> list[str]:
+    """The names of the parameters that stay with the clients."""
+    method = METHODS.get(run.summary.get("method") or "")
+    return list(dict.fromkeys((method.personal if method else ()) + (ENDS if run.own_ends else ())))
+
+
+def dropped_table(run: RunFiles) -> Table:
+    """Replies that did not count and nodes that were refused, with the reasons."""
+    lines = [("start", name, reason) for name, reason in run.refused.items()]
+    columns = (run.scores.get(name, ()) for name in ("round", "phase", "partition", "dropped"))
+    lines += [
+        (f"round {number}, {phase}", f"partition {partition}", reason)
+        for number, phase, partition, reason in zip(*columns, strict=False)
+        if reason
+    ]
+    rows = [([when], [Cell(who), Cell(reason)]) for when, who, reason in lines[:MOST_DROPPED]]
+    more = len(lines) - len(rows)
+    legend = f"{more:,} more are in clients.csv." if more else ""
+    title = "Dropped replies and refused nodes"
+    return Table(title, ["when"], ["who", "reason"], rows, legend, "text")
