@@ -1,6 +1,4 @@
-"""The ClientApp: it hands each message of a run to its handler, and sends what the handler
-returns.
-"""
+"""The ClientApp: it calls the handler of each message, and sends what the handler returns."""
 
 import contextlib
 import errno
@@ -28,7 +26,7 @@ from curvfed.strategies.base.process_settings import own_settings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log_to_stdout
-from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
@@ -62,18 +60,19 @@ header and partition."""
 
 
 def _masked(handler: Handler) -> Handler:
-    """A handler that first, where its reply is masked, reads what the peers sent, so that a
-    complaint comes at once."""
+    """A handler that in a secure sum first reads the shares of the peers, so that a complaint is
+    sent at once."""
 
-    def opened(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    def masked_handler(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
         if client.config.secure_sum:
             from curvfed.client_app import secure
 
-            if complaint := secure.open_letters(request, state)[1]:
+            _, complaint = secure.receive_shares(request, state)
+            if complaint:
                 return complaint
         return handler(client, request, state)
 
-    return opened
+    return masked_handler
 
 
 def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
@@ -90,7 +89,7 @@ def _curvature(client: Client, request: Request, state: RecordDict) -> dict[str,
 
 @_masked
 def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Train from the shared parameters received, and send them back; what is personal stays."""
+    """Train from the shared parameters received, and send them back. Personal parameters stay."""
     started = time.perf_counter()
     received = _prepare(client, request)
     before = client.scores()
@@ -114,7 +113,7 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
 
 @_masked
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Score the shared parameters received together with the client's personal ones."""
+    """Score the shared parameters received with the client's personal ones."""
     if client.method.is_one_shot:
         return _step("hull", "evaluate")(client, request, state)
     received = _prepare(client, request)
@@ -124,8 +123,7 @@ def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, 
 
 @_masked
 def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Train a personal model from the shared parameters received; the model stays, its scores are
-    sent."""
+    """Train a personal model from the shared parameters received. Only its scores are sent."""
     started = time.perf_counter()
     received = _prepare(client, request)
     before = client.task.scores(client.model)
@@ -147,7 +145,7 @@ def _scored(
     metrics: dict[str, float],
     model: nn.Module,
 ) -> dict[str, Any]:
-    """A reply with figures of a model alone, which a secure sum adds up over the cohort."""
+    """A reply with figures of a model and no arrays; a secure sum adds them up over the cohort."""
     if not client.config.secure_sum:
         return {"metrics": metrics} | _confusion(client, request, model)
     from curvfed.client_app import masked_replies
@@ -168,49 +166,48 @@ def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
 
 
 def _step(module: str, name: str) -> Handler:
-    """A handler in another file of this folder, which is imported when a message asks for it."""
+    """A handler in another file of this folder, imported at its first message."""
 
     def handler(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-        found: dict[str, Any] = getattr(import_module(f"curvfed.client_app.{module}"), name)(
-            client, request, state
-        )
-        return found
+        step: Handler = getattr(import_module(f"curvfed.client_app.{module}"), name)
+        return step(client, request, state)
 
     return handler
 
 
 def _prepare(client: Client, request: Request) -> Arrays:
-    """Make the client ready for the message; the shared parameters received."""
-    if request.facts is None:
-        raise MessageError('the record "facts" is missing')
-    client.prepare(request.facts, request.stamp)
+    """Prepare the client for the message.
+
+    Returns
+    -------
+    dict of str to array
+        The shared parameters received.
+    """
+    client.prepare(request.required_facts, request.stamp)
     received = client.precision.widen(decode_arrays(request.arrays))
     client.receive(received, decode_arrays(request.fixed))
     return received
 
 
 def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:
-    """What the test examples of each class are taken for after the last round, where statistics may
-    leave the client."""
+    """The confusion matrix on the test examples after the last round, if statistics may leave the
+    client."""
     if request.header.round != client.config.num_rounds or not client.shares_statistics:
         return {}
-    told = client.task.confusion(model)
-    return {"parts": {CONFUSION: told}} if told else {}
+    counts = client.task.confusion(model)
+    return {"parts": {CONFUSION: counts}} if counts else {}
 
 
 def _curvature_in_use(client: Client) -> dict[str, float]:
-    """The curvature that the model computes with, for the report, where statistics may leave the
-    client."""
+    """The curvature of the model, for the report, if statistics may leave the client."""
     curvature = getattr(client.model, "curvature", None)
-    return (
-        {"curvature": curvature.item()}
-        if curvature is not None and client.shares_statistics
-        else {}
-    )
+    if curvature is None or not client.shares_statistics:
+        return {}
+    return {"curvature": curvature.item()}
 
 
 def _answer(handler: Handler, message: Message, context: Context) -> Message:
-    """Run a handler. An error becomes a reply that names it and holds no data."""
+    """Run a handler. An error becomes a reply that names the error and contains no data."""
     header = Header("", "", 0)
     partition = -1
     client = None
@@ -225,12 +222,12 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         with own_settings(), memory_errors(config, node_config):
             client = get_client(config, header.run, partition, node_config)
             check_phase(header.phase, message.metadata.message_type, client)
-            # what earlier messages to this process lacked was told with their replies
+            # Replies to earlier messages have reported what was restored for them.
             client.restored = None
             content = handler(client, request, context.state) | {"restored": client.restored}
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SafeError as error:
-        # In a simulation the server logs it, into the same log.
+        # In a simulation the server writes the error into the same log.
         level = logging.WARNING if is_real(node_config) else logging.DEBUG
         log.log(
             level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error
@@ -247,7 +244,8 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
             _places(error) if is_real(node_config) else "".join(traceback.format_exception(error)),
         )
         if not is_real(node_config) and getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT):
-            raise  # its disk is the server's: the run ends, and can be resumed once there is room
+            # This disk is the server's: the run stops, and can be resumed once there is space.
+            raise
         reason = f"{type(error).__name__} at the client; its own log says more"
         if client is not None:
             forget(client)
@@ -255,8 +253,7 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
 
 
 def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], reason: str) -> None:
-    """Write a refusal into the node's ledger. It tells nothing, so it does not wait for a full
-    disk."""
+    """Write a refusal into the node's ledger, if there is space: a refusal reveals nothing."""
     from curvfed.client_app.node.ledger import REFUSAL, ledger_of
 
     with contextlib.suppress(ConfigError):
@@ -267,8 +264,8 @@ def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], r
 
 
 def _places(error: BaseException | None) -> str:
-    """The classes of an error and of its causes, and where each was raised, without their texts,
-    which may hold data."""
+    """The classes of an error and its causes, and where each was raised. Their texts are left out,
+    because they may contain data."""
     lines = []
     while error is not None:
         lines.append(type(error).__name__)
@@ -304,6 +301,6 @@ for phase, handler in {
 
 @app.query(WAKE_UP.removeprefix("query."))
 def wake_up(message: Message, context: Context) -> Message:
-    """Answer with an empty message, so that the SuperNode sends the reply that it holds back."""
+    """Answer with an empty message: then the SuperNode sends the reply that it holds back."""
     wait_for_slot()
     return Message(RecordDict(), reply_to=message)

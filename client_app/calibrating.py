@@ -1,4 +1,4 @@
-"""A client's contribution to a calibration of the classifier."""
+"""A client's contribution to the calibration of the classifier."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,7 @@ def sums(calibration: Calibration, model: nn.Module, task: Task) -> tuple[NDArra
     """Sums over the classifier inputs of the training images, as one float64 vector, and the number
     of images.
 
-    An image whose features are all 0 has no direction on the sphere; it adds nothing to the sums
-    and is not counted.
+    On the sphere, images whose features are all 0 have no direction and are not counted.
 
     Raises
     ------

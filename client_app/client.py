@@ -1,5 +1,4 @@
-"""A client in its process: data and model are set up once, the personal state is always that of a
-known round."""
+"""A client in its process: data and model are set up once, the personal state has a known round."""
 
 import logging
 from collections.abc import Mapping
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node.configuration import check_names, flag, is_real, lost_state
@@ -51,7 +51,7 @@ log = logging.getLogger("curvfed")
 ROUND = 0
 FINE_TUNING = 1
 NOISE = 2
-"""Random streams of a client, one for each purpose."""
+"""The random streams of a client."""
 
 
 class Client:
@@ -61,7 +61,7 @@ class Client:
     ----------
     config : RunConfig
     run : str
-        Name of the run, which the files of the personal state carry.
+        Name of the run, written in the files of the personal state.
     partition : int
     node_config : mapping
         Flower's node configuration: `partition-id`, in a simulation `num-partitions`, and on a real
@@ -70,22 +70,22 @@ class Client:
     Attributes
     ----------
     policy : Policy or None
-        What a real node decides for itself; None in a simulation.
+        The policy of a real node; None in a simulation.
     ledger : Ledger or None
-        What a real node has signed and revealed so far; None in a simulation.
+        Sums signed and points revealed by a real node; None in a simulation.
     digest : str
-        Of the data; keyed by the node's secret if they are its own.
+        Digest of the data; keyed by the node's secret for data of its own.
     restored : int or None
-        The round of the personal state that the current message started from, 0 for a fresh one, if
-        that asked for is lost.
+        If the requested personal state is lost: the round of the state that the current message
+        started from, 0 for a fresh one.
     shares_statistics : bool
-        Whether statistics of the data may leave: a real node's own data if the run asks for them.
-        The node can refuse.
+        Whether statistics of the data may leave. Those of a real node's own data leave if the run
+        requests them and the node does not refuse.
 
     Raises
     ------
     DataError, ConfigError
-        If the data or the device are not there.
+        If the data or the device are missing.
     """
 
     def __init__(
@@ -112,7 +112,8 @@ class Client:
         self.shares_statistics = may_share and (config.share_statistics or not self.owns_data)
         if flag(node_config, "secure-sum") and not config.is_masked:
             raise ConfigError(
-                "this node takes part in secure sums alone; the run has secure-sum = false"
+                "this node takes part in secure sums alone; the run has secure-sum = false",
+                key="secure-sum-only",
             )
         self.noise = Noise()
         self.signing_key = None
@@ -137,7 +138,7 @@ class Client:
         self._stamp: int | None = None
 
     def describe(self) -> Description:
-        """What the server must know before it sends anything."""
+        """What the server must know before the first round."""
         return Description(
             task=self.data.task,
             space=self.data.space,
@@ -154,14 +155,12 @@ class Client:
         )
 
     def contributes(self, target: str) -> bool:
-        """Whether these data have an example that phase `target` would add something of to a
-        sum.
-        """
+        """Whether this client has examples that phase `target` sums over."""
         scores = target in (EVALUATE, FINE_TUNE)
         return bool(self.data.train.any() or (scores and self.data.test.any()))
 
     def mean_curvature(self) -> dict[str, float]:
-        """The graph's mean Ricci curvature, of the kind that the run starts from, if statistics may
+        """The graph's mean Ricci curvature, of the run's kind; empty if statistics may not
         leave."""
         if not self.shares_statistics:
             return {}
@@ -170,13 +169,13 @@ class Client:
         return {"ricci": ricci(self.data, self.config.table("flatland"))}
 
     def prepare(self, facts: Facts, stamp: int) -> None:
-        """Set the model up, once, and load the personal state of round `stamp`; state of later
-        rounds is discarded.
+        """Set up the model once, and load the personal state of round `stamp`. Later state is
+        discarded.
 
         Raises
         ------
         StoreError
-            If there is no state of that round, and the node's `lost-state` refuses another.
+            If there is no state of that round, and the node's `lost-state` is "refuse".
         DataError
             If the data's features or classes are not the federation's.
         """
@@ -202,9 +201,11 @@ class Client:
         self.fixed = {
             name: tensor for name, tensor in self.tensors.items() if is_fixed(self.config, name)
         }
-        stays = {name: self.method.is_personal(name, facts.own_ends) for name in self.tensors}
-        self.personal = {name: tensor for name, tensor in self.tensors.items() if stays[name]}
-        self.shared = [name for name in self.tensors if not stays[name] and name not in self.fixed]
+        is_personal = {name: self.method.is_personal(name, facts.own_ends) for name in self.tensors}
+        self.personal = {name: tensor for name, tensor in self.tensors.items() if is_personal[name]}
+        self.shared = [
+            name for name in self.tensors if not is_personal[name] and name not in self.fixed
+        ]
         if self.method.head_from == "client":
             load_arrays(client_head(spec, self.config.seed, self.partition), self.tensors)
         self.trained = {
@@ -214,19 +215,19 @@ class Client:
         }
         self.optimizer = make_optimizer(self.trained, self.config)
         local = Local(
-            self.config,
-            self.config.keys_of(self.method),
-            self.config.proximal,
-            self.config.sparsity,
-            self.model,
-            self.task,
-            self.tensors,
-            tuple(self.shared),
-            self.trained,
-            self.optimizer,
-            self.partition,
-            facts.partitions,
-            self.noise,
+            config=self.config,
+            keys=self.config.keys_of(self.method),
+            proximal=self.config.proximal,
+            sparsity=self.config.sparsity,
+            model=self.model,
+            task=self.task,
+            tensors=self.tensors,
+            shared=tuple(self.shared),
+            trained=self.trained,
+            optimizer=self.optimizer,
+            partition=self.partition,
+            partitions=facts.partitions,
+            noise=self.noise,
         )
         self.learner = learner_class(self.method)(local)
         self.personal |= self.learner.local_state()
@@ -236,55 +237,56 @@ class Client:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether this client keeps anything from round to round."""
+        """Whether this client has personal state."""
         return bool(self.personal) or self.keeps_optimizer
 
     @property
     def keeps_optimizer(self) -> bool:
-        """Whether the optimiser's moments are kept from round to round."""
+        """Whether the optimiser's moments are part of the personal state."""
         if self.config.optimizer_state == "personal":
             return not self.trained.keys().isdisjoint(self.personal)
         return self.config.optimizer_state == "kept"
 
     @property
     def kept_optimizer(self) -> NamedOptimizer | None:
-        """The optimiser, if its moments are kept from round to round."""
+        """The optimiser, if its moments are part of the personal state."""
         return self.optimizer if self.keeps_optimizer else None
 
     def _restore(self, stamp: int) -> None:
         self._stamp = None
-        found = stamp
+        round_loaded = stamp
         if stamp and self.is_stateful:
-            found = self.files.load(stamp, self.personal, self.kept_optimizer, self.lost_state)
-        if found != stamp:
-            self.restored = found
-        if not found or not self.is_stateful:
-            with torch.no_grad():
-                for name, value in self._fresh.items():
-                    self.personal[name].copy_(value)
-            if (
-                "k" in self.personal
-                and self.method.learns_curvature
-                and CURVATURE in self.method.before
-            ):
-                from curvfed.client_app.curvature import start_curvature
-
-                start_curvature(
-                    self.parameters, self.data, self.config.table("flatland"), self._ready_for
-                )
-            self.optimizer.reset()
+            round_loaded = self.files.load(
+                stamp, self.personal, self.kept_optimizer, self.lost_state
+            )
+        if round_loaded != stamp:
+            self.restored = round_loaded
+        if not round_loaded or not self.is_stateful:
+            self._start_fresh()
         self._stamp = stamp
 
+    def _start_fresh(self) -> None:
+        with torch.no_grad():
+            for name, value in self._fresh.items():
+                self.personal[name].copy_(value)
+        learns_curvature = "k" in self.personal and self.method.learns_curvature
+        if learns_curvature and CURVATURE in self.method.before:
+            from curvfed.client_app.curvature import start_curvature
+
+            start_curvature(
+                self.parameters, self.data, self.config.table("flatland"), self._ready_for
+            )
+        self.optimizer.reset()
+
     def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Copy the parameters received into the model; fixed ones are sent once, and kept on the
-        disk.
+        """Copy the received parameters into the model. Fixed ones are sent once and stored.
 
         Raises
         ------
         MessageError
-            If these are not the client's shared or fixed ones.
+            If these are not the client's shared or fixed parameters.
         StoreError
-            If fixed parameters are neither given nor on the disk.
+            If fixed parameters are neither sent nor stored.
         """
         if self.fixed:
             if fixed:
@@ -294,51 +296,51 @@ class Client:
         self.learner.receive(arrays)
 
     def fit(self, round_number: int) -> Trained | None:
-        """Train for one round from the parameters received; None without training examples.
+        """Train for one round from the received parameters; None without training examples.
 
         Raises
         ------
         TrainingError
-            If training diverges. The personal state on the disk then stays as it was.
+            If training diverges. The stored personal state then stays as it was.
         """
         if self.task.num_examples == 0:
             return None
         if not self.keeps_optimizer:
             self.optimizer.reset()
         self.optimizer.learning_rate = learning_rate(self.config, round_number)
-        # Until `commit` the state in memory is of no round, so that after an error the next message
-        # reloads it.
+        # Until `commit` the state in memory has no round: after an error the next message reloads
+        # the stored one.
         self._stamp = None
         self._seed(round_number, ROUND)
         self.learner.round = round_number
         trained = self.learner.train()
-        # The server checks the shared parameters; nobody but this client sees the personal ones.
-        if not all(bool(tensor.isfinite().all()) for tensor in self.personal.values()):
-            raise TrainingError(
-                "the client's personal parameters are not finite after local training"
-            )
+        # The server checks the shared parameters; only this client sees the personal ones.
+        _check_finite(self.personal, "the client's personal parameters", "local training")
         return trained
 
     def fine_tune(self, round_number: int) -> float | None:
-        """Train a personal model from the parameters received, and keep it; its loss, where it is
-        trained by steps.
+        """Train a personal model from the received parameters, and store it.
+
+        Returns
+        -------
+        float or None
+            Its loss; None if it is not trained by steps.
 
         Raises
         ------
         TrainingError
             If training diverges.
         """
-        self._stamp = None  # from here on the state in memory is of no round
+        self._stamp = None  # until a later message loads the state of a round
         self._seed(round_number, FINE_TUNING)
         loss = self.learner.fine_tune() if self.task.num_examples else None
         tuned = named_state(self.learner.tuned)
-        if not all(bool(tensor.isfinite().all()) for tensor in tuned.values()):
-            raise TrainingError("parameters are not finite after fine-tuning")
+        _check_finite(tuned, "parameters", "fine-tuning")
         self.files.save_tuned(round_number, tuned)
         return loss
 
     def _seed(self, round_number: int, stream: int) -> None:
-        """Seed the draws by seed, client, round and stream alone."""
+        """Seed the random draws by the run's seed, the client, the round and the stream."""
         entropy = [self.config.seed, self.partition, round_number] + [stream] * (stream != ROUND)
         seed_dropout(
             int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]) >> 1, self.device
@@ -347,45 +349,47 @@ class Client:
             self.noise.seed([*entropy, NOISE])
 
     def sums(self, phase: str) -> tuple[NDArray[np.float64], int]:
-        """The sums over training examples that the server calibrates a classifier from, in one
-        vector, and their number.
+        """Sums over the training examples for calibration, as one vector, and the number of
+        examples.
 
         Raises
         ------
         ConfigError
-            If the method has no such phase, or the sums would tell the sizes of the classes, and
-            the node keeps these to itself.
+            If the method has no such phase, or the sums would reveal class sizes that must not
+            leave the node.
         """
         if phase not in self.method.after:
             raise ConfigError(
                 f'phase "{phase}": allowed with method = "{self.config.method}" are'
-                f" {self.method.after}"
+                f" {self.method.after}",
+                key="phase",
             )
         if phase == CCVR and not (self.shares_statistics or self.config.secure_sum):
             raise ConfigError(
-                "this node keeps the sizes of its classes, which ccvr asks for: it needs"
-                " share-statistics or secure-sum"
+                "ccvr requests the sizes of classes, which do not leave this node: it needs"
+                " share-statistics or secure-sum",
+                key="private-statistics",
             )
         from curvfed.client_app.calibrating import sums
 
         return sums(self.config.calibration, self.model, self.task)
 
     def embed(self) -> None:
-        """Compute the functional embedding anew, where the method shares one."""
+        """Recompute the functional embedding, if the method shares one."""
         if self.method.sparsity:
             from curvfed.tasks.graphs.models.functional_embedding import embed
 
             embed(self.model, self.data.num_features, self.config.seed, self.data.task == "graphs")
 
     def commit(self, round_number: int, base: int) -> None:
-        """Write the personal state of this round, and keep that of round `base`, which the server
-        may still ask for."""
+        """Store the personal state of this round, and keep that of round `base`, which the server
+        may still request."""
         if self.is_stateful:
             self.files.save(round_number, self.personal, self.kept_optimizer, base)
         self._stamp = round_number
 
     def scores(self) -> dict[str, float]:
-        """Scores of the model that this client would use, on its validation and test examples."""
+        """Validation and test scores of the model that this client uses."""
         return self.task.scores(self.learner.scored)
 
     def share(self) -> dict[str, NDArray[Any]]:
@@ -394,11 +398,17 @@ class Client:
         Raises
         ------
         ConfigError
-            If they contain statistics of the data, and the node keeps these to itself.
+            If they contain statistics of the data, which must not leave the node.
         """
         if self.method.tells_statistics and not self.shares_statistics:
             raise ConfigError(
-                f"this node keeps figures about its data, which {self.config.method} sends: it"
-                " needs share-statistics"
+                f"{self.config.method} sends statistics of the data, which do not leave this node:"
+                " it needs share-statistics",
+                key="private-statistics",
             )
         return self.learner.share()
+
+
+def _check_finite(tensors: Mapping[str, Tensor], subject: str, training: str) -> None:
+    if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+        raise TrainingError(f"{subject} are not finite after {training}", key="not-finite")

@@ -9,25 +9,25 @@ from curvfed.client_app.client import Client
 from curvfed.strategies.config.run_config import RunConfig
 
 MIN_CLIENTS = 64
-"""Number of clients that are always kept; if a simulation has more, others are set up again from
-their files."""
+"""Number of clients that stay in memory; in a larger simulation others are set up again from their
+files."""
 MAX_BYTES = 3 * 2**29
-"""More clients are kept while the process uses less memory than this, 1.5 GiB, so that many clients
-stay below 2 GB."""
+"""Memory of the process, 1.5 GiB, up to which more clients stay in memory: many clients then stay
+below 2 GB."""
 
 _clients: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 
 
 def get_client(config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> Client:
-    """This process's client of the run and partition, set up at the first call."""
+    """The client of the run and partition in this process, set up at the first call."""
     key = (config, run, partition, tuple(sorted(node_config.items())))
     client = _clients.get(key)
     if client is None:
         client = _clients[key] = Client(config, run, partition, node_config)
     _clients.move_to_end(key)
-    # For known clients too, which so far have only described their data and set their model up now.
+    # Also for clients in memory: one that has only described its data sets up its model now.
     if len(_clients) > MIN_CLIENTS and _used_bytes() > MAX_BYTES:
-        # Several for one client, because those with a model are a hundred times as large as those
+        # Several clients at a time, because one with a model is a hundred times as large as one
         # without; not all at once, because freed memory counts as used for a while.
         for _ in range(min(2 + len(_clients) // 16, len(_clients) - MIN_CLIENTS)):
             _clients.popitem(last=False)
@@ -35,7 +35,7 @@ def get_client(config: RunConfig, run: str, partition: int, node_config: dict[st
 
 
 def _used_bytes() -> int:
-    """Bytes of main memory and GPU memory that this process uses."""
+    """Bytes of main memory and of GPU memory in use by this process."""
     import psutil
 
     reserved = sum(
@@ -45,13 +45,12 @@ def _used_bytes() -> int:
 
 
 def forget(client: Client) -> None:
-    """Drop a client whose state in memory may be inconsistent; the next message sets it up from its
+    """Drop a client with possibly inconsistent state; the next message sets it up from its
     files."""
     for key in [key for key, value in _clients.items() if value is client]:
         del _clients[key]
 
 
 def forget_all() -> None:
-    """Drop all clients, so that a process with several runs does not keep models and data of
-    earlier ones."""
+    """Drop all clients, so that models and data of earlier runs do not stay in memory."""
     _clients.clear()

@@ -1,5 +1,4 @@
-"""Initial curvature of a client: that of its graph, standardised over the clients or as it is
-(FlatLand)."""
+"""Initial curvature of a client from its graph, raw or standardised over the clients (FlatLand)."""
 
 from collections.abc import Mapping
 
@@ -20,7 +19,7 @@ REACH = 4.0
 
 
 def ricci(data: Data, keys: Keys) -> float:
-    """The graph's mean Ricci curvature, of the kind in `flatland.curvature-init`.
+    """The graph's mean Ricci curvature, of the kind `flatland.curvature-init`.
 
     Raises
     ------
@@ -28,7 +27,9 @@ def ricci(data: Data, keys: Keys) -> float:
         If the data are not a graph.
     """
     if not isinstance(data, ClientGraph):
-        raise DataError(f"the data are {data.task}, which have no Ricci curvature")
+        raise DataError(
+            f"the data are {data.task}, which have no Ricci curvature", key="not-a-graph"
+        )
     return mean_ricci(data, keys.curvature_init, keys.triangles, home() / "cache")
 
 
@@ -38,7 +39,7 @@ def start_curvature(
     """Set k from the graph's curvature, standardised over the clients because the raw value
     saturates the sigmoid.
 
-    "literal" takes the raw value, and needs no word from the other clients.
+    With "literal", k is the raw value, which needs no facts about the other clients.
     """
     with torch.no_grad():
         if (statistics := parameters.get("estimator.statistics")) is not None and isinstance(

@@ -1,4 +1,4 @@
-"""A client's replies whose figures and values the server sees as sums over the cohort alone."""
+"""A client's masked replies: the server sees only sums over the cohort."""
 
 from functools import partial
 
@@ -33,21 +33,22 @@ def update(
     trained: Trained | None,
     metrics: dict[str, float],
 ) -> Answer:
-    """The change of the shared parameters, weighted as the run says, and the figures of the
-    round.
-    """
+    """The weighted change of the shared parameters, and the figures of the round."""
     if trained is None:
-        raise SecureSumError("a client without training examples has nothing to add")
+        raise SecureSumError(
+            "a client without training examples has nothing to add", key="no-examples"
+        )
     limit = client.config.secure.clip
     weight = client.task.num_examples if client.config.weights == "examples" else 1
     values, norm = weighted_update(
         client.learner.summand(received, trained), received, weight, limit
     )
-    # Scores before training are those that an evaluation of the same parameters sums, perhaps over
-    # other clients.
-    told = {name: value for name, value in metrics.items() if not name.endswith(BEFORE)}
-    vector = client_vector(values, weight, told | {"clipped": float(norm > limit)}, limit)
-    return _masked(client, request, state, received, values / weight, vector, limit)
+    # Scores before training are left out: an evaluation of the same parameters sums them, perhaps
+    # over other clients.
+    summed = {name: value for name, value in metrics.items() if not name.endswith(BEFORE)}
+    vector = client_vector(values, weight, summed | {"clipped": float(norm > limit)}, limit)
+    inputs = _inputs(client, request, received, values / weight, vector)
+    return masked_reals(client, request, state, vector, partial(sum_encoding, limit), inputs)
 
 
 def figures(
@@ -58,11 +59,11 @@ def figures(
     metrics: dict[str, float],
     values: NDArray[np.float64] = NOTHING,
 ) -> Answer:
-    """Figures of the parameters received, and values of at most 1."""
+    """Figures of the received parameters, and values of at most 1."""
     bound = client.config.secure.clip
-    return _masked(
-        client, request, state, received, NOTHING, client_vector(values, 0, metrics, bound), bound
-    )
+    vector = client_vector(values, 0, metrics, bound)
+    inputs = _inputs(client, request, received, NOTHING, vector)
+    return masked_reals(client, request, state, vector, partial(sum_encoding, bound), inputs)
 
 
 def sums(
@@ -75,19 +76,14 @@ def sums(
     return masked_reals(client, request, state, vector, partial(sum_encoding, bound), inputs)
 
 
-def _masked(
+def _inputs(
     client: Client,
     request: Request,
-    state: RecordDict,
     received: Arrays,
     update: NDArray[np.float64],
     vector: NDArray[np.float64],
-    bound: float,
-) -> Answer:
-    inputs = NONE
-    if client.ledger:
-        secret = keyed("sketch", client.partition, client.node_config)
-        inputs = Inputs.of_parameters(
-            parameters(received), update, vector, request.header.phase, secret
-        )
-    return masked_reals(client, request, state, vector, partial(sum_encoding, bound), inputs)
+) -> Inputs:
+    if not client.ledger:
+        return NONE
+    secret = keyed("sketch", client.partition, client.node_config)
+    return Inputs.of_parameters(parameters(received), update, vector, request.header.phase, secret)

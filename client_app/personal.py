@@ -1,5 +1,4 @@
-"""A client's files: personal parameters and moments, which are never sent, and the fixed parameters
-of the run."""
+"""A client's files: personal parameters and moments, never sent, and the run's fixed parameters."""
 
 import contextlib
 import json
@@ -27,28 +26,28 @@ OPTIMIZER = "optimizer/"
 """Prefixes of the names of personal tensors and of the optimiser's tensors."""
 
 STATE_HINT = "give the run another run-name, or this node another state-path"
-"""What the user can do if the stored state belongs to another client."""
+"""The remedy if the stored state belongs to another client."""
 
 LOST_HINT = (
-    "The node's lost-state = refuse keeps it out of the run; previous lets it go on from its state"
-    " of an earlier round, fresh from a new one"
+    "The node's lost-state = refuse keeps it out of the run; with previous it continues from its"
+    " state of an earlier round, with fresh from a new one"
 )
-"""What a site can do if its personal parameters are lost."""
+"""The remedy if a site's personal parameters are lost."""
 
 
 def state_folder(results: Path, run: str, partition: int, node_config: Mapping[str, Any]) -> Path:
     """The folder of a client's personal state.
 
-    Simulated clients have it in the run directory, so that a run can be moved and resumed as a
-    whole. A real node has it in its `state-path`, or below the user's folder.
+    Simulated clients have it in the run directory, which can then be moved and resumed as a whole.
+    A real node has it in its `state-path`, or below the user's folder.
 
     Raises
     ------
     MessageError
-        If the run's name, which the server sends, is not a plain file name.
+        If the run's name, sent by the server, is not a plain file name.
     """
     if not re.fullmatch(r"[\w.-]+", run) or run in (".", ".."):
-        raise MessageError("the name of the run is not a plain file name")
+        raise MessageError("the name of the run is not a plain file name", key="run-name")
     name = f"{partition:05d}"
     if is_real(node_config):
         return state_root(node_config) / run / name
@@ -58,7 +57,7 @@ def state_folder(results: Path, run: str, partition: int, node_config: Mapping[s
 def collect_state(
     personal: Mapping[str, Tensor], optimizer: NamedOptimizer | None
 ) -> dict[str, NDArray[Any]]:
-    """Personal parameters and, if given, the optimiser's state, by name."""
+    """The personal parameters and the state of the optimiser, if there is one, by name."""
     tensors: dict[str, Tensor] = {
         f"{PARAMETER}{name}": parameter for name, parameter in personal.items()
     }
@@ -86,21 +85,22 @@ def restore_state(
                 {f"{PARAMETER}{name}": parameter for name, parameter in personal.items()}, tensors
             )
         if optimizer is not None:
-            kept = {
+            moments = {
                 key.removeprefix(OPTIMIZER): value
                 for key, value in tensors.items()
                 if key.startswith(OPTIMIZER)
             }
-            optimizer.load(kept)
+            optimizer.load(moments)
     except (KeyError, ValueError) as error:
         raise StoreError(
-            f"the stored personal state belongs to another model ({error}): {STATE_HINT}"
+            f"the stored personal state belongs to another model ({error}): {STATE_HINT}",
+            key="other-model",
         ) from None
 
 
 class FixedFile:
-    """The fixed parameters of a run on disk: the server sends them once, and a real node starts a
-    process per message.
+    """The fixed parameters of a run on disk: the server sends them once, and a real node has a new
+    process for each message.
 
     Parameters
     ----------
@@ -132,11 +132,12 @@ class FixedFile:
             try:
                 arrays, header = read(self._path)
                 if json.loads(header["json"]) != run:
-                    raise StoreError(f"{self._path.name} belongs to another run")
+                    raise StoreError(f"{self._path.name} belongs to another run", key="other-run")
                 self._arrays = arrays
             except (OSError, KeyError, ValueError) as error:
                 raise StoreError(
-                    f"the fixed parameters of this run are not stored ({type(error).__name__})"
+                    f"the fixed parameters of this run are not stored ({type(error).__name__})",
+                    key="no-fixed-parameters",
                 ) from None
         return self._arrays
 
@@ -148,7 +149,7 @@ class ClientFiles:
     ----------
     folder : Path
     binding : dict
-        What the stored state belongs to: the run, the partition, the method and the data.
+        The run, partition, method and data of the stored state.
     durable : bool
         Whether a file must survive a power failure.
 
@@ -173,25 +174,25 @@ class ClientFiles:
         optimizer: NamedOptimizer | None,
         lost_state: str = REFUSE,
     ) -> int:
-        """Restore the state of round `stamp`; an optimiser whose moments are all that is lost
-        starts afresh.
+        """Restore the state of round `stamp`. If only the optimiser's moments are lost, they start
+        afresh.
 
         Parameters
         ----------
         lost_state : str
-            What follows if the personal parameters are lost: `REFUSE`, `PREVIOUS` or `FRESH`.
+            The action if the personal parameters are lost: `REFUSE`, `PREVIOUS` or `FRESH`.
 
         Returns
         -------
         int
-            The round of the state that was restored: `stamp`, or with `PREVIOUS` an earlier one. 0
-            if none was: it is left to the caller to start afresh.
+            The round of the restored state: `stamp`, or with `PREVIOUS` an earlier one. 0 if
+            nothing is restored: the caller starts afresh.
 
         Raises
         ------
         StoreError
-            If the personal parameters are lost and the node refuses, or the state belongs to
-            something else.
+            If the personal parameters are lost and the node refuses, or the state has another
+            binding.
         """
         try:
             self._load(stamp, personal, optimizer)
@@ -207,11 +208,11 @@ class ClientFiles:
                 optimizer.reset()
                 return stamp
             if lost_state == REFUSE:
-                raise LostState(f"{error}. {LOST_HINT}") from None
+                raise LostState(f"{error}. {LOST_HINT}", key="lost-state") from None
             log.warning("partition %s: its personal parameters are lost: %s", partition, error)
-        for earlier in [
-            one for one in reversed(self.store.stamps()) if one < stamp and lost_state == PREVIOUS
-        ]:
+        if lost_state != PREVIOUS:
+            return 0
+        for earlier in reversed([saved for saved in self.store.stamps() if saved < stamp]):
             with contextlib.suppress(LostState):
                 self._load(earlier, personal, optimizer)
                 return earlier
@@ -225,7 +226,8 @@ class ClientFiles:
         if differ:
             raise StoreError(
                 f"the state of round {stamp} in {self.store.folder} belongs to another"
-                f" {' and '.join(differ)}: {STATE_HINT}"
+                f" {' and '.join(differ)}: {STATE_HINT}",
+                key="other-state",
             )
         restore_state(arrays, personal, optimizer)
 
@@ -242,7 +244,7 @@ class ClientFiles:
         )
 
     def save_tuned(self, stamp: int, model: Mapping[str, Tensor]) -> None:
-        """Store a fine-tuned model of round `stamp`; those of later rounds belong to a run that was
-        resumed before them."""
+        """Store the fine-tuned model of round `stamp`. Models of later rounds, from before the run
+        was resumed, are discarded."""
         self._tuned.discard_after(stamp)
         self._tuned.save(stamp, collect_state(model, None), self._binding, stamp, self._durable)

@@ -1,5 +1,5 @@
-"""Checks whether a run fits into this machine's memory before its model is built, and errors where
-memory runs out."""
+"""Checks whether a run fits into memory before its model is built, and errors if memory runs
+out."""
 
 import contextlib
 import logging
@@ -30,16 +30,16 @@ log = logging.getLogger("curvfed")
 REMEDIES = "a smaller embedding-dim, model or batch-size, or another device"
 
 SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
-"""Parts of the texts of errors about memory that have no class of their own."""
+"""Texts in errors about memory that have no class of their own."""
 
 
 def device_of(config: RunKeys, node_config: Mapping[str, Any]) -> torch.device:
-    """The device of the node's configuration, or else that of the run.
+    """The device of the node's configuration, or of the run.
 
     Raises
     ------
     ConfigError
-        If the machine does not have this device.
+        If the machine has no such device.
     """
     return pick_device(str(node_config.get("device", config.device)))
 
@@ -47,16 +47,16 @@ def device_of(config: RunKeys, node_config: Mapping[str, Any]) -> torch.device:
 def fitting_model(
     spec: "AnyModelSpec", config: RunKeys, data: Data, device: torch.device
 ) -> nn.Module:
-    """The model with its seeded initial parameters on the device; `config` is settled.
+    """The model with its seeded initial parameters on the device.
 
     Raises
     ------
     ConfigError
-        If the device has not enough memory to train it on these data.
+        If the device has too little memory to train it on these data.
     """
     free = free_memory(device)
-    # A network that is far too large cannot even be built, so the first check uses its widths only.
-    _check(least_parameters(spec), config, data, device, free)
+    # A far too large network cannot even be built, so the first check uses only its widths.
+    _check(min_parameters(spec), config, data, device, free)
     model = build_model(spec, config.seed)
     _check(sum(parameter.numel() for parameter in model.parameters()), config, data, device, free)
     return move_to_device(model, device)
@@ -66,50 +66,43 @@ def free_memory(device: torch.device) -> int:
     """Bytes that this process can still allocate on the device."""
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        # Memory that torch has cached counts as used, but can be reused.
+        # Memory cached by torch counts as used, but can be reused.
         return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     import psutil
 
     used = psutil.Process().memory_info()
-    left = [
-        int(psutil.virtual_memory().available),
-        _left_of_limit(),
-    ]
-    for kind, size in (
-        (resource.RLIMIT_AS, used.vms),
-        (resource.RLIMIT_DATA, getattr(used, "data", 0)),
-    ):
-        # `ulimit`, and many batch systems
-        if (limit := resource.getrlimit(kind)[0]) != resource.RLIM_INFINITY:
-            left.append(max(0, limit - int(size)))
-    return min(left)
+    available = [int(psutil.virtual_memory().available), _free_in_group()]
+    # `ulimit`, and many batch systems
+    sizes = {resource.RLIMIT_AS: used.vms, resource.RLIMIT_DATA: getattr(used, "data", 0)}
+    for kind, size in sizes.items():
+        limit = resource.getrlimit(kind)[0]
+        if limit != resource.RLIM_INFINITY:
+            available.append(max(0, limit - int(size)))
+    return min(available)
 
 
-def _left_of_limit(groups: Path = Path("/sys/fs/cgroup")) -> int:
-    """Bytes that the process may still allocate by the limit of its control group (container,
-    service or job)."""
+def _free_in_group(groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Bytes up to the memory limit of the process's control group (container, service or job)."""
     try:
-        own = Path("/proc/self/cgroup").read_text(encoding="ascii").strip().rpartition("::")[2]
-        folder = (
-            groups / own.lstrip("/")
-            if (groups / own.lstrip("/") / "memory.max").exists()
-            else groups
-        )
+        name = Path("/proc/self/cgroup").read_text(encoding="ascii").strip().rpartition("::")[2]
+        folder = groups / name.lstrip("/")
+        if not (folder / "memory.max").exists():
+            folder = groups
         limit, used = (
-            (folder / name).read_text(encoding="ascii").strip()
-            for name in ("memory.max", "memory.current")
+            (folder / file).read_text(encoding="ascii").strip()
+            for file in ("memory.max", "memory.current")
         )
         return sys.maxsize if limit == "max" else max(0, int(limit) - int(used))
     except (OSError, ValueError):  # another system, or no limit
         return sys.maxsize
 
 
-def least_parameters(spec: "AnyModelSpec") -> int:
-    """A lower bound on the number of parameters that needs no model; 0 for images, points and
+def min_parameters(spec: "AnyModelSpec") -> int:
+    """A lower bound on the number of parameters, from the widths alone; 0 for images, points and
     models of other packages.
 
-    It is at least half the number of parameters of a wide graph network: one layer from the
-    features, and between hidden layers one if nodes are classified, or four if graphs are.
+    It counts at least half of the parameters of a wide graph network: one layer from the features
+    and, between hidden layers, one for nodes or four for graphs.
     """
     if not isinstance(spec, ModelSpec) or spec.kind not in MODELS[spec.task]:
         return 0
@@ -123,32 +116,35 @@ def _check(parameters: int, config: RunKeys, data: Data, device: torch.device, f
     of_data = data_bytes(data, device)
     if of_model + of_data <= free:
         return
-    # is not sent
+    # The log stays here; the error may be sent.
     log.warning("the data of this client take %s of device %s", _gib(of_data), device)
     raise ConfigError(
         f"training a model of {parameters:,} parameters takes {_gib(of_model)} (weights, gradients,"
         " moments, a copy), and this client's data and the activations of a batch need more;"
-        f" device {device} has {_gib(free)} free. Use {REMEDIES}"
+        f" device {device} has {_gib(free)} free. Use {REMEDIES}",
+        key="no-memory",
     )
 
 
 def data_bytes(data: Any, device: torch.device) -> int:
-    """Bytes that a task needs on its device in addition to what is already in main memory.
+    """Bytes that a task needs on its device beside the data in main memory.
 
-    A graph's features are stored a second time, transposed, and its edges as a matrix with
-    half-size indices and weights. Images are views of existing data, batches of graphs and of
-    clusters are small parts of it.
+    The features of a single graph are stored a second time, transposed, and its edges as a matrix
+    with half-size indices and weights. Images are views of existing data; batches of graphs and of
+    clusters are small.
     """
+    stored = 0
+    copied = 0
     if data.task in GRAPHS:
-        features = _bytes(data.features)
-        edges = data.edge_index.nbytes
-        is_one = data.graph_of_node is None and data.clusters is None
-        there = features + edges
-        made = features + edges if is_one else 0
-    else:
-        there = data.images.nbytes if data.task == "images" else 0
-        made = 0
-    return made + (there if device.type != "cpu" else 0)
+        stored = _bytes(data.features) + data.edge_index.nbytes
+        is_single_graph = data.graph_of_node is None and data.clusters is None
+        if is_single_graph:
+            copied = stored
+    elif data.task == "images":
+        stored = data.images.nbytes
+    if device.type != "cpu":
+        copied += stored
+    return copied
 
 
 def _bytes(matrix: Tensor) -> int:
@@ -162,14 +158,14 @@ def _gib(size: int) -> str:
 
 
 def is_about_memory(error: Exception) -> bool:
-    """Whether memory ran out: of some such errors the text alone tells it."""
+    """Whether memory ran out; some such errors differ from others only in the text."""
     is_known = isinstance(error, MemoryError | torch.OutOfMemoryError)
     return is_known or any(sign in str(error).lower() for sign in SIGNS)
 
 
 @contextlib.contextmanager
 def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[None]:
-    """Within the block, running out of memory raises an error whose text may be sent.
+    """Within the block, an error about memory becomes one whose text may be sent.
 
     Raises
     ------
@@ -182,5 +178,6 @@ def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[N
             raise
         raise TrainingError(
             f"device {device_of(config, node_config)} ran out of memory at batch-size ="
-            f" {config.batch_size}; use {REMEDIES}"
+            f" {config.batch_size}; use {REMEDIES}",
+            key="no-memory",
         ) from None

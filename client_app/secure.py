@@ -1,5 +1,5 @@
-"""The client's replies in a secure sum. Each message may reach another process; `Context.state`
-carries what is kept."""
+"""A client's replies in a secure sum. Each message may reach a new process; `Context.state`
+connects them."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -34,18 +34,17 @@ from curvfed.strategies.wire.messages import HULLS, Request
 log = logging.getLogger("curvfed")
 
 INPUTS = "secure-sum-inputs"
-"""Record with what the ledger keeps of the vector that was masked last."""
+"""Name of the record with the ledger's entry for the vector masked last."""
 
 STATE = "secure-sum"
-"""Record with the secrets of a sum between its messages. After the last message it holds no
-secrets."""
+"""Name of the record with the secrets of a sum, until its last message."""
 
 Answer = dict[str, Any]
 
 
 def keys(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Advertise fresh public keys for the sum that the server announces; nothing, if there is
-    nothing to contribute."""
+    """Advertise fresh public keys for the sum that the server announces; empty if this client
+    contributes nothing."""
     opening = Opening.from_parts(request.parts)
     session = opening.session(request.header, client.config, client.config.secure)
     if last := _stored(state):
@@ -61,7 +60,7 @@ def keys(client: Client, request: Request, state: RecordDict) -> Answer:
 
 
 def shares(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Share the secrets with the peers, encrypted; for hulls an order number goes with them."""
+    """Share the secrets with the peers, encrypted; for hulls with an order number."""
     member = member_of(request, state)
     order_number = draw_order_number() if member.state.session.phase == HULLS else b""
     keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
@@ -74,22 +73,22 @@ def shares(client: Client, request: Request, state: RecordDict) -> Answer:
     return {"parts": answer.as_parts()}
 
 
-def open_letters(request: Request, state: RecordDict) -> tuple[dict[int, bytes], Answer]:
-    """Read what the peers sent this client for the sum that the reply to this message is masked
-    for.
+def receive_shares(request: Request, state: RecordDict) -> tuple[dict[int, bytes], Answer]:
+    """Decrypt the shares that the peers sent this client, before it masks its reply.
 
     Returns
     -------
     payloads : dict of int to bytes
         By peer.
     complaint : dict
-        What to answer at once if some of it cannot be read; else empty.
+        The reply if a share cannot be decrypted; else empty.
     """
     member = member_of(request, state)
     if member.state.session.phase != request.header.phase:
         raise SecureSumError(
             f"the secure sum that was begun masks phase {member.state.session.phase}, not"
-            f" {request.header.phase}"
+            f" {request.header.phase}",
+            key="other-phase",
         )
     try:
         payloads = member.receive_shares(BytesByPartition.from_parts(request.parts).by_partition)
@@ -102,19 +101,16 @@ def open_letters(request: Request, state: RecordDict) -> tuple[dict[int, bytes],
 def masked(
     client: Client, request: Request, state: RecordDict, vector: NDArray[np.uint64], inputs: Inputs
 ) -> Answer:
-    """The reply with the masked vector, once `open_letters` has read what the peers sent; `inputs`
-    are for the ledger."""
+    """The reply with the masked vector, after `receive_shares`; `inputs` are for the ledger."""
     member = member_of(request, state)
     state[INPUTS] = inputs.as_record()
-    # those who may be in the sum; who is, is asked once more in `confirm`
+    # The senders may be in the sum; `confirm` checks those who are.
     if client.policy and client.ledger:
         client.ledger.check(member.state.senders, inputs, client.policy.sums)
     masked_input = member.mask_input(vector)
     _store(member, state)
-    parts = Checksum(
-        checksum=checksum(masked_input, member.state.session, client.partition)
-    ).as_parts()
-    return {"arrays": {MASKED: masked_input}, "parts": parts}
+    digest = checksum(masked_input, member.state.session, client.partition)
+    return {"arrays": {MASKED: masked_input}, "parts": Checksum(checksum=digest).as_parts()}
 
 
 def masked_reals(
@@ -125,15 +121,14 @@ def masked_reals(
     encoding: Callable[[int], FixedPoint],
     inputs: Inputs,
 ) -> Answer:
-    """The reply with a masked vector of real numbers; `encoding` takes the number of clients that
-    were asked."""
+    """The reply with a masked vector of real numbers; `encoding` takes the number of clients
+    asked."""
     vector = encoding(member_of(request, state).state.session.num_asked).encode(values)
     return masked(client, request, state, vector, inputs)
 
 
 def confirm(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Sign who is in the sum: from here on the sum is begun for good, and shares are revealed for
-    these survivors alone."""
+    """Sign the survivors of the sum. From here on shares are revealed only for these survivors."""
     member = member_of(request, state)
     signature = member.confirm(Survivors.from_parts(request.parts).survivors, _signing_key(client))
     _note(client, state, member.state.session, member.state.survivors)
@@ -142,7 +137,7 @@ def confirm(client: Client, request: Request, state: RecordDict) -> Answer:
 
 
 def unmask(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Reveal a share of each peer's self mask if it survived, else of its mask key's secret."""
+    """Reveal a share of each survivor's self mask, and of the mask key of each other peer."""
     member = member_of(request, state)
     signatures = BytesByPartition.from_parts(request.parts).by_partition
     revealed = member.unmask(signatures, _roster(client, member.state.survivors))
@@ -157,28 +152,24 @@ def forget(client: Client, request: Request, state: RecordDict) -> Answer:
 
 
 def end(client: Client, state: RecordDict) -> None:
-    """Forget the secrets of a sum that continued without this client. It stays known that the sum
-    was begun."""
+    """Forget the secrets of a sum that continued without this client, and remember that it
+    began."""
     member = _stored(state)
     if member:
-        _store(
-            SecureSumClient(
-                ClientState(session=member.state.session, me=client.partition, step="done")
-            ),
-            state,
-        )
+        done = ClientState(session=member.state.session, me=client.partition, step="done")
+        _store(SecureSumClient(done), state)
 
 
 def _admit(client: Client, session: Session) -> None:
-    """Refuse a sum that this node takes no part in, by its own rules: called with the sum as the
-    server opens it, and again when it is bound to its members, before anything secret leaves."""
+    """Refuse a sum by the node's policy: once when the server opens it, and again when its members
+    are fixed, before secrets leave."""
     if client.policy:
         client.policy.check_sum(session, client.roster)
 
 
 def _note(client: Client, state: RecordDict, session: Session, survivors: Collection[int]) -> None:
-    """Keep on record that this client signs a sum over these survivors, if its policy and its
-    ledger allow it: called before the signature leaves."""
+    """Record that this client signs a sum over these survivors, if its policy and its ledger allow
+    it. Called before the signature leaves."""
     if client.policy and client.ledger:
         client.policy.check_contributors(survivors, client.roster)
         client.ledger.sign(
@@ -187,12 +178,10 @@ def _note(client: Client, state: RecordDict, session: Session, survivors: Collec
 
 
 def _signing_key(client: Client) -> Ed25519PrivateKey | None:
-    """The node's own key; a simulated client has one that everybody knows."""
-    return (
-        client.signing_key
-        if is_real(client.node_config)
-        else simulation.signing_key(client.partition)
-    )
+    """The node's own key; a simulated client has a public one."""
+    if is_real(client.node_config):
+        return client.signing_key
+    return simulation.signing_key(client.partition)
 
 
 def _roster(client: Client, partitions: Collection[int]) -> Mapping[int, bytes] | None:
@@ -201,7 +190,7 @@ def _roster(client: Client, partitions: Collection[int]) -> Mapping[int, bytes] 
 
 def _complaint(error: PeerError) -> Answer:
     log.warning(
-        "secure sum: this client sends nothing, because others' messages do not verify: %s", error
+        "secure sum: this client sends nothing, because peers' messages do not verify: %s", error
     )
     return {"parts": Complaint(complaint=error.partitions).as_parts()}
 
@@ -212,54 +201,52 @@ def member_of(request: Request, state: RecordDict) -> SecureSumClient:
     Raises
     ------
     SecureSumError
-        If there is none, or another one.
+        If this client is in no sum, or in another one.
     """
     member = _stored(state)
     if member is None:
-        raise SecureSumError("no secure sum was begun here, or this node was restarted since")
-    if (member.state.session.run, member.state.session.round) != (
-        request.header.run,
-        request.header.round,
-    ):
         raise SecureSumError(
-            "the message belongs to another secure sum than the one that was begun here"
+            "no secure sum was begun here, or this node was restarted since", key="no-sum"
+        )
+    session = member.state.session
+    if (session.run, session.round) != (request.header.run, request.header.round):
+        raise SecureSumError(
+            "the message belongs to another secure sum than the one that was begun here",
+            key="other-sum",
         )
     return member
 
 
 def _stored(state: RecordDict) -> SecureSumClient | None:
     stored = state.get(STATE)
-    return (
-        SecureSumClient(ClientState.from_parts(dict(stored)))
-        if isinstance(stored, ConfigRecord)
-        else None
-    )
+    if not isinstance(stored, ConfigRecord):
+        return None
+    return SecureSumClient(ClientState.from_parts(dict(stored)))
 
 
 def _check_order(last: ClientState, new: Session) -> None:
-    """Refuse the last sum once more, or an earlier one; `TARGETS` is the order of sums within a
-    round.
+    """Refuse a repetition of the last sum, or an earlier one; `TARGETS` orders the sums of a round.
 
-    A sum can start anew without some of its members, as long as this client has not signed who is
-    in it: then it forgets its secrets of the sum before. The others must be as many as the
-    threshold, or a server could have two groups of the members sign two sums.
+    Until this client has signed the survivors, a sum can restart without some of its members: this
+    client then forgets its secrets of the first attempt. The remaining members must reach the
+    threshold, or a server could have two groups of members sign two sums.
 
     Raises
     ------
     SecureSumError
     """
-    begun, wanted = ((one.round, TARGETS.index(one.phase)) for one in (last.session, new))
-    if new.run != last.session.run or wanted > begun:
+    begun = last.session
+    old_position = (begun.round, TARGETS.index(begun.phase))
+    new_position = (new.round, TARGETS.index(new.phase))
+    if new.run != begun.run or new_position > old_position:
         return
-    is_open = wanted == begun and STEPS.index(last.step) <= STEPS.index("confirm")
-    if not (
-        is_open
-        and last.session.needed <= len(new.clients)
-        and {*new.clients} < {*last.session.clients}
-    ):
+    is_open = new_position == old_position and STEPS.index(last.step) <= STEPS.index("confirm")
+    is_smaller = {*new.clients} < {*begun.clients}
+    if not (is_open and begun.needed <= len(new.clients) and is_smaller):
         raise SecureSumError(
             "this secure sum was begun before; two sums over different clients would reveal their"
-            " difference"
+            " difference",
+            key="repeated-sum",
         )
 
 

@@ -1,6 +1,4 @@
-"""A client that was not in a run gets its personal part from its own data, the shared part
-fixed.
-"""
+"""Adapt a finished run to a new client: its personal part is trained, the shared part is fixed."""
 
 import copy
 import json
@@ -9,18 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.client_app.personal import collect_state, restore_state
-from curvfed.deployments.predict import EXPECTED, PredictError, TrainedRun
+from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.deployments.predict.prediction import is_own
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.base.training import (
-    TrainingError,
     make_optimizer,
     seed_dropout,
     train,
@@ -31,126 +27,150 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 
 SCORES = ("score", "accuracy", VALIDATION)
-"""The scores of the client that are printed."""
+"""The printed scores of the client."""
 
 
 def adapt(
     run: TrainedRun, data: str, out: Path, client: int | None = None
 ) -> tuple[int, dict[str, float]]:
-    """Train what the run's method keeps at a client on `data`, and write a folder that predictions
-    can use.
+    """Train a new client's personal part on `data`, and write a folder for predictions.
 
-    It makes as many passes as the run's clients did, and keeps the state with the best score on its
-    validation examples.
+    The client trains for the same number of epochs as the clients of the run, and keeps the state
+    with the best validation score.
 
     Parameters
     ----------
     run : TrainedRun
     data : str
-        A path, or the run's own data set, of which `client` then names a part that no client had.
+        A path, or the run's own data set; `client` then names a part that no client had.
     out : Path
         The folder to make: the run's shared parameters and this client.
     client : int, optional
-        Its number; by default the next one.
+        The client's number; default: the next free one.
 
     Returns
     -------
-    int
-        Its number.
-    dict
-        Its scores, as `Task.scores`, and those "before" it trained.
+    number : int
+    scores : dict
+        The client's scores, as `Task.scores`, and those "before" training.
 
     Raises
     ------
     PredictError, ConfigError, DataError, MessageError, StoreError, TrainingError
         If the method has nothing to adapt, or run, data and number do not fit together.
     """
-    if (
-        run.config.row.own_model
-        or not run.shared.is_global
-        or not personal_patterns(run.config, run.facts)
-    ):
+    has_personal_part = bool(personal_patterns(run.config, run.facts))
+    if run.config.row.own_model or not run.shared.is_global or not has_personal_part:
         raise PredictError(
-            f"{run.config.method} has no personal part of a shared model: there is nothing to adapt"
+            f"{run.config.method} has no personal part of a shared model: there is nothing to"
+            " adapt",
+            key="nothing-to-adapt",
         )
     if (out / "config.toml").exists():  # before minutes of training
-        raise PredictError(f"--out {out} has a run already; name a new folder")
+        raise PredictError(f"--out {out} has a run already; name a new folder", key="out")
     number = max(run.clients) + 1 if client is None else client
-    parts = next(iter(run.clients.values())).num_partitions
-    of_run = is_own(run, data)
-    if of_run and run.clients.keys() >= set(range(parts)):
-        raise PredictError(
-            f"every part of {data} took part in this run; give the file or folder of a new client"
-        )
-    if number in run.clients or number < 0 or (of_run and number >= parts):
-        raise PredictError(
-            f"--client is {number}; allowed is a number that no client of the run has"
-            f" ({run.listed}), and of the run's own data set one below {parts}, the number of its"
-            " parts"
-        )
+    is_part = is_own(run, data)
+    num_partitions = next(iter(run.clients.values())).num_partitions
+    _check_number(run, number, num_partitions if is_part else None, data)
     config = parse(
         flatten(run.config) | {"results-dir": str(out.absolute().parent), "run-name": out.name}
     )
-    node = {"partition-id": number, "num-partitions": parts} if of_run else {"data-path": data}
-    made = Client(config, out.name, number, node | SIMULATED | {"device": "auto"})
-    told = made.describe()
-    ends: dict[str, Any] = (
-        {"num_features": told.num_features, "class_names": told.class_names}
-        if run.facts.own_ends
-        else {}
-    )
-    made.prepare(replace(run.facts, **ends), stamp=0)
-    made.receive(run.shared.sent_to(number), run.fixed)
-    before = made.scores()
-    best = copy.deepcopy(collect_state(made.personal, None))
-    best_score = before.get(VALIDATION, 0.0)
-    own = {name: made.trained[name] for name in made.trained.keys() & made.personal.keys()}
-    seed_dropout(config.seed, made.device)
-    with training_only(made.parameters, own):
-        optimizer = make_optimizer(own, made.config)
-        optimizer.learning_rate = made.config.learning_rate
-        for _ in range(
-            config.num_rounds * made.config.local_epochs if made.task.num_examples else 0
-        ):
-            train(made.model, made.task, optimizer, 1, clip_norm=made.config.clip_norm)
-            if (score := made.scores().get(VALIDATION, 1.0)) >= best_score:
-                best = copy.deepcopy(collect_state(made.personal, None))
-                best_score = score
-    restore_state(best, made.personal, None)
+    node: dict[str, Any] = {"data-path": data}
+    if is_part:
+        node = {"partition-id": number, "num-partitions": num_partitions}
+    joined = Client(config, out.name, number, node | SIMULATED | {"device": "auto"})
+    description = joined.describe()
+    facts = run.facts
+    if facts.own_ends:
+        facts = replace(
+            facts, num_features=description.num_features, class_names=description.class_names
+        )
+    joined.prepare(facts, stamp=0)
+    joined.receive(run.shared.sent_to(number), run.fixed)
+    before = joined.scores()
+    _train_personal_part(joined, before.get(VALIDATION, 0.0))
     directory = RunDirectory.open(config)
     stamp = max(run.last_round, 1)
-    known = json.loads((run.path / "clients.json").read_text(encoding="utf-8"))
-    known["clients"].append({"partition": number} | asdict(told))
-    directory.write_clients(known)
-    about = {
+    clients = json.loads((run.path / "clients.json").read_text(encoding="utf-8"))
+    clients["clients"].append({"partition": number} | asdict(description))
+    directory.write_clients(clients)
+    model_facts = {
         "method": config.method,
         "facts": asdict(run.facts),
         "stamps": {number: stamp},
         "last_round": stamp,
     }
-    directory.write_model(run.arrays, about)
-    made.files.save(stamp, made.personal, None, base=stamp)
-    scores = made.scores() | {f"{name} before": value for name, value in before.items()}
-    about = {"method": config.method, "dataset": data, "seed": config.seed, "client": number}
-    directory.write_summary({"status": "adapted", **about, "metrics": scores})
+    directory.write_model(run.arrays, model_facts)
+    joined.files.save(stamp, joined.personal, None, base=stamp)
+    scores = joined.scores() | {f"{name} before": value for name, value in before.items()}
+    directory.write_summary(
+        {
+            "status": "adapted",
+            "method": config.method,
+            "dataset": data,
+            "seed": config.seed,
+            "client": number,
+            "metrics": scores,
+        }
+    )
     directory.lock.release()
     return number, scores
 
 
-def main(folder: Path, data: str, out: Path, client: int | None) -> int:
-    """Adapt, and say how good it is; the exit status, 0 adapted, 1 it cannot be done."""
-    console = Console(stderr=True)
-    try:
-        number, scores = adapt(TrainedRun.read(folder), data, out, client)
-    except (*EXPECTED, TrainingError, OSError) as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        return 1
-    table = Table(f"client {number}", "before", "after")
-    for name in (name for name in SCORES if name in scores):
-        table.add_row(
-            find(name).words,
-            *(find(name).text(scores[key]) for key in (f"{name} before", name)),
+def _check_number(run: TrainedRun, number: int, num_partitions: int | None, data: str) -> None:
+    """Refuse the number of a client of the run, or of no part of its data set."""
+    if num_partitions is not None and run.clients.keys() >= set(range(num_partitions)):
+        raise PredictError(
+            f"every part of {data} took part in this run; give the file or folder of a new client",
+            key="no-data",
         )
-    console.print(table)
+    is_beyond = num_partitions is not None and number >= num_partitions
+    if number in run.clients or number < 0 or is_beyond:
+        raise PredictError(
+            f"--client is {number}; allowed is a number that no client of the run has"
+            f" ({run.listed}), and for the run's own data set one below the number of its parts"
+            f"{'' if num_partitions is None else f', {num_partitions}'}",
+            key="client",
+        )
+
+
+def _train_personal_part(client: Client, best_score: float) -> None:
+    """Train the personal parameters, and restore those with the best validation score; at the start
+    it is `best_score`."""
+    best = copy.deepcopy(collect_state(client.personal, None))
+    parameters = {
+        name: client.trained[name] for name in client.trained.keys() & client.personal.keys()
+    }
+    config = client.config
+    epochs = config.num_rounds * config.local_epochs if client.task.num_examples else 0
+    seed_dropout(config.seed, client.device)
+    with training_only(client.parameters, parameters):
+        optimizer = make_optimizer(parameters, config)
+        optimizer.learning_rate = config.learning_rate
+        for _ in range(epochs):
+            train(client.model, client.task, optimizer, 1, clip_norm=config.clip_norm)
+            score = client.scores().get(VALIDATION, 1.0)
+            if score >= best_score:
+                best = copy.deepcopy(collect_state(client.personal, None))
+                best_score = score
+    restore_state(best, client.personal, None)
+
+
+def main(folder: Path, data: str, out: Path, client: int | None) -> None:
+    """Adapt a run, and print the scores of the new client.
+
+    Raises
+    ------
+    PredictError, ConfigError, DataError, MessageError, StoreError, TrainingError, OSError
+        If it cannot be done.
+    """
+    number, scores = adapt(TrainedRun.read(folder), data, out, client)
+    table = Table(f"client {number}", "before", "after")
+    for name in SCORES:
+        if name in scores:
+            figure = find(name)
+            table.add_row(
+                figure.words, figure.text(scores[f"{name} before"]), figure.text(scores[name])
+            )
+    Console(stderr=True).print(table)
     print(f"curvfed predict {out} {data} --client {number}")
-    return 0

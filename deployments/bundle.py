@@ -1,9 +1,8 @@
-"""The folder of a Flower app for one run: the modules that a run needs, and the keys of every
-installed plug-in.
+"""The folder of a Flower app for a run: the modules of a run, and the keys of installed plug-ins.
 
-Flower sends the files of a folder to the SuperLink and to every node. An installed wheel has no
-such folder, and a checkout may also hold data and old results. So a folder is made of the modules
-that are imported here.
+Flower sends the files of a folder to the SuperLink and to each node. An installed wheel has no such
+folder, and a checkout can contain data and old results. So a new folder is made from the imported
+modules.
 """
 
 import contextlib
@@ -26,33 +25,32 @@ ROOMS = ("server_app", "client_app", "strategies", "geometry", "tasks")
 
 @contextlib.contextmanager
 def app_folder(method: str) -> Iterator[Path]:
-    """Make the folder, print how many files and bytes are sent, and remove the folder at the end.
+    """Make the folder, print the number of files and bytes, and remove the folder at the end.
 
     Parameters
     ----------
     method : str
-        The method of the run. Keys of other methods of other packages are left out: a node without
-        these packages would refuse them.
+        The method of the run. Keys of other packages' other methods are left out: a node without
+        these packages refuses them.
 
     Yields
     ------
     Path
-        A folder with `pyproject.toml`, and with `curvfed/` as it is in the wheel. The defaults of
-        the run config are those of this installation, since a SuperLink refuses keys that have no
-        default.
+        A folder with `pyproject.toml`, and `curvfed/` as in the wheel. The run config has the
+        defaults of this installation, since a SuperLink refuses keys without a default.
     """
     package = Path(str(files("curvfed")))
     # A wheel has all in `curvfed/`; a checkout has its rooms beside it.
     home = package if (package / "pyproject.toml").is_file() else package.parent
     project = tomllib.loads((home / "pyproject.toml").read_text(encoding="utf-8"))
     app = project["tool"]["flwr"]["app"]
-    del app["fab-include"], app["fab-exclude"]  # these are for a checkout
+    del app["fab-include"], app["fab-exclude"]  # only for a checkout
     app["config"] = nested(defaults_of(method))
-    kept = {
+    metadata = {
         key: project["project"][key]
         for key in ("name", "version", "description", "license", "dependencies")
     }
-    content = {"project": kept, "tool": {"flwr": {"app": app}}}
+    content = {"project": metadata, "tool": {"flwr": {"app": app}}}
     with tempfile.TemporaryDirectory(prefix="curvfed-") as scratch:
         folder = Path(scratch) / "curvfed"
         contents = {"pyproject.toml": tomli_w.dumps(content).encode()} | modules(package, home)
@@ -69,19 +67,20 @@ def app_folder(method: str) -> Iterator[Path]:
 
 
 def modules(package: Path, home: Path) -> dict[str, bytes]:
-    """The modules that a run imports, and the templates of its page, by their paths in the wheel.
+    """The modules of a run, and the templates of its page, by their paths in the wheel.
 
-    Files whose names no module can have are left out: people keep data and results in a checkout.
+    Files whose names are no module names are left out: a checkout can contain data and results.
     """
-    found = dict.fromkeys(package.glob("*.py"), package)
-    for pattern in [
-        *(f"{room}/**/*.py" for room in ROOMS),
-        f"{TEMPLATES}/*.md",
-    ]:
-        found |= dict.fromkeys(home.glob(pattern), home)
-    names = {Path("curvfed", path.relative_to(top)): path for path, top in found.items()}
+    paths = {Path("curvfed", path.name): path for path in package.glob("*.py")}
+    for pattern in [*(f"{room}/**/*.py" for room in ROOMS), f"{TEMPLATES}/*.md"]:
+        for path in home.glob(pattern):
+            paths[Path("curvfed", path.relative_to(home))] = path
     return {
         name.as_posix(): path.read_bytes()
-        for name, path in sorted(names.items())
-        if all(word.isidentifier() for word in (*name.parts[:-1], name.name.partition(".")[0]))
+        for name, path in sorted(paths.items())
+        if _is_module_name(name)
     }
+
+
+def _is_module_name(name: Path) -> bool:
+    return all(map(str.isidentifier, (*name.parts[:-1], name.name.partition(".")[0])))

@@ -1,5 +1,5 @@
-"""`curvfed check`: what a run would use, or what is wrong with it. Nothing is trained or
-downloaded."""
+"""`curvfed check`: the configuration and the data of a run, or its errors, without training or
+downloads."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -19,12 +19,12 @@ from curvfed.tasks.images.sources import source_of
 if TYPE_CHECKING:
     from curvfed.client_app.data.load import Data
 
-MOST_CLIENTS = 10
+MAX_CLIENTS = 10
 """Clients whose data are described."""
 
 PARTS = {"gated": "flatland", "lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
-"""Encoders and aggregations that several methods use: their keys stand in the table of the method
-they come from."""
+"""Encoders and aggregations of several methods, and the table with their keys: that of the method
+that introduced them."""
 
 
 def main(pairs: Sequence[str], everything: bool = False) -> int:
@@ -34,72 +34,65 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
     ----------
     pairs : sequence of str
     everything : bool
-        Print every key, those of other methods too, and the allowed values.
+        Whether to print the keys of other methods and the allowed values, too.
 
     Raises
     ------
     UsageError, ConfigError
-        If it can never run.
+        If no machine can run it.
     """
     console = Console()
     request = read_request(pairs)
-    # These take seconds to import, and a slip of the pen is told at once.
+    # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import check_machine, look_at_data
     from curvfed.deployments.secure_sum_check import check_secure_sums
 
     check_machine(request)
-    told, data = look_at_data(request, MOST_CLIENTS, downloads=False)
+    lines, data = look_at_data(request, MAX_CLIENTS, downloads=False)
     console.print(key_table(request, data, everything))
-    masked = (
-        check_secure_sums(request.resolved, request.num_supernodes)
-        if request.resolved.is_masked
-        else []
-    )
-    for line in [*told, *masked]:
+    if request.resolved.is_masked:
+        lines += check_secure_sums(request.resolved, request.num_supernodes)
+    for line in lines:
         console.print(escape(line), soft_wrap=True, highlight=False)
     return 0
 
 
 def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
-    """The keys, their values in effect and the origin of each; `data` are those of a client, if
-    they were loaded."""
-    table = Table("key", "value", "from", *(["allowed"] if everything else []))
+    """The keys, their values and their origins; `data` are those of a client, if they are
+    loaded."""
+    columns = ["key", "value", "from"]
+    if everything:
+        columns.append("allowed")
+    table = Table(*columns)
     table.columns[0].no_wrap = True
     for column in table.columns[1:]:
         column.overflow = "fold"
     task = request.task if data is None else data.task
     run = resolve_defaults(request.config, task)
-    others = defaults() | request.settings  # with the keys of other methods
-    given = others | flatten(request.config)
-    in_effect = others | flatten(run) | {"model": _model(run, task, data)}
+    all_keys = defaults() | request.settings  # with the keys of other methods
+    configured = all_keys | flatten(request.config)
+    resolved = all_keys | flatten(run) | {"model": _model(run, task, data)}
     for key, field in all_fields():
-        chosen = in_effect[key] != given[key]
-        origin = "auto" if chosen else "set" if key in request.settings else "default"
-        if everything or key in request.settings or is_in_use(key, run, task):
-            # The type of a plain string says nothing, so its description is shown.
-            words = allowed(field) if allowed(field) != "a string" else str(field.description)
-            cells = [
-                key,
-                escape(_toml(in_effect[key])),
-                origin,
-                *([escape(words)] if everything else []),
-            ]
-            table.add_row(*cells, style="bold" if key in request.settings else "")
-    number = [
-        str(request.num_supernodes),
-        "",
-        *(["number of simulated clients"] if everything else []),
-    ]
-    table.add_row("num-supernodes", *number)
+        is_set = key in request.settings
+        if not (everything or is_set or is_in_use(key, run, task)):
+            continue
+        origin = "set" if is_set else "default"
+        if resolved[key] != configured[key]:
+            origin = "auto"
+        # The type of a plain string says nothing, so its description is shown.
+        values = allowed(field) if allowed(field) != "a string" else str(field.description)
+        cells = [key, escape(_toml(resolved[key])), origin, escape(values)]
+        table.add_row(*cells[: len(columns)], style="bold" if is_set else "")
+    cells = ["num-supernodes", str(request.num_supernodes), "", "number of simulated clients"]
+    table.add_row(*cells[: len(columns)])
     return table
 
 
 def is_in_use(key: str, config: RunConfig, task: str) -> bool:
-    """Whether a run uses the key, or at least the table that it is in; `config` is settled.
+    """Whether a run uses the key or its table; the defaults of `config` are resolved.
 
-    A method's table is called as the method is, or as those that it is an ablation or a variant of,
-    `hyperfed-fixed` or `fedsage+`, as one of the parts of its row, or as what comes before the dot
-    in a key that the row names.
+    A method's table has the name of the method, of the method that it is a variant of (as
+    `hyperfed-fixed` and `fedsage+` are), of a part of its row, or of the table of a key in its row.
     """
     from curvfed.strategies.config.model_spec import encoder
 
@@ -107,22 +100,17 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     if not dot:
         return True
     row = config.row
-    keys = (named.partition(".")[0] for named in (row.proximal, row.sparsity, row.selection))
-    parts = {
-        config.method,
-        config.aggregation.partition(":")[0],
-        encoder(config, task),
-        *row.after,
-        *keys,
-    }
-    tables = {task, *row.keys, *config.sinks.split(","), *(PARTS.get(part, part) for part in parts)}
+    parts = [config.method, config.aggregation.partition(":")[0], encoder(config, task), *row.after]
+    parts += [path.partition(".")[0] for path in (row.proximal, row.sparsity, row.selection)]
+    tables = {task, *row.keys, *config.sinks.split(",")}
+    tables.update(PARTS.get(part, part) for part in parts)
     if config.is_masked:
         tables.add("secure")
     return any(name == table or name.startswith((f"{table}-", f"{table}+")) for name in tables)
 
 
 def _model(config: RunConfig, task: str, data: "Data | None") -> str:
-    """The network, as far as it is known: for images it depends on their channels."""
+    """The network, if it is known: for images it depends on their channels."""
     from curvfed.strategies.config.model_spec import encoder
 
     source = source_of(config.dataset)
@@ -133,10 +121,6 @@ def _model(config: RunConfig, task: str, data: "Data | None") -> str:
 
 
 def _toml(value: Value) -> str:
-    return (
-        str(value).lower()
-        if isinstance(value, bool)
-        else f'"{value}"'
-        if isinstance(value, str)
-        else str(value)
-    )
+    if isinstance(value, str):
+        return f'"{value}"'
+    return str(value).lower() if isinstance(value, bool) else str(value)

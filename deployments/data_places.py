@@ -1,9 +1,9 @@
-"""Where the data of a run lie that it does not generate, in words."""
+"""The places of a run's data, in words."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from curvfed.client_app.data.load import Data, size
+from curvfed.client_app.data.load import Data, describe_size
 from curvfed.deployments.request import NOTE, Request
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks import plugins
@@ -12,7 +12,7 @@ from curvfed.tasks.public_data import PublicData, find_path
 
 
 def places(request: Request) -> list[tuple[str, bool]]:
-    """Where each data set of the run lies, in words, and whether it is there."""
+    """The place of each data set of the run, in words, and whether the data exist."""
     dataset = request.config.dataset
     data_dir = request.config.data_path.expanduser()
     name = dataset.lower()
@@ -27,33 +27,33 @@ def places(request: Request) -> list[tuple[str, bool]]:
     from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path, tu_files
     from curvfed.tasks.points.datasets import OLSSON
 
-    known = OLSSON if name == "olsson" else SOURCES.get(name)
+    source = OLSSON if name == "olsson" else SOURCES.get(name)
     names = graph_dataset_names(dataset)
-    if known is None and (is_path(dataset) or names is None):
-        return [(_own(request.task, dataset, data_dir), True)]
-    found = {
-        public: public.folder(data_dir)
-        for public in ([known] if known else map(tu_files, names or ()))
-    }
+    if source is None and (is_path(dataset) or names is None):
+        return [(_own_data(request.task, dataset, data_dir), True)]
+    sources = [source] if source else map(tu_files, names or ())
+    folders = {public: public.folder(data_dir) for public in sources}
     return [
-        _public(public, [folder] if folder else None, data_dir) for public, folder in found.items()
+        _public(public, [folder] if folder else None, data_dir)
+        for public, folder in folders.items()
     ]
 
 
 def _public(public: PublicData, files: Sequence[Path] | None, data_dir: Path) -> tuple[str, bool]:
-    """A public data set: where its files are, or where a download would put them."""
+    """The place of a public data set, or the target of its download."""
     if files is not None:
-        return f"{public.title}, {f'all files in {_folders(files)}' if files else 'built in'}", True
-    target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a folder that is not there yet"
-    looked = " nor in ".join(map(str, public.search_folders(data_dir)))
-    told = (
-        f"{public.title} is not in {looked}; the run would try to download it to {target}, as does"
+        place = f"all files in {_folders(files)}" if files else "built in"
+        return f"{public.title}, {place}", True
+    target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a new folder"
+    folders = " nor in ".join(map(str, public.search_folders(data_dir)))
+    line = (
+        f"{public.title} is not in {folders}; the run would try to download it to {target}, as does"
     )
-    return f"{told}\n{public.command(data_dir)}", False
+    return f"{line}\n{public.command(data_dir)}", False
 
 
-def _own(task: str, dataset: str, data_dir: Path) -> str:
-    """Where a user's own data lie."""
+def _own_data(task: str, dataset: str, data_dir: Path) -> str:
+    """The place of a user's own data."""
     if task == "points":
         from curvfed.tasks.points import datasets as points
 
@@ -62,9 +62,8 @@ def _own(task: str, dataset: str, data_dir: Path) -> str:
         from curvfed.tasks.images import datasets as images
 
         located = images.locate(dataset, data_dir)
-        return "\n".join(
-            [f"images in {_folders(located.files)}", *(f"{NOTE}{note}" for note in located.notes)]
-        )
+        notes = [f"{NOTE}{note}" for note in located.notes]
+        return "\n".join([f"images in {_folders(located.files)}", *notes])
     from curvfed.tasks.graphs.data.datasets import locate
     from curvfed.tasks.graphs.data.tu_files import find_files
 
@@ -74,8 +73,8 @@ def _own(task: str, dataset: str, data_dir: Path) -> str:
 
 
 def test_data(request: Request, client: Data | None) -> str:
-    """The test data of the server: those of the path `test-data`, or the images of the data set
-    that `client` is of.
+    """The server's test data, in words: those of the path `test-data`, or the test images of the
+    client's data set.
 
     Raises
     ------
@@ -92,23 +91,22 @@ def test_data(request: Request, client: Data | None) -> str:
 
         spec = image_spec(config, config.images)
         cache = home() / "cache"
-        is_own = config.test_data == "auto"
-        test = (
-            images.load_test(spec, cache) if is_own else images.load_test_folder(path, spec, cache)
-        )
+        if config.test_data == "auto":
+            test = images.load_test(spec, cache)
+            place = ""
+        else:
+            test = images.load_test_folder(path, spec, cache)
+            place = f", in {_folders(locate_folder(path).files)}"
         if client:
             check_test(test, client.shape, client.class_names)
-        return f"test data: {size(test)}" + (
-            "" if is_own else f", in {_folders(locate_folder(path).files)}"
-        )
+        return f"test data: {describe_size(test)}{place}"
     from curvfed.strategies.config.point_data import point_spec
     from curvfed.tasks.points import data as points
 
-    held = points.load_test_file(path, point_spec(config, config.points))
-    return f"test data: {size(held) if held else 'no points'}, in {path}"
+    test_points = points.load_test_file(path, point_spec(config, config.points))
+    return f"test data: {describe_size(test_points) if test_points else 'no points'}, in {path}"
 
 
 def _folders(files: Sequence[Path]) -> str:
-    return " and ".join(
-        dict.fromkeys(str(path if path.is_dir() else path.parent) for path in files)
-    )
+    folders = [str(path if path.is_dir() else path.parent) for path in files]
+    return " and ".join(dict.fromkeys(folders))

@@ -1,8 +1,8 @@
 """Runs in this process: a Grid that calls the ClientApp directly, without SuperLink, Ray or
 transport.
 
-Flower gives messages their ids, and processes their identity, through internals. Only this module
-touches them, and it says so if a Flower version has moved them.
+Flower sets the ids of messages and the identity of processes through internals. Only this module
+uses them, and it raises an error if a Flower version has moved them.
 """
 
 import contextlib
@@ -40,23 +40,23 @@ Handle = Callable[[Message], Message]
 class InProcessGrid(Grid):
     """Simulated nodes that answer one after the other.
 
-    Each node has a context of its own, whose state is kept only if its handler succeeds. Messages
-    are handed over without a copy of their arrays, which are immutable bytes; records are copied,
-    so that neither side sees changes that the other makes.
+    Each node has a context of its own; its state is stored only if the handler succeeds. Arrays of
+    messages are not copied, since they are immutable bytes; records are copied, so that neither
+    side sees changes of the other.
 
     Parameters
     ----------
     client_app : ClientApp
     run_config : dict
     node_configs : list of dict
-        One per node; for a simulation `simulated_nodes(n)`.
+        The configuration of each node; for a simulation `simulated_nodes(n)`.
     intercept : callable, optional
-        (request, handle) -> reply, or None for no answer; called in place of the ClientApp. Tests
-        use it to inject faults and to record messages.
+        (request, handle) -> reply, or None for no answer; called instead of the ClientApp. Tests
+        inject faults and record messages with it.
     """
 
     works_in_pull = True
-    """The nodes work while their replies are pulled, in the thread that pulls."""
+    """The nodes work in the thread that pulls their replies."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class InProcessGrid(Grid):
         TaskIdentity.node_id = 1
         TaskIdentity.task_id = 1
         self._app = client_app
-        # Not in the order of the partitions: Flower's ids are random.
+        # Not in the order of the partitions, since Flower's ids are random.
         self._contexts = {
             node: Context(1, node, config, RecordDict(), dict(run_config))
             for node, config in zip(range(len(node_configs) + 1, 1, -1), node_configs, strict=True)
@@ -101,7 +101,7 @@ class InProcessGrid(Grid):
         return list(self._contexts)
 
     def get_nodes(self) -> Iterable[Any]:
-        """No information about nodes; later versions of Flower ask for it."""
+        """No information about nodes; later versions of Flower request it."""
         return []
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
@@ -147,7 +147,7 @@ class InProcessGrid(Grid):
         )
         try:
             reply = self._app(request, working)
-        except OSError:  # a full disk, which is the server's too
+        except OSError:  # a full disk, which the server uses, too
             raise
         except Exception as error:
             return Message(Error(code=CLIENT_FAILED, reason=type(error).__name__), reply_to=request)
@@ -176,7 +176,7 @@ def simulate(
         Run-config keys that differ from their defaults.
     num_supernodes : int
     node_configs : list of dict, optional
-        Node configurations, as real nodes have them; default: those of simulated nodes.
+        Node configurations, as of real nodes; default: those of simulated nodes.
     intercept : callable, optional
         See `InProcessGrid`.
 
@@ -188,12 +188,12 @@ def simulate(
     Raises
     ------
     Exception
-        Any error that ended the run; its summary is written.
+        The error that ended the run; the summary is written.
     """
     nodes = simulated_nodes(num_supernodes) if node_configs is None else node_configs
     run_config = defaults() | settings
     if not run_config["run-name"] and not run_config["resume"]:
-        # the ServerApp refuses it, and leaves a summary that says so
+        # The ServerApp refuses a wrong configuration, and writes a summary.
         with contextlib.suppress(ConfigError):
             run_config["run-name"] = default_name(parse(run_config))
     grid = InProcessGrid(client_app, run_config, nodes, intercept)

@@ -28,11 +28,11 @@ def check_output(out: Path, endings: Sequence[str], *inputs: Path) -> None:
         fault = f"and this user may not write to {folder}; allowed is a file in another folder"
     else:
         return
-    raise UsageError(f'--out is "{out}", {fault}')
+    raise UsageError(f'--out is "{out}", {fault}', key="out")
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder that pages go to.
+    """Make the folder of the pages.
 
     Raises
     ------
@@ -42,4 +42,4 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{folder} cannot be made: {error.strerror}") from None
+        raise UsageError(f"{folder} cannot be made: {error.strerror}", key="unwritable") from None

@@ -1,5 +1,4 @@
-"""Methods and models that a program in Python hands over as objects, under the names by which this
-process finds them."""
+"""Names for methods and models that a Python program gives as objects."""
 
 from functools import partial
 from importlib.metadata import EntryPoint
@@ -15,31 +14,32 @@ from curvfed.tasks import plugins
 
 
 def method_name(method: object) -> str:
-    """The name of a method; a row or a learner is one of a package's from here on, under the name
-    of its keys or class.
+    """The name of a method; a row or a learner is registered under the name of its keys or class.
 
     Raises
     ------
     UsageError
-        If it is neither, or has the name of a method of ours.
+        If it is no method, or has the name of a method of curvfed.
     """
     if isinstance(method, str):
         return method
     row = method
     if isinstance(method, type) and issubclass(method, Learner):
-        about = (method.__doc__ or method.__name__).splitlines()[0]
-        row = Method(about, space="flat", client=method, tasks=(*GRAPHS, *IMAGES, *POINTS))
+        summary = (method.__doc__ or method.__name__).splitlines()[0]
+        row = Method(summary, space="flat", client=method, tasks=(*GRAPHS, *IMAGES, *POINTS))
     if not isinstance(row, Method):
         raise UsageError(
             f"method is {method!r}; allowed is a name, a {Method.__module__}.Method, or a subclass"
-            f" of {Learner.__module__}.Learner"
+            f" of {Learner.__module__}.Learner",
+            key="method",
         )
-    half = row.client.__name__.lower() if isinstance(row.client, type) else "own"
-    name = next(iter(row.keys), row.aggregation if row.server else half)
+    client_name = row.client.__name__.lower() if isinstance(row.client, type) else "own"
+    name = next(iter(row.keys), row.aggregation if row.server else client_name)
     if name in FILES:
         raise UsageError(
             f'method has the name "{name}" of a method of curvfed\'s; allowed are keys in a table'
-            " of another name"
+            " of another name",
+            key="method",
         )
     place = plugins.register_object(row, f"{type(row).__module__}:{name}")
     plugins.registered("methods")[name] = [EntryPoint(name, place, "curvfed.methods")]
@@ -49,13 +49,13 @@ def method_name(method: object) -> str:
 
 
 def model_name(model: Any) -> str | None:
-    """The place of a class or function that makes a network, with the keywords of a
+    """The import path of a class or function that makes a network, with the keywords of a
     `functools.partial`.
 
     Raises
     ------
     UsageError
-        If it makes none.
+        If it makes no network.
     """
     if model is None or isinstance(model, str):
         return model
@@ -67,11 +67,13 @@ def model_name(model: Any) -> str | None:
     if hasattr(model, "state_dict") and not isinstance(model, type):
         raise UsageError(
             f"model is a network of the class {type(model).__name__}; allowed is the class, or"
-            " another factory"
+            " another factory",
+            key="model",
         )
     if not callable(factory) or not hasattr(factory, "__qualname__"):
         raise UsageError(
-            f"model is {model!r}; allowed is a name, a class or a function that makes a network"
+            f"model is {model!r}; allowed is a name, a class or a function that makes a network",
+            key="model",
         )
     settings = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
     place = plugins.register_object(factory, f"{factory.__module__}:{factory.__qualname__}")

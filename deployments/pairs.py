@@ -1,4 +1,4 @@
-"""key=value arguments and presets, shared by the commands that take a run configuration."""
+"""Read key=value arguments and presets, for the commands with a run configuration."""
 
 import logging
 import tomllib
@@ -22,14 +22,13 @@ NUM_SUPERNODES = 10
 
 
 class UsageError(KeyedError, ValueError):
-    """The command line asks for something that cannot be done."""
+    """A wrong argument of a command."""
 
     area = "usage"
 
 
 def check_working_folder() -> None:
-    """Refuse a working folder that was deleted: libraries of torch end such a process without a
-    word.
+    """Refuse a deleted working folder, in which libraries of torch end the process silently.
 
     Raises
     ------
@@ -39,13 +38,14 @@ def check_working_folder() -> None:
         Path.cwd()
     except OSError as error:
         raise UsageError(
-            f"the working folder cannot be used ({error.strerror}); go to another"
+            f"the working folder cannot be used ({error.strerror}); go to another",
+            key="working-folder",
         ) from None
 
 
 def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[str, Value]:
-    """Read arguments that are `key=value`, with strings without quotes, names of presets, or paths
-    of `.toml` files.
+    """Read arguments: `key=value` with strings without quotes, names of presets, or paths of
+    `.toml` files.
 
     Later arguments override earlier ones.
 
@@ -53,13 +53,12 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
     ----------
     arguments : sequence of str
     defaults : mapping of key to value
-        All keys; if the default is a string, `7` is read as text.
+        All keys; if a default is a string, `7` is read as text.
 
     Raises
     ------
     UsageError
-        For any other argument, a file that cannot be read, or an unknown key; names the nearest
-        known one.
+        For any other argument, an unreadable file, or an unknown key; names the nearest key.
     """
     config: dict[str, Value] = {}
     pairs = [argument.partition("=") for argument in arguments]
@@ -69,18 +68,19 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
             config[key] = read_value(text, defaults[key])
         elif argument.endswith(".toml"):
             config |= _read_file(Path(argument), defaults)
-        elif (preset := shipped(PRESETS).get(argument)) is not None:
-            config |= _read_file(preset, defaults)
+        elif argument in shipped(PRESETS):
+            config |= _read_file(shipped(PRESETS)[argument], defaults)
         else:
             raise UsageError(
                 f"{argument!r} is not of the form key=value, nor a preset, nor the path of a .toml"
-                f" file; {_pair_of(argument, defaults)}{nearest(PRESETS, argument)}"
+                f" file; {_pair_of(argument, defaults)}{nearest(PRESETS, argument)}",
+                key="argument",
             )
     return config
 
 
 def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
-    """A hint at the pair that a word without `=` stands for; "" if it may be anything."""
+    """A hint at the pair for a word without `=`; "" if there is none."""
     from curvfed.strategies.method_index import SUMMARIES
     from curvfed.tasks.names import is_named
     from curvfed.tasks.points.datasets import ENDINGS
@@ -109,17 +109,19 @@ def pop_supernodes(config: dict[str, Value], default: int) -> int:
     return pop_count(config, "num-supernodes", default)
 
 
-def pop_count(config: dict[str, Value], key: str, default: Value, least: int = 1) -> int:
-    """Remove from what was read a number that is not a key of the run config.
+def pop_count(config: dict[str, Value], key: str, default: Value, minimum: int = 1) -> int:
+    """Remove a number that is not a key of the run config, and return it.
 
     Raises
     ------
     UsageError
-        If it is no whole number of at least `least`.
+        If it is no whole number of at least `minimum`.
     """
     number = config.pop(key, default)
-    if type(number) is not int or number < least:
-        raise UsageError(f"{key} is {number!r}, but must be a whole number of at least {least}")
+    if type(number) is not int or number < minimum:
+        raise UsageError(
+            f"{key} is {number!r}, but must be a whole number of at least {minimum}", key="count"
+        )
     return number
 
 
@@ -132,19 +134,19 @@ def read_toml(path: Path) -> dict[str, Any]:
         If it is missing, cannot be read, or is not TOML.
     """
     try:
-        if path.expanduser().is_fifo():  # would be waited for
+        if path.expanduser().is_fifo():  # reading would block
             raise OSError(None, "it is a pipe")
         text = toml_text(path.expanduser().read_bytes())
         check_format(text)
         return tomllib.loads(text)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        raise UsageError(f"{path} cannot be read: {error.strerror}", key="unreadable") from None
     except RuntimeError as error:  # no such user
-        raise UsageError(f"{path} cannot be read: {error}") from None
+        raise UsageError(f"{path} cannot be read: {error}", key="unreadable") from None
     except ConfigError as error:
-        raise UsageError(f"{path} cannot be read: {error}") from None
+        raise UsageError(f"{path} cannot be read: {error}", key="unreadable") from None
     except ValueError as error:  # not TOML, or not UTF-8
-        raise UsageError(f"{path} is not TOML: {error}") from None
+        raise UsageError(f"{path} is not TOML: {error}", key="unreadable") from None
 
 
 def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
@@ -156,13 +158,14 @@ def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
     for key, value in config.items():
         if not isinstance(value, Value):
             raise UsageError(
-                f"{path}: {key} is {value!r}; allowed is a number, a string, true or false"
+                f"{path}: {key} is {value!r}; allowed is a number, a string, true or false",
+                key="value",
             )
     return config
 
 
 def check_keys(keys: Iterable[str], defaults: Mapping[str, Value], where: str = "") -> None:
-    """Refuse unknown keys, all in one error, and name the nearest known one of each.
+    """Refuse unknown keys in one error, with the nearest known key of each.
 
     Raises
     ------
@@ -174,13 +177,11 @@ def check_keys(keys: Iterable[str], defaults: Mapping[str, Value], where: str = 
         if key not in defaults
     ]
     if unknown:
-        raise UsageError("\n".join(unknown))
+        raise UsageError("\n".join(unknown), key="unknown-key")
 
 
 def _hint(key: str, defaults: Mapping[str, Value]) -> str:
     near = nearest_key(key, defaults)
-    return (
-        f"; did you mean {near!r}?"
-        if near
-        else did_you_mean(key, defaults, "docs/configuration.md")
-    )
+    if near:
+        return f"; did you mean {near!r}?"
+    return did_you_mean(key, defaults, "docs/configuration.md")

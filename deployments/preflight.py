@@ -1,5 +1,4 @@
-"""Checks on this machine before a run begins: its name, its device, where its data lie and what a
-client has of them."""
+"""Checks on this machine before a run: its name, its device, its data and those of a client."""
 
 import contextlib
 import logging
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from curvfed.client_app.clients_in_memory import get_client
-from curvfed.client_app.data.load import Data, load_data, size_by_part
+from curvfed.client_app.data.load import Data, describe_parts, load_data
 from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.request import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
@@ -39,14 +38,14 @@ log = logging.getLogger("curvfed")
 def preflight(request: Request) -> Request:
     """Refuse a simulation that cannot run here; nothing is started, and no folder is made.
 
-    The data are loaded as the clients will load them, who then find them prepared in the cache.
-    Public data sets that are absent are downloaded.
+    The data are loaded as the clients load them, so that the clients find them in the cache.
+    Missing public data sets are downloaded.
 
     Raises
     ------
     UsageError, ConfigError
-        If the name is taken, this machine lacks the device, data are absent or unfit, or the model
-        cannot be made.
+        If the name is in use, this machine lacks the device, data are missing or unfit, or the
+        model cannot be made.
     """
     check_machine(request)
     for line in look_at_data(request)[0]:
@@ -56,7 +55,7 @@ def preflight(request: Request) -> Request:
 
 
 def check_machine(request: Request) -> None:
-    """Refuse a name that is taken, and a device that this machine lacks.
+    """Refuse a name in use, and a device that this machine lacks.
 
     Raises
     ------
@@ -69,11 +68,23 @@ def check_machine(request: Request) -> None:
 def look_at_data(
     request: Request, clients: int = 1, downloads: bool = True
 ) -> tuple[list[str], Data | None]:
-    """Where the data lie and what a client has of each data set, in words; and the data of the
-    first such client.
+    """Describe the places of the data and the data of a client for each data set.
 
-    Of a single data set so many `clients` are looked at. They are loaded as the clients load them,
-    into the same cache. Absent public data are downloaded, or without `downloads` left out.
+    The data are loaded as the clients load them, into the same cache.
+
+    Parameters
+    ----------
+    request : Request
+    clients : int
+        For a single data set, the number of clients to describe.
+    downloads : bool
+        Whether missing public data are downloaded or left out.
+
+    Returns
+    -------
+    lines : list of str
+    data : Data or None
+        The data of the first client.
 
     Raises
     ------
@@ -82,102 +93,104 @@ def look_at_data(
         downloaded, or `model` cannot be made for them.
     """
     config = request.config
-    number = request.num_supernodes
     first: Data | None = None
     with _naming("dataset", config.dataset):
-        located = _places(request)
-        told = [line for words, _ in located for line in f"data: {words}".splitlines()]
+        places = _places(request)
+        lines = [line for text, _ in places for line in f"data: {text}".splitlines()]
         if is_named(config.dataset) and Path(config.dataset).exists():
-            told.append(
-                f"{NOTE}{config.dataset} is a data set's name; ./{config.dataset} names what is"
-                " here"
+            lines.append(
+                f"{NOTE}{config.dataset} is a data set's name; ./{config.dataset} names the file or"
+                " folder here"
             )
-        several = min(clients, number) if len(located) == 1 and config.dataset != OWN else 1
-        for client, (_, is_there) in enumerate(located * several):
-            if is_there or downloads:
+        number = request.num_supernodes
+        is_single = len(places) == 1 and config.dataset != OWN
+        num_loaded = min(clients, number) if is_single else 1
+        for client, (_, exists) in enumerate(places * num_loaded):
+            if exists or downloads:
                 data = load_data(config, client, {"partition-id": client, "num-partitions": number})
-                told.append(f"client {client} of {number}: {size_by_part(data)}")
-                if blank := getattr(data, "num_blank", 0):
-                    told.append(
-                        f"{NOTE}client {client}: {blank} images have one value throughout, such as"
-                        " black"
-                    )
-                first = first or data
-                if first is data:
-                    told.append(f"classes: {names_listed(data.class_names)}")
-                    told += [
-                        f"read: {words}"
-                        for words in getattr(data, "history", "").split("; ")
-                        if words
-                    ]
-        if 1 < several < number and first:
-            told.append(f"… {number - several} more")
-    if first and first.task not in (tasks := config.row.tasks):
+                lines += _describe_client(data, client, number)
+                if first is None:
+                    first = data
+                    lines.append(f"classes: {names_listed(data.class_names)}")
+                    steps = getattr(data, "history", "").split("; ")
+                    lines += [f"read: {step}" for step in steps if step]
+        if 1 < num_loaded < number and first:
+            lines.append(f"… {number - num_loaded} more")
+    if first and first.task not in config.row.tasks:
         raise ConfigError(
             f'dataset = "{config.dataset}": the data are {first.task}, method = "{config.method}"'
-            " works on "
-            f"{', '.join(tasks)}"
+            f" works on {', '.join(config.row.tasks)}",
+            key="other-task",
         )
-    if first:
-        _check_model(request, Facts(first.task, first.num_features, first.class_names, first.shape))
+    _check_model_of(request, first)
+    if config.test_data == "auto":
+        has_test_data = first is not None and first.task == "images"
+        naming = _naming("dataset", config.dataset)
+    else:
+        has_test_data = request.task in ("images", "points") and config.test_data != "none"
+        naming = _naming("test-data", config.test_data)
+    if has_test_data:
+        from curvfed.deployments.data_places import test_data
+
+        with naming:
+            lines.append(test_data(request, first))
+    return lines, first
+
+
+def _describe_client(data: Data, client: int, number: int) -> list[str]:
+    lines = [f"client {client} of {number}: {describe_parts(data)}"]
+    num_blank = getattr(data, "num_blank", 0)
+    if num_blank:
+        lines.append(
+            f"{NOTE}client {client}: {num_blank} images have one value throughout, such as black"
+        )
+    return lines
+
+
+def _check_model_of(request: Request, data: Data | None) -> None:
+    """Make the model for these data; without data, that of the images of a public data set."""
+    if data is not None:
+        facts = Facts(data.task, data.num_features, data.class_names, data.shape)
     else:
         from curvfed.tasks.images.sources import source_of
 
-        if source := source_of(config.dataset):
-            _check_model(request, Facts("images", 0, ("0", "1"), f"{source.channels}x32x32"))
-    key, value = (
-        ("dataset", config.dataset)
-        if config.test_data == "auto"
-        else ("test-data", config.test_data)
-    )
-    is_tested = (
-        first is not None and first.task == "images"
-        if key == "dataset"
-        else request.task in ("images", "points")
-    )
-    with _naming(key, value):
-        if is_tested and config.test_data != "none":
-            from curvfed.deployments.data_places import test_data
-
-            told.append(test_data(request, first))
-    return told, first
+        source = source_of(request.config.dataset)
+        if source is None:
+            return
+        facts = Facts("images", 0, ("0", "1"), f"{source.channels}x32x32")
+    _check_model(request, facts)
 
 
 def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
     """Refuse clients with data of their own that cannot all take part in the run.
 
-    The clients are set up as the run sets them up, which then finds them in memory.
+    The clients are set up as in the run, which then finds them in memory.
 
     Raises
     ------
     ConfigError
-        If a client's data cannot be read, are unfit, or of another kind than most, or the model
-        cannot be made for them.
+        If a client's data are unreadable, unfit, or of another kind than most, or the model cannot
+        be made for them.
     """
     config = request.config
     descriptions = {}
     for place, node in enumerate(nodes):
         with _naming(f"data[{place}]", node.get("data-path", "in memory")):
             header = Header(config.run_name, DESCRIBE, 0)
-            reply = Reply(
-                header,
-                place,
-                description=get_client(config, config.run_name, place, node).describe(),
-            )
-            # Read as the server reads it, which refuses what is impossible, such as no class at
-            # all.
-            descriptions[place] = cast(
-                Description, decode_reply(encode_reply(reply), header).description
-            )
+            client = get_client(config, config.run_name, place, node)
+            reply = Reply(header, place, description=client.describe())
+            # Decoded as by the server, which refuses impossible values, such as no classes.
+            decoded = decode_reply(encode_reply(reply), header)
+            descriptions[place] = cast(Description, decoded.description)
     try:
         facts = check_clients(descriptions, config)
     except FederationError as error:
-        raise ConfigError(str(error)) from None
+        raise ConfigError(str(error), key="clients-differ") from None
     _check_model(request, facts)
 
 
 def _check_model(request: Request, facts: Facts) -> None:
-    """Make the model as the run will; one-shot methods have none."""
+    """Make the model of the run; one-shot methods have none."""
     config = request.config
     if not config.row.is_one_shot:
         with _naming("model", config.model or AUTO):
@@ -186,23 +199,25 @@ def _check_model(request: Request, facts: Facts) -> None:
 
 @contextlib.contextmanager
 def _naming(key: str, value: str) -> Iterator[None]:
-    """Errors about data or a model name the key that names it."""
+    """Errors about data or a model name the key with its path or name."""
     try:
         yield
     except (DataError, MessageError) as error:
-        raise ConfigError(f'{key} = "{value}": {error}') from None
+        raise ConfigError(f'{key} = "{value}": {error}', key="data") from None
     except (OSError, ImportError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not is_about_memory(error):
             raise
         raise ConfigError(
-            f'{key} = "{value}" cannot be read: {type(error).__name__}: {error}'
+            f'{key} = "{value}" cannot be read: {type(error).__name__}: {error}', key="unreadable"
         ) from None
 
 
 def _places(request: Request) -> list[tuple[str, bool]]:
-    """Where each data set of the run lies, in words, and whether it is there."""
-    if (name := request.config.dataset.lower()) in (*GENERATED, OWN):
-        return [(f"{name}, {'built in' if name == 'digits' else 'generated by the run'}", True)]
-    from curvfed.deployments.data_places import places  # which knows all kinds of data
+    """The place of each data set of the run, in words, and whether the data exist."""
+    name = request.config.dataset.lower()
+    if name in (*GENERATED, OWN):
+        origin = "built in" if name == "digits" else "generated by the run"
+        return [(f"{name}, {origin}", True)]
+    from curvfed.deployments.data_places import places  # imports all kinds of data
 
     return places(request)

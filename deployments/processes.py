@@ -1,4 +1,4 @@
-"""Signals, processes, ports and waiting, for every command that starts programs."""
+"""Signals, processes, ports and waiting, for the commands that start programs."""
 
 import contextlib
 import os
@@ -21,21 +21,21 @@ LOOPBACK = "127.0.0.1"
 RELAY_PATIENCE = 5.0
 """Seconds for the last lines of a program that has ended."""
 
-SOCKET_ROOM = 20
-"""Most characters of the path of a folder in which Ray's sockets can lie."""
+MAX_SOCKET_FOLDER = 20
+"""Maximum length of the path of a folder for Ray's sockets."""
 
 QUIET = {
     "FLWR_DISABLE_UPDATE_CHECK": "1",
-    "FLWR_TELEMETRY_ENABLED": "0",  # Flower reports every start to its makers otherwise
+    "FLWR_TELEMETRY_ENABLED": "0",  # otherwise Flower reports each start to its authors
 }
-"""Environment variables of every Flower program."""
+"""Environment variables of all Flower programs."""
 
 NO_PROXIES = ("NO_PROXY", "no_proxy", "no_grpc_proxy")
-"""Environment variables with the hosts that a program asks without a proxy."""
+"""Environment variables with the hosts that a program reaches without a proxy."""
 
 
 class Interrupted(BaseException):
-    """A signal asked the run to end; a BaseException, so that no error handler swallows it."""
+    """A signal to end the run; a BaseException, so that no error handler catches it."""
 
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
@@ -47,18 +47,20 @@ class Interrupted(BaseException):
 
 @contextlib.contextmanager
 def signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> Iterator[None]:
-    """Let `handler` take the signals that ask a process to end, except those that are ignored, as
-    under `nohup`."""
-    ends = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {each: signal.getsignal(each) for each in ends}
-    for each in ends:
-        if before[each] is not signal.SIG_IGN:
-            signal.signal(each, handler)
+    """Within the block `handler` handles SIGINT, SIGTERM and SIGHUP, except ignored ones, as under
+    `nohup`."""
+    handlers = {
+        signum: signal.getsignal(signum)
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    for signum, previous in handlers.items():
+        if previous is not signal.SIG_IGN:
+            signal.signal(signum, handler)
     try:
         yield
     finally:
-        for each in ends:
-            signal.signal(each, before[each])
+        for signum, previous in handlers.items():
+            signal.signal(signum, previous)
 
 
 def interrupt(signum: int, _frame: FrameType | None) -> None:
@@ -67,12 +69,11 @@ def interrupt(signum: int, _frame: FrameType | None) -> None:
 
 
 def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment and further variables, as Flower's programs need them."""
-    # These programs look for one another on PATH, and this Python environment need not be the
-    # activated one.
+    """The environment of Flower's programs: that of this process, and further variables."""
+    # These programs find each other by PATH, and this Python environment may not be activated.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    # Behind a proxy they would ask the proxy for the SuperLink on this machine. gRPC does not read
-    # the first of these.
+    # Otherwise they reach a SuperLink on this machine through the proxy. gRPC ignores the first
+    # variable.
     hosts = [os.environ.get(name) for name in NO_PROXIES]
     direct = ",".join(filter(None, [*dict.fromkeys(hosts), f"{LOOPBACK},localhost"]))
     return os.environ | {"PATH": path} | dict.fromkeys(NO_PROXIES, direct) | dict(variables)
@@ -82,15 +83,15 @@ def flower_environment(variables: Mapping[str, str]) -> dict[str, str]:
 def printing(
     words: Sequence[str], environment: Mapping[str, str], **options: Any
 ) -> Iterator["subprocess.Popen[str]"]:
-    """A program whose output this process prints, unless both have the same terminal.
+    """A program; this process prints its output, unless both have the same terminal.
 
-    The program then never sees that the output is closed or full, by which it would end.
+    So a closed or full output does not end the program.
     """
     encoding = sys.stdout.encoding or "utf-8"
-    said = dict(environment) | {"PYTHONIOENCODING": f"{encoding}:replace"}
+    variables = dict(environment) | {"PYTHONIOENCODING": f"{encoding}:replace"}
     pipe = None if sys.stdout.isatty() else subprocess.PIPE
     program = subprocess.Popen(
-        words, env=said, stdout=pipe, text=True, encoding=encoding, errors="replace", **options
+        words, env=variables, stdout=pipe, text=True, encoding=encoding, errors="replace", **options
     )
     relay = threading.Thread(target=_print_all, args=(program.stdout,), daemon=True)
     relay.start()
@@ -108,32 +109,30 @@ def _print_all(output: IO[str] | None) -> None:
 
 
 def socket_folder() -> Path:
-    """A folder for temporary files whose path leaves room for the names of Ray's sockets.
+    """A folder for temporary files, with a path short enough for Ray's sockets.
 
-    The path of a socket has at most 104 characters, of which Ray needs 65, and a folder of a run's
-    own 14. On batch systems TMPDIR is often longer.
+    The path of a socket has at most 104 characters: Ray needs 65 of them, and the folder of a run
+    14. On batch systems TMPDIR is often longer.
     """
     places = [tempfile.gettempdir(), "/tmp", os.environ.get("XDG_RUNTIME_DIR", ""), "/dev/shm"]
-    able = (
-        place
-        for place in places
-        if 0 < len(place) <= SOCKET_ROOM and os.access(place, os.W_OK | os.X_OK)
-    )
-    return Path(next(able, places[0]))
+    for place in places:
+        is_short = 0 < len(place) <= MAX_SOCKET_FOLDER
+        if is_short and os.access(place, os.W_OK | os.X_OK):
+            return Path(place)
+    return Path(places[0])
 
 
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports that are free on the loopback interface at the moment."""
+    """Different TCP ports that are currently free on the loopback interface."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        return [each.getsockname()[1] for each in sockets]
+        for listener in sockets:
+            listener.bind((LOOPBACK, 0))
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether a process still runs; a zombie, which has ended and for which nobody has waited, does
-    not."""
+    """Whether a process runs and is no zombie."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -141,7 +140,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def stop(processes: Sequence[psutil.Process], patience: float) -> None:
-    """Ask processes to end, and kill those that have not ended after `patience` seconds."""
+    """Terminate processes, and kill those that still run after `patience` seconds."""
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.terminate()
@@ -152,8 +151,8 @@ def stop(processes: Sequence[psutil.Process], patience: float) -> None:
 
 
 def wait_until(condition: Callable[[], bool], seconds: float, pause: float = 0.25) -> bool:
-    """Whether a condition comes true in time; it is tested at least once, and once after the
-    deadline."""
+    """Wait for a condition, and return whether it comes true in time; it is tested once more after
+    the deadline."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:

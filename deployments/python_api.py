@@ -314,9 +314,14 @@ def simulate(
         {"num-supernodes": default if num_supernodes is None else num_supernodes}, default
     )
     if data is not None and number != len(data):
-        raise UsageError(f"num-supernodes is {number}; data has {len(data)} clients")
+        raise UsageError(
+            f"num-supernodes is {number}; data has {len(data)} clients", key="num-supernodes"
+        )
     if data is not None and dataset is not None:
-        raise UsageError(f"dataset = {dataset} and data are both given; allowed is one of them")
+        raise UsageError(
+            f"dataset = {dataset} and data are both given; allowed is one of them",
+            key="two-data-sets",
+        )
     request = checked(settings, number)
     config = request.config
     if data is None:
@@ -374,7 +379,8 @@ def _of_each_client(data: object) -> list[object]:
     if is_one or not isinstance(data, Iterable) or not (clients := list(data)):
         raise UsageError(
             f"data is a {type(data).__name__}{'' if is_one else ' without entries'}; allowed is a"
-            " list with a path or an object for each client, such as data=[a, b]"
+            " list with a path or an object for each client, such as data=[a, b]",
+            key="data",
         )
     return clients
 
@@ -397,14 +403,16 @@ def _give(
             if not Path(item).expanduser().exists():
                 raise DataError(
                     f"data[{place}]: no file or folder {item}; allowed is a path of a client's own"
-                    " data"
+                    " data",
+                    key="missing-file",
                 )
             nodes[place]["data-path"] = os.fspath(item)
             continue
         nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)
         if (task := task_of(raw)) not in tasks:
             raise ConfigError(
-                f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}'
+                f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}',
+                key="other-task",
             )
 
 

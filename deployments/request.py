@@ -1,5 +1,4 @@
-"""A simulation as it was asked for: read from `key=value` arguments, and refused if it can never
-run."""
+"""Read a simulation from `key=value` arguments, and refuse it if no machine can run it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,23 +20,23 @@ from curvfed.tasks.names import num_sets, tasks_of
 from curvfed.tasks.public_data import find_path
 
 CLIENT_BYTES = 2 * 10**4
-"""Least memory that a simulated client takes at the server: its messages, figures and context."""
+"""Minimum memory of a simulated client at the server: its messages, figures and context."""
 
 NOTE = "note: "
-"""A line about data begins so that a user should know whatever command it is."""
+"""The beginning of lines about data that each command prints."""
 
 POINT_BYTES = 150
-"""Memory that a point of the data set `uniform` takes while it is drawn, split and dealt."""
+"""Memory of a point of the data set `uniform` during its partition."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A run as it was asked for, checked.
+    """A checked request for a run.
 
     Attributes
     ----------
     settings : dict
-        The keys that were given.
+        The keys that the user set.
     num_supernodes : int
     config : RunConfig
         The whole configuration, parsed.
@@ -49,17 +48,17 @@ class Request:
 
     @property
     def task(self) -> str:
-        """The task of the run; the first one if data set and method have several in common."""
+        """The task of the run: the first that data set and method have in common."""
         return next(task for task in tasks_of(self.config.dataset) if task in self.config.row.tasks)
 
     @cached_property
     def resolved(self) -> RunConfig:
-        """The configuration with every choice made that it leaves to the task or the method."""
+        """The configuration with the defaults of the task and the method resolved."""
         return resolve_defaults(self.config, self.task)
 
 
 def read_request(pairs: Sequence[str]) -> Request:
-    """Read the arguments, and refuse what is wrong with them on any machine.
+    """Read the arguments, and refuse values that are wrong on every machine.
 
     Raises
     ------
@@ -72,7 +71,7 @@ def read_request(pairs: Sequence[str]) -> Request:
 
 
 def check_place(settings: dict[str, Value]) -> None:
-    """Refuse a data set whose path is absent, before a method is imported, and torch, which takes
+    """Refuse a missing path of a data set, before the imports of a method and torch, which take
     seconds.
 
     Raises
@@ -85,18 +84,15 @@ def check_place(settings: dict[str, Value]) -> None:
     dataset = str(keys["dataset"])
     is_file = dataset.lower().endswith((".pt", *ENDINGS))
     if is_file or (is_path(dataset) and not Path(dataset).suffix):
+        folder = folder_of(str(keys["data-dir"]), "data")
         try:
-            find_path(
-                dataset,
-                folder_of(str(keys["data-dir"]), "data"),
-                Path.is_file if is_file else Path.is_dir,
-            )
+            find_path(dataset, folder, Path.is_file if is_file else Path.is_dir)
         except (DataError, RuntimeError) as error:  # or no such user
-            raise ConfigError(f'dataset = "{dataset}": {error}') from None
+            raise ConfigError(f'dataset = "{dataset}": {error}', key="data") from None
 
 
 def checked(settings: dict[str, Value], number: int) -> Request:
-    """Check a run in this process with these keys and this number of clients.
+    """Check a run in this process.
 
     Raises
     ------
@@ -104,24 +100,26 @@ def checked(settings: dict[str, Value], number: int) -> Request:
     """
     config = parse(settings)
     if settings.pop(EXTRA, ""):  # its keys count like any others
-        every = defaults()
-        settings |= {key: value for key, value in flatten(config).items() if value != every[key]}
+        default = defaults()
+        settings |= {key: value for key, value in flatten(config).items() if value != default[key]}
     request = Request(settings, number, config)
     if config.model is not None and plugins.is_model(config.model):
         try:
             plugins.factory_of(config.model)
         except DataError as error:
-            raise ConfigError(str(error)) from None
+            raise ConfigError(str(error), key="model") from None
     check_installed(config.sinks)
     if config.min_replies > number:
         raise UsageError(
             f"min-replies is {config.min_replies}; allowed for num-supernodes = {number} is up to"
-            f" {number}"
+            f" {number}",
+            key="min-replies",
         )
-    sets = num_sets(config.dataset)  # client p holds a part of data set p modulo their number
+    sets = num_sets(config.dataset)  # client p has a part of data set p modulo their number
     if number % sets:
         raise UsageError(
-            f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}"
+            f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}",
+            key="num-supernodes",
         )
     _check_memory(config, number)
     if request.resolved.is_masked:
@@ -132,19 +130,20 @@ def checked(settings: dict[str, Value], number: int) -> Request:
 
 
 def _check_memory(config: RunConfig, number: int) -> None:
-    """Refuse a number of clients or points that this process cannot have memory for."""
-    import torch  # takes seconds
+    """Refuse a number of clients or points that does not fit into memory."""
+    import torch  # its import takes seconds
 
     from curvfed.client_app.resources import free_memory
 
     free = free_memory(torch.device("cpu"))
     points = config.points.num if config.dataset.lower() == "uniform" else 0
-    for key, count, each in (
+    for key, count, size in (
         ("num-supernodes", number, CLIENT_BYTES),
         ("points.num", points, POINT_BYTES),
     ):
-        if count * each > free:
+        if count * size > free:
             raise ConfigError(
-                f"{key} = {count}: takes {count * each / 2**30:.1f} GiB of memory, and this process"
-                f" may take {free / 2**30:.1f} GiB more; allowed are up to {free // each}"
+                f"{key} = {count}: takes {count * size / 2**30:.1f} GiB of memory, and this process"
+                f" may take {free / 2**30:.1f} GiB more; allowed are up to {free // size}",
+                key="no-memory",
             )

@@ -1,4 +1,4 @@
-"""What a run may use of a machine or of a Ray cluster."""
+"""The resources of a run on a machine or in a Ray cluster."""
 
 import os
 from dataclasses import dataclass
@@ -17,8 +17,7 @@ class Resources:
     gpus : float
         Share of a GPU; 0 for none.
     address : str
-        The address of a running Ray cluster; empty for a Ray on this machine that ends with the
-        sweep.
+        The address of a running Ray cluster; empty for a new Ray on this machine.
 
     Raises
     ------
@@ -34,7 +33,8 @@ class Resources:
     def __post_init__(self) -> None:
         if not (0 <= self.gpus <= 1 or (self.gpus > 1 and self.gpus.is_integer())):
             raise UsageError(
-                f"--gpus {self.gpus:g}: allowed is a share from 0 to 1, or a whole number"
+                f"--gpus {self.gpus:g}: allowed is a share from 0 to 1, or a whole number",
+                key="gpus",
             )
         if self.address:
             return
@@ -46,9 +46,11 @@ class Resources:
             devices = torch.cuda.device_count()
         if self.cpus > cores:
             raise UsageError(
-                f"--cpus {self.cpus}: this machine has {cores}; allowed are up to {cores}"
+                f"--cpus {self.cpus}: this machine has {cores}; allowed are up to {cores}",
+                key="cpus",
             )
         if self.gpus > devices:
             raise UsageError(
-                f"--gpus {self.gpus:g}: this machine has {devices}; allowed are up to {devices}"
+                f"--gpus {self.gpus:g}: this machine has {devices}; allowed are up to {devices}",
+                key="gpus",
             )

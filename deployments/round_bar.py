@@ -1,4 +1,4 @@
-"""The rounds of a run as a bar in a notebook, in place of a line for each."""
+"""The rounds of a run as a bar in a notebook, instead of a line per round."""
 
 import contextlib
 import html
@@ -11,14 +11,14 @@ log = logging.getLogger("curvfed")
 
 
 class _Bar(logging.Handler):
-    """Draws the lines about rounds as one bar, and no other lines."""
+    """Draws the log lines about rounds as a bar."""
 
     def __init__(self) -> None:
         super().__init__()
         self._shown: Any = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Draw the bar anew; a notebook that cannot show it costs the run nothing."""
+        """Redraw the bar; errors of the notebook are ignored."""
         if _is_other(record):
             return
         done, rounds = record.rounds  # type: ignore[attr-defined]
@@ -35,7 +35,7 @@ class _Bar(logging.Handler):
 
 @contextlib.contextmanager
 def round_bar() -> Iterator[None]:
-    """Within the block a notebook shows the rounds as a bar, where the log shows them at all."""
+    """Within the block a notebook shows the rounds as a bar, if the log shows them."""
     module = sys.modules.get("IPython")
     if not hasattr(module and module.get_ipython(), "kernel"):  # a terminal's IPython has none
         yield

@@ -1,16 +1,14 @@
-"""`curvfed run`: one run of the app by the real `flwr run`, isolated from any other Flower on the
-machine."""
+"""`curvfed run`: a run of the app by `flwr run`, isolated from any other Flower on the machine."""
 
 import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from curvfed.deployments.bundle import app_folder
+from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.isolated import run
-from curvfed.deployments.pairs import NUM_SUPERNODES
+from curvfed.deployments.pairs import NUM_SUPERNODES, Value
 from curvfed.deployments.processes import Interrupted
 from curvfed.deployments.request import read_request
 from curvfed.deployments.resources import Resources
@@ -27,13 +25,13 @@ def main(
     gpus: float = 0.0,
     timeout: float | None = None,
 ) -> int:
-    """Run the app through Flower; the exit status.
+    """Run the app through Flower, and return the exit status.
 
     Parameters
     ----------
     pairs : sequence of str
     num_supernodes : int
-        Number of clients, unless `pairs` say it.
+        Number of clients, unless `pairs` set it.
     cpus : int
         CPUs for each client.
     gpus : float
@@ -49,18 +47,20 @@ def main(
     Raises
     ------
     UsageError, ConfigError
-        If it can never run; nothing is started.
+        If no machine can run it; nothing is started.
     """
     Resources(cpus, gpus)
     request = read_request([f"num-supernodes={num_supernodes}", *pairs])
-    from curvfed.deployments.preflight import preflight  # takes seconds to import
+    from curvfed.deployments.preflight import preflight  # its import takes seconds
 
     preflight(request)
     config = named(request.settings, request.config)
-    resources = {"client-resources-num-cpus": cpus} | (
-        {"client-resources-num-gpus": gpus} if gpus else {}
-    )
-    federation = {"num-supernodes": request.num_supernodes} | resources
+    federation: dict[str, Value] = {
+        "num-supernodes": request.num_supernodes,
+        "client-resources-num-cpus": cpus,
+    }
+    if gpus:
+        federation["client-resources-num-gpus"] = gpus
     expected = ExpectedSummary(config)
     try:
         with app_folder(request.config.method) as app:
@@ -72,18 +72,18 @@ def main(
         print(stop)
         code = 128 + stop.signum
     except FileNotFoundError as error:
-        told = f"[red]error:[/red] Flower is not installed beside {sys.executable}: {error}"
-        Console(stderr=True).print(told, soft_wrap=True)
-        return FAILED
+        raise ClusterError(
+            f"Flower is not installed beside {sys.executable}: {error}", key="no-flower"
+        ) from None
     except subprocess.TimeoutExpired:
         print(f"Stopped: not done after {timeout:g} s.")
         code = OUT_OF_TIME
     else:
-        return 0 if expected.tell(status, details) else FAILED
+        return 0 if expected.report(status, details) else FAILED
     if (expected.directory / "checkpoint" / "server").exists():
         name = expected.directory.name
         print(
-            f"Its last checkpoint is kept. To go on: the same command with run-name={name}"
+            f"Its last checkpoint is saved. To continue: the same command with run-name={name}"
             " resume=true"
         )
     return code

@@ -1,4 +1,4 @@
-"""The directory of a run by Flower: chosen before the run begins, read when it has ended."""
+"""The directory of a run by Flower: chosen before the run, and read at its end."""
 
 import contextlib
 import json
@@ -18,16 +18,15 @@ COMPLETED = "finished:completed"
 
 
 def named(settings: Mapping[str, Value], config: RunKeys) -> dict[str, Value]:
-    """Add an absolute results-dir and a run-name to the settings, so that the run directory is
-    known in any case."""
-    from curvfed.server_app.directory.run_directory import default_name  # takes a while to import
+    """Add an absolute results-dir and a run-name to the settings, which fix the run directory."""
+    from curvfed.server_app.directory.run_directory import default_name  # its import takes a while
 
     name = config.run_name or default_name(config)
     return dict(settings) | {"results-dir": str(config.results_path.absolute()), "run-name": name}
 
 
 def toml_pairs(config: Mapping[str, Value]) -> str:
-    """Write `key=value` pairs the way `--run-config` reads them.
+    """Write `key=value` pairs for `--run-config`.
 
     Flower splits the pairs by a pattern that ends a string at the next double quote, escaped or
     not, so a quote inside a string is written as its code point.
@@ -43,15 +42,15 @@ def _toml(value: Value) -> str:
 
 
 class ExpectedSummary:
-    """The `summary.json` that a run will write.
+    """The future `summary.json` of a run.
 
-    A resumed run, or one that is refused because its name is taken, finds the summary of an earlier
-    run. So the state of the file before the run is recorded, and only a changed file counts.
+    The folder of a resumed run, or of one refused for its name, has the summary of an earlier run.
+    So the state of the file before the run is recorded, and only a changed file counts.
 
     Parameters
     ----------
     config : mapping
-        The run config as `named` returns it.
+        The run config, as `named` returns it.
 
     Attributes
     ----------
@@ -60,34 +59,33 @@ class ExpectedSummary:
     """
 
     def __init__(self, config: Mapping[str, Value]) -> None:
-        # The app writes to the default folder if it cannot write to the given one.
+        # The app writes to the default folder if it cannot write to results-dir.
         folders = [Path(str(config["results-dir"])), home() / "results"]
         places = [folder / str(config["run-name"]) / "summary.json" for folder in folders]
         self.directory = places[0].parent
-        self._before = {path: _stamp(path) for path in places}
+        self._before = {path: _file_state(path) for path in places}
 
     def read(self) -> tuple[Path, dict[str, Any]]:
-        """Read the summary that this run wrote, empty if it wrote none; returns the run directory
-        too."""
+        """The run directory, and the summary of this run; empty if there is none."""
         for path, before in self._before.items():
-            if _stamp(path) not in (None, before):
-                with contextlib.suppress(ValueError):  # written only in part
+            if _file_state(path) not in (None, before):
+                with contextlib.suppress(ValueError):  # incomplete
                     return path.parent, json.loads(path.read_text(encoding="utf-8"))
         return self.directory, {}
 
-    def tell(
+    def report(
         self, status: str, details: str, is_here: bool = True, wording: Callable[[str], str] = str
     ) -> bool:
-        """Print the figures of the run, and if it failed the reason.
+        """Print the figures of the run, and the reason if it failed.
 
         Parameters
         ----------
         status, details : str
             Flower's status of the run.
         is_here : bool
-            False if the results may be on another machine; Flower's status is then enough.
+            False if the results can be on another machine; Flower's status then decides.
         wording : callable
-            Changes the reason before it is printed.
+            Adds to the reason before it is printed.
 
         Returns
         -------
@@ -98,22 +96,27 @@ class ExpectedSummary:
         folder, summary = self.read()
         if summary:
             console.print(summary_table(summary))
-        if (report := folder / "report.html").exists() and summary:
-            print("report:", report)
-        told = str((summary or {"status": "" if is_here else "completed"})["status"])
-        if status == COMPLETED and told.startswith("completed"):
+            page = folder / "report.html"
+            if page.exists():
+                print("report:", page)
+        run_status = "" if is_here else "completed"
+        if summary:
+            run_status = str(summary["status"])
+        if status == COMPLETED and run_status.startswith("completed"):
             print("results:", folder)
             return True
-        reason = summary.get("error") or ("" if summary else "the app left no summary; ") + details
+        reason = str(summary.get("error") or details)
+        if not summary:
+            reason = f"the app left no summary; {details}"
         console.print(
-            f"[red]The run failed[/red] (Flower says {status}): {escape(wording(str(reason)))}",
+            f"[red]The run failed[/red] (Flower says {status}): {escape(wording(reason))}",
             soft_wrap=True,
         )
         return False
 
 
-def _stamp(path: Path) -> tuple[int, ...] | None:
-    """A value that changes whenever a file is written; None if the file does not exist."""
+def _file_state(path: Path) -> tuple[int, ...] | None:
+    """A value that changes with each write of a file; None if the file does not exist."""
     try:
         stat = path.stat()
     except OSError:

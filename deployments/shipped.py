@@ -1,4 +1,4 @@
-"""The presets and sweeps that come with the package, by name."""
+"""The presets and sweeps of the package, by name."""
 
 import difflib
 import importlib.resources
@@ -9,25 +9,23 @@ SWEEPS = "sweeps"
 
 
 def shipped(kind: str) -> dict[str, Path]:
-    """The files of a kind, `PRESETS` or `SWEEPS`, by name: `quick`, or `baselines/images/moon` of a
-    folder."""
-    entry = next(importlib.resources.files(f"curvfed.{kind}").iterdir())  # which itself has no path
+    """The files of a kind, `PRESETS` or `SWEEPS`, by name: `quick`, or `baselines/images/moon` in
+    folders."""
+    # The resource folder has no path, but its entries have.
+    entry = next(importlib.resources.files(f"curvfed.{kind}").iterdir())
     folder = Path(str(entry)).parent
-    return dict(
-        sorted(
-            (path.relative_to(folder).with_suffix("").as_posix(), path)
-            for path in folder.rglob("*.toml")
-        )
-    )
+    files = {
+        path.relative_to(folder).with_suffix("").as_posix(): path for path in folder.rglob("*.toml")
+    }
+    return dict(sorted(files.items()))
 
 
 def nearest(kind: str, name: str) -> str:
-    """A hint for a name that no shipped file has: the nearest name, and where all are listed."""
-    known = shipped(kind)
-    near = [one for one in known if one.rpartition("/")[2] == name] or difflib.get_close_matches(
-        name, known, n=1
-    )
+    """A hint for an unknown name: the nearest name, and the list of names."""
+    names = shipped(kind)
+    near = [path for path in names if path.rpartition("/")[2] == name]
+    near = near or difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     if kind == PRESETS:
         return f"{hint}`curvfed presets` lists the presets"
-    return f"{hint}shipped are {', '.join(known)}"
+    return f"{hint}shipped are {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""`curvfed simulate`: one run in this process, without SuperLink and Ray."""
+"""`curvfed simulate`: a run in this process, without SuperLink and Ray."""
 
 import json
 import signal
@@ -13,7 +13,7 @@ from curvfed.deployments.tables import summary_table
 
 
 def main(pairs: Sequence[str]) -> int:
-    """Run as `pairs` say; the exit status.
+    """Run with the keys in `pairs`, and return the exit status.
 
     Returns
     -------
@@ -23,11 +23,11 @@ def main(pairs: Sequence[str]) -> int:
     Raises
     ------
     UsageError, ConfigError
-        If it can never run, or data are absent; nothing is started, and no folder is made.
+        If no machine can run it, or data are missing; nothing is started, and no folder is made.
     """
     console = Console()
     request = read_request(pairs)
-    # These take seconds to import, and a slip of the pen is told at once.
+    # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.inprocess import simulate
     from curvfed.deployments.preflight import preflight
     from curvfed.server_app.app import reason
@@ -38,7 +38,7 @@ def main(pairs: Sequence[str]) -> int:
             folder = simulate(request.settings, request.num_supernodes)
     except KeyboardInterrupt:
         console.print(
-            "Interrupted. The last checkpoint is kept; go on with the same run-name and"
+            "Interrupted. The last checkpoint is saved; continue with the same run-name and"
             " resume=true."
         )
         return 130

@@ -1,5 +1,5 @@
-"""Runs of one process stand in line: they share torch's random numbers and settings, Flower's
-identity and the log."""
+"""Runs of one process take turns: they share torch's random numbers and settings, Flower's identity
+and the log."""
 
 import contextlib
 import os
@@ -13,14 +13,16 @@ from curvfed.strategies.base.process_settings import own_settings
 
 
 class _Line:
-    """The line of this process: a lock, and the thread whose turn it is."""
+    """The turns of this process: a lock, and the thread that has the turn."""
 
     def __init__(self) -> None:
         self.renew()
-        os.register_at_fork(after_in_child=self.renew)  # the thread of the turn is not in the child
+        os.register_at_fork(
+            after_in_child=self.renew
+        )  # a child process lacks the thread of the turn
 
     def renew(self) -> None:
-        """Nobody has the turn."""
+        """No thread has the turn."""
         self.lock = threading.Lock()
         self.thread = 0
 
@@ -30,26 +32,28 @@ _line = _Line()
 
 @contextlib.contextmanager
 def turn(name: str, may_nest: bool = False) -> Iterator[None]:
-    """Wait until no other thread of this process has a turn, and keep torch's state for the caller.
+    """Wait until no other thread of this process has the turn, and restore torch's state at the
+    end.
 
     Parameters
     ----------
     name : str
-        What the turn is for.
+        The function of the turn.
     may_nest : bool
-        Whether a run may do it, too.
+        Whether a run may call it, too.
 
     Raises
     ------
     UsageError
-        If a run of the same thread calls it, for which it would wait for ever; or if the working
-        folder was deleted.
+        If a run of the same thread calls it, which would wait forever; or if the working folder
+        was deleted.
     """
     if _line.thread == threading.get_ident():
         if not may_nest:
             raise UsageError(
                 f"{name} is called by a run of this thread; allowed is a call after that run, or in"
-                " a new process"
+                " a new process",
+                key="nested-run",
             )
         yield
         return

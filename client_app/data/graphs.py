@@ -1,4 +1,4 @@
-"""A client's graphs: the nodes of one to classify, or many whole graphs."""
+"""A client's graphs: one whose nodes are classified, or many that are classified."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,8 +21,8 @@ from curvfed.tasks.history import log_history
 from curvfed.tasks.task import Task
 
 
-def own(raw: RawGraph | RawGraphs, config: RunConfig) -> ClientGraph:
-    """Data in memory; `config` is settled, here and below."""
+def from_memory(raw: RawGraph | RawGraphs, config: RunConfig) -> ClientGraph:
+    """Data in memory. Here and below the defaults of `config` are resolved."""
     return log_history("data in memory", clients.own_data(raw, _spec(config)))
 
 
@@ -36,15 +36,15 @@ def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientG
     return clients.load_client(_spec(config), partition, num_partitions, home() / "cache")
 
 
-def size(data: ClientGraph) -> str:
-    """How much there is, in words."""
-    what = "a graph" if data.graph_of_node is None else f"{len(data.labels)} graphs"
+def describe_size(data: ClientGraph) -> str:
+    """The amount of data, in words."""
+    graphs = "a graph" if data.graph_of_node is None else f"{len(data.labels)} graphs"
     edges = data.edge_index.shape[1] // 2
-    return f"{what} of {len(data.features)} nodes and {edges} edges, {data.num_features} features"
+    return f"{graphs} of {len(data.features)} nodes and {edges} edges, {data.num_features} features"
 
 
 def class_names(data: ClientGraph, config: RunConfig) -> tuple[str, ...]:
-    """The names of the classes that the server is told."""
+    """Class names for the server."""
     return data.class_names
 
 

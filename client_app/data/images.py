@@ -20,8 +20,8 @@ from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.task import Task
 
 
-def own(raw: RawImages, config: RunConfig) -> ClientImages:
-    """Data in memory; `config` is settled, here and below."""
+def from_memory(raw: RawImages, config: RunConfig) -> ClientImages:
+    """Data in memory. Here and below the defaults of `config` are resolved."""
     return images.own_data(raw, image_spec(config, config.images))
 
 
@@ -37,13 +37,13 @@ def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientI
     )
 
 
-def size(data: ClientImages) -> str:
-    """How much there is, in words."""
+def describe_size(data: ClientImages) -> str:
+    """The amount of data, in words."""
     return f"{len(data.labels)} images of {data.shape} (channels x height x width)"
 
 
 def class_names(data: ClientImages, config: RunConfig) -> tuple[str, ...]:
-    """The names of the classes that the server is told."""
+    """Class names for the server."""
     return data.class_names
 
 
@@ -60,19 +60,20 @@ def make_task(
     model: nn.Module,
 ) -> Task:
     """The data on their device, with the run's loss."""
-    wanted = config.images.augment
+    loss = objective(
+        config.loss,
+        float(config["hyperfed.margin"]),
+        str(config["hyperfed.negatives"]),
+        float(config["hyperfed.mixup"]),
+    )
+    augment = config.images.augment
     return ImageTask(
         data,
         names,
         device,
         config.batch_size,
-        objective(
-            config.loss,
-            float(config["hyperfed.margin"]),
-            str(config["hyperfed.negatives"]),
-            float(config["hyperfed.mixup"]),
-        ),
-        augment=data.augments if wanted is None else wanted == "crop-flip",
+        loss,
+        augment=data.augments if augment is None else augment == "crop-flip",
         mixed_precision=config.mixed_precision,
         has_batch_norm=has_batch_norm(model),
     )

@@ -1,6 +1,6 @@
-"""Load the data of a client, describe them to the server, and make the task to train on.
+"""Load the data of a client, describe them to the server, and make the task for training.
 
-Each kind of data has a file beside this one, which is imported where a run has such data.
+Each kind of data has a file beside this one, imported if a run has such data.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from curvfed.client_app.node.configuration import IN_MEMORY, absolute
+from curvfed.client_app.node.configuration import IN_MEMORY, absolute, check_names_data
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.messages import Facts
@@ -28,39 +28,36 @@ else:
     Data = object  # the classes are imported where a run has such data
 
 PARTS = {"train": "training", "val": "validation", "test": "test"}
-"""The parts of the examples, in words."""
+"""The parts of the examples, and their words."""
 
 
 def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any]) -> Data:
-    """The data of a node: what `IN_MEMORY` holds for it in a simulation, what its `data-path`
-    names, or else its part of the run's data set.
+    """The data of a node: in memory (in a simulation), at its `data-path`, or its part of the run's
+    data set.
 
     Raises
     ------
     DataError, ConfigError
-        If the data are absent or unfit, or the node's configuration names none.
+        If the data are missing or unfit, or the node's configuration names none.
     """
     data: Data
     if (raw := node_config.get(IN_MEMORY)) is not None:
         from curvfed.tasks.in_memory import task_of
 
         task = task_of(raw)
-        data = _kind(task).own(raw, resolve_defaults(config, task))
+        data = _kind(task).from_memory(raw, resolve_defaults(config, task))
         return data
     if "data-path" in node_config:
         path = absolute(str(node_config["data-path"]))
         task = kind_of_path(path)
         data = _kind(task).load_own(path, resolve_defaults(config, task))
         return data
-    if "num-partitions" not in node_config:
-        raise ConfigError(
-            "this node has neither data-path (its own data) nor num-partitions (its share of a"
-            " public data set) in its --node-config"
-        )
+    check_names_data(node_config)
     if config.dataset.lower() == OWN:
         raise ConfigError(
             'dataset = "own": this node has no data of its own (data-path); allowed here is a data'
-            " set or a path"
+            " set or a path",
+            key="no-own-data",
         )
     task = tasks_of(config.dataset)[0]
     data = _kind(task).load_part(
@@ -69,28 +66,28 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
     return data
 
 
-def size(data: Data) -> str:
-    """How many examples there are, and of what kind, in words for the person who holds the data."""
-    return f"{_kind(data.task).size(data)}, {len(data.class_names)} classes"
+def describe_size(data: Data) -> str:
+    """The amount of data and the number of classes, in words for the owner of the data."""
+    return f"{_kind(data.task).describe_size(data)}, {len(data.class_names)} classes"
 
 
-def size_by_part(data: Data) -> str:
-    """The size, and how many examples are in each part or of unknown class."""
-    parts = ", ".join(f"{int(getattr(data, name).sum())} {word}" for name, word in PARTS.items())
+def describe_parts(data: Data) -> str:
+    """The size, and the number of examples in each part and of unknown class."""
+    counts = [f"{int(getattr(data, name).sum())} {word}" for name, word in PARTS.items()]
     unknown = int((data.labels < 0).sum())
-    more = f", {unknown} of unknown class" if unknown else ""
-    return f"{size(data)}; {parts}{more}"
+    if unknown:
+        counts.append(f"{unknown} of unknown class")
+    return f"{describe_size(data)}; {', '.join(counts)}"
 
 
 def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:
-    """The names of the classes that the server is told; numbers stand in for them where their count
-    alone is public."""
+    """Class names for the server; numbers if only the number of classes is public."""
     names: tuple[str, ...] = _kind(data.task).class_names(data, config)
     return names
 
 
 def check_fits(data: Data, facts: Facts) -> None:
-    """Refuse data whose features, or images whose shape, are not the run's.
+    """Refuse data whose number of features or image shape is not the run's.
 
     Raises
     ------
@@ -99,12 +96,14 @@ def check_fits(data: Data, facts: Facts) -> None:
     if facts.shape != data.shape:
         raise DataError(
             f"the data are images of {data.shape or 'no shape'}, those of this run"
-            f" {facts.shape or 'none'}"
+            f" {facts.shape or 'none'}",
+            key="shape",
         )
     if facts.num_features not in (0, data.num_features):
         raise DataError(
             f"the data have {data.num_features} features per node, those of this run"
-            f" {facts.num_features}"
+            f" {facts.num_features}",
+            key="num-features",
         )
 
 
@@ -120,7 +119,7 @@ def make_task(
     device: torch.device,
     model: nn.Module,
 ) -> Task:
-    """The data on their device, with the run's loss; `config` is settled.
+    """The data on their device, with the run's loss; the defaults of `config` are resolved.
 
     Raises
     ------
@@ -132,5 +131,5 @@ def make_task(
 
 
 def _kind(task: str) -> Any:
-    """The file beside this one for a task."""
+    """The module beside this one for a task."""
     return import_module(f"{__package__}.{task if task in ('points', 'images') else 'graphs'}")

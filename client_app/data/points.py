@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.history import log_history
 from curvfed.tasks.points import client_points
 from curvfed.tasks.points import data as points
@@ -19,9 +20,12 @@ from curvfed.tasks.points.client_task import PointTask
 from curvfed.tasks.points.readers import RawPoints
 from curvfed.tasks.task import Task
 
+if TYPE_CHECKING:
+    from curvfed.client_app.data.load import Data
 
-def own(raw: RawPoints, config: RunConfig) -> ClientPoints:
-    """Data in memory; `config` is settled, here and below."""
+
+def from_memory(raw: RawPoints, config: RunConfig) -> ClientPoints:
+    """Data in memory. Here and below the defaults of `config` are resolved."""
     return log_history("data in memory", points.own_data(raw, point_spec(config, config.points)))
 
 
@@ -37,14 +41,13 @@ def load_part(config: RunConfig, partition: int, num_partitions: int) -> ClientP
     return points.load_client(point_spec(config, config.points), partition, num_partitions)
 
 
-def size(data: ClientPoints) -> str:
-    """How much there is, in words."""
+def describe_size(data: ClientPoints) -> str:
+    """The amount of data, in words."""
     return f"{len(data.labels)} points in the disc"
 
 
 def class_names(data: ClientPoints, config: RunConfig) -> tuple[str, ...]:
-    """The names of the classes that the server is told; numbers where only the number of classes is
-    public."""
+    """Class names for the server; numbers if only the number of classes is public."""
     if _hides_classes(data, config):
         return tuple(f"class {number}" for number in range(config.table("hull").num_classes or 0))
     return data.class_names
@@ -53,8 +56,10 @@ def class_names(data: ClientPoints, config: RunConfig) -> tuple[str, ...]:
 def statistics(data: ClientPoints, config: RunConfig) -> Mapping[str, Any]:
     """Figures about the data, by name."""
     figures = asdict(client_points.statistics(data))
-    hidden = ("class_counts", "majority_accuracy") if _hides_classes(data, config) else ()
-    return {name: value for name, value in figures.items() if name not in hidden}
+    if _hides_classes(data, config):
+        del figures["class_counts"]
+        del figures["majority_accuracy"]
+    return figures
 
 
 def make_task(
@@ -66,6 +71,19 @@ def make_task(
 ) -> Task:
     """The data on their device, with the loss of a logistic model."""
     return PointTask(data, names, device, config.batch_size)
+
+
+def disc_points(data: "Data") -> ClientPoints:
+    """The data as points in the disc.
+
+    Raises
+    ------
+    DataError
+        If they are of another kind.
+    """
+    if not isinstance(data, ClientPoints):
+        raise DataError("the data are not points in a disc", key="not-points")
+    return data
 
 
 def _hides_classes(data: ClientPoints, config: RunConfig) -> bool:

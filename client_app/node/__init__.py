@@ -1,1 +1,1 @@
-"""What a node decides for itself: its configuration, its keys and roster, its resources."""
+"""A node's own side: its configuration, policy, keys, roster, ledger and resources."""

@@ -1,4 +1,4 @@
-"""A node's own configuration. It protects the node's data, so unclear values are refused."""
+"""A node's own configuration. It protects the node's data, so ambiguous values are refused."""
 
 import contextlib
 import difflib
@@ -23,10 +23,14 @@ def flag(node_config: Mapping[str, Any], key: str) -> bool | None:
     """
     value = node_config.get(key)
     if value is not None and not isinstance(value, bool):
-        raise ConfigError(
-            f"{key} is {value!r} in this node's --node-config; allowed are true and false"
-        )
+        raise _wrong_value(key, value, "allowed are true and false")
     return value
+
+
+def _wrong_value(key: str, value: object, allowed: str) -> ConfigError:
+    return ConfigError(
+        f"{key} is {value!r} in this node's --node-config; {allowed}", key="node-config-value"
+    )
 
 
 KEYS = (
@@ -43,12 +47,12 @@ KEYS = (
     "roster",
     "hull-max-share",
 )
-"""The keys of this app; a node may also have keys of other apps."""
+"""The keys of this app; a node can also have keys of other apps."""
 
 
 LOST_STATE = (REFUSE, PREVIOUS, FRESH) = ("refuse", "previous", "fresh")
-"""What a node does that has lost the personal parameters of the round it is asked to start from: it
-stays out of the run, goes on from those of an earlier round, or starts afresh."""
+"""A node that has lost the personal parameters of the requested round stays out of the run,
+continues from those of an earlier round, or starts afresh."""
 
 
 IN_MEMORY = "in-memory"
@@ -82,8 +86,8 @@ def absolute(path: str) -> Path:
 def is_real(node_config: Mapping[str, Any]) -> bool:
     """Whether this is a real node and not a part of a simulation.
 
-    The node's own process decides it, and no message can: simulated are only clients that a
-    simulation in this process has marked, and actors of Flower's simulation.
+    The node's own process decides this, never a message. Simulated are only the clients marked by a
+    simulation in this process, and the actors of Flower's simulation.
     """
     return not (isinstance(node_config.get("simulated"), tuple) or _is_actor())
 
@@ -100,41 +104,38 @@ def _is_actor() -> bool:
 
 
 def state_root(node_config: Mapping[str, Any]) -> Path:
-    """The folder of all that a real node keeps: its `state-path`, or one below the user's
-    folder.
-    """
-    return (
-        absolute(str(node_config["state-path"]))
-        if "state-path" in node_config
-        else home() / "personal"
-    )
+    """The folder of a real node's state: its `state-path`, or one below the user's folder."""
+    if "state-path" in node_config:
+        return absolute(str(node_config["state-path"]))
+    return home() / "personal"
 
 
 def public_text(error: Exception, node_config: Mapping[str, Any]) -> str:
-    """The text of an error that may be sent.
+    """The text of an error, as it may be sent.
 
-    That of a real node contains no paths and no names of its files, and if it is about the data no
-    number: asked often enough, counts would tell how the data are distributed.
+    A real node sends no paths and no names of its files. Errors about the data contain no numbers:
+    many counts would reveal the distribution of the data.
     """
     if not is_real(node_config):
         return str(error)
     places = {str(absolute(str(node_config[key]))): key for key in PATHS if key in node_config}
 
-    def by_keys(words: str) -> str:
+    def hide_paths(text: str) -> str:
         for place in sorted(places, key=len, reverse=True):
-            words = words.replace(place, places[place])
-        return words.replace(str(home()), "~/curvfed")
+            text = text.replace(place, places[place])
+        return text.replace(str(home()), "~/curvfed")
 
-    text = by_keys(str(error))
+    public = hide_paths(str(error))
     for name in filter(None, getattr(error, "names", ())):
-        text = text.replace(by_keys(name), "…")  # a library's words may hold the path
+        public = public.replace(hide_paths(name), "…")  # a library's text can contain the path
     if isinstance(error, DataError):
-        text = _NUMBER.sub(lambda found: found[1] or "…", text) + "; the node's own log says more"
-    return text
+        public = _NUMBER.sub(lambda match: match[1] or "…", public)
+        public += "; the node's own log says more"
+    return public
 
 
 def check_names(node_config: Mapping[str, Any]) -> None:
-    """Refuse keys that are nearly one of `KEYS`: a misspelt key would protect nothing.
+    """Refuse misspelt keys, which would protect nothing.
 
     Raises
     ------
@@ -143,7 +144,8 @@ def check_names(node_config: Mapping[str, Any]) -> None:
     for key in node_config:
         if key not in KEYS and (near := difflib.get_close_matches(key, KEYS, n=1, cutoff=0.75)):
             raise ConfigError(
-                f'unknown key "{key}" in this node\'s --node-config; did you mean "{near[0]}"?'
+                f'unknown key "{key}" in this node\'s --node-config; did you mean "{near[0]}"?',
+                key="unknown-node-key",
             )
 
 
@@ -159,31 +161,30 @@ def partition_id(node_config: Mapping[str, Any]) -> int:
     if partition is None:
         raise ConfigError(
             "there is no partition-id in this node's --node-config; needed is a whole number, 0 or"
-            " more"
+            " more",
+            key="no-partition-id",
         )
     if type(partition) is not int or partition < 0:
-        raise ConfigError(
-            f"partition-id is {partition!r} in this node's --node-config; needed is a whole number,"
-            " 0 or more, of its own"
+        raise _wrong_value(
+            "partition-id", partition, "needed is a whole number, 0 or more, of its own"
         )
     return partition
 
 
 def lost_state(node_config: Mapping[str, Any]) -> str:
-    """What the node does if it has lost its personal parameters, one of `LOST_STATE`.
+    """The node's action if it has lost its personal parameters, one of `LOST_STATE`.
 
     Raises
     ------
     ConfigError
         For any other value.
     """
-    found = node_config.get("lost-state", REFUSE)
-    if found not in LOST_STATE:
-        raise ConfigError(
-            f"lost-state is {found!r} in this node's --node-config; allowed are"
-            f" {', '.join(LOST_STATE)}, in double quotes"
+    action = node_config.get("lost-state", REFUSE)
+    if action not in LOST_STATE:
+        raise _wrong_value(
+            "lost-state", action, f"allowed are {', '.join(LOST_STATE)}, in double quotes"
         )
-    return str(found)
+    return str(action)
 
 
 def max_share(node_config: Mapping[str, Any]) -> float:
@@ -196,15 +197,12 @@ def max_share(node_config: Mapping[str, Any]) -> float:
     """
     limit = node_config.get("hull-max-share", 1.0)
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 <= limit <= 1:
-        raise ConfigError(
-            f"hull-max-share is {limit!r} in this node's --node-config; allowed is a share in"
-            " [0, 1]"
-        )
+        raise _wrong_value("hull-max-share", limit, "allowed is a share in [0, 1]")
     return limit
 
 
 def check_values(node_config: Mapping[str, Any]) -> None:
-    """Refuse values that no run accepts, as far as this does not depend on the machine.
+    """Refuse values that no run accepts on any machine.
 
     Raises
     ------
@@ -217,19 +215,29 @@ def check_values(node_config: Mapping[str, Any]) -> None:
     for key in (*PATHS, "device"):
         value = node_config.get(key, key)
         if not isinstance(value, str) or not value:
-            raise ConfigError(
-                f"{key} is {value!r} in this node's --node-config; allowed is text in double quotes"
-            )
+            raise _wrong_value(key, value, "allowed is text in double quotes")
     max_share(node_config)
     lost_state(node_config)
     parts = node_config.get("num-partitions", partition + 1)
     if type(parts) is not int or parts <= partition:
-        raise ConfigError(
-            f"num-partitions is {parts!r} in this node's --node-config; allowed is a whole number"
-            f" above its partition-id, {partition}"
+        raise _wrong_value(
+            "num-partitions",
+            parts,
+            f"allowed is a whole number above its partition-id, {partition}",
         )
+    check_names_data(node_config)
+
+
+def check_names_data(node_config: Mapping[str, Any]) -> None:
+    """Refuse a node without data.
+
+    Raises
+    ------
+    ConfigError
+    """
     if not {"data-path", "num-partitions"} & node_config.keys():
         raise ConfigError(
             "this node's --node-config has neither data-path (its own data) nor num-partitions (its"
-            " share of a public data set)"
+            " share of a public data set)",
+            key="no-data-path",
         )

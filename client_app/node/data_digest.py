@@ -1,5 +1,5 @@
-"""The digest of a node's own data that the server is told: keyed, so that nobody can confirm a
-guess of the data by it."""
+"""The digest of a node's own data, sent to the server: keyed, so that it confirms nobody's guess of
+the data."""
 
 import os
 import secrets
@@ -19,16 +19,16 @@ from curvfed.tasks.stored_files import (
 )
 
 SECRET = "digest.key"
-"""The node's secret below its `state-path`, made once."""
+"""The file of the node's secret in its `state-path`, made once."""
 
 _LENGTH = 32
 
 
 def keyed(digest: str, partition: int, node_config: Mapping[str, Any]) -> str:
-    """The digest under the node's secret: the same in all runs of this node, and comparable with no
-    other's.
+    """The digest keyed by the node's secret: the same in all runs of this node, and not comparable
+    with that of another node.
 
-    In a simulation it stays as it is.
+    In a simulation the digest stays as it is.
 
     Raises
     ------
@@ -44,38 +44,41 @@ def keyed(digest: str, partition: int, node_config: Mapping[str, Any]) -> str:
     except OSError as error:
         raise ConfigError(
             f"state-path: its file {SECRET} cannot be kept ({error.strerror}); needed is a folder"
-            " to write to"
+            " to write to",
+            key="state-path",
         ) from None
 
 
-def is_of(told: str, digest: str, partition: int, node_config: Mapping[str, Any]) -> bool:
-    """Whether `told` is the digest of these data, plain or under the node's secret if it is on this
-    machine."""
-    is_here = (state_root(node_config) / SECRET).exists()
-    return told == digest or (is_here and told == keyed(digest, partition, node_config))
+def matches(sent_digest: str, digest: str, partition: int, node_config: Mapping[str, Any]) -> bool:
+    """Whether `sent_digest` is `digest`, plain or keyed by the node's secret on this machine."""
+    if sent_digest == digest:
+        return True
+    has_secret = (state_root(node_config) / SECRET).exists()
+    return has_secret and sent_digest == keyed(digest, partition, node_config)
 
 
 def _secret(node_config: Mapping[str, Any]) -> bytes:
     path = state_root(node_config) / SECRET
     if not path.exists():
         make_private(path.parent)
-        made = path.with_name(f"{SECRET}-{os.getpid()}")
+        new = path.with_name(f"{SECRET}-{os.getpid()}")
         write_atomically(
-            made, sealed(UNSEALED.encode() + secrets.token_bytes(_LENGTH)), private=True
+            new, sealed(UNSEALED.encode() + secrets.token_bytes(_LENGTH)), private=True
         )
         try:
-            # unlike a rename it keeps the secret of another process that was faster
-            os.link(made, path)
+            # Unlike a rename, a link keeps the secret of another process that was faster.
+            os.link(new, path)
         except FileExistsError:
             pass
         finally:
-            made.unlink()
+            new.unlink()
     data = path.read_bytes()
     try:
         check_whole(data)
     except DamagedError as error:
         raise ConfigError(
-            f"state-path: {error} ({SECRET}); restore it, or remove it: then this node's runs of"
-            " before cannot be resumed"
+            f"state-path: {error} ({SECRET}); restore it, or remove it: then earlier runs of this"
+            " node cannot be resumed",
+            key="damaged-secret",
         ) from None
     return data[-_LENGTH:]

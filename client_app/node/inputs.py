@@ -1,7 +1,8 @@
-"""What a client's vector in a secure sum was computed from, so that a sum over nearly the same is
-recognised."""
+"""The inputs of a client's vector in a secure sum, to recognise sums over nearly the same
+inputs."""
 
 import base64
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from curvfed.strategies.base.average import Arrays
 
 BUCKETS = 256
-"""Length of a sketch. The distance of two sketches is that of the parameters, give or take 9% (two
+"""Length of a sketch. The distance of two sketches is that of the parameters within 9% (two
 standard deviations)."""
 
 
@@ -24,20 +25,20 @@ class Inputs:
 
     Attributes
     ----------
-    of : str
-        Names and shapes of the parameters received, as a hash; "data" of sums over the data alone:
-        a run's seed chooses what is trained on, and of two such choices most points are the same.
+    source : str
+        A hash of the names and shapes of the received parameters; "data" for sums over the data
+        alone. A run's seed chooses the training points, and two choices have most points in common.
     sketch, update : bytes
-        Random projections, float32, of the parameters and of the client's own update; empty where
+        Random projections, float32, of the parameters and of the client's own update; empty if
         there are none.
     moved : float
-        The length of the client's own update; where it made none, that of the parameters.
+        The length of the client's own update; without one, that of the parameters.
     vector : str
         SHA-256 of the client's vector.
     phase : str
     """
 
-    of: str
+    source: str
     sketch: bytes
     update: bytes
     moved: float
@@ -53,25 +54,31 @@ class Inputs:
         phase: str,
         secret: str,
     ) -> "Inputs":
-        """Of a vector that was computed from parameters; `secret` is the node's own, and seeds the
+        """The inputs of a vector computed from parameters; the node's `secret` seeds the
         projections."""
         shapes = sha256(
             repr([(name, received[name].shape) for name in sorted(received)]).encode()
         ).hexdigest()
-        own = sketch({"": update}, secret).tobytes() if update.size else b""
+        update_sketch = sketch({"": update}, secret).tobytes() if update.size else b""
         lengths = [
             np.linalg.norm(array) for array in ([update] if update.size else received.values())
         ]
-        moved = float(np.linalg.norm(lengths))
-        return cls(shapes, sketch(received, secret).tobytes(), own, moved, _digest(vector), phase)
+        return cls(
+            source=shapes,
+            sketch=sketch(received, secret).tobytes(),
+            update=update_sketch,
+            moved=float(np.linalg.norm(lengths)),
+            vector=_digest(vector),
+            phase=phase,
+        )
 
     @classmethod
     def of_data(cls, vector: NDArray[Any], phase: str) -> "Inputs":
-        """Of a vector that says something about the data alone."""
+        """The inputs of a vector computed from the data alone."""
         return cls("data", b"", b"", 0.0, _digest(vector), phase)
 
     def as_record(self) -> ConfigRecord:
-        """For Flower's state of the node, between the masked vector and the signature."""
+        """A record for Flower's state of the node, from the masked vector to the signature."""
         return ConfigRecord({**asdict(self)})
 
     @classmethod
@@ -84,36 +91,33 @@ class Inputs:
         texts = {
             name: base64.b64encode(getattr(self, name)).decode() for name in ("sketch", "update")
         }
-        return texts | {"of": self.of, "moved": self.moved, "vector": self.vector}
+        return texts | {"of": self.source, "moved": self.moved, "vector": self.vector}
 
     def are_those_of(self, line: Mapping[str, Any], nearness: float) -> bool:
         """Whether a line's sum had the same inputs, or nearly.
 
-        So it is where the parameters lie closer than `nearness` times the client's own update, and
-        where its own updates lie so close to each other: at a small learning rate an update moves
-        the parameters and stays as it was.
+        Either the two parameters or the two updates lie closer together than `nearness` times the
+        client's own update: at a small learning rate an update changes the parameters, but hardly
+        the next update.
         """
-        if (line["phase"], line["of"]) != (self.phase, self.of):
+        if (line["phase"], line["of"]) != (self.phase, self.source):
             return False
         if not self.sketch:
             return True
-        reach = nearness * max(self.moved, line["moved"])
-        return any(
-            len(own) == len(text := base64.b64decode(line[name]))
-            and np.linalg.norm(np.frombuffer(own, np.float32) - np.frombuffer(text, np.float32))
-            <= reach
-            for name, own in (("sketch", self.sketch), ("update", self.update))
-            if own
+        distance = min(
+            _distance(self.sketch, line["sketch"]), _distance(self.update, line["update"])
         )
+        reach: float = nearness * max(self.moved, line["moved"])
+        return distance <= reach
 
 
 NONE = Inputs("", b"", b"", 0.0, "", "")
-"""Of a simulated client, which keeps no ledger."""
+"""For a simulated client, which has no ledger."""
 
 
 def sketch(arrays: Arrays, seed: str) -> NDArray[np.float32]:
-    """A random projection (`BUCKETS`,) that keeps distances: every entry goes with a random sign
-    into a random bucket."""
+    """A random projection (`BUCKETS`,) that preserves distances: each entry is added with a random
+    sign to a random bucket."""
     generator = np.random.default_rng(int(sha256(seed.encode()).hexdigest(), 16))
     total = np.zeros(BUCKETS)
     for name in sorted(arrays):
@@ -121,6 +125,15 @@ def sketch(arrays: Arrays, seed: str) -> NDArray[np.float32]:
         drawn = generator.integers(0, 2 * BUCKETS, flat.size)
         total += np.bincount(drawn // 2, np.where(drawn % 2, flat, -flat), BUCKETS)
     return total.astype(np.float32)
+
+
+def _distance(projection: bytes, stored: str) -> float:
+    """The distance to a stored sketch; infinite if one of them is missing."""
+    other = base64.b64decode(stored)
+    if not projection or len(projection) != len(other):
+        return math.inf
+    difference = np.frombuffer(projection, np.float32) - np.frombuffer(other, np.float32)
+    return float(np.linalg.norm(difference))
 
 
 def _digest(vector: NDArray[Any]) -> str:

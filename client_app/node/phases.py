@@ -1,5 +1,5 @@
-"""Which messages a run may send: none of a phase that its method does not have, none that shows
-what a node masks."""
+"""The messages that a run may send: only of its method's phases, and none that reveals what a node
+masks."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -41,10 +41,10 @@ BELONGS: dict[str, Callable[["Client"], bool]] = {
         (KEYS, SHARES, CONFIRM, UNMASK, FORGET), lambda client: client.config.is_masked
     ),
 }
-"""Whether a phase is a part of the client's run."""
+"""Whether a phase belongs to the client's run."""
 
 SUMMED = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR)
-"""Phases whose replies are masked in a run with `secure-sum`, and only there."""
+"""Phases whose replies only a run with `secure-sum` masks."""
 
 
 def check_phase(phase: str, message_type: str, client: "Client") -> None:
@@ -53,13 +53,14 @@ def check_phase(phase: str, message_type: str, client: "Client") -> None:
     Parameters
     ----------
     phase, message_type : str
-        What the message says of itself, and Flower's type, by which its handler was found.
+        The phase that the message names, and Flower's message type, which selected the handler.
     client : Client
 
     Raises
     ------
     ConfigError
-        Also if the node takes part in secure sums alone, and the reply would be unmasked.
+        If the phase does not belong to the run, or a node that takes part in secure sums alone
+        would send an unmasked reply.
     """
     if (
         MESSAGE_TYPES.get(phase) != message_type
@@ -68,10 +69,12 @@ def check_phase(phase: str, message_type: str, client: "Client") -> None:
     ):
         raise ConfigError(
             f'a message {message_type} of phase "{phase}" is no part of a run of method ='
-            f' "{client.config.method}"'
+            f' "{client.config.method}"',
+            key="phase",
         )
     if flag(client.node_config, "secure-sum") and phase in SUMMED and not client.config.secure_sum:
         raise ConfigError(
             f'this node takes part in secure sums alone; phase "{phase}" would send its reply'
-            " unmasked"
+            " unmasked",
+            key="secure-sum-only",
         )

@@ -1,5 +1,5 @@
-"""A node's own signing key, and its roster: the public signing keys of all clients, independent of
-the server."""
+"""A node's signing key, and its roster: the public keys of all clients, independent of the
+server."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,12 +20,12 @@ from curvfed.strategies.base.errors import ConfigError
 
 SIGNING_KEY = "signing-key"
 ROSTER = "roster"
-"""Keys of a node's configuration: the PEM file of its Ed25519 key, and a folder with the public key
-of every client, as `<partition-id>.pem`."""
+"""Keys of a node's configuration: the PEM file of its Ed25519 key, and the folder of all clients'
+public keys, `<partition-id>.pem`."""
 
 
 def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None:
-    """This node's own key, if it is configured.
+    """This node's key, if one is configured.
 
     Raises
     ------
@@ -33,22 +33,27 @@ def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None
         If the file is missing or not an Ed25519 key, or if only one of key and roster is
         configured.
     """
-    there = [name for name in (SIGNING_KEY, ROSTER) if name in node_config]
-    if len(there) == 1:
+    configured = [name for name in (SIGNING_KEY, ROSTER) if name in node_config]
+    if len(configured) == 1:
         raise ConfigError(
-            f"this node has only {there[0]} of {SIGNING_KEY} and {ROSTER} in its --node-config;"
-            " needed are both, or none"
+            f"this node has only {configured[0]} of {SIGNING_KEY} and {ROSTER} in its"
+            " --node-config; needed are both, or none",
+            key="key-without-roster",
         )
-    if not there:
+    if not configured:
         return None
     path = Path(str(node_config[SIGNING_KEY])).expanduser()
     if not path.is_file():
-        raise ConfigError(f"{SIGNING_KEY} in this node's --node-config: there is no such file")
+        raise ConfigError(
+            f"{SIGNING_KEY} in this node's --node-config: there is no such file",
+            key="no-signing-key",
+        )
     key = _key_in(path, partial(load_pem_private_key, password=None))
     if not isinstance(key, Ed25519PrivateKey):
         raise ConfigError(
             f"{SIGNING_KEY} in this node's --node-config is not a PEM file of an Ed25519 key"
-            " without password"
+            " without password",
+            key="not-ed25519",
         )
     return key
 
@@ -69,7 +74,8 @@ def read_roster(node_config: Mapping[str, Any]) -> dict[int, bytes] | None:
     }
     if not files:
         raise ConfigError(
-            f"{ROSTER} in this node's --node-config is not a folder with files <partition-id>.pem"
+            f"{ROSTER} in this node's --node-config is not a folder with files <partition-id>.pem",
+            key="empty-roster",
         )
     return {partition: _public(path) for partition, path in sorted(files.items())}
 
@@ -78,7 +84,8 @@ def _public(path: Path) -> bytes:
     key = _key_in(path, load_pem_public_key)
     if not isinstance(key, Ed25519PublicKey):
         raise ConfigError(
-            f"{path.name} in the {ROSTER} of this node's --node-config is not a public Ed25519 key"
+            f"{path.name} in the {ROSTER} of this node's --node-config is not a public Ed25519 key",
+            key="not-ed25519",
         )
     return key.public_bytes(Encoding.Raw, PublicFormat.Raw)
 

@@ -19,14 +19,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 
 LOOPBACK = ("localhost", "127.0.0.1")
-"""Names that every server certificate has: the command line talks to the SuperLink on its own
-machine."""
+"""Names in every server certificate: the command line connects to the SuperLink on this machine."""
 
 AUTHORITY_DAYS = 3650
 
 
 def make_authority(certificate: Path, key: Path) -> None:
-    """Make a self-signed authority, whose key signs server certificates and nothing else."""
+    """Make a self-signed authority that signs only server certificates."""
     private = ec.generate_private_key(ec.SECP384R1())
     name = _name("curvfed cluster authority")
     usage = x509.KeyUsage(
@@ -56,8 +55,8 @@ def make_server(
     names: x509.SubjectAlternativeName,
     days: int,
 ) -> None:
-    """Make a key and a certificate for a server that is reached under `names`; `authority` is a
-    certificate and its key."""
+    """Make the key and the certificate of a server with these `names`; `authority` is a certificate
+    and its key."""
     issuer = x509.load_pem_x509_certificate(authority[0].read_bytes())
     signer: Any = serialization.load_pem_private_key(authority[1].read_bytes(), None)
     private = ec.generate_private_key(ec.SECP256R1())
@@ -78,8 +77,8 @@ def make_server(
 
 
 def make_node_key(private: Path, public: Path) -> None:
-    """Make the key by which a SuperNode proves who it is, and its public half in the form that
-    Flower registers."""
+    """Make the key that authenticates a SuperNode, and its public half in the form that Flower
+    registers."""
     key = ec.generate_private_key(ec.SECP384R1())
     _write_private(private, key, serialization.PrivateFormat.OpenSSH)
     ssh = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
@@ -87,7 +86,7 @@ def make_node_key(private: Path, public: Path) -> None:
 
 
 def server_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
-    """The entry of a server certificate for these host names and addresses, and for loopback.
+    """The entry of a server certificate for host names and addresses, and for loopback.
 
     Raises
     ------
@@ -100,13 +99,13 @@ def server_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
 
 
 def names_of(certificate: Path) -> x509.SubjectAlternativeName:
-    """The names that a server certificate has."""
+    """The names in a server certificate."""
     loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
     return loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
 
 
 def check_days(days: int, authority_days: int = AUTHORITY_DAYS) -> None:
-    """Refuse a server certificate that would be over at once, or that would outlive its authority.
+    """Refuse a server certificate without days, or with more days than its authority.
 
     Raises
     ------
@@ -114,18 +113,19 @@ def check_days(days: int, authority_days: int = AUTHORITY_DAYS) -> None:
     """
     if not 1 <= days <= authority_days:
         raise WrongUsageError(
-            f"days is {days}; allowed is 1 to {authority_days}, the days that the authority has"
+            f"days is {days}; allowed is 1 to {authority_days}, the days that the authority has",
+            key="days",
         )
 
 
 def time_left(certificate: Path) -> datetime.timedelta:
-    """How much longer a certificate is valid; negative after its end."""
+    """The remaining validity of a certificate; negative after its end."""
     end = x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
     return end - datetime.datetime.now(datetime.UTC)
 
 
 def check_pair(server: tuple[Path, Path], authority: Path) -> str:
-    """Say that a server's certificate has its key, and is by an authority.
+    """Report that a server's certificate has its key and is signed by an authority.
 
     Raises
     ------
@@ -137,17 +137,18 @@ def check_pair(server: tuple[Path, Path], authority: Path) -> str:
         issuer = x509.load_pem_x509_certificate(authority.read_bytes())
         x509.load_pem_x509_certificate(server[0].read_bytes()).verify_directly_issued_by(issuer)
     except (OSError, ValueError, TypeError, InvalidSignature) as error:
-        words = f"{type(error).__name__}: {error}".removesuffix(": ")
+        reason = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise ClusterError(
-            f"{server[0]}, {server[1].name} and {authority.name} do not belong together ({words}); "
-            "`curvfed cluster renew` makes the first two anew"
+            f"{server[0]}, {server[1].name} and {authority.name} do not belong together"
+            f" ({reason});"
+            " `curvfed cluster renew` makes the first two anew",
+            key="unrelated-certificates",
         ) from None
     return f"{server[0]} is by {authority}, and has its key"
 
 
 def write_new(path: Path, content: bytes, private: bool = False) -> None:
-    """Write a file that must not exist yet; others can never read a private one, not even while it
-    is written.
+    """Write a new file; other users can never read a private one, not even while it is written.
 
     Raises
     ------
@@ -155,12 +156,11 @@ def write_new(path: Path, content: bytes, private: bool = False) -> None:
         If it exists.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    mode = 0o600 if private else 0o644
     try:
-        descriptor = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o644
-        )
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except FileExistsError:
-        raise ClusterError(f"{path} exists and is not overwritten") from None
+        raise ClusterError(f"{path} exists and is not overwritten", key="exists") from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
@@ -174,7 +174,7 @@ def _unsigned(
     signer: ec.EllipticCurvePublicKey,
     days: int,
 ) -> x509.CertificateBuilder:
-    # An hour back: the clocks of the hosts need not agree to the second.
+    # An hour ago, because the clocks of hosts differ.
     start = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
     return (
         x509.CertificateBuilder()
@@ -197,23 +197,19 @@ def _alternative(name: str) -> x509.GeneralName:
     with contextlib.suppress(ValueError):
         return x509.IPAddress(ipaddress.ip_address(name))
     if not name.isascii() or not re.fullmatch(r"[^\s/:@]+", name):
-        raise WrongUsageError(f"{name!r} is neither a host name nor an address")
+        raise WrongUsageError(f"{name!r} is neither a host name nor an address", key="host")
     return x509.DNSName(name)
 
 
 def _write_private(
     path: Path, key: ec.EllipticCurvePrivateKey, form: serialization.PrivateFormat
 ) -> None:
-    write_new(
-        path,
-        key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()),
-        private=True,
-    )
+    content = key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+    write_new(path, content, private=True)
 
 
 def _sign(
     certificate: Path, unsigned: x509.CertificateBuilder, signer: ec.EllipticCurvePrivateKey
 ) -> None:
-    write_new(
-        certificate, unsigned.sign(signer, hashes.SHA384()).public_bytes(serialization.Encoding.PEM)
-    )
+    signed = unsigned.sign(signer, hashes.SHA384())
+    write_new(certificate, signed.public_bytes(serialization.Encoding.PEM))

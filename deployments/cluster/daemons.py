@@ -1,5 +1,4 @@
-"""Programs in the background: start them, find them again, and stop them with everything that they
-started."""
+"""Programs in the background: start them, find them again, and stop them with their children."""
 
 import contextlib
 import json
@@ -16,11 +15,11 @@ from curvfed.deployments.cluster.flower_commands import Command
 from curvfed.deployments.processes import is_alive, stop, wait_until
 
 PATIENCE = 12.0
-"""Seconds that a program has to end when it is asked to; Flower's own programs take up to 5."""
+"""Seconds for a program to end on request; Flower's own programs take up to 5."""
 
 _started: list[psutil.Popen] = []
-"""Kept because Python warns when it forgets a child that still runs: these are meant to outlive
-their parent."""
+"""Stored because Python warns about a running child without a reference; these outlive their
+parent."""
 
 
 class Daemon:
@@ -29,7 +28,7 @@ class Daemon:
     Parameters
     ----------
     folder : Path
-        Where its log and its process id are.
+        The folder of its log and its process id.
     name : str
         The stem of these files.
 
@@ -37,7 +36,7 @@ class Daemon:
     ----------
     name : str
     log : Path
-        The file of its output; every start appends to it, and it is rotated.
+        The file of its output; each start appends to it, and it is rotated.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -53,29 +52,29 @@ class Daemon:
         ----------
         command : Command
         is_up : callable
-            Tells whether it is up, from its output so far.
+            Whether it is up, by its output so far.
         patience : float
             Seconds to wait.
 
         Returns
         -------
         bool
-            Whether it was up in time; if not, it continues to run.
+            Whether it is up in time; if not, it continues to run.
 
         Raises
         ------
         ClusterError
-            If it already runs, or ends before it is up; with the end of its log.
+            If it already runs, or ends before it is up; the text has the end of its log.
         """
         self.check_free()
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         begin = self.log.stat().st_size if self.log.exists() else 0
-        # In sessions of their own, so that Ctrl-C in the terminal does not reach them. The writer
-        # ends with the program.
-        writing = [sys.executable, "-P", rotated_log.__file__, str(self.log)]
+        # New sessions, so that Ctrl-C in the terminal does not reach them. The writer ends with the
+        # program.
+        write_log = [sys.executable, "-P", rotated_log.__file__, str(self.log)]
         silent = subprocess.DEVNULL
         writer = psutil.Popen(
-            writing, stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True
+            write_log, stdin=subprocess.PIPE, stdout=silent, stderr=silent, start_new_session=True
         )
         with writer.stdin as log:
             streams = {"stdin": silent, "stdout": log, "stderr": subprocess.STDOUT}
@@ -87,7 +86,7 @@ class Daemon:
         self._file.write_text(
             json.dumps({"pid": child.pid, "created": child.create_time()}), encoding="utf-8"
         )
-        is_there = wait_until(
+        ended_or_up = wait_until(
             lambda: child.poll() is not None or is_up(self._output(begin)), patience
         )
         if child.poll() is not None:
@@ -95,12 +94,13 @@ class Daemon:
             with contextlib.suppress(psutil.TimeoutExpired):
                 writer.wait(2.0)
             raise ClusterError(
-                f"{self.name} ended, exit status {child.returncode}\n{self.tail(begin=begin)}"
+                f"{self.name} ended, exit status {child.returncode}\n{self.tail(begin=begin)}",
+                key="ended",
             )
-        return is_there
+        return ended_or_up
 
     def check_free(self) -> None:
-        """Refuse to start it a second time.
+        """Refuse a second start.
 
         Raises
         ------
@@ -108,18 +108,19 @@ class Daemon:
         """
         if (running := self.process()) is not None:
             raise ClusterError(
-                f"{self.name} is running already, process {running.pid}; `down` stops it"
+                f"{self.name} is running already, process {running.pid}; `down` stops it",
+                key="running",
             )
 
     def process(self) -> psutil.Process | None:
         """The process, if it runs."""
         try:
-            known = json.loads(self._file.read_text(encoding="utf-8"))
-            process = psutil.Process(known["pid"])
-            is_it = abs(process.create_time() - known["created"]) < 1 and is_alive(process)
+            stored = json.loads(self._file.read_text(encoding="utf-8"))
+            process = psutil.Process(stored["pid"])
+            is_same = abs(process.create_time() - stored["created"]) < 1
+            return process if is_same and is_alive(process) else None
         except (OSError, ValueError, KeyError, psutil.Error):
             return None
-        return process if is_it else None
 
     @property
     def was_killed(self) -> bool:
@@ -127,9 +128,7 @@ class Daemon:
         return self._file.exists() and self.process() is None
 
     def stop(self) -> bool:
-        """End it, then what is left of the processes that it started; False if it was not
-        running.
-        """
+        """End it, then its remaining children; False if it was not running."""
         process = self.process()
         if process is not None:
             with contextlib.suppress(psutil.Error):
@@ -145,8 +144,8 @@ class Daemon:
 
     def _output(self, begin: int) -> str:
         content = self.log.read_bytes() if self.log.exists() else b""
-        # it may have been rotated
-        return content[begin if begin <= len(content) else 0 :].decode(errors="replace")
+        was_rotated = begin > len(content)
+        return content[0 if was_rotated else begin :].decode(errors="replace")
 
     def __str__(self) -> str:
         process = self.process()
@@ -154,14 +153,13 @@ class Daemon:
 
 
 def running(folders: Iterable[Path]) -> list[Daemon]:
-    """All daemons that run from these folders, in the order of the folders."""
-    found = [
+    """The running daemons of these folders, in the order of the folders."""
+    daemons = [
         Daemon(folder, path.stem) for folder in folders for path in sorted(folder.glob("*.pid"))
     ]
-    return [daemon for daemon in found if daemon.process() is not None]
+    return [daemon for daemon in daemons if daemon.process() is not None]
 
 
 def stop_all(folders: Iterable[Path]) -> list[str]:
-    """Stop the daemons that run from these folders, in the order of the folders, and return their
-    names."""
+    """Stop the running daemons of these folders in their order, and return their names."""
     return [daemon.name for daemon in running(folders) if daemon.stop()]

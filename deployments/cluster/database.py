@@ -1,7 +1,7 @@
-"""The SuperLink's database, `superlink.db`: whether it is sound, its backup, and the way back.
+"""The SuperLink's database, `superlink.db`: its check, its backup, and the restore.
 
-It holds which nodes are registered, and what became of each run. The backup is as old as the last
-start, registration or revocation, and lies beside it.
+It holds the registered nodes and the outcome of each run. The backup beside it is made at each
+start, registration and revocation.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from curvfed.tasks.stored_files import replacing
 
 
 def check(folder: ServerFolder) -> str:
-    """Say that the database is sound, or that there is none yet.
+    """Report that the database is sound, or that there is none yet.
 
     Raises
     ------
@@ -30,19 +30,19 @@ def check(folder: ServerFolder) -> str:
     if not backup.exists() and not (path.exists() and path.stat().st_size):
         return "none yet; the SuperLink's first start makes it"
     if reason := _damage(path):
-        mend = f"`curvfed cluster doctor --restore` puts its backup there, {backup}"
+        remedy = f"`curvfed cluster doctor --restore` puts its backup there, {backup}"
         if not backup.exists():
-            mend = (
+            remedy = (
                 "there is no backup: move it away, start the SuperLink, and register every node"
                 " anew. Results and checkpoints are not in it"
             )
-        raise ClusterError(f"{path} is damaged ({reason}); {mend}")
+        raise ClusterError(f"{path} is damaged ({reason}); {remedy}", key="damaged-database")
     return f"{path}: sound"
 
 
 def back_up(folder: ServerFolder) -> None:
-    """Copy a sound database, which may be in use; an older backup is replaced by a whole copy or
-    not at all."""
+    """Copy a sound database, which may be in use. Only a complete copy replaces the older
+    backup."""
     if not _damage(folder.database):
         source = contextlib.closing(sqlite3.connect(folder.database))
         with replacing(folder.database_backup) as new, source as connection:
@@ -50,7 +50,7 @@ def back_up(folder: ServerFolder) -> None:
 
 
 def restore(folder: ServerFolder) -> None:
-    """Put the backup in the place of a damaged database, which is kept under another name.
+    """Put the backup in the place of a damaged database, and rename the damaged one.
 
     Raises
     ------
@@ -60,15 +60,17 @@ def restore(folder: ServerFolder) -> None:
     if is_open(LOOPBACK, folder.api_port):
         raise ClusterError(
             "the SuperLink runs, and uses its database; stop it first, by `down` or `systemctl"
-            " stop`"
+            " stop`",
+            key="running",
         )
     damaged = folder.database.with_suffix(".damaged.db")
     if not _damage(folder.database) or _damage(folder.database_backup):
         raise ClusterError(
-            f"{folder.database} is sound, or {folder.database_backup} is not; nothing was done"
+            f"{folder.database} is sound, or {folder.database_backup} is not; nothing was done",
+            key="sound-database",
         )
     with replacing(folder.database) as new:
-        # first, so that a full disk or a kill changes nothing
+        # The copy comes first, so that a full disk or a kill changes nothing.
         shutil.copyfile(folder.database_backup, new)
         for end in ("", "-wal", "-shm"):
             with contextlib.suppress(FileNotFoundError):
@@ -77,15 +79,14 @@ def restore(folder: ServerFolder) -> None:
 
 
 def _damage(path: Path) -> str:
-    """What is wrong with a database, or nothing."""
+    """The damage of a database; empty if it is sound."""
     try:
-        # Read and write, since only so SQLite takes up what a killed SuperLink has left beside the
-        # file.
+        # Opened for writing too: only then SQLite recovers the files left by a killed SuperLink.
         with contextlib.closing(
             sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True)
         ) as connection:
             connection.execute("SELECT node_id FROM node").fetchall()
-            ((found,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
+            ((state,),) = connection.execute("PRAGMA quick_check(1)").fetchall()
     except sqlite3.Error as error:
         return str(error)
-    return "" if found == "ok" else str(found)
+    return "" if state == "ok" else str(state)

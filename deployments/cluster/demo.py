@@ -1,7 +1,7 @@
-"""A cluster on this machine, for a first look: a SuperLink, three SuperNodes, a run of rounds, a
-one-shot run, and its end.
+"""A demonstration cluster on this machine: a SuperLink, three SuperNodes, a run of rounds and a
+one-shot run.
 
-All of it goes through the commands that a user types, on loopback, with TLS and a key per node.
+It uses the commands that a user types, on loopback, with TLS and a key per node.
 """
 
 import contextlib
@@ -40,17 +40,8 @@ def main() -> int:
     print(f"folder: {folder}", flush=True)
     fleet_port, api_port = map(str, free_ports(2))
     names = [word for name in NODES for word in ("--node", name)]
-    _call(
-        folder,
-        "init",
-        "--host",
-        LOOPBACK,
-        *names,
-        "--fleet-port",
-        fleet_port,
-        "--api-port",
-        api_port,
-    )
+    ports = ["--fleet-port", fleet_port, "--api-port", api_port]
+    _call(folder, "init", "--host", LOOPBACK, *names, *ports)
     try:
         with signals(interrupt):
             _start(folder)
@@ -60,21 +51,21 @@ def main() -> int:
                     folder, "run", *pairs, results, f"run-name={name}", f"min-replies={len(NODES)}"
                 )
     except BaseException as error:
-        with contextlib.suppress(ClusterError):  # what went wrong first is told
+        with contextlib.suppress(ClusterError):  # the first error is reported
             _call(folder, "down")
         if isinstance(error, Interrupted):
             return 128 + error.signum
         raise
     _call(folder, "down")
     print(
-        f"All went well, and all is down again: {time.monotonic() - started:.0f} s. Results:"
-        f" {folder / 'results'}"
+        f"All commands succeeded, and all programs are stopped: {time.monotonic() - started:.0f} s."
+        f" Results: {folder / 'results'}"
     )
     return 0
 
 
 def _start(folder: Path) -> None:
-    """Start every process, and wait until the nodes are connected."""
+    """Start all programs, and wait until the nodes are connected."""
     _call(folder, "superlink", "--bind", LOOPBACK, "--background")
     _call(folder, "register")
     for number, name in enumerate(NODES):
@@ -84,19 +75,13 @@ def _start(folder: Path) -> None:
 
 
 def _call(folder: Path, *words: str) -> None:
-    """Run `curvfed cluster` with a home folder of its own, so that nothing of the user's is
-    touched."""
+    """Run `curvfed cluster` with a home folder of its own, so that the user's stays unchanged."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "curvfed",
-        "cluster",
-        "--folder",
-        str(folder / "cluster"),
-        *words,
-    ]
-    status = subprocess.run(command, env=os.environ | {"HOME": str(home)}).returncode
+    program = [sys.executable, "-m", "curvfed", "cluster", "--folder", str(folder / "cluster")]
+    environment = os.environ | {"HOME": str(home)}
+    status = subprocess.run([*program, *words], env=environment).returncode
     if status:
-        raise ClusterError(f"`curvfed cluster {words[0]}` ended with exit status {status}")
+        raise ClusterError(
+            f"`curvfed cluster {words[0]}` ended with exit status {status}", key="failed-command"
+        )

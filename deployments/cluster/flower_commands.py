@@ -1,5 +1,5 @@
-"""Flower's own commands, as they are run: they are printed first, so that people can do without
-`curvfed cluster`."""
+"""Flower's own commands: they are printed before they run, so that users can do without `curvfed
+cluster`."""
 
 import json
 import shlex
@@ -15,13 +15,13 @@ from curvfed.deployments.cluster.folder import CONNECTION, NodeFolder, ServerFol
 from curvfed.deployments.processes import LOOPBACK, QUIET, flower_environment
 
 ANSWER_TIME = 60
-"""Seconds that Flower has to answer."""
+"""Seconds for Flower to answer."""
 
 BY = "\n  by: "
-"""Between an error and the command that caused it."""
+"""The text between an error and the command that caused it."""
 
 DAEMONS = QUIET | {
-    # the app runs in this environment, not in one of its own
+    # The app runs in this environment, not in a new one.
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # a second per message otherwise
 }
@@ -29,7 +29,7 @@ DAEMONS = QUIET | {
 
 @dataclass(frozen=True)
 class Command:
-    """A command, and the environment variables that it has in addition to those of this process."""
+    """A command, and its environment variables beside those of this process."""
 
     words: list[str]
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -44,18 +44,17 @@ class Command:
         return flower_environment(self.variables)
 
     def show(self) -> "Command":
-        """Print it."""
+        """Print the command."""
         print(f"$ {self}", flush=True)
         return self
 
     def ask(self) -> dict[str, Any]:
-        """Run a command that answers in JSON, in a session of its own so that Ctrl-C does not reach
-        it.
+        """Run a command that answers in JSON, in a new session so that Ctrl-C does not reach it.
 
         Raises
         ------
         ClusterError
-            If it fails or does not answer, with its own message.
+            If it fails or does not answer; the text has its own message.
         """
         try:
             done = subprocess.run(
@@ -67,84 +66,83 @@ class Command:
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired:
-            raise ClusterError(f"no answer within {ANSWER_TIME} s to: {self}") from None
+            raise ClusterError(
+                f"no answer within {ANSWER_TIME} s to: {self}", key="no-answer"
+            ) from None
         try:
             # Flower prints lines of its own before the answer.
             answer: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{") :])
         except ValueError:
             answer = {}
         if not answer.get("success"):
-            said = (
-                answer.get("error-message")
-                or done.stderr
-                or done.stdout
-                or f"exit status {done.returncode}"
-            )
-            if "Connection to the SuperLink is unavailable" in said:
-                said = (
+            output = answer.get("error-message") or done.stderr or done.stdout
+            reason = output or f"exit status {done.returncode}"
+            if "Connection to the SuperLink is unavailable" in reason:
+                reason = (
                     "this cluster's SuperLink does not answer; `curvfed cluster superlink`"
                     " starts it"
                 )
-            raise ClusterError(f"{said.strip()}{BY}{self}")
+            raise ClusterError(f"{reason.strip()}{BY}{self}", key="flower")
         return answer
 
 
 ONE_PORT = tuple(map(int, version("flwr").split(".")[:2])) >= (1, 40)
-"""Whether this Flower serves nodes on the port for runs and registrations: then nodes come by a
-proxy of the site."""
+"""Whether this Flower serves nodes on the port for runs and registrations: then nodes connect
+through a proxy of the site."""
 
 
 def superlink(folder: ServerFolder, bind: str, health_port: int = 0) -> Command:
-    """The SuperLink: nodes reach it on the address `bind`, runs and registrations come from this
-    machine alone."""
+    """The SuperLink: nodes reach it at the address `bind`, and only this machine submits runs and
+    registrations."""
     certificate, key = folder.server
-    return Command(
-        [
-            *("flower-superlink", "--host", LOOPBACK, "--port", str(folder.api_port)),
-            *("--fleet-api-address", f"{bind}:{folder.fleet_port}"),
-            *("--ssl-ca-certfile", str(folder.authority[0]), "--ssl-certfile", str(certificate)),
-            *(
-                "--ssl-keyfile",
-                str(key),
-                "--enable-supernode-auth",
-                "--database",
-                str(folder.database),
-            ),
-            *("--disable-runtime-dependency-installation", *_health(health_port)),
-        ],
-        DAEMONS | {"FLWR_HOME": str(folder.flower_home)},
-    )
+    options = {
+        "--host": LOOPBACK,
+        "--port": folder.api_port,
+        "--fleet-api-address": f"{bind}:{folder.fleet_port}",
+        "--ssl-ca-certfile": folder.authority[0],
+        "--ssl-certfile": certificate,
+        "--ssl-keyfile": key,
+        "--database": folder.database,
+    }
+    flags = ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
+    return _daemon("flower-superlink", options, health_port, folder.flower_home, flags)
 
 
 def supernode(
     folder: NodeFolder, superlink: str, node_config: str, port: int, health_port: int = 0
 ) -> Command:
-    """A SuperNode, whose own API listens on `port` of the loopback interface."""
-    return Command(
-        [
-            *(
-                "flower-supernode",
-                "--superlink",
-                superlink,
-                "--root-certificates",
-                str(folder.authority),
-            ),
-            *("--auth-supernode-private-key", str(folder.key), "--node-config", node_config),
-            *("--host", LOOPBACK, "--port", str(port), *_health(health_port)),
-        ],
-        DAEMONS | {"FLWR_HOME": str(folder.flower_home)},
-    )
+    """A SuperNode; its own API listens on `port` of the loopback interface."""
+    options = {
+        "--superlink": superlink,
+        "--root-certificates": folder.authority,
+        "--auth-supernode-private-key": folder.key,
+        "--node-config": node_config,
+        "--host": LOOPBACK,
+        "--port": port,
+    }
+    return _daemon("flower-supernode", options, health_port, folder.flower_home)
 
 
-def _health(port: int) -> list[str]:
-    """Flower's health service, without TLS and so on loopback; port 0: none."""
-    return ["--health-server-address", f"{LOOPBACK}:{port}"] if port else []
+def _daemon(
+    program: str,
+    options: Mapping[str, object],
+    health_port: int,
+    flower_home: Path,
+    flags: Sequence[str] = (),
+) -> Command:
+    """A program in the background; with port 0 it has no health service."""
+    words = [program]
+    for name, value in options.items():
+        words += [name, str(value)]
+    if health_port:  # without TLS, and so on loopback
+        words += ["--health-server-address", f"{LOOPBACK}:{health_port}"]
+    return Command([*words, *flags], DAEMONS | {"FLWR_HOME": str(flower_home)})
 
 
 def flwr(
     folder: ServerFolder, *words: str | Path, options: Sequence[str] = ("--format", "json")
 ) -> Command:
-    """A command of `flwr` for the SuperLink of this folder; by default one that answers in JSON."""
+    """A command of `flwr` for the SuperLink of this folder; by default it answers in JSON."""
     return Command(
         ["flwr", *map(str, words), CONNECTION, *options],
         QUIET | {"FLWR_HOME": str(folder.flower_home)},

@@ -21,7 +21,7 @@ CONNECTION = "cluster"
 
 SETTINGS = "cluster.toml"
 PARTS = ("ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", SETTINGS)
-"""What `make` writes."""
+"""The files and folders that `make` writes."""
 
 
 class NodeFolder:
@@ -33,11 +33,11 @@ class NodeFolder:
     name : str
         The name under which the node is registered.
     key, public_key : Path
-        By these the node proves who it is; the public one is registered at the server.
+        The key pair that authenticates the node; the public key is registered at the server.
     authority : Path
-        The certificate by which the node knows the SuperLink.
+        The certificate that authenticates the SuperLink.
     policy : Path
-        What the node decides for itself (`curvfed.client_app.node.policy`).
+        The node's own rules (`curvfed.client_app.node.policy`).
     flower_home : Path
         FLWR_HOME of the SuperNode.
     running : Path
@@ -73,13 +73,13 @@ class ServerFolder:
     ----------
     path : Path
     fleet_port, api_port : int
-        Ports of the SuperLink: for its nodes, and for runs and registrations.
+        Ports of the SuperLink, for nodes and for runs and registrations.
     authority, server : tuple of Path
         Certificate and key.
     database, database_backup : Path
-        The SuperLink's memory of nodes and runs.
+        The SuperLink's records of nodes and runs.
     flower_home : Path
-        FLWR_HOME of the SuperLink and of the commands that talk to it.
+        FLWR_HOME of the SuperLink and of the commands that connect to it.
     running : Path
         Folder of its process id and log.
     """
@@ -108,7 +108,7 @@ class ServerFolder:
         ]
 
     def find_node(self, name: str) -> NodeFolder:
-        """Find a node by the path of its folder, or by its name if the folder lies here.
+        """Find a node by the path of its folder, or by its name in this folder.
 
         Raises
         ------
@@ -121,7 +121,8 @@ class ServerFolder:
                 return node
         names = ", ".join(node.name for node in self.nodes()) or "none"
         raise ClusterError(
-            f"there is no folder {path}, and no node {name!r} in {self.path}; there: {names}"
+            f"there is no folder {path}, and no node {name!r} in {self.path}; there: {names}",
+            key="no-node",
         )
 
     @classmethod
@@ -136,39 +137,41 @@ class ServerFolder:
     ) -> "ServerFolder":
         """Make the certificates, keys and settings of a new cluster.
 
-        The settings are written first under another name and renamed last. Without the rename the
-        folder is no cluster, and the next call removes what a killed process has left.
+        The settings are first written under another name and renamed at the end. Until then the
+        folder is no cluster, and the next call removes the files of a killed process.
 
         Raises
         ------
         ClusterError
             If the folder has a cluster already.
         WrongUsageError
-            If there can be no such cluster.
+            If names, days or ports cannot be those of a cluster.
         """
         folder = cls(path, fleet_port, api_port)
         settings = path / SETTINGS
         unfinished = path / f".{SETTINGS}"
-        there = [part for part in PARTS if (path / part).exists()]
-        if settings.exists() or (there and not unfinished.exists()):
+        existing = [name for name in PARTS if (path / name).exists()]
+        if settings.exists() or (existing and not unfinished.exists()):
             raise ClusterError(
-                f"{path} holds a cluster already, {', '.join(there)}, and is not overwritten;"
-                " allowed is another --folder"
+                f"{path} holds a cluster already, {', '.join(existing)}, and is not overwritten;"
+                " allowed is another --folder",
+                key="exists",
             )
         for name in nodes:
             _check_name(name)
         if len(set(nodes)) < len(nodes):
-            raise WrongUsageError(f"nodes {', '.join(nodes)}: two have one name")
+            raise WrongUsageError(f"nodes {', '.join(nodes)}: two have one name", key="node-name")
         certificate_names = certificates.server_names(names)
         certificates.check_days(days)
         if fleet_port == api_port:
             raise WrongUsageError(
-                f"fleet-port and api-port are both {api_port}; allowed are two different ones"
+                f"fleet-port and api-port are both {api_port}; allowed are two different ones",
+                key="ports",
             )
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
         path.chmod(0o700)  # the folder may have existed
-        for part in there:
-            _remove(path / part)
+        for name in existing:
+            _remove(path / name)
         unfinished.unlink(missing_ok=True)
         address = f"{names[0] if names else certificates.LOOPBACK[0]}:{fleet_port}"
         ports = {"superlink": address, "fleet-port": fleet_port, "api-port": api_port}
@@ -200,13 +203,13 @@ class ServerFolder:
         return cls(path, int(settings["fleet-port"]), int(settings["api-port"]))
 
     def add_node(self, name: str, address: str = "") -> NodeFolder:
-        """Make a folder to be brought to a node: key, policy, the authority's certificate, the
-        SuperLink's address."""
+        """Make the folder of a node: key, policy, the authority's certificate, the SuperLink's
+        address."""
         _check_name(name)
         node = self.node(name)
         if node.path.exists():
             raise ClusterError(
-                f"{node.path} exists and is not overwritten; allowed is another name"
+                f"{node.path} exists and is not overwritten; allowed is another name", key="exists"
             )
         address = address or str(_read(self.path / SETTINGS, "init")["superlink"])
         new = NodeFolder(node.path.with_name(f".{name}.new"))
@@ -223,8 +226,8 @@ class ServerFolder:
         return node
 
     def renew(self, names: Sequence[str], days: int) -> None:
-        """Make a new server certificate by the same authority, by default for the same names; nodes
-        need nothing new."""
+        """Make a new server certificate by the same authority, by default for the same names. Nodes
+        need no change."""
         old = certificates.names_of(self.server[0])
         certificate_names = certificates.server_names(names) if names else old
         certificates.check_days(days, certificates.time_left(self.authority[0]).days)
@@ -240,15 +243,18 @@ def _read(path: Path, command: str) -> dict[str, Any]:
     try:
         return tomllib.loads(toml_text(path.read_bytes()))
     except FileNotFoundError:
-        raise ClusterError(f"there is no {path}; `{command}` makes it") from None
+        raise ClusterError(
+            f"there is no {path}; `{command}` makes it", key="missing-file"
+        ) from None
     except (OSError, ValueError) as error:
-        raise ClusterError(f"{path} cannot be read: {error}") from None
+        raise ClusterError(f"{path} cannot be read: {error}", key="unreadable") from None
 
 
 def _check_name(name: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,63}", name):
         raise WrongUsageError(
-            f"{name!r} is no name of a node; allowed are letters, digits, '.', '_' and '-'"
+            f"{name!r} is no name of a node; allowed are letters, digits, '.', '_' and '-'",
+            key="node-name",
         )
 
 

@@ -1,4 +1,4 @@
-"""What a node's ledger says, for the person who answers for the node."""
+"""The ledger of a node, printed for the person responsible for the node."""
 
 from pathlib import Path
 
@@ -16,22 +16,23 @@ def show(folder: Path | None) -> None:
     ClusterError
         If there is none.
     """
-    where = folder.expanduser().absolute() if folder else home() / "personal"
-    paths = sorted(where.glob("ledger-*.jsonl"))
+    place = folder.expanduser().absolute() if folder else home() / "personal"
+    paths = sorted(place.glob("ledger-*.jsonl"))
     if not paths:
         raise ClusterError(
-            f"there is no ledger in {where}; a node begins one with its first run, in its"
-            " state-path"
+            f"there is no ledger in {place}; a node begins one with its first run, in its"
+            " state-path",
+            key="no-ledger",
         )
     for path in paths:
         print(path)
         for line in Ledger(path).lines():
-            place = f"{line['run']}  {line.get('phase', '')} {line.get('round', '')}".rstrip()
-            print(f"  {line['time']}  {line['kind']:8} {place:40} {_about(line)}".rstrip())
+            step = f"{line['run']}  {line.get('phase', '')} {line.get('round', '')}".rstrip()
+            print(f"  {line['time']}  {line['kind']:8} {step:40} {_details(line)}".rstrip())
 
 
-def _about(line: dict[str, object]) -> str:
-    """What is particular to a line of its kind."""
+def _details(line: dict[str, object]) -> str:
+    """The details of a line, by its kind."""
     if line["kind"] == SUM:
         return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"
     if line["kind"] == POINTS:

@@ -1,4 +1,4 @@
-"""Which nodes may take part, and the names of nodes and runs: Flower's lists have only ids."""
+"""The registered nodes, and the names of nodes and runs: Flower's lists have only ids."""
 
 import getpass
 import json
@@ -21,30 +21,30 @@ RUNS = "runs.json"
 id."""
 
 
-def known(folder: ServerFolder, file: str = NODES) -> dict[str, str]:
-    """The names that were noted, of nodes or of runs."""
+def read_names(folder: ServerFolder, file: str = NODES) -> dict[str, str]:
+    """The stored names of nodes or of runs."""
     try:
-        found: dict[str, str] = json.loads((folder.path / file).read_text(encoding="utf-8"))
+        names: dict[str, str] = json.loads((folder.path / file).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return names
 
 
-def note(folder: ServerFolder, names: Mapping[str, str], file: str = NODES) -> None:
-    """Note names for later commands."""
+def write_names(folder: ServerFolder, names: Mapping[str, str], file: str = NODES) -> None:
+    """Store names for later commands."""
     write_atomically(folder.path / file, json.dumps(names, indent=1).encode())
 
 
-def present(folder: ServerFolder) -> list[dict[str, Any]]:
+def registered_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
     """Flower's entry of each registered node, with its `name`. Revoked nodes, which Flower lists
-    for ever, are left out.
+    forever, are left out.
 
     Raises
     ------
     ClusterError
         If the SuperLink does not answer.
     """
-    names = {identity: name for name, identity in known(folder).items()}
+    names = {identity: name for name, identity in read_names(folder).items()}
     nodes = flwr(folder, "supernode", "list").ask()["nodes"]
     return [
         node | {"name": names.get(node["node-id"], "")}
@@ -53,25 +53,25 @@ def present(folder: ServerFolder) -> list[dict[str, Any]]:
     ]
 
 
-def named(folder: ServerFolder, text: str) -> str:
-    """A text that may have Flower's ids of nodes, followed by the names of these nodes."""
-    who = [
+def add_names(folder: ServerFolder, text: str) -> str:
+    """A text, followed by the names of the nodes whose ids it has."""
+    names = [
         f"{identity} is {name}"
-        for name, identity in known(folder).items()
+        for name, identity in read_names(folder).items()
         if re.search(rf"\b{identity}\b", text)
     ]
-    return f"{text} ({', '.join(who)})" if who else text
+    return f"{text} ({', '.join(names)})" if names else text
 
 
-def ledger(folder: ServerFolder) -> Path:
-    """What was done with nodes and runs, a line each."""
+def ledger_path(folder: ServerFolder) -> Path:
+    """The server's ledger, with a line for each action on nodes and runs."""
     return folder.path / "ledger-server.jsonl"
 
 
 def audit(folder: ServerFolder, kind: str, name: str, **fields: str) -> None:
-    """Add a line to the server's ledger: what was done with a node or a run, and by which user of
-    this machine."""
-    Ledger(ledger(folder)).append(
+    """Add a line to the server's ledger: an action on a node or a run, and the user of this
+    machine."""
+    Ledger(ledger_path(folder)).append(
         kind, run=name, by=os.environ.get("SUDO_USER") or getpass.getuser(), **fields
     )
 
@@ -83,9 +83,9 @@ def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
     Raises
     ------
     ClusterError
-        If a key is absent, or Flower refuses it.
+        If a key is missing, or Flower refuses it.
     """
-    ids = known(folder)
+    ids = read_names(folder)
     names = list(nodes) or [node.name for node in folder.nodes() if node.name not in ids]
     if not names:
         print("nothing to register: every node of this folder is registered")
@@ -95,10 +95,11 @@ def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
             key = Path(name).expanduser()
             name = key.name.removesuffix(".pub").removesuffix(".key")
         if not key.is_file():
-            raise ClusterError(f"there is no public key {key}")
+            raise ClusterError(f"there is no public key {key}", key="missing-file")
         if name in ids:
             raise ClusterError(
-                f"{name} is registered already, as {ids[name]}; `revoke {name}` undoes it"
+                f"{name} is registered already, as {ids[name]}; `revoke {name}` undoes it",
+                key="registered",
             )
         command = flwr(
             folder,
@@ -113,10 +114,11 @@ def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
             if "already in use" not in str(error):
                 raise
             raise ClusterError(
-                f"{error}\nA revoked key is never taken again; without its folder `add {name}`"
-                " makes a new one"
+                f"{error}\nA revoked key is never accepted again; once its folder is removed,"
+                f" `add {name}` makes a new one",
+                key="revoked-key",
             ) from None
-        note(folder, ids)
+        write_names(folder, ids)
         database.back_up(folder)
         audit(folder, REGISTERED, name, node=ids[name])
         print(f"registered: {name} as {ids[name]}")
@@ -130,16 +132,17 @@ def revoke(folder: ServerFolder, nodes: Sequence[str]) -> None:
     ClusterError
         If one is not registered.
     """
-    ids = known(folder)
-    for given in nodes:
-        identity = ids.get(given, given)
+    ids = read_names(folder)
+    for node in nodes:
+        identity = ids.get(node, node)
         if not identity.isdigit():
             raise ClusterError(
-                f"{given} is not registered; registered are {', '.join(ids) or 'none'}"
+                f"{node} is not registered; registered are {', '.join(ids) or 'none'}",
+                key="not-registered",
             )
         flwr(folder, "supernode", "unregister", identity).show().ask()
         ids = {name: value for name, value in ids.items() if value != identity}
-        note(folder, ids)
+        write_names(folder, ids)
         database.back_up(folder)
-        audit(folder, REVOKED, given, node=identity)
-        print(f"revoked: {given}")
+        audit(folder, REVOKED, node, node=identity)
+        print(f"revoked: {node}")

@@ -28,29 +28,28 @@ from curvfed.deployments.processes import LOOPBACK, free_ports
 
 SUPERLINK_START = 120.0
 SUPERNODE_START = 60.0
-"""Seconds to wait for a program in the background. A SuperNode may start before its SuperLink. On a
+"""Seconds to wait for a program in the background. A SuperNode can start before its SuperLink. On a
 busy machine Flower's imports alone take half of this time."""
 
 CONNECTED = "SuperNode ID"
 """A SuperNode prints this when the SuperLink accepts it."""
 
 REFUSED = "Failed to activate SuperNode"
-"""A SuperNode prints this when the SuperLink refuses it, whatever the reason."""
-
+"""A SuperNode prints this when the SuperLink refuses it, for any reason."""
 
 LEASE_STARTS = 6
 LEASE_PAUSE = 12.0
-"""Starts of a node whose SuperNode was killed, and seconds between them: the SuperLink counts that
-one as connected for a minute after its last sign of life."""
+"""Number of starts of a node whose SuperNode was killed, and seconds between them: the SuperLink
+counts the killed one as connected for a minute."""
 
 
 def superlink(path: Path, bind: str, health_port: int, background: bool) -> None:
-    """Run the SuperLink of the cluster in a folder, which nodes reach on the address `bind`.
+    """Run the SuperLink of the cluster in a folder; nodes reach it at the address `bind`.
 
     Raises
     ------
     ClusterError
-        If it already runs, its certificate has expired, its database is damaged, a port is taken,
+        If it already runs, its certificate has expired, its database is damaged, a port is in use,
         or it ends at once.
     """
     folder = ServerFolder.open(path)
@@ -67,7 +66,7 @@ def superlink(path: Path, bind: str, health_port: int, background: bool) -> None
         command,
         daemon,
         background,
-        lambda said: all(is_open(*port) for port in ports),
+        lambda output: all(is_open(*port) for port in ports),
         SUPERLINK_START,
     )
 
@@ -75,9 +74,9 @@ def superlink(path: Path, bind: str, health_port: int, background: bool) -> None
 def supernode(
     path: Path,
     name: str,
-    given: str,
-    link: str | None,
-    own_port: int,
+    node_config: str,
+    address: str | None,
+    port: int,
     health_port: int,
     is_cold: bool,
     background: bool,
@@ -90,52 +89,53 @@ def supernode(
         The server's folder, which may contain the node's.
     name : str
         The node's folder, or its name within the server's.
-    given : str
+    node_config : str
         The value of --node-config. Without `policy` in it, the policy is that in the node's folder.
-    link : str, optional
-        The address of the SuperLink, if it is not the one in the node's folder.
-    own_port : int
+    address : str, optional
+        The address of the SuperLink; default: that in the node's folder.
+    port : int
         The port of the SuperNode's own API; 0 for any free one.
     health_port : int
         The port of its health service; 0 for none.
     is_cold : bool
-        Whether every message starts a process that imports everything anew.
+        Whether each message starts a process that imports all modules.
     background : bool
 
     Raises
     ------
     WrongUsageError
-        If it can never run with these arguments.
+        If no machine can run it with these arguments.
     ClusterError
-        If something that it needs is absent, or the SuperLink refuses it.
+        If a file is missing or unfit, or the SuperLink refuses the node.
     """
     folder = ServerFolder(path).find_node(name)
-    address = link or folder.superlink
+    address = address or folder.superlink
     split_address(address)
     check_files(folder)
-    if own_port:
-        check_port(LOOPBACK, own_port, "the SuperNode (its own API)")
-    node_config = check_node(given, folder.policy)
+    if port:
+        check_port(LOOPBACK, port, "the SuperNode (its own API)")
+    checked_config = check_node(node_config, folder.policy)
     _check_link(Link(address, folder.authority))
     command = supernode_command(
-        folder, address, node_config, own_port or free_ports(1)[0], health_port
+        folder, address, checked_config, port or free_ports(1)[0], health_port
     ).show()
     if not is_cold:
-        command = replace(
-            command, words=[sys.executable, "-P", forked_clients.__file__, *command.words]
-        )
+        fork = [sys.executable, "-P", forked_clients.__file__]
+        command = replace(command, words=[*fork, *command.words])
     daemon = Daemon(folder.running, folder.name)
-    for left in reversed(range(LEASE_STARTS if daemon.was_killed else 1)):
+    starts = LEASE_STARTS if daemon.was_killed else 1
+    for start in range(starts):
         try:
-            _serve(command, daemon, background, lambda said: CONNECTED in said, SUPERNODE_START)
+            _serve(command, daemon, background, lambda output: CONNECTED in output, SUPERNODE_START)
         except ClusterError as error:
             if REFUSED not in str(error):
                 raise
-            if not left:
+            if start == starts - 1:
                 raise ClusterError(
                     f"{error}\nThe SuperLink does not accept this key: it is not registered there"
                     f" (on the server: `curvfed cluster register {folder.name}`), it was revoked,"
-                    " or its last SuperNode was killed and still counts as connected for a minute"
+                    " or its last SuperNode was killed and still counts as connected for a minute",
+                    key="refused-key",
                 ) from None
             print(
                 "its last SuperNode was killed and counts as connected for a minute: again in"
@@ -147,7 +147,7 @@ def supernode(
 
 
 def _check_link(link: Link) -> None:
-    """Check the way to the SuperLink; one that does not answer may start later."""
+    """Check the connection to the SuperLink; a silent SuperLink may start later."""
     try:
         check_superlink(link)
         print("  clock   ", check_clock(link))
@@ -164,7 +164,7 @@ def _serve(
 ) -> None:
     if not background:
         os.execvpe(command.words[0], command.words, command.environment)
-    is_there = daemon.start(command, is_up, patience)
+    was_up = daemon.start(command, is_up, patience)
     print(daemon)
-    if not is_there:
+    if not was_up:
         print(f"note: not up after {patience:g} s; it continues to try")

@@ -1,4 +1,4 @@
-"""What runs of a cluster on this machine, which nodes are connected, and how its runs ended."""
+"""The status of a cluster: its programs on this machine, connected nodes, and ended runs."""
 
 import datetime
 import json
@@ -21,11 +21,11 @@ LAST_RUNS = 8
 
 PAUSE = 2.5
 NEWS = 10.0
-"""Seconds between two questions who is connected, and between two lines that say so."""
+"""Seconds between two queries of the connected nodes, and between two printed lines."""
 
 
 def wait(folder: ServerFolder, number: int, limit: float) -> None:
-    """Wait until this many nodes are connected, and say every ten seconds how many are.
+    """Wait until this many nodes are connected, and print the number every ten seconds.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def wait(folder: ServerFolder, number: int, limit: float) -> None:
         waited = time.monotonic() - begin
         news = f"{connected} of {number} nodes are connected after {waited:.0f} s; {reason}"
         if waited >= limit:
-            raise ClusterError(news)
+            raise ClusterError(news, key="not-connected")
         if waited >= due:
             print(news, flush=True)
             due = waited + NEWS
@@ -49,13 +49,15 @@ def wait(folder: ServerFolder, number: int, limit: float) -> None:
 
 
 def _count_connected(folder: ServerFolder) -> tuple[int, str]:
-    """The number of connected nodes, and where it is said why others are not."""
+    """The number of connected nodes, and the reason why others are not, or its place."""
     try:
         check_server(folder)
-        nodes = registry.present(folder)
+        nodes = registry.registered_nodes(folder)
     except ClusterError as error:
         return 0, " ".join(str(error).partition(BY)[0].split())
-    return sum(node["status"] == "online" for node in nodes), "the logs of the others say why"
+    return sum(
+        node["status"] == "online" for node in nodes
+    ), "the logs of the others have the reason"
 
 
 def show(folder: ServerFolder) -> int:
@@ -73,44 +75,42 @@ def show(folder: ServerFolder) -> int:
     database.check(folder)
     flwr(folder, "supernode", "list").show()
     try:
-        nodes = registry.present(folder)
+        nodes = registry.registered_nodes(folder)
         runs = flwr(folder, "list").show().ask()["runs"]
     except ClusterError as error:
-        _show_silence(console, folder, str(error).partition(BY)[0])  # the command stands above
+        _show_silence(console, folder, str(error).partition(BY)[0])  # the command is shown above
         return 1
     table = Table("node", "id", "", "since")
     for node in nodes:
         since = node["online-at"] if node["status"] == "online" else node["offline-at"]
         table.add_row(node["name"] or "–", node["node-id"], node["status"], since or "")
     console.print(table)
-    names = registry.known(folder, registry.RUNS)
+    names = registry.read_names(folder, registry.RUNS)
     table = Table("run", "", "started", "took", "")
     for run in runs[:LAST_RUNS]:
         took = str(datetime.timedelta(seconds=round(run["elapsed"])))
         details = run["status-details"].partition("\n")[0].removeprefix("N/A")
         state = run["status"].removeprefix("finished:")
         directory = Path(names.get(run["run-id"], run["run-id"]))
-        table.add_row(
-            directory.name, state, run["pending-at"], took, escape(_told(directory) or details)
-        )
+        notes = _warnings(directory) or details
+        table.add_row(directory.name, state, run["pending-at"], took, escape(notes))
     if runs:
         console.print(table)
     return 0
 
 
-def _told(directory: Path) -> str:
-    """The warnings of a run that has ended, such as of clients that were out or look odd, if its
-    results are here."""
+def _warnings(directory: Path) -> str:
+    """The warnings of an ended run, such as of missing or outlying clients, if its results are
+    here."""
     try:
-        return "; ".join(
-            json.loads((directory / "summary.json").read_text(encoding="utf-8"))["warnings"]
-        )
-    except (OSError, ValueError, LookupError, TypeError):  # not there, not to be read, or damaged
+        summary = json.loads((directory / "summary.json").read_text(encoding="utf-8"))
+        return "; ".join(summary["warnings"])
+    except (OSError, ValueError, LookupError, TypeError):  # missing, unreadable or damaged
         return ""
 
 
 def _show_silence(console: Console, folder: ServerFolder, reason: str) -> None:
-    """Say why the SuperLink does not answer."""
+    """Print why the SuperLink does not answer."""
     is_silent = True
     try:
         check_server(folder)

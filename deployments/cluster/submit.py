@@ -1,4 +1,4 @@
-"""Hand a run to the SuperLink of a cluster, follow it to its end, and give its exit status."""
+"""Submit a run to the SuperLink of a cluster, and follow it to its end."""
 
 import contextlib
 import signal
@@ -32,36 +32,34 @@ NEWS = 30.0
 """Seconds between two lines about the progress of a run whose log has ended."""
 
 SILENCE = 60.0
-"""Seconds during which the SuperLink may fail to answer."""
+"""Seconds that the SuperLink may stay silent."""
 
 STOPPED = "finished:stopped"
 
 STOPPING = 45.0
-"""Seconds that a run has to stop: its server hears of the stop by its next heartbeat, up to half a
+"""Seconds for a run to stop: its server learns of the stop with its next heartbeat, up to half a
 minute later."""
 
 
 def configuration(pairs: Sequence[str]) -> dict[str, Value]:
-    """Read the run config, and add a name and a folder for the results.
+    """Read the run config, and add the name and the folder of the results.
 
     Raises
     ------
     UsageError, ConfigError
-        For what the ServerApp would refuse; nothing has been sent.
+        If the ServerApp would refuse it; nothing has been sent.
     """
     from curvfed.strategies.config.parse import parse  # imports torch, which no other command needs
 
     settings = read_pairs(pairs, defaults())
     config = parse(settings)
-    # Without a data set's name the nodes of the cluster know best what they have.
-    return named(
-        settings,
-        config if "dataset" in settings else config.model_copy(update={"dataset": "cluster"}),
-    )
+    if "dataset" not in settings:  # the nodes decide which data they use
+        config = config.model_copy(update={"dataset": "cluster"})
+    return named(settings, config)
 
 
 def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> int:
-    """Run to the end; after a failure resume from the checkpoint, up to `retries` times.
+    """Run to the end; after a failure, resume from the checkpoint up to `retries` times.
 
     Returns
     -------
@@ -71,34 +69,35 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
     Raises
     ------
     ConfigError
-        If the results folder has a run of this name that is not to be resumed.
+        If the results folder has a run of this name and `resume` is not set.
     """
     config = dict(config)
     directory = ExpectedSummary(config).directory
-    # the ServerApp refuses this too, but only after a minute
+    # The ServerApp refuses this too, but only after a minute.
     if has_begun(directory) and not config.get("resume"):
         raise ConfigError(
             f'run-name = "{directory.name}": {directory} exists; allowed is a new name, or'
-            " resume=true to go on with that run"
+            " resume=true to continue that run",
+            key="run-exists",
         )
     code = 1
     try:
         with signals(interrupt):
             _await_nodes(folder)
-            for left in reversed(range(retries + 1)):
-                status = _once(folder, config)
+            for retry in range(retries + 1):
+                status = _run_once(folder, config)
                 if status == COMPLETED:
                     return 0
-                if not left or status == STOPPED:
+                if retry == retries or status == STOPPED:
                     break
                 if (directory / "config.toml").exists():
                     config["resume"] = True
                 elif not config.get("resume") and has_begun(directory):
-                    break  # its name is taken, and it has nothing to resume from
-                wait = min(15 * 2 ** (retries - left), 120)
+                    break  # its name is in use, and it has no checkpoint
+                wait = min(15 * 2**retry, 120)
                 print(
-                    f"Resuming from the last whole round in {wait} s; {left} of {retries} retries"
-                    " left.",
+                    f"Resuming from the last saved round in {wait} s; {retries - retry} of"
+                    f" {retries} retries left.",
                     flush=True,
                 )
                 time.sleep(wait)
@@ -107,36 +106,37 @@ def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> 
         code = 128 + stop.signum
     if _rounds_done(directory):
         print(
-            "Its checkpoint is kept. To go on: the same command with",
+            "Its checkpoint is saved. To continue: the same command with",
             f"run-name={directory.name} resume=true",
         )
     return code
 
 
 def _await_nodes(folder: ServerFolder) -> None:
-    """Wait a while for registered nodes that are not connected: they may just be starting."""
+    """Wait a while for registered nodes that are not connected; they may be starting."""
     with contextlib.suppress(ClusterError):  # the next command reports the same error
-        if not (away := _away(folder)):
+        offline = _offline_nodes(folder)
+        if not offline:
             return
-        print(f"waiting up to {NODES_WAIT:g} s for {', '.join(away)}", flush=True)
-        if not wait_until(lambda: not _away(folder), NODES_WAIT, POLL):
-            away = _away(folder)
-            number = len(registry.present(folder))
+        print(f"waiting up to {NODES_WAIT:g} s for {', '.join(offline)}", flush=True)
+        if not wait_until(lambda: not _offline_nodes(folder), NODES_WAIT, POLL):
+            offline = _offline_nodes(folder)
+            number = len(registry.registered_nodes(folder))
             print(
-                f"{number - len(away)} of {number} nodes are connected; going on without"
-                f" {', '.join(away)}"
+                f"{number - len(offline)} of {number} nodes are connected; continuing without"
+                f" {', '.join(offline)}"
             )
 
 
-def _away(folder: ServerFolder) -> list[str]:
+def _offline_nodes(folder: ServerFolder) -> list[str]:
     return [
         node["name"] or node["node-id"]
-        for node in registry.present(folder)
+        for node in registry.registered_nodes(folder)
         if node["status"] != "online"
     ]
 
 
-def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
+def _run_once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     """Run once, print the result, and return Flower's status of the run."""
     expected = ExpectedSummary(config)
     try:
@@ -145,29 +145,28 @@ def _once(folder: ServerFolder, config: Mapping[str, Value]) -> str:
             status, details = _follow(
                 folder, identity, expected.directory, lambda: expected.read()[1]
             )
-        except (Interrupted, ClusterError):  # nobody would follow the run any more
+        except (Interrupted, ClusterError):  # nobody follows the run any more
             with signals(signal.SIG_IGN):
                 _stop(folder, identity, expected.directory)
             if not expected.read()[1].get("status", "").startswith("completed"):
                 raise
-            # it completed in the meantime
-            status = COMPLETED
+            status = COMPLETED  # in the meantime
             details = ""
     except ClusterError as error:
         status = "unknown"
         details = str(error)
     # The results may lie on another machine.
-    if expected.tell(
-        status, details, is_here=False, wording=lambda reason: registry.named(folder, reason)
+    if expected.report(
+        status, details, is_here=False, wording=lambda reason: registry.add_names(folder, reason)
     ):
         return COMPLETED
     return "finished:failed" if status == COMPLETED else status
 
 
 def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
-    """Hand a run to the SuperLink, and return Flower's id of the run.
+    """Submit a run to the SuperLink, and return Flower's id of the run.
 
-    A signal waits until the id is known, since nobody could stop the run without it.
+    A signal waits for the id, which is needed to stop the run.
     """
     caught: list[int] = []
     method = str(config.get("method", RunKeys().method))
@@ -176,12 +175,13 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
             folder, "run", app, options=["--run-config", toml_pairs(config), "--format", "json"]
         )
         identity = str(command.show().ask()["run-id"])
-    names = registry.known(folder, registry.RUNS)
-    registry.note(folder, names | {identity: str(ExpectedSummary(config).directory)}, registry.RUNS)
+    directory = ExpectedSummary(config).directory
+    names = registry.read_names(folder, registry.RUNS)
+    registry.write_names(folder, names | {identity: str(directory)}, registry.RUNS)
     kind = RESUMED if config.get("resume") else RUN
     registry.audit(folder, kind, str(config["run-name"]), method=method, id=identity)
     if caught:
-        _stop(folder, identity, ExpectedSummary(config).directory)
+        _stop(folder, identity, directory)
         raise Interrupted(caught[0])
     return identity
 
@@ -189,55 +189,55 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
 def _follow(
     folder: ServerFolder, identity: str, directory: Path, ended: Callable[[], object]
 ) -> tuple[str, str]:
-    """Show the log of a run as it comes; its status and details at the end. `ended` tells whether
-    it left a summary."""
+    """Print the log of a run until its end, and return its status and details. `ended` is whether
+    the run has a summary."""
     log = flwr(folder, "log", identity, options=["--stream"]).show()
     ask = flwr(folder, "list", options=["--run-id", identity, "--format", "json"]).ask
-    answered = told = time.monotonic()
+    answered_at = time.monotonic()
+    printed_at = answered_at
     was_written = False
     with printing(log.words, log.environment) as stream:
         try:
             while True:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     stream.wait(5 * POLL)
-                    time.sleep(POLL)  # the log has ended: the wait was none
+                    time.sleep(POLL)  # the log has ended, so there was no wait
                 try:
                     run = ask()["runs"][0]
-                    answered = time.monotonic()
-                # a late answer does not end a run of hours
+                    answered_at = time.monotonic()
+                # A late answer does not end a run of hours.
                 except (ClusterError, IndexError) as error:
-                    if time.monotonic() - answered > SILENCE:
+                    if time.monotonic() - answered_at > SILENCE:
                         raise ClusterError(
-                            f"no word of the run for {SILENCE:g} s: {error}"
+                            f"no news of the run for {SILENCE:g} s: {error}", key="no-answer"
                         ) from None
                     continue
                 if run["status"].startswith("finished"):
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         stream.wait(5 * POLL)  # for the last lines of the log
                     return run["status"], run["status-details"]
-                # Flower would notice after more than a minute that the run's server was killed.
+                # Flower notices a killed server only after more than a minute.
                 if was_written and not is_written(directory) and not ended():
                     _stop(folder, identity, directory)
                     return "finished:failed", "its ServerApp was killed"
                 was_written = is_written(directory)
-                # The log ends with the SuperLink; a new log would begin with the first line of the
-                # run.
+                # The log ends with the SuperLink; a new one would repeat it from the first line.
                 if stream.poll() is None:
-                    told = time.monotonic()
-                elif time.monotonic() - told > NEWS:
+                    printed_at = time.monotonic()
+                elif time.monotonic() - printed_at > NEWS:
                     print(
-                        f"the log has ended, but the run is {run['status']}; rounds kept:"
+                        f"the log has ended, but the run is {run['status']}; saved rounds:"
                         f" {_rounds_done(directory)}",
                         flush=True,
                     )
-                    told = time.monotonic()
+                    printed_at = time.monotonic()
         finally:
             stream.terminate()
             stream.wait()
 
 
 def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:
-    """Ask the SuperLink to stop a run, and wait until the run's server has ended."""
+    """Let the SuperLink stop a run, and wait until the run's server has ended."""
     print("Stopping the run …", flush=True)
     with contextlib.suppress(ClusterError):
         flwr(folder, "stop", identity).show().ask()
@@ -245,5 +245,5 @@ def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:
 
 
 def _rounds_done(directory: Path) -> int:
-    """The last round from which the run can be resumed, if the results are on this machine."""
+    """The last saved round of the run; 0 if none is on this machine."""
     return max(Store(directory / "checkpoint" / "server").stamps(), default=0)

@@ -1,4 +1,4 @@
-"""Tables for the terminal: methods, data sets, presets. None of them imports torch or Flower."""
+"""Tables of methods, data sets and presets for the terminal, without imports of torch or Flower."""
 
 import re
 from collections.abc import Iterable
@@ -16,19 +16,19 @@ from curvfed.tasks.registry import catalogue
 
 
 def list_methods() -> None:
-    """Print every method, what it is, and the tasks that it works on."""
-    others = foreign_methods()[0]
-    about = SUMMARIES | {name: row.summary for name, row in others.items()}
-    tasks = TASKS | {name: row.tasks for name, row in others.items()}
+    """Print the methods, with summaries and tasks."""
+    plugins = foreign_methods()[0]
+    summaries = SUMMARIES | {name: row.summary for name, row in plugins.items()}
+    tasks = TASKS | {name: row.tasks for name, row in plugins.items()}
     _print(
         ("method", "what it is", "tasks"),
-        [(name, about[name], ", ".join(tasks[name])) for name in about],
+        [(name, summary, ", ".join(tasks[name])) for name, summary in summaries.items()],
     )
 
 
 def list_datasets() -> None:
-    """Print every data set, its task, and where it is from."""
-    # Without long dotted names, which a narrow terminal would break anywhere.
+    """Print the data sets, with tasks and origins."""
+    # Without long dotted names, which a narrow terminal breaks anywhere.
     rows = [
         (name, task, re.sub(r"\b([a-z_.]+)\.([A-Z]\w+)", r"\2 of \1", origin))
         for name, task, origin in catalogue()
@@ -37,14 +37,13 @@ def list_datasets() -> None:
 
 
 def list_presets() -> None:
-    """Print every shipped preset, and the first sentence of its description, once for all that have
-    the same."""
+    """Print the shipped presets, grouped by the first sentence of their descriptions."""
     names: dict[str, list[str]] = {}
     for name, path in shipped(PRESETS).items():
         names.setdefault(_first_sentence(path), []).append(name)
     _print(
         ("preset", "what it is"),
-        [("\n".join(alike), sentence) for sentence, alike in names.items()],
+        [("\n".join(group), sentence) for sentence, group in names.items()],
     )
 
 
@@ -59,10 +58,8 @@ def _print(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
 
 def _first_sentence(path: Path) -> str:
     """The first sentence of the comment at the top of a file."""
-    text = re.sub(
-        r"^# format \d+ of curvfed\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE
-    )
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"^# format \d+ of curvfed\n", "", text, flags=re.MULTILINE)
     lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
-    return re.split(
-        r"(?<=\.) (?=[A-Z])|:? {3,}", " ".join(line.removeprefix("# ") for line in lines)
-    )[0]
+    comment = " ".join(line.removeprefix("# ") for line in lines)
+    return re.split(r"(?<=\.) (?=[A-Z])|:? {3,}", comment)[0]

@@ -1,5 +1,5 @@
-"""The commands of `curvfed cluster`. They import what they need when they run, so that help is
-quick."""
+"""The commands of `curvfed cluster`. Each imports its modules when it runs, so that help is
+fast."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +25,7 @@ data, TLS and a key per node.
   curvfed cluster init --host fl.example.org --node north --node south --node west
   curvfed cluster superlink --background
   curvfed cluster register
-[bold]On a node, where its folder was brought[/bold]
+[bold]On a node, with its folder[/bold]
   curvfed cluster supernode north --node-config 'partition-id=0 data-path="graph.pt"'
 [bold]On the server[/bold]
   curvfed cluster run method=flatland num-rounds=20
@@ -33,10 +33,10 @@ data, TLS and a key per node.
   curvfed cluster doctor
   curvfed cluster down
 
-Every Flower command is printed before it runs. Exit status: 0 done, 1 failed, 2
-wrong usage, 128 + n stopped by signal n (130 for Ctrl-C). Wrong usage can never
-be right, such as a port or a value of --node-config; if something is absent,
-or not on this machine, the status is 1.
+Flower's commands are printed before they run. Exit status: 0 done, 1 failed, 2
+wrong usage, 128 + n stopped by signal n (130 for Ctrl-C). Wrong usage is wrong on
+every machine, such as a port or a value of --node-config; if a file or program is
+missing on this machine, the status is 1.
 """,
 )
 
@@ -71,7 +71,7 @@ def cluster(
         ),
     ] = None,
 ) -> None:
-    """The option of all commands of a cluster."""
+    """The common option of the commands of a cluster."""
     if folder is None:
         from curvfed.strategies.base.run_keys import home
 
@@ -79,7 +79,7 @@ def cluster(
     ctx.obj = folder.absolute()
 
 
-def _opened(ctx: typer.Context) -> "ServerFolder":
+def _open(ctx: typer.Context) -> "ServerFolder":
     from curvfed.deployments.cluster.folder import ServerFolder
 
     return ServerFolder.open(ctx.obj)
@@ -90,13 +90,11 @@ def init(
     ctx: typer.Context,
     host: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", help="Name or address by which nodes reach the server; repeatable."
-        ),
+        typer.Option(metavar="NAME", help="Name or address of the server for nodes; repeatable."),
     ] = None,
     node: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Name of a node, for which a key is made; repeatable."),
+        typer.Option(metavar="NAME", help="Name of a node; a key is made for it; repeatable."),
     ] = None,
     fleet_port: Annotated[
         int, typer.Option(min=1, max=LAST_PORT, metavar="P", help="Port for nodes.")
@@ -115,21 +113,21 @@ def init(
     folder = ServerFolder.make(ctx.obj, host or [], node or [], fleet_port, api_port, days)
     authority, key = (path.name for path in folder.authority)
     print(f"cluster: {folder.path}")
-    print(f"  {authority}  the authority's certificate, which every node has; {key} stays here")
+    print(f"  {authority}  the authority's certificate, for every node; {key} stays here")
     print(
         f"  {folder.server[0].name}  for {', '.join(host or ['this machine alone'])}, {days} days"
     )
-    for made in folder.nodes():
+    for new in folder.nodes():
         print(
-            f"  nodes/{made.name}  bring this folder to {made.name}'s machine, by a way that others"
-            " cannot read"
+            f"  nodes/{new.name}  copy this folder to {new.name}'s machine, over a connection that"
+            " others cannot read"
         )
 
 
 @app.command()
 def add(ctx: typer.Context, names: Annotated[list[str], typer.Argument(metavar="NAME...")]) -> None:
-    """Make the keys of further nodes."""
-    folder = _opened(ctx)
+    """Make keys for further nodes."""
+    folder = _open(ctx)
     for name in names:
         print(f"made: {folder.add_node(name).path}")
 
@@ -144,7 +142,7 @@ def renew(
     days: Days = 365,
 ) -> None:
     """Make a new server certificate by the same authority."""
-    folder = _opened(ctx)
+    folder = _open(ctx)
     folder.renew(host or [], days)
     print(f"renewed: {folder.server[0]}; it takes effect when the SuperLink starts again")
 
@@ -153,7 +151,7 @@ def renew(
 def superlink(
     ctx: typer.Context,
     bind: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address on which nodes reach it.")
+        str, typer.Option(metavar="ADDRESS", help="Address that nodes connect to.")
     ] = "0.0.0.0",
     health_port: HealthPort = 0,
     background: Background = False,
@@ -188,15 +186,24 @@ def supernode(
     health_port: HealthPort = 0,
     cold: Annotated[
         bool,
-        typer.Option("--cold", help="Import everything anew for every message, as Flower does."),
+        typer.Option("--cold", help="Start a new process for each message, as Flower does."),
     ] = False,
     background: Background = False,
 ) -> None:
-    """Run a SuperNode. NODE is its folder, with its policy.toml, or its name where it runs beside
-    the server."""
+    """Run a SuperNode. NODE is its folder, with its policy.toml, or its name if it runs beside the
+    server."""
     from curvfed.deployments.cluster import start
 
-    start.supernode(ctx.obj, node, node_config, superlink, port, health_port, cold, background)
+    start.supernode(
+        path=ctx.obj,
+        name=node,
+        node_config=node_config,
+        address=superlink,
+        port=port,
+        health_port=health_port,
+        is_cold=cold,
+        background=background,
+    )
 
 
 @app.command()
@@ -219,22 +226,20 @@ def doctor(
     ] = None,
     restore: Annotated[
         bool,
-        typer.Option(
-            "--restore", help="First put the backup of superlink.db in the place of a damaged one."
-        ),
+        typer.Option("--restore", help="First replace a damaged superlink.db by its backup."),
     ] = False,
 ) -> None:
-    """Look for what is wrong with the server or a node, and say how to mend it; exit status 1 if
-    anything is."""
+    """Check the server or a node, and print faults and remedies; exit status 1 if there is a
+    fault."""
     from curvfed.deployments.cluster import database
-    from curvfed.deployments.cluster.checks import doctor as it
+    from curvfed.deployments.cluster.checks.doctor import examine, node_checks, server_checks
 
     if node is not None:
-        raise typer.Exit(it.examine(it.node_checks(ctx.obj, node, node_config, superlink)))
-    folder = _opened(ctx)
+        raise typer.Exit(examine(node_checks(ctx.obj, node, node_config, superlink)))
+    folder = _open(ctx)
     if restore:
         database.restore(folder)
-    raise typer.Exit(it.examine(it.server_checks(folder, results)))
+    raise typer.Exit(examine(server_checks(folder, results)))
 
 
 @app.command()
@@ -242,10 +247,10 @@ def register(
     ctx: typer.Context,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NAME|FILE.pub]...")] = None,
 ) -> None:
-    """Let nodes take part, by their names or public keys; default: all that init has made."""
+    """Register nodes, by their names or public keys; default: all nodes of init."""
     from curvfed.deployments.cluster import registry
 
-    registry.register(_opened(ctx), nodes or [])
+    registry.register(_open(ctx), nodes or [])
 
 
 @app.command()
@@ -253,10 +258,10 @@ def revoke(
     ctx: typer.Context,
     nodes: Annotated[list[str], typer.Argument(metavar="NAME...")],
 ) -> None:
-    """Exclude nodes for good, by their names or by Flower's ids."""
+    """Exclude nodes permanently, by their names or by Flower's ids."""
     from curvfed.deployments.cluster import registry
 
-    registry.revoke(_opened(ctx), nodes)
+    registry.revoke(_open(ctx), nodes)
 
 
 @app.command()
@@ -268,14 +273,14 @@ def status(
     within: Annotated[
         float,
         typer.Option(
-            min=0, metavar="S", help="Seconds to wait for them; if they are not, exit status 1."
+            min=0, metavar="S", help="Seconds to wait for them; after that, exit status 1."
         ),
     ] = 120,
 ) -> None:
-    """Show what runs, which nodes are connected, and how the runs ended."""
+    """Show running programs, connected nodes, and the results of runs."""
     from curvfed.deployments.cluster import status
 
-    folder = _opened(ctx)
+    folder = _open(ctx)
     if wait:
         status.wait(folder, wait, within)
     raise typer.Exit(status.show(folder))
@@ -286,12 +291,12 @@ def ledger(
     folder: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[STATE-PATH]", help="The node's state-path; default: that of supernode."
+            metavar="[STATE-PATH]", help="The node's state-path; default: as for supernode."
         ),
     ] = None,
 ) -> None:
-    """Show every run, sum, revealed point and refusal in a node's ledger; for a server's folder who
-    did what there."""
+    """Show each run, sum, revealed point and refusal in a node's ledger; for a server's folder, the
+    actions of its users."""
     from curvfed.deployments.cluster import ledger
 
     ledger.show(folder)
@@ -304,7 +309,7 @@ def run(
     retries: Annotated[
         int,
         typer.Option(
-            min=0, metavar="N", help="After a failure resume from the checkpoint, up to N times."
+            min=0, metavar="N", help="After a failure, resume from the checkpoint up to N times."
         ),
     ] = 0,
     debug: Debug = False,
@@ -312,7 +317,7 @@ def run(
     """Run a method and wait for its end."""
     from curvfed.deployments.cluster import submit
 
-    folder = _opened(ctx)
+    folder = _open(ctx)
     raise typer.Exit(submit.run(folder, submit.configuration(all_pairs(pairs, debug)), retries))
 
 
@@ -321,16 +326,16 @@ def down(
     ctx: typer.Context,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODE]...")] = None,
 ) -> None:
-    """Stop everything that runs in the background, or some nodes by folder or name; on a node: name
-    its folder."""
+    """Stop all programs in the background, or some nodes by folder or name; on a node: name its
+    folder."""
     from curvfed.deployments.cluster.daemons import stop_all
     from curvfed.deployments.cluster.folder import ServerFolder
 
     if nodes:
-        found = [ServerFolder(ctx.obj).find_node(name) for name in nodes]
-        stopped = stop_all([node.running for node in found if node.superlink])
+        folders = [ServerFolder(ctx.obj).find_node(name) for name in nodes]
+        stopped = stop_all([node.running for node in folders if node.superlink])
     else:
-        folder = _opened(ctx)
+        folder = _open(ctx)
         stopped = stop_all([*(node.running for node in folder.nodes()), folder.running])
     print("stopped: " + (", ".join(stopped) or "nothing was running in the background"))
 
@@ -338,7 +343,7 @@ def down(
 @app.command()
 def demo() -> None:
     """Demonstrate a cluster on this machine: start a SuperLink and three SuperNodes, make two runs,
-    stop everything."""
+    stop all programs."""
     from curvfed.deployments.cluster.demo import main
 
     raise typer.Exit(main())

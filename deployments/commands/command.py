@@ -1,5 +1,5 @@
-"""The command `curvfed`. Its commands import what they need when they run, so that help needs
-neither torch nor Flower."""
+"""The command `curvfed`. Each command imports its modules when it runs, so that help needs neither
+torch nor Flower."""
 
 import os
 import sys
@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.commands.cluster import app as cluster
+from curvfed.deployments.commands.failures import Failure
 from curvfed.deployments.commands.groups import Application, Commands
 from curvfed.deployments.commands.lists import datasets, methods, presets
 from curvfed.deployments.commands.many_runs import compare, report, sweep
@@ -36,8 +37,8 @@ Exit status: 0 completed, 1 failed, 2 wrong usage, 130 interrupted.
 app.add_typer(cluster, name="cluster")
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_requested: bool) -> None:
+    if is_requested:
         print("curvfed", version("curvfed"))
         raise typer.Exit
 
@@ -74,31 +75,37 @@ for command in (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line, and return the exit status; errors of the user are printed here."""
-    # that of a notebook which runs this command, perhaps in another environment
+    # A notebook that runs this command sets its own backend, perhaps of another environment.
     os.environ.pop("MPLBACKEND", None)
     with lasting_output():
-        return _status(arguments)
+        return _status(sys.argv[1:] if arguments is None else arguments)
 
 
-def _status(arguments: Sequence[str] | None) -> int:
+def _status(arguments: Sequence[str]) -> int:
+    is_debug = not {"--debug", "debug=true"}.isdisjoint(arguments)
     try:
         app(arguments, prog_name="curvfed")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except Failure as failure:
+        _print_error(failure.__cause__, is_debug)
+        return failure.status
     except Exception as error:
-        from rich.console import Console
-        from rich.markup import escape
-
         from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
         from curvfed.strategies.base.errors import ConfigError  # takes a while to import
 
         if not isinstance(error, UsageError | ConfigError | ClusterError):
             raise
-        words = sys.argv[1:] if arguments is None else arguments
-        key = escape(f" [{error.key}]") if {"--debug", "debug=true"} & set(words) else ""
-        text = escape(str(error))
-        Console(stderr=True).print(f"[red]error{key}:[/red] {text}", soft_wrap=True)
-        return (
-            1 if isinstance(error, ClusterError) and not isinstance(error, WrongUsageError) else 2
-        )
+        _print_error(error, is_debug)
+        is_failure = isinstance(error, ClusterError) and not isinstance(error, WrongUsageError)
+        return 1 if is_failure else 2
     return 0
+
+
+def _print_error(error: BaseException | None, is_debug: bool) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    key = getattr(error, "key", type(error).__name__)
+    label = escape(f"error [{key}]:" if is_debug else "error:")
+    Console(stderr=True).print(f"[red]{label}[/red] {escape(str(error))}", soft_wrap=True)

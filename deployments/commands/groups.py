@@ -1,7 +1,4 @@
-"""Groups of commands, whose help keeps paragraphs whole.
-
-Their errors say what an unknown word may stand for.
-"""
+"""Groups of commands: their help keeps paragraphs, their errors suggest known words."""
 
 import inspect
 import re
@@ -18,10 +15,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def help_text(command: Callable[..., Any]) -> str:
-    """The docstring with each paragraph and each item of a list on a line of its own.
+    """The docstring with each paragraph and each list item on one line.
 
-    Typer breaks a line of help wherever the docstring has a line end. Lines with examples, which
-    begin with `curvfed`, stay as they are.
+    Typer breaks help at each line end of the docstring. Examples, which begin with `curvfed`, stay
+    as they are.
     """
     lines: list[str] = []
     for line in inspect.cleandoc(command.__doc__ or "").splitlines():
@@ -35,7 +32,7 @@ def help_text(command: Callable[..., Any]) -> str:
 
 
 class Application(typer.Typer):
-    """A Typer application whose commands have `help_text` for their help."""
+    """A Typer application; the help of its commands is `help_text`."""
 
     def command(self, *words: Any, **options: Any) -> Callable[[Function], Function]:
         """Register a function as a command."""
@@ -48,10 +45,10 @@ class Application(typer.Typer):
 
 
 class Commands(TyperGroup):
-    """Commands that take keys as words without dashes."""
+    """Commands with keys as words without dashes."""
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        """Name all commands in the error for a word that is none."""
+        """Name all commands in the error for an unknown one."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -59,7 +56,7 @@ class Commands(TyperGroup):
             raise click.UsageError(f"{error.message} The commands are {names}.", ctx) from None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Show how a key is written in the error for one that was written as an option.
+        """Show the form of a key in the error for a key that is written as an option.
 
         Raises
         ------
@@ -82,5 +79,6 @@ class Commands(TyperGroup):
             value = re.search(rf"{re.escape(option)}[ =]([^-\s]\S*)", words)
             pair = f"{key}={value[1] if value else 'VALUE'}"
             raise UsageError(
-                f"there is no option {option}; keys have no dashes. Did you mean {pair}?"
+                f"there is no option {option}; keys have no dashes. Did you mean {pair}?",
+                key="option",
             ) from None

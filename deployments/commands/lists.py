@@ -1,4 +1,4 @@
-"""The commands `methods`, `datasets` and `presets`: what there is."""
+"""The commands `methods`, `datasets` and `presets`."""
 
 from typing import Annotated
 
@@ -8,14 +8,14 @@ from curvfed.deployments.shipped import PRESETS, nearest, shipped
 
 
 def methods() -> None:
-    """List the methods: what each is, and the tasks that it works on."""
+    """List the methods, with a summary and the tasks of each."""
     from curvfed.deployments.commands.catalogue import list_methods
 
     list_methods()
 
 
 def datasets() -> None:
-    """List the data sets: the task of each, and where it is from."""
+    """List the data sets, with the task and the origin of each."""
     from curvfed.deployments.commands.catalogue import list_datasets
 
     list_datasets()
@@ -27,7 +27,7 @@ def presets(
         typer.Argument(metavar="[PRESET]", autocompletion=lambda: list(shipped(PRESETS))),
     ] = None,
 ) -> None:
-    """List the shipped presets, each of which stands for some keys, or print PRESET.
+    """List the shipped presets, which are sets of keys, or print PRESET.
 
     curvfed presets quick
     """

@@ -1,12 +1,11 @@
-"""The commands `predict`, `adapt` and `embed`: what a trained model, or a reference, is used
-for.
-"""
+"""The commands `predict`, `adapt` and `embed`, which use a trained model or a reference."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from curvfed.deployments.commands.failures import failing
 from curvfed.deployments.commands.parameters import expanded
 
 
@@ -31,10 +30,7 @@ def predict(
         typer.Option(
             parser=expanded,
             metavar="FILE",
-            help=(
-                "A .csv file, or an .h5ad for DATA of this kind; default: CSV to the standard"
-                " output."
-            ),
+            help=("A .csv file, or an .h5ad if DATA is one; default: CSV to the standard output."),
         ),
     ] = None,
 ) -> None:
@@ -55,20 +51,21 @@ def predict(
       run's data set stands for its global test points. There is no --client.
 
     The model is that of the last aggregation, with the calibrated classifier if
-    there is one. With --client it is that client's own: its fine-tuned one if it has
-    kept one, otherwise the shared parameters with its personal ones.
+    there is one. With --client it is that client's own: its fine-tuned model if
+    there is one, otherwise the shared parameters with its personal ones.
 
     The CSV has a row per node, graph, image or point: its number, path or name of the cell, class,
     probability. An .h5ad is DATA with obs["curvfed_label"], obs["curvfed_probability"] and
     obs["curvfed_unknown"]. The probability is the softmax of the logits, for an SVM Platt's scaling
-    of its margins. It is no calibrated chance for hyperfed, whose logits are negative distances to
-    the prototypes, and for spherefed, whose are cosines.
+    of its margins. It is not calibrated for hyperfed, whose logits are negative distances to the
+    prototypes, and for spherefed, whose logits are cosines.
 
     Exit status: 0 predicted, 1 it cannot be done, 2 wrong usage.
     """
-    from curvfed.deployments.predict import main
+    from curvfed.deployments.predict import EXPECTED, main
 
-    raise typer.Exit(main(folder, data, client, state_path, not uncalibrated, out))
+    with failing(1, *EXPECTED, OSError):
+        main(folder, data, client, state_path, not uncalibrated, out)
 
 
 def adapt(
@@ -76,23 +73,28 @@ def adapt(
     data: Annotated[str, typer.Argument(metavar="DATA")],
     out: Annotated[Path, typer.Option(parser=expanded, metavar="DIR", help="The folder to make.")],
     client: Annotated[
-        int | None, typer.Option(metavar="N", help="The client's number; default: the next one.")
+        int | None,
+        typer.Option(metavar="N", help="The client's number; default: the next free number."),
     ] = None,
 ) -> None:
-    """Join a finished run: get a client's personal part from its own data, the shared part fixed.
+    """Join a finished run: train a client's personal part on its own data, with the shared part
+    fixed.
 
     curvfed adapt RUN graph.pt --out joined
     curvfed adapt RUN cora --client 8 --out joined
 
-    RUN is as for predict, DATA a .pt file or folder of the client's own, or the run's
-    data set, of which --client names a part that no client of the run had. It tells
-    the client's scores, and how to predict with DIR.
+    RUN is as for predict. DATA is a .pt file or a folder of the client's own, or the
+    run's data set, of which --client names a part that no client of the run had. The
+    command prints the client's scores, and how to predict with DIR.
 
     Exit status: 0 adapted, 1 it cannot be done, 2 wrong usage.
     """
     from curvfed.deployments.adapt import main
+    from curvfed.deployments.predict import EXPECTED
+    from curvfed.strategies.base.training import TrainingError
 
-    raise typer.Exit(main(folder, data, out, client))
+    with failing(1, *EXPECTED, TrainingError, OSError):
+        main(folder, data, out, client)
 
 
 def embed(
@@ -105,19 +107,19 @@ def embed(
         typer.Option(
             parser=expanded,
             metavar="FILE",
-            help="What --make-reference wrote, or the folder of a run of method=pca.",
+            help="A file by --make-reference, or the folder of a run of method=pca.",
         ),
     ] = None,
     make_reference: Annotated[
-        bool, typer.Option("--make-reference", help="Make a reference of FILE, of its cells alone.")
+        bool, typer.Option("--make-reference", help="Make a reference from the cells of FILE.")
     ] = False,
     layer: Annotated[
         str,
         typer.Option(
             metavar="NAME",
             help=(
-                "Layer of the expression, or raw, or X; default: the first of raw, X and the only"
-                " layer that fits."
+                "Layer of the expression, or raw, or X; default: the first suitable one of raw, X"
+                " and the only layer."
             ),
         ),
     ] = "",
@@ -129,16 +131,18 @@ def embed(
 
     FILE is an .h5ad of AnnData with logarithms of normalised counts. The reference
     is public: all sites use the same one, and no site's cells change it. A site's
-    cells go through its genes, scaling and principal components, and take the
-    coordinates of their nearest neighbours in it, in obsm["X_poincare"], curvature -1.
-    The command tells missing genes, the distortion, and the share of cells outside
-    the reference's range. A folder of a run of method=pca is a reference that the
-    sites made together.
+    cells are projected by the genes, scaling and principal components of the
+    reference, and get the coordinates of their nearest neighbours in it, in
+    obsm["X_poincare"], curvature -1. The command prints missing genes, the distortion,
+    and the share of cells outside the reference's range. The folder of a run of
+    method=pca is a reference that the sites made together.
 
     Exit status: 0 embedded, 1 a file cannot be written, 2 wrong usage or unfit data.
     """
     if make_reference == (reference is not None):
         raise typer.BadParameter("give --reference FILE or --make-reference, one of the two")
     from curvfed.deployments.embed import main
+    from curvfed.tasks.errors import DataError
 
-    raise typer.Exit(main(data, reference, out, layer))
+    with failing(1, OSError), failing(2, DataError):
+        main(data, reference, out, layer)

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and their completion in a shell."""
+"""Common arguments and options of commands, and their completion in a shell."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,7 +24,7 @@ def expanded(text: str) -> Path:
 
 
 def all_pairs(pairs: list[str] | None, debug: bool) -> list[str]:
-    """The arguments of a run, with the key that `--debug` stands for."""
+    """The arguments of a run, with the key of `--debug`."""
     return [*(pairs or []), *(["debug=true"] if debug else [])]
 
 
@@ -33,34 +33,37 @@ def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     from curvfed.strategies.config.all_keys import defaults
 
     before = ctx.params.get("pairs") or []
-    if len(before) > 1 and before[-1] == "=":  # bash makes three words of a pair
+    if len(before) > 1 and before[-1] == "=":  # bash splits a pair into three words
         return _values(before[-2])
     key, equals, _ = incomplete.partition("=")
     if equals:
         return [f"{key}={value}" for value in _values(key)]
-    return [*shipped(PRESETS), *(f"{one}=" for one in (*defaults(), "num-supernodes"))]
+    return [*shipped(PRESETS), *(f"{name}=" for name in (*defaults(), "num-supernodes"))]
 
 
 def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
-    """As `complete_pair`, with the keys of a comparison; after each comma of `methods=`, names of
+    """As `complete_pair`, with the keys of a comparison; after a comma in `methods=`, names of
     methods."""
-    from curvfed.deployments.compare.keys import OWN  # with what it imports, too much for help
-
     done, comma, _ = incomplete.rpartition(",")
     if comma:
         return [f"{done},{name}" for name in _values("methods")]
-    return [*complete_pair(ctx, incomplete), *(f"{one}=" for one in OWN if "=" not in incomplete)]
+    from curvfed.deployments.compare.keys import OWN_KEYS  # imports Flower
+
+    keys = [f"{key}=" for key in OWN_KEYS if "=" not in incomplete]
+    return [*complete_pair(ctx, incomplete), *keys]
 
 
 def _values(key: str) -> Iterable[str]:
-    """The values of `method`, `methods` or `dataset`; nothing for other keys."""
+    """The values of `method`, `methods` or `dataset`; none for other keys."""
     if key in ("method", "methods"):
         from curvfed.strategies.methods import METHODS
 
         return METHODS
+    if key != "dataset":
+        return ()
     from curvfed.tasks.registry import catalogue
 
-    return [name for name, _, _ in catalogue() if " " not in name] if key == "dataset" else ()
+    return [name for name, _, _ in catalogue() if " " not in name]
 
 
 Pairs = Annotated[
@@ -69,9 +72,9 @@ Pairs = Annotated[
         metavar="[KEY=VALUE|PRESET|FILE.toml]...",
         autocompletion=complete_pair,
         help=(
-            "Keys of the run configuration (docs/configuration.md has all of them), whose strings"
-            " need no quotes; num-supernodes, the number of clients; names of shipped presets; and"
-            " paths of .toml files. Later ones win."
+            "Keys of the run configuration (docs/configuration.md lists them), with strings without"
+            " quotes; num-supernodes, the number of clients; names of shipped presets; and paths of"
+            " .toml files. Later ones win."
         ),
     ),
 ]

@@ -1,4 +1,4 @@
-"""The commands `simulate`, `run` and `check`: one run of one method."""
+"""The commands `simulate`, `run` and `check`, for a single run."""
 
 from typing import Annotated
 
@@ -9,13 +9,13 @@ from curvfed.deployments.pairs import NUM_SUPERNODES
 
 
 def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
-    """Run in this process, without SuperLink and Ray: same code, same results, quicker to start.
+    """Run in this process, without SuperLink and Ray: same code, same results, faster start.
 
     curvfed simulate method=flatland dataset=cora data-dir=~/data num-supernodes=10 seed=1
 
-    Exit status: 0 completed, 1 failed, 2 wrong usage, such as absent data (nothing
+    Exit status: 0 completed, 1 failed, 2 wrong usage, such as missing data (nothing
     is started, and no folder made), 130 interrupted by Ctrl-C or SIGTERM (the last
-    checkpoint is kept, see the key resume).
+    checkpoint is saved, see the key resume).
     """
     from curvfed.deployments.simulate import main
 
@@ -41,12 +41,12 @@ def run(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Run through Flower: a SuperLink of its own, clients in parallel by Ray, everything stopped at
-    the end.
+    """Run through Flower: with a SuperLink of its own, clients in parallel by Ray, and all programs
+    stopped at the end.
 
     curvfed run flatland data-dir=~/data num-supernodes=10 --gpus 0.25
 
-    Exit status: 0 completed, 1 failed, 2 wrong usage or absent data, 124 out of
+    Exit status: 0 completed, 1 failed, 2 wrong usage or missing data, 124 out of
     time, 128 + n stopped by signal n (130 for Ctrl-C).
     """
     from curvfed.deployments.run import main
@@ -59,20 +59,21 @@ def check(
     everything: Annotated[
         bool,
         typer.Option(
-            "--all", help="Every key, those of other methods too, with the allowed values."
+            "--all", help="All keys, also those of other methods, with the allowed values."
         ),
     ] = False,
 ) -> None:
-    """Show what a run would use, or what is wrong with it. Nothing is trained or downloaded.
+    """Show the configuration and the data of a run, or its errors. Nothing is trained or
+    downloaded.
 
     curvfed check method=flatland dataset=cora data-dir=~/data
     curvfed check --all method=hyperfed dataset=mnist
 
-    For each key that the method uses it shows the value in effect and its origin:
-    set by you, default, or auto, chosen by the task or the method. Then it shows
-    where the data lie and what a client has of them; loading may take minutes the
-    first time. For a secure sum it says who must stay to the end, and for hull what
-    every client would send.
+    For each key that the method uses it shows the value and its origin: set by you,
+    default, or auto, chosen by the task or the method. Then it shows the place of the
+    data and the data of a client; loading can take minutes the first time. For a
+    secure sum it shows how many clients must stay to the end, and for hull the size
+    of a client's message.
     Exit status: 0 it can run, 2 it cannot.
     """
     from curvfed.deployments.check import main

@@ -1,2 +1,2 @@
-"""Which method for these data: each is tuned by validation with an equal budget, then compared on
+"""The best method for a data set: all are tuned by validation with equal budgets, then compared on
 fresh seeds."""

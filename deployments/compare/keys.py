@@ -1,23 +1,21 @@
-"""The keys of a comparison, which no run has, and the methods that it takes where none are
-named.
-"""
+"""The keys of a comparison beside those of its runs, and its default methods."""
 
 from curvfed.deployments.pairs import Value
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, PERSONAL_ACCURACY
 
-OWN: dict[str, Value] = {
+OWN_KEYS: dict[str, Value] = {
     "methods": "auto",
     "budget": 12,
     "tuning-seeds": 2,
     "seeds": 5,
     "score": "personal",
 }
-"""The keys and their defaults."""
+"""The keys, and their defaults."""
 
 SCORES = {"personal": f"{BEST}.{PERSONAL_ACCURACY}", "global": GLOBAL_ACCURACY}
-"""The figure that is compared, by the value of `score`."""
+"""The compared figure, by the value of `score`."""
 
-USUAL = {
+METHODS_BY_TASK = {
     "nodes": ("local", "fedavg", "fedper", "fedavg-bias", "fed-pub", "flatland"),
     "graphs": ("local", "fedavg", "fedper", "gcfl", "fed-pub", "flatland"),
     "images": (

@@ -1,30 +1,31 @@
-"""The command `curvfed compare`: configurations are chosen by validation, then methods compared on
-fresh seeds.
+"""The command `curvfed compare`: choose configurations by validation, then compare methods on fresh
+seeds.
 
-Both steps are sweeps, so that the same command goes on where it was cut off, and makes nothing
-twice.
+Both steps are sweeps, so that the same command continues an interrupted comparison.
 """
 
 import hashlib
+import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from rich.console import Console
 
 from curvfed.deployments.compare.keys import SCORES
-from curvfed.deployments.compare.request import COMMAND, read_comparison
-from curvfed.deployments.compare.results import result, write_results
+from curvfed.deployments.compare.request import COMMAND, Comparison, read_comparison
+from curvfed.deployments.compare.results import Choice, result, write_results
 from curvfed.deployments.output_file import make_folder
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.resources import Resources
-from curvfed.deployments.sweep.make import exit_status, sweep
+from curvfed.deployments.sweep.make import sweep
 from curvfed.deployments.sweep.plan import file_digest, plan_run
 from curvfed.deployments.sweep.results import Results
-from curvfed.server_app.report import Plan, Run
+from curvfed.server_app.report import Plan, Planned, Run
 from curvfed.strategies.base.figures import BEST, VALIDATION
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.stored_files import write_atomically
@@ -32,133 +33,146 @@ from curvfed.tasks.stored_files import write_atomically
 SCORE = f"{BEST}.metrics.{VALIDATION}"
 """The figure by which configurations are chosen."""
 
+Key = TypeVar("Key")
 
-@exit_status
+
 def main(
-    console: Console,
     pairs: Sequence[str],
     results: Path | None,
     data: Path | None,
-    cpus: int,
-    gpus: float,
-    address: str,
+    resources: Resources,
 ) -> int:
-    """Make what is missing, write the report and print the answer.
+    """Make the missing runs, write the report and print the answer.
 
     Returns
     -------
     int
-        0 all methods are compared, 1 some are not, 2 wrong usage, 130 interrupted.
+        0 all methods are compared, 1 some are not.
 
     Raises
     ------
-    ConfigError
-        If the methods or their keys can never run.
+    UsageError, ConfigError
+        If no machine can run the methods with these keys.
     """
-    resources = Resources(cpus, gpus, address)
-    asked = read_comparison(pairs, data)
-    text = json.dumps(asked.plan, indent=1)
-    own = f"{asked.data}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    folder = (results or home() / "comparisons" / own).resolve()
+    console = Console(soft_wrap=True)
+    comparison = read_comparison(pairs, data)
+    text = json.dumps(comparison.plan, indent=1)
+    name = f"{comparison.data}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    folder = (results or home() / "comparisons" / name).resolve()
     make_folder(folder)
-    keep_plan(folder / "plan.json", text)
+    check_plan(folder / "plan.json", text)
 
-    contents = cache(file_digest)
+    runner = StepRunner(comparison, folder, resources, console)
+    tuning_seeds, fresh_seeds = comparison.seeds
+    figure = SCORES[comparison.score]
+    trials: dict[str, list[list[Run]]] = {}
+    settings = {
+        (method, number): {"method": method, **configuration}
+        for method, configurations in comparison.configurations.items()
+        for number, configuration in enumerate(configurations)
+    }
+    tuning_runs = runner.make("step 1 of 2, configurations", settings, tuning_seeds)
+    for (method, _), runs in tuning_runs.items():
+        trials.setdefault(method, []).append(runs)
+    choices = {method: choose(groups, figure) for method, groups in trials.items()}
+    chosen = {
+        method: settings[method, choice.number]
+        for method, choice in choices.items()
+        if choice.number is not None
+    }
+    fresh_runs = runner.make("step 2 of 2, methods", chosen, fresh_seeds)
+    rows = [
+        result(method, chosen.get(method, {}), fresh_runs.get(method, []), choice, figure)
+        for method, choice in choices.items()
+    ]
+    all_runs = list(itertools.chain(*tuning_runs.values(), *fresh_runs.values()))
+    return write_results(comparison, rows, all_runs, folder, console)
 
-    def made(
-        step: str, settings: Mapping[Any, Mapping[str, Any]], seeds: Sequence[int]
-    ) -> dict[Any, list[Run]]:
+
+@dataclass(frozen=True)
+class StepRunner:
+    """Makes the runs of a step as a sweep."""
+
+    comparison: Comparison
+    folder: Path
+    resources: Resources
+    console: Console
+    contents: Callable[[Path], str] = field(default_factory=lambda: cache(file_digest))
+
+    def make(
+        self, step: str, settings: Mapping[Key, Mapping[str, Any]], seeds: Sequence[int]
+    ) -> dict[Key, list[Run]]:
         """The runs of a step, one per seed for each of the settings."""
         planned = {
-            key: [
-                plan_run({**asked.settings, **one, "seed": seed}, COMMAND, contents)
-                for seed in seeds
-            ]
-            for key, one in settings.items()
+            key: [self._plan(configuration, seed) for seed in seeds]
+            for key, configuration in settings.items()
         }
         plan = Plan(
-            COMMAND,
-            "",
-            f"{asked.data}, {step}",
-            "",
-            "",
-            tuple(run for own in planned.values() for run in own),
+            path=COMMAND,
+            scale="",
+            title=f"{self.comparison.data}, {step}",
+            source="",
+            about="",
+            runs=tuple(itertools.chain(*planned.values())),
         )
-        sweep(plan, folder, asked.places, resources, console)
-        runs = {run.planned.name: run for run in Results(folder).select(plan)}
-        return {key: [runs[run.name] for run in own] for key, own in planned.items()}
+        sweep(plan, self.folder, self.comparison.places, self.resources, self.console)
+        runs = {run.planned.name: run for run in Results(self.folder).select(plan)}
+        return {key: [runs[run.name] for run in group] for key, group in planned.items()}
 
-    (tuning, fresh) = asked.seeds
-    figure = SCORES[asked.score]
-    settings = {
-        (name, number): {"method": name, **one}
-        for name, tried in asked.tried.items()
-        for number, one in enumerate(tried)
-    }
-    trials = made("step 1 of 2, configurations", settings, tuning)
-    chosen = {
-        name: choose({key: trials[key] for key in trials if key[0] == name}, figure)
-        for name in asked.tried
-    }
-    methods = made(
-        "step 2 of 2, methods", {key: settings[key] for key, *_ in chosen.values() if key}, fresh
-    )
-    rows = [
-        result(name, settings.get(key, {}), methods.get(key, []), score, error, figure)
-        for name, (key, score, error) in chosen.items()
-    ]
-    every = [run for group in (*trials.values(), *methods.values()) for run in group]
-    return write_results(asked, rows, every, folder, console)
+    def _plan(self, configuration: Mapping[str, Any], seed: int) -> Planned:
+        settings = {**self.comparison.settings, **configuration, "seed": seed}
+        return plan_run(settings, COMMAND, self.contents)
 
 
-def keep_plan(path: Path, text: str) -> None:
-    """Write the plan, or compare it with the one that is there.
+def check_plan(path: Path, text: str) -> None:
+    """Write the plan, or compare it with the existing one.
 
     Raises
     ------
     UsageError
-        If there is another one; names the first key that differs.
+        If the existing plan differs; names the first key that differs.
     """
     if not path.exists():
         write_atomically(path, text.encode())
     try:
-        before = json.loads(path.read_text(encoding="utf-8"))
-        now = json.loads(text)
+        existing = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(
-            f"{path} cannot be read ({error}); name another folder by --results"
+            f"{path} cannot be read ({error}); name another folder by --results",
+            key="unreadable",
         ) from None
-    if other := [key for key in {**before, **now} if before.get(key) != now.get(key)]:
-        told = [json.dumps(one.get(other[0], "auto")) for one in (before, now)]
-        raise UsageError(
-            f"{path.parent} holds a comparison with {other[0]} = {told[0]}, not {told[1]}; name"
-            " another folder by --results"
-        )
+    plan = json.loads(text)
+    for key in {**existing, **plan}:
+        old = existing.get(key)
+        if old != plan.get(key):
+            raise UsageError(
+                f"{path.parent} holds a comparison with {key} ="
+                f" {json.dumps(existing.get(key, 'auto'))}, not"
+                f" {json.dumps(plan.get(key, 'auto'))}; name another folder by --results",
+                key="other-comparison",
+            )
 
 
-def choose(trials: Mapping[Any, Sequence[Run]], figure: str) -> tuple[Any, float | None, str]:
-    """Choose the configuration by its mean validation score; one that failed for any seed is out,
-    and so is one without the figure that is to be compared.
+def choose(groups: Sequence[Sequence[Run]], figure: str) -> Choice:
+    """Choose a configuration of a method by its mean validation score.
 
-    Returns
-    -------
-    key : Any
-        Of `trials`; of equal ones the first, None if all are out.
-    validation : float or None
-    error : str
-        Why all are out.
+    Configurations with a failed run, or with a run without the compared figure, are left out. Of
+    equal configurations the first is chosen.
+
+    Parameters
+    ----------
+    groups : sequence of sequences of Run
+        The runs of each configuration, one per seed.
+    figure : str
+        The figure that the methods are compared by.
     """
-    found = {
-        key: [run.figure(SCORE) for run in runs if run.figure(figure) is not None]
-        for key, runs in trials.items()
-    }
-    means = {
-        key: float(np.mean(scores))  # type: ignore[arg-type]
-        for key, scores in found.items()
-        if len(scores) == len(trials[key]) and None not in scores
-    }
+    means = {}
+    for number, runs in enumerate(groups):
+        scores = [run.figure(SCORE) for run in runs if run.figure(figure) is not None]
+        if len(scores) == len(runs) and None not in scores:
+            means[number] = float(np.mean(scores))  # type: ignore[arg-type]
     if means:
-        best = max(means, key=lambda key: means[key])
-        return best, means[best], ""
-    errors = [run.error for runs in trials.values() for run in runs if run.error]
-    return None, None, next(iter(errors), f"no run has {SCORE} and {figure}")
+        best = max(means, key=lambda number: means[number])
+        return Choice(best, means[best])
+    errors = [run.error for run in itertools.chain(*groups) if run.error]
+    return Choice(error=next(iter(errors), f"no run has {SCORE} and {figure}"))

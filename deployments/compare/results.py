@@ -3,6 +3,7 @@ figure."""
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,127 +32,149 @@ from curvfed.strategies.base.figures import BEST, VALIDATION, find
 from curvfed.tasks.stored_files import write_atomically
 
 Row = dict[str, Any]
-"""What is known of a method: a row of the results."""
+"""A row of the results, for one method."""
 
 LEVEL = 0.95
-"""Probability with which the intervals of all methods hold together."""
+"""Joint probability of the intervals of all methods."""
 
 PRINTED = 200
-"""Columns of text of the printed table where its width is not that of a terminal."""
+"""Width of the printed table, in characters, without a terminal."""
 
 AUC = f"{BEST}.metrics.roc_auc"
-"""The personal score of data whose metric it is."""
+"""The personal score of data whose metric is the ROC-AUC."""
 
 WORST = f"{BEST}.personal_accuracy_worst_decile"
 LEGEND = (
     "Mean ± standard deviation over {seeds} seeds, {when}. Each configuration is the best of"
-    " {tried} by validation, on other seeds, {tuning} in number. Differences have intervals of the"
-    " paired t-test over the seeds, Bonferroni-corrected for all pairs of methods, so that all hold"
-    " together at {level:.0%}. Worst tenth: mean accuracy of the tenth of the clients with the"
-    " lowest. Times and bytes are medians."
+    " {tried} by validation on {tuning} other seeds. Differences have intervals of the paired"
+    " t-test over the seeds, Bonferroni-corrected for all pairs of methods, with a joint level of"
+    " {level:.0%}. Worst tenth: mean accuracy of the tenth of the clients with the lowest. Times"
+    " and bytes are medians."
 )
-COMMON = (
-    " Global: the accuracy of the one model for all on the server's test images after the last"
-    " round, if there is one."
+GLOBAL_LEGEND = (
+    " Global: accuracy of the global model on the server's test images after the last round, if"
+    " there is one."
 )
 COSTS = ("seconds", "bytes_up", "bytes_down")
-"""What a method costs."""
+"""The costs of a method."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen configuration of a method.
+
+    Attributes
+    ----------
+    number : int or None
+        None if no configuration has all scores.
+    validation : float or None
+        Its mean validation score.
+    error : str
+        The reason why none is chosen.
+    """
+
+    number: int | None = None
+    validation: float | None = None
+    error: str = ""
 
 
 def result(
-    method: str,
-    settings: Mapping[str, Any],
-    runs: Sequence[Run],
-    validation: float | None,
-    error: str,
-    figure: str,
+    method: str, settings: Mapping[str, Any], runs: Sequence[Run], choice: Choice, figure: str
 ) -> Row:
-    """A row; only a method whose runs all have the figure has a mean.
+    """The row of a method; it has a mean if all runs have the figure.
 
     Parameters
     ----------
     settings : mapping
-        What was chosen, and `method`.
+        The chosen configuration, and `method`.
     runs : sequence of Run
-        Those with fresh seeds.
-    validation : float or None
-        The mean validation score that it was chosen by.
-    error : str
-        Why none was chosen, or empty.
+        The runs with fresh seeds.
+    choice : Choice
     figure : str
-        What is compared; in its place the ROC-AUC of data whose metric that is.
+        The compared figure; for data whose metric is the ROC-AUC, that is compared instead.
     """
     if figure.startswith(BEST) and any(run.figure(AUC) is not None for run in runs):
         figure = AUC
-    lacking = [run.error or f"a run has no {figure}" for run in runs if run.figure(figure) is None]
+    scores = [run.figure(figure) for run in runs]
+    errors = [run.error or f"a run has no {figure}" for run in runs if run.figure(figure) is None]
     row: Row = {
         "method": method,
-        "error": error or next(iter(lacking), ""),
+        "error": choice.error or next(iter(errors), ""),
         "figure": figure,
-        VALIDATION: validation,
+        VALIDATION: choice.validation,
+        "configuration": {key: value for key, value in settings.items() if key != "method"},
+        "seeds": [run.seed for run in runs],
+        "scores": scores,
     }
-    row["configuration"] = {key: value for key, value in settings.items() if key != "method"}
-    row |= {"seeds": [run.seed for run in runs], "scores": [run.figure(figure) for run in runs]}
-    if not row["error"]:
-        row |= {"mean": float(np.mean(row["scores"])), "std": float(np.std(row["scores"], ddof=1))}
-        row["worst_decile"] = float(np.mean([run.figure(WORST) or 0.0 for run in runs]))
-        # Medians, which a first run with its imports does not move.
-        row |= {name: float(np.median([run.figure(name) or 0.0 for run in runs])) for name in COSTS}
-        row["bytes"] = row["bytes_up"] + row["bytes_down"]
-        common = [run.figure(SCORES["global"]) for run in runs]
-        if figure != SCORES["global"] and None not in common:
-            row["global_mean"] = float(np.mean(common))  # type: ignore[arg-type]
-            row["global_std"] = float(np.std(common, ddof=1))  # type: ignore[arg-type]
+    if row["error"]:
+        return row
+    row["mean"] = float(np.mean(scores))  # type: ignore[arg-type]
+    row["std"] = float(np.std(scores, ddof=1))  # type: ignore[arg-type]
+    row["worst_decile"] = float(np.mean([run.figure(WORST) or 0.0 for run in runs]))
+    # Medians: the imports of a first run do not change them.
+    for name in COSTS:
+        row[name] = float(np.median([run.figure(name) or 0.0 for run in runs]))
+    row["bytes"] = row["bytes_up"] + row["bytes_down"]
+    global_scores = [run.figure(SCORES["global"]) for run in runs]
+    if figure != SCORES["global"] and None not in global_scores:
+        row["global_mean"] = float(np.mean(global_scores))  # type: ignore[arg-type]
+        row["global_std"] = float(np.std(global_scores, ddof=1))  # type: ignore[arg-type]
     return row
 
 
 def add_differences(rows: Sequence[Row]) -> None:
-    """Give all rows but the first, the best one, `difference` to it with its interval from `low` to
+    """Add to each row the `difference` to the first and best, and its interval from `low` to
     `high`.
 
-    The intervals are those of the paired t-test, Bonferroni-corrected for the number of all pairs
-    of methods: which of them is the first was chosen by the same scores.
+    The intervals are those of the paired t-test, Bonferroni-corrected for all pairs of methods,
+    since the same scores have chosen the first one.
     """
     for row in rows[1:]:
-        # without the noise of equal results
-        apart = (np.array(row["scores"]) - np.array(rows[0]["scores"])).round(12)
-        quantile = t.ppf(1 - (1 - LEVEL) / len(rows) / (len(rows) - 1), len(apart) - 1)
-        mean = float(apart.mean())
-        half = float(quantile * apart.std(ddof=1) / np.sqrt(len(apart)))
+        # Rounding removes the noise of equal results.
+        differences = (np.array(row["scores"]) - np.array(rows[0]["scores"])).round(12)
+        quantile = t.ppf(1 - (1 - LEVEL) / len(rows) / (len(rows) - 1), len(differences) - 1)
+        mean = float(differences.mean())
+        half = float(quantile * differences.std(ddof=1) / np.sqrt(len(differences)))
         row |= {"difference": mean, "low": mean - half, "high": mean + half}
 
 
 def answer(rows: Sequence[Row], data: str) -> str:
-    """One sentence that says which method is best, or which ones the data cannot tell apart; the
-    best row is the first."""
+    """A sentence that names the best method, or the methods without a significant difference; the
+    first row is the best."""
     if len(rows) < 2:
-        return (
-            f"Nothing can be compared on {data}: {rows[0]['method'] if rows else 'no method'} alone"
-            " has scores."
-        )
-    told = f"{rows[0]['method']} ({100 * rows[0]['mean']:.1f}%)"
-    tied = [row for row in rows if row is rows[0] or row["low"] <= 0 <= row["high"]]
+        name = rows[0]["method"] if rows else "no method"
+        return f"Nothing can be compared on {data}: {name} alone has scores."
+    first, second = rows[:2]
+    best = f"{first['method']} ({100 * first['mean']:.1f}%)"
+    tied = [first, *(row for row in rows[1:] if row["low"] <= 0 <= row["high"])]
     if len(tied) == 1:
-        mean, low, high = (-100 * rows[1][key] for key in ("difference", "high", "low"))
+        mean, low, high = (-100 * second[key] for key in ("difference", "high", "low"))
         return (
-            f"{told} is the best of these {len(rows)} methods on {data}, {mean:.1f} points above"
-            f" {rows[1]['method']}, the next ({LEVEL:.0%} interval {low:.1f} to {high:.1f})."
+            f"{best} is the best of these {len(rows)} methods on {data}, {mean:.1f} points above"
+            f" {second['method']}, the next ({LEVEL:.0%} interval {low:.1f} to {high:.1f})."
         )
-    level = [row["method"] for row in tied[1:]]
-    below = [row["method"] for row in rows if row not in tied]
-    light, quick = (
-        _listed([row["method"] for row in tied if row[cost] == min(one[cost] for one in tied)])
-        for cost in ("bytes", "seconds")
-    )
+    others = _listed([row["method"] for row in tied[1:]])
+    worse = [row["method"] for row in rows if row not in tied]
+    end = f"; {_listed(worse)} scored less." if worse else "."
     return (
-        f"There is no difference that these data can show between {told}, the best by its mean, and"
-        f" {_listed(level)} on {data} (cheapest in bytes: {light}; in seconds: {quick})"
-        + (f"; {_listed(below)} scored less." if below else ".")
+        f"There is no difference that these data can show between {best}, the best by its mean, and"
+        f" {others} on {data} (cheapest in bytes: {_cheapest(tied, 'bytes')}; in seconds:"
+        f" {_cheapest(tied, 'seconds')}){end}"
     )
+
+
+def _cheapest(rows: Sequence[Row], cost: str) -> str:
+    """The methods with the lowest cost."""
+    lowest = min(row[cost] for row in rows)
+    return _listed([row["method"] for row in rows if row[cost] == lowest])
 
 
 def write_results(
-    asked: Comparison, rows: Sequence[Row], runs: Sequence[Run], folder: Path, console: Console
+    comparison: Comparison,
+    rows: Sequence[Row],
+    runs: Sequence[Run],
+    folder: Path,
+    console: Console,
 ) -> int:
     """Write `comparison.*` into the folder, and print the table and the answer.
 
@@ -159,68 +182,71 @@ def write_results(
     ----------
     rows : sequence of dict
     runs : sequence of Run
-        All of the comparison, failed ones too.
+        All runs of the comparison, failed ones too.
 
     Returns
     -------
     int
-        0, or 1 if some method has no score.
+        0, or 1 if a method has no score.
     """
     rows = sorted(rows, key=lambda row: -row.get("mean", -np.inf))
     scored = [row for row in rows if not row["error"]]
     add_differences(scored)
-    told = answer(scored, asked.data)
-    left_out = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
+    conclusion = answer(scored, comparison.data)
+    failures = [f"{row['method']} is not compared: {row['error']}" for row in rows if row["error"]]
     page = Page(
-        f"Which method for {asked.data}?",
-        [told],
+        f"Which method for {comparison.data}?",
+        [conclusion],
         run_notes(runs),
         [_differences(scored, folder / "comparison")] if len(scored) > 1 else [],
-        [_table(asked, rows, scored, left_out)],
+        [_table(comparison, rows, scored, failures)],
     )
     files = {
         "md": markdown_page(page, folder),
         "html": html_page(page),
         "csv": pd.json_normalize(rows).to_csv(index=False, lineterminator="\n"),
-        "json": json.dumps({"answer": told, "level": LEVEL, "methods": rows}, indent=1),
+        "json": json.dumps({"answer": conclusion, "level": LEVEL, "methods": rows}, indent=1),
     }
     for suffix, text in files.items():
         write_atomically(folder / f"comparison.{suffix}", text.encode())
     _print_table(page.tables[0], console)
-    for line in (*page.notes, *left_out, f"report: {folder / 'comparison.html'}", told):
+    for line in (*page.notes, *failures, f"report: {folder / 'comparison.html'}", conclusion):
         console.print(escape(line), highlight=False)
     return int(len(scored) < len(rows))
 
 
 def _table(
-    asked: Comparison, rows: Sequence[Row], scored: Sequence[Row], left_out: Sequence[str]
+    comparison: Comparison, rows: Sequence[Row], scored: Sequence[Row], failures: Sequence[str]
 ) -> Table:
     """The table of all methods; those with an error have dashes."""
     has_auc = any(row["figure"] == AUC for row in rows)
-    metric = find("roc_auc" if has_auc else SCORES[asked.score].removeprefix(f"{BEST}.")).label
-    is_personal = asked.score == "personal"
+    metric = "roc_auc" if has_auc else SCORES[comparison.score].removeprefix(f"{BEST}.")
+    is_personal = comparison.score == "personal"
     legend = LEGEND.format(
-        seeds=asked.numbers["seeds"],
-        tuning=asked.numbers["tuning-seeds"],
-        tried=max(map(len, asked.tried.values())),
+        seeds=comparison.numbers["seeds"],
+        tuning=comparison.numbers["tuning-seeds"],
+        tried=max(map(len, comparison.configurations.values())),
         when="at the round of best validation" if is_personal else "after the last round",
         level=LEVEL,
     )
-    common = ["global (%)"] if any("global_mean" in row for row in scored) else []
-    legend += COMMON if common else ""
-    scores = [metric, "difference to the best", "worst tenth (%)"]
+    columns = [find(metric).label, "difference to the best", "worst tenth (%)"]
+    has_global = any("global_mean" in row for row in scored)
+    if has_global:
+        columns.append("global (%)")
+        legend += GLOBAL_LEGEND
+    columns += [find(name).label for name in COSTS]
     return Table(
         "",
         ["method", "configuration"],
-        [*scores, *common, *(find(name).label for name in COSTS)],
-        [_line(row, row in scored[:1], bool(common)) for row in rows],
-        " ".join([legend, *left_out]),
+        columns,
+        [_line(row, row in scored[:1], has_global) for row in rows],
+        " ".join([legend, *failures]),
     )
 
 
 def _print_table(table: Table, console: Console) -> None:
     if not console.is_terminal:
-        console.width = PRINTED  # a file or a pipe has room for every column
+        console.width = PRINTED  # a file or a pipe has space for every column
     printed = PrintedTable(*table.heads, *table.columns)
     for column in printed.columns:
         column.overflow = "fold"
@@ -229,35 +255,25 @@ def _print_table(table: Table, console: Console) -> None:
     console.print(printed)
 
 
-def _line(row: Row, is_best: bool, has_common: bool) -> tuple[list[str], list[Cell]]:
-    """The names and the cells of a row, for the templates of tables; with the global accuracy if it
-    has a column."""
-    names = [
-        row["method"],
-        " ".join(f"{key}={json.dumps(value)}" for key, value in row["configuration"].items()),
-    ]
+def _line(row: Row, is_best: bool, has_global: bool) -> tuple[list[str], list[Cell]]:
+    """The names and the cells of a row; with the global accuracy if it has a column."""
+    configuration = [f"{key}={json.dumps(value)}" for key, value in row["configuration"].items()]
+    names = [row["method"], " ".join(configuration)]
     if row["error"]:
-        return names, [
-            Cell("failed", hint=row["error"]),
-            *[Cell("–")] * (2 + has_common + len(COSTS)),
-        ]
-    ends = [number(100 * row[key], 1) for key in ("difference", "low", "high") if key in row]
-    costs = [find(name).number(find(name).scale * row[name]) for name in COSTS]
-    apart = "{} ({} to {})".format(*ends) if ends else ""
-    worst = f"{100 * row['worst_decile']:.1f}"
-    common = (
-        [_spread(row["global_mean"], row["global_std"]) if "global_mean" in row else "–"]
-        if has_common
-        else []
-    )
-    return names, [
-        Cell(_spread(row["mean"], row["std"]), is_best=is_best),
-        *map(Cell, (apart, worst, *common, *costs)),
-    ]
+        num_dashes = 2 + has_global + len(COSTS)
+        return names, [Cell("failed", hint=row["error"]), *[Cell("–")] * num_dashes]
+    interval = [number(100 * row[key], 1) for key in ("difference", "low", "high") if key in row]
+    texts = ["{} ({} to {})".format(*interval) if interval else ""]
+    texts.append(f"{100 * row['worst_decile']:.1f}")
+    if has_global:
+        is_scored = "global_mean" in row
+        texts.append(_spread(row["global_mean"], row["global_std"]) if is_scored else "–")
+    texts += [find(name).number(find(name).scale * row[name]) for name in COSTS]
+    return names, [Cell(_spread(row["mean"], row["std"]), is_best=is_best), *map(Cell, texts)]
 
 
 def _spread(mean: float, std: float) -> str:
-    """In percent."""
+    """Mean and standard deviation in percent."""
     return f"{100 * mean:.1f} ± {100 * std:.1f}"
 
 

@@ -1,5 +1,4 @@
-"""A reference: genes, scaling, principal components and disc coordinates, from the reference's
-cells alone."""
+"""Make a reference: genes, scaling, principal components and disc coordinates of its own cells."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,58 +18,60 @@ Floats = NDArray[np.float64]
 GENES = 2000
 COMPONENTS = 30
 NEIGHBOURS = 15
-MOST = 3000
-"""Numbers of genes, of principal components, of neighbours of a cell in the graph, and of cells in
-the graph."""
+GRAPH_CELLS = 3000
+"""Maximum numbers of genes, of principal components, of neighbours of a cell in the graph, and of
+cells in the graph."""
 
 NEAREST = 15
-"""Neighbours whose mean gives a cell's coordinates."""
+"""Number of neighbours whose mean is a cell's coordinates."""
 
 LARGEST_Z = 10.0
-"""Standardised expression is cut here, as is scanpy's custom."""
+"""Standardised expression is clipped here, as in scanpy."""
 
 WITHIN = 0.99
-"""The share of the reference's own cells that lie within its range."""
+"""Share of the reference's own cells within its range."""
 
 DIAMETERS = (1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0)
-"""The largest distance between two cells in the disc that are tried."""
+"""Candidates for the largest distance between two cells in the disc."""
 
 
-def make_reference(given: Expression, name: str, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Make a reference: the coordinates of its cells, and all that other files need of it, by their
-    places in an `.h5ad`.
+def make_reference(
+    expression: Expression, name: str, report: Callable[[str], None]
+) -> dict[str, Any]:
+    """Make a reference: the coordinates of its cells, and the values that other files need, by
+    their places in an `.h5ad`.
 
-    The disc coordinates are `hydra`'s, of the lengths of shortest paths in the graph of nearest
-    neighbours among the principal components. Of the diameters tried the one with the least
-    distortion is kept. Cells beyond `MOST` take the coordinates of their neighbours, as those of a
-    site do.
+    `hydra` gives the disc coordinates from the lengths of shortest paths in the graph of nearest
+    neighbours by principal components. The diameter is the candidate with the least distortion.
+    Cells beyond `GRAPH_CELLS` get their coordinates from their neighbours, as cells of a site do.
 
     Raises
     ------
     DataError
-        Fewer cells or varying genes than the graph needs.
+        If there are too few cells or varying genes.
     """
-    genes, mean, deviation = _varying(given)
-    count = given.values.shape[0]
+    genes, mean, deviation = _variable_genes(expression)
+    count = expression.values.shape[0]
     if len(genes) < 3 or count <= 2 * NEIGHBOURS:
         raise DataError(
             f"{name} has {count} cells and {len(genes)} genes that vary; allowed are more than"
-            f" {2 * NEIGHBOURS} cells and at least 3 genes"
+            f" {2 * NEIGHBOURS} cells and at least 3 genes",
+            key="few-cells",
         )
-    tell(f"principal components of {len(genes)} genes ...")
-    scaled = standardised(given.dense(genes), mean, deviation)
+    report(f"principal components of {len(genes)} genes ...")
+    scaled = standardised(expression.dense(genes), mean, deviation)
     _, axes = principal(scaled.T @ scaled, min(COMPONENTS, len(scaled) - 1))
     components = scaled @ axes
-    chosen = np.sort(np.random.default_rng(0).permutation(count)[:MOST])
-    tell(f"shortest paths between {len(chosen)} cells, and their embedding ...")
+    chosen = np.sort(np.random.default_rng(0).permutation(count)[:GRAPH_CELLS])
+    report(f"shortest paths between {len(chosen)} cells, and their embedding ...")
     paths = path_lengths(components[chosen])
-    points, diameter, error = _best(paths)
-    placed = np.empty((count, 2))
-    others = np.setdiff1d(np.arange(count), chosen)
-    placed[chosen] = points
-    if len(others):
-        placed[others] = interpolated(components[chosen], points, components[others])
-    kept = {
+    points, diameter, error = _embed_paths(paths)
+    coordinates = np.empty((count, 2))
+    coordinates[chosen] = points
+    remaining = np.setdiff1d(np.arange(count), chosen)
+    if len(remaining):
+        coordinates[remaining] = interpolated(components[chosen], points, components[remaining])
+    reference = {
         "genes": np.array(genes, dtype=object),
         "mean": mean,
         "deviation": deviation,
@@ -80,47 +81,45 @@ def make_reference(given: Expression, name: str, tell: Callable[[str], None]) ->
         "scale": diameter / paths.max(),
         "distortion": error,
     }
-    tell(
+    report(
         f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|), diameter"
         f" {diameter:g}"
     )
-    return {"obsm/X_poincare": placed, "obsm/X_curvfed_pca": components, "uns/curvfed": kept}
+    return {
+        "obsm/X_poincare": coordinates,
+        "obsm/X_curvfed_pca": components,
+        "uns/curvfed": reference,
+    }
 
 
 def standardised(values: Floats, mean: Floats, deviation: Floats) -> Floats:
-    """Expression (n, g) minus its mean, in standard deviations, cut at `LARGEST_Z`."""
+    """Expression (n, g) minus its mean, in standard deviations, clipped at `LARGEST_Z`."""
     return np.clip((values - mean) / deviation, -LARGEST_Z, LARGEST_Z)
 
 
 def misfit(scaled: Floats, axes: Floats) -> Floats:
-    """Mean square (n,) over the genes of what components leave of standardised expression (n,
-    g).
-    """
+    """Mean square (n,) over the genes of the residual of standardised expression (n, g)."""
     return np.asarray(np.square(scaled - scaled @ axes @ axes.T).mean(axis=1))
 
 
 def _largest_misfit(scaled: Floats, count: int) -> float:
-    """What `WITHIN` of cells stay below by the components of others: those of a fifth are left out
-    in turn."""
-    found = np.empty(len(scaled))
+    """The misfit that a share `WITHIN` of the cells stays below, by five-fold cross-validation."""
+    misfits = np.empty(len(scaled))
     fold = np.arange(len(scaled)) % 5
     for number in range(5):
-        out = fold == number
-        kept = scaled[~out]
-        found[out] = misfit(scaled[out], principal(kept.T @ kept, count)[1])
-    return float(np.quantile(found, WITHIN))
+        is_out = fold == number
+        training = scaled[~is_out]
+        misfits[is_out] = misfit(scaled[is_out], principal(training.T @ training, count)[1])
+    return float(np.quantile(misfits, WITHIN))
 
 
 def path_lengths(components: Floats) -> Floats:
-    """Lengths (n, n) of shortest paths along edges to the `NEIGHBOURS` nearest and of the minimum
-    spanning tree.
-
-    With the tree all cells are joined, however far apart groups of them are.
-    """
+    """Lengths (n, n) of shortest paths along edges to the `NEIGHBOURS` nearest cells and of the
+    minimum spanning tree, which connects all cells."""
     from scipy.sparse.csgraph import minimum_spanning_tree, shortest_path
     from scipy.spatial.distance import cdist
 
-    direct = np.maximum(cdist(components, components), 1e-9)  # 0 would be no edge
+    direct = np.maximum(cdist(components, components), 1e-9)  # 0 means no edge
     np.fill_diagonal(direct, 0)
     tree = minimum_spanning_tree(direct).toarray()
     count = min(NEIGHBOURS, len(direct) - 1)
@@ -130,9 +129,17 @@ def path_lengths(components: Floats) -> Floats:
     return np.asarray(shortest_path(tree, directed=False))
 
 
+def distortion(points: Floats, paths: Floats, scale: float) -> float:
+    """Mean |d(x, y) / (scale · path) − 1| over the pairs of points (n, 2) in the disc of curvature
+    −1."""
+    upper = np.triu_indices(len(points), 1)
+    left, right = (torch.from_numpy(points[indices]) for indices in upper)
+    return float(np.abs(dist(left, right, -1.0).numpy() / (scale * paths[upper]) - 1).mean())
+
+
 def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
     """Disc coordinates (m, 2) of cells with components `new`: the mean of log0 over the nearest of
-    n known cells.
+    n cells.
 
     Parameters
     ----------
@@ -142,8 +149,7 @@ def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
     from sklearn.neighbors import KNeighborsRegressor
 
     def weights(near: Floats) -> Floats:
-        """They fall with the distance, as a Gaussian whose width is that to the farthest of these
-        neighbours."""
+        """Gaussian weights; the width is the distance to the farthest neighbour."""
         return np.exp(-2 * (near / np.maximum(near[:, -1:], 1e-12)) ** 2)
 
     model = KNeighborsRegressor(min(NEAREST, len(components)), weights=weights)
@@ -151,30 +157,23 @@ def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:
     return exp0(torch.from_numpy(model.predict(new)), -1.0).numpy()
 
 
-def distortion(points: Floats, paths: Floats, scale: float) -> float:
-    """Mean |d(x, y) / (scale · path) − 1| over the pairs of points (n, 2) in the disc of curvature
-    −1."""
-    upper = np.triu_indices(len(points), 1)
-    one, other = (torch.from_numpy(points[places]) for places in upper)
-    return float(np.abs(dist(one, other, -1.0).numpy() / (scale * paths[upper]) - 1).mean())
-
-
-def _best(paths: Floats) -> tuple[Floats, float, float]:
-    tried = []
+def _embed_paths(paths: Floats) -> tuple[Floats, float, float]:
+    """The points, the diameter and the distortion of the best embedding."""
+    candidates = []
     for diameter in DIAMETERS:
         scale = diameter / paths.max()
         points = hydra(scale * paths)
-        tried.append((distortion(points, paths, scale), diameter, points))
-    error, diameter, points = min(tried, key=lambda one: one[:2])
+        candidates.append((distortion(points, paths, scale), diameter, points))
+    error, diameter, points = min(candidates, key=lambda candidate: candidate[:2])
     return points, diameter, error
 
 
-def _varying(given: Expression) -> tuple[list[str], Floats, Floats]:
+def _variable_genes(expression: Expression) -> tuple[list[str], Floats, Floats]:
     """The `GENES` genes of largest variance, their means and their standard deviations."""
-    values = given.values
+    values = expression.values
     mean = np.asarray(values.mean(axis=0), dtype=np.float64).ravel()
     square = values.multiply(values) if hasattr(values, "toarray") else np.square(values)
     variance = np.asarray(square.mean(axis=0), dtype=np.float64).ravel() - mean**2
     chosen = np.argsort(-variance, kind="stable")[:GENES]
     chosen = np.sort(chosen[variance[chosen] > 1e-8])
-    return [given.genes[place] for place in chosen], mean[chosen], np.sqrt(variance[chosen])
+    return [expression.genes[place] for place in chosen], mean[chosen], np.sqrt(variance[chosen])

@@ -1,4 +1,4 @@
-"""Cells of a site to disc coordinates, by a reference."""
+"""Disc coordinates for the cells of a site, by a reference."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,22 +23,25 @@ from curvfed.geometry.poincare import exp0
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.expression import Expression, read
 
-MEASURED = 500
-"""The most cells of which the distortion is measured."""
+SAMPLE = 500
+"""Maximum number of cells for measuring the distortion."""
 
-MANY = 0.1
-"""The share of cells outside the reference's range above which a warning says so."""
+MAX_OUTSIDE = 0.1
+"""Share of cells outside the reference's range above which a warning is printed."""
 
-USUAL = (0.75, 1.33)
-"""The range of mean expression, in that of the reference, for values of one scale."""
+SAME_SCALE = (0.75, 1.33)
+"""Range of the mean expression relative to the reference's, for values of the same scale."""
 
-FEWEST_GENES = 0.5
-"""The share of a reference's genes that a site must have."""
+MIN_GENES = 0.5
+"""Minimum share of a reference's genes in a site's cells."""
+
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What a reference holds: g genes, c components, n cells.
+    """A reference with g genes, c components and n cells.
 
     Attributes
     ----------
@@ -46,15 +49,15 @@ class Reference:
     mean, deviation : (g,)
     axes : (g, c)
     components : (n, c)
-        Of the cells of the graph; none in a reference by a secure sum.
+        Components of the cells of the graph; none in a reference by a secure sum.
     points : (n, 2)
-        In the disc of curvature −1.
+        Coordinates in the disc of curvature −1.
     scale : float
-        Distance in the disc by length of path, or by distance between the first two components.
+        Distance in the disc per length of path, or per distance in the first two components.
     misfit : float
-        Above it, cells have expression that the components do not explain.
+        Above it, the components do not explain a cell's expression.
     variances : (c,)
-        Of the components, in a reference by a secure sum.
+        Variances of the components, in a reference by a secure sum.
     """
 
     genes: list[str]
@@ -69,13 +72,13 @@ class Reference:
 
     @classmethod
     def of_run(cls, folder: Path) -> "Reference":
-        """The reference that a run of `method=pca` left. Its cells have a root mean square distance
-        of 2 from the origin.
+        """The reference of a run of `method=pca`. Its cells have a root mean square distance of 2
+        from the origin.
 
         Raises
         ------
         DataError
-            It is no such run.
+            If it is no such run.
         """
         from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 
@@ -87,17 +90,16 @@ class Reference:
             genes = run.config.table("pca").names
         except (PredictError, KeyError) as error:
             raise DataError(
-                f"--reference {folder} is no finished run of method=pca: {error}"
+                f"--reference {folder} is no finished run of method=pca: {error}", key="reference"
             ) from None
-        none = np.empty((0, axes.shape[1]))
         return cls(
-            genes,
-            mean,
-            deviation,
-            axes,
-            none,
-            none[:, :2],
-            2 / np.sqrt(variances[:2].sum()),
+            genes=genes,
+            mean=mean,
+            deviation=deviation,
+            axes=axes,
+            components=np.empty((0, axes.shape[1])),
+            points=np.empty((0, 2)),
+            scale=2 / np.sqrt(variances[:2].sum()),
             variances=variances,
         )
 
@@ -109,34 +111,35 @@ class Reference:
         Raises
         ------
         DataError
-            It was not made so.
+            If it is neither.
         """
         if path.is_dir():
             return cls.of_run(path)
         cells = read(path)
         try:
-            kept = cells.uns["curvfed"]
-            chosen = kept["graph_cells"]
+            stored = cells.uns["curvfed"]
+            chosen = stored["graph_cells"]
             return cls(
-                [str(gene) for gene in kept["genes"]],
-                kept["mean"],
-                kept["deviation"],
-                kept["axes"],
-                cells.obsm["X_curvfed_pca"][chosen],
-                cells.obsm["X_poincare"][chosen],
-                float(kept["scale"]),
-                float(kept["misfit"]),
+                genes=[str(gene) for gene in stored["genes"]],
+                mean=stored["mean"],
+                deviation=stored["deviation"],
+                axes=stored["axes"],
+                components=cells.obsm["X_curvfed_pca"][chosen],
+                points=cells.obsm["X_poincare"][chosen],
+                scale=float(stored["scale"]),
+                misfit=float(stored["misfit"]),
             )
         except (KeyError, TypeError, IndexError) as error:
-            words = f"{type(error).__name__}: {error}"
+            reason = f"{type(error).__name__}: {error}"
             raise DataError(
-                f"--reference {path} is no reference ({words}); one is made by "
-                f"curvfed embed {path} --make-reference --out FILE"
+                f"--reference {path} is no reference ({reason}); one is made by "
+                f"curvfed embed {path} --make-reference --out FILE",
+                key="reference",
             ) from None
 
 
 def embed(
-    given: Expression, reference: Reference, name: str, tell: Callable[[str], None]
+    expression: Expression, reference: Reference, name: str, report: Callable[[str], None]
 ) -> dict[str, Any]:
     """Disc coordinates of cells, and how well they fit the reference, by their places in an
     `.h5ad`.
@@ -144,71 +147,86 @@ def embed(
     Raises
     ------
     DataError
-        They share too few genes with the reference.
+        If they share too few genes with the reference.
     """
-    there = set(given.genes)
-    shared = [place for place, gene in enumerate(reference.genes) if gene in there]
-    missing = [gene for gene in reference.genes if gene not in there]
+    genes = set(expression.genes)
+    shared = [place for place, gene in enumerate(reference.genes) if gene in genes]
+    missing = [gene for gene in reference.genes if gene not in genes]
     if missing:
         examples = ", ".join(missing[:10]) + (", ..." if len(missing) > 10 else "")
-        tell(
+        report(
             f"genes: {len(missing)} of the reference's {len(reference.genes)} are missing"
             f" ({examples})"
         )
-    if len(shared) < FEWEST_GENES * len(reference.genes):
+    if len(shared) < MIN_GENES * len(reference.genes):
         raise DataError(
             f"{name} has {len(shared)} of the reference's {len(reference.genes)} genes; allowed is"
-            f" at least {FEWEST_GENES:.0%}. Its names are like {', '.join(given.genes[:3])}, the"
-            f" reference's like {', '.join(reference.genes[:3])}"
+            f" at least {MIN_GENES:.0%}. Its names are like {', '.join(expression.genes[:3])}, the"
+            f" reference's like {', '.join(reference.genes[:3])}",
+            key="few-genes",
         )
     # A missing gene has the reference's mean, which is 0 in standard deviations.
-    values = given.dense([reference.genes[place] for place in shared])
-    _tell_scale(values, reference.mean[shared], tell)
+    values = expression.dense([reference.genes[place] for place in shared])
+    _check_scale(values, reference.mean[shared], report)
     scaled = standardised(values, reference.mean[shared], reference.deviation[shared])
     components = scaled @ reference.axes[shared]
+    points, is_outside = _place(components, reference)
+    is_outside |= misfit(scaled, reference.axes[shared]) > reference.misfit
+    error = _distortion(components, points, reference)
+    report(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|)")
     if len(reference.points):
-        points = interpolated(reference.components, reference.points, components)
-        outside = _outside(reference.components, components)
-    else:  # hydra's limit for small distances: the first two components are tangent vectors
-        points = exp0(torch.from_numpy(reference.scale / 2 * components[:, :2]), -1.0).numpy()
-        outside = (components**2 / reference.variances).sum(axis=1) > chi2.ppf(
-            WITHIN, components.shape[1]
-        )
-    outside |= misfit(scaled, reference.axes[shared]) > reference.misfit
-    chosen = np.random.default_rng(0).permutation(len(points))[:MEASURED]
-    paths = path_lengths(np.concatenate([components[chosen], reference.components]))[
-        : len(chosen), : len(chosen)
-    ]
-    error = distortion(points[chosen], paths, reference.scale) if len(chosen) > 1 else 0.0
-    figures = {
-        "distortion": error,
-        "outside": float(outside.mean()),
-        "genes_shared": len(shared),
-        "genes_missing": np.array(missing, dtype=object),
-    }
-    usual = (
-        "of the reference's own are"
-        if len(reference.points)
-        else "of cells with normal components would be"
+        comparison = "of the reference's own are"
+    else:
+        comparison = "of cells with normal components would be"
+    share = float(is_outside.mean())
+    report(
+        f"outside the reference's range: {share:.1%} of {len(is_outside)} cells"
+        f' (obs["curvfed_outside"]); {1 - WITHIN:.0%} {comparison}'
     )
-    tell(f"distortion: {error:.3f} (mean |disc distance / graph distance - 1|)")
-    tell(
-        f"outside the reference's range: {outside.mean():.1%} of {len(outside)} cells"
-        f' (obs["curvfed_outside"]); {1 - WITHIN:.0%} {usual}'
-    )
-    if outside.mean() > MANY:
-        tell(
+    if share > MAX_OUTSIDE:
+        report(
             "warning: so many cells are outside that the coordinates say little: the cells are of"
             " other kinds than the reference's, or their values of another scale"
         )
-    return {"obsm/X_poincare": points, "obs/curvfed_outside": outside, "uns/curvfed_embed": figures}
+    figures = {
+        "distortion": error,
+        "outside": share,
+        "genes_shared": len(shared),
+        "genes_missing": np.array(missing, dtype=object),
+    }
+    return {
+        "obsm/X_poincare": points,
+        "obs/curvfed_outside": is_outside,
+        "uns/curvfed_embed": figures,
+    }
 
 
-def _tell_scale(values: Floats, mean: Floats, tell: Callable[[str], None]) -> None:
+def _place(components: Floats, reference: Reference) -> tuple[Floats, Flags]:
+    """Disc coordinates of cells, and whether they are outside the reference's range."""
+    if len(reference.points):
+        points = interpolated(reference.components, reference.points, components)
+        return points, _outside(reference.components, components)
+    # hydra's limit for small distances: the first two components are tangent vectors
+    points = exp0(torch.from_numpy(reference.scale / 2 * components[:, :2]), -1.0).numpy()
+    squares = (components**2 / reference.variances).sum(axis=1)
+    return points, squares > chi2.ppf(WITHIN, components.shape[1])
+
+
+def _distortion(components: Floats, points: Floats, reference: Reference) -> float:
+    """The distortion over a sample of the cells; 0 for a single cell."""
+    if len(points) < 2:
+        return 0.0
+    chosen = np.random.default_rng(0).permutation(len(points))[:SAMPLE]
+    paths = path_lengths(np.concatenate([components[chosen], reference.components]))
+    count = len(chosen)
+    return distortion(points[chosen], paths[:count, :count], reference.scale)
+
+
+def _check_scale(values: Floats, mean: Floats, report: Callable[[str], None]) -> None:
     """Warn if expression (n, g) is on average far from the reference's mean (g,)."""
     ratio = float(values.mean(axis=0) @ mean / (mean @ mean))
-    if not USUAL[0] < ratio < USUAL[1]:
-        tell(
+    if not SAME_SCALE[0] < ratio < SAME_SCALE[1]:
+        report(
             f"warning: expression is {ratio:.2f} times the reference's on average, and without"
             " logarithm the shared genes of a cell sum to"
             f" {np.median(np.expm1(values).sum(axis=1)):.4g} (median): the values seem to be of"
@@ -217,11 +235,11 @@ def _tell_scale(values: Floats, mean: Floats, tell: Callable[[str], None]) -> No
         )
 
 
-def _outside(components: Floats, new: Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Cells farther from their `NEAREST`-th neighbour in the reference than `WITHIN` of its own
-    cells are."""
+def _outside(components: Floats, new: Floats) -> Flags:
+    """Whether a cell is farther from its `NEAREST`-th neighbour in the reference than a share
+    `WITHIN` of the reference's own cells."""
     from sklearn.neighbors import NearestNeighbors
 
     near = NearestNeighbors(n_neighbors=min(NEAREST, len(components) - 1)).fit(components)
-    own = near.kneighbors()[0][:, -1]  # a cell is no neighbour of itself
-    return np.asarray(near.kneighbors(new)[0][:, -1] > np.quantile(own, WITHIN))
+    distances = near.kneighbors()[0][:, -1]  # a cell is no neighbour of itself
+    return np.asarray(near.kneighbors(new)[0][:, -1] > np.quantile(distances, WITHIN))

@@ -30,9 +30,10 @@ TASKS = {
 """The function that predicts, by the task of the run."""
 
 EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
+"""Errors of data, models and personal states that do not fit together."""
 
 
-@logged_from(logging.WARNING)  # predictions go where the log goes
+@logged_from(logging.WARNING)  # the log has the same output as the predictions
 def predict(
     run: TrainedRun,
     data: str | Raw,
@@ -52,24 +53,29 @@ def predict(
     state_path : Path, optional
         See `TrainedRun.personal_state`.
     calibrated : bool
-        Whether the calibrated classifier is used where there is one.
+        Whether to use the calibrated classifier, if there is one.
 
     Raises
     ------
     PredictError, ConfigError, DataError, MessageError, StoreError
-        If something is absent, or data, model and personal state do not fit together.
+        If a file is missing, or data, model and personal state do not fit together.
     """
     if not isinstance(data, str | KINDS[run.facts.task]):
-        given = next(task for task, kind in KINDS.items() if isinstance(data, kind))
+        task = next(name for name, kind in KINDS.items() if isinstance(data, kind))
         raise PredictError(
-            f"the data are for the classification of {given}, those of the run of {run.facts.task}"
+            f"the data are for the classification of {task}, those of the run of {run.facts.task}",
+            key="other-task",
         )
     if client is not None and client not in run.clients:
-        raise PredictError(f"--client is {client}; the clients of this run are {run.listed}")
-    if client is None and (kept := run.kept_at_clients):
         raise PredictError(
-            f"--client N is needed: {run.config.method} {kept}, so there is a model for every one"
-            f" of the clients {run.with_models}"
+            f"--client is {client}; the clients of this run are {run.listed}", key="client"
+        )
+    reason = run.reason_for_own_models
+    if client is None and reason:
+        raise PredictError(
+            f"--client N is needed: {run.config.method} {reason}, so there is a model for every one"
+            f" of the clients {run.with_models}",
+            key="client",
         )
     return TASKS[run.facts.task](run, data, client, state_path, calibrated)
 
@@ -81,17 +87,17 @@ def main(
     state_path: Path | None = None,
     calibrated: bool = True,
     out: Path | None = None,
-) -> int:
-    """Write the predictions of the run in `folder`; the exit status, 0 predicted, 1 it cannot be
-    done."""
+) -> None:
+    """Write the predictions of the run in `folder`.
+
+    Raises
+    ------
+    PredictError, ConfigError, DataError, MessageError, StoreError, OSError
+        If it cannot be done.
+    """
+    check(out, data)
+    prediction = predict(TrainedRun.read(folder), data, client, state_path, calibrated)
+    write(prediction, data, out)
     console = Console(stderr=True)
-    try:
-        check(out, data)
-        prediction = predict(TrainedRun.read(folder), data, client, state_path, calibrated)
-        write(prediction, data, out)
-    except (*EXPECTED, OSError) as error:
-        console.print(f"[red]error:[/red] {escape(str(error))}", soft_wrap=True)
-        return 1
-    for name, value in prediction.about.items():
+    for name, value in prediction.notes.items():
         console.print(f"{name}: {escape(value)}", soft_wrap=True, highlight=False)
-    return 0

@@ -30,16 +30,16 @@ def predict_graphs(
     """Predict the classes of all nodes, or graphs, of `data`: a `.pt` file, a folder, the run's own
     data set, or in memory.
 
-    Classes that are unknown, in a file or in memory, are in no score.
+    Examples of unknown class do not count in scores.
 
     Raises
     ------
     PredictError, ConfigError, DataError, MessageError, StoreError
-        If something is absent, or data, model and personal state do not fit together.
+        If a file is missing, or data, model and personal state do not fit together.
     """
     node = _node(run, data, client)
-    # The nodes on which the clients trained are among those of the whole file.
-    is_whole = isinstance(data, str) and "partition-id" not in node and _is_the_runs(run, data)
+    # The whole file of the run has the nodes on which the clients trained.
+    is_whole = isinstance(data, str) and "partition-id" not in node and is_own(run, data)
     if is_whole:
         run.check_unchanged(str(data))
     number = min(run.clients) if client is None else client
@@ -49,91 +49,88 @@ def predict_graphs(
     data = data if isinstance(data, str) else "the data"
     if not isinstance(graph, ClientGraph) or graph.task != facts.task:
         raise PredictError(
-            f"{data} is for the classification of {graph.task}, the run's data of {facts.task}"
+            f"{data} is for the classification of {graph.task}, the run's data of {facts.task}",
+            key="other-task",
         )
     width = graph.features.shape[1]
     if width != facts.num_features:
         raise PredictError(
             f"{data} has {width} features per node, the model of this run takes"
-            f" {facts.num_features}"
+            f" {facts.num_features}",
+            key="num-features",
         )
     if "partition-id" in node:
         run.check_same(data, number, graph.digest)
-    # the curvature is in the personal state
+    # The curvature is part of the personal state.
     trained.prepare(replace(facts, ricci_std=0.0), stamp=0)
     trained.receive(run.shared.sent_to(number))
     model = trained.model
-    about = {"model": "global" if run.shared.is_global else f"client {client}'s own"}
+    notes = {"model": "global" if run.shared.is_global else f"client {client}'s own"}
     if client is not None and run.has_own_parts:
         arrays, stamp = run.personal_state(number, state_path)
         restore_state(arrays, trained.personal, None)
         model = trained.learner.scored
-        about = {
+        notes = {
             "model": f"global, with the personal parameters of client {client} after round {stamp}"
         }
-    about["curvature"] = _curvature(trained)
+    notes["curvature"] = _curvature(trained)
     if "partition-id" not in node and graph_dataset_names(run.config.dataset):
-        about["features"] = (
-            "as they are in the file; the run scaled attributes by each client's own training"
+        notes["features"] = (
+            "unscaled, as in the file; the run scaled attributes by each client's own training"
             " graphs"
         )
     task = cast(GraphTask, trained.task)
     logits = task.logits(model)
     labels = [facts.class_names[label] for label in task.labels.tolist()]
-    # Data that no client trained on are all test data.
-    is_known = is_whole or run.trained_on(graph.digest, state_path)
-    scored = graph.test if is_known else graph.labels >= 0
-    which = (
-        f"the test {facts.task}"
-        if is_known
-        else f"all {facts.task}{'' if bool(scored.all()) else ' of known class'}"
-    )
+    if is_whole or run.trained_on(graph.digest, state_path):
+        scored = graph.test
+        scored_words = f"the test {facts.task}"
+    else:  # no client trained on these data
+        scored = graph.labels >= 0
+        scored_words = f"all {facts.task}{'' if bool(scored.all()) else ' of known class'}"
     names = [] if graph.numbers is None else list(map(str, graph.numbers.tolist()))
-    examples = Examples(graph, labels, scored.numpy(), which, names)
-    if (
-        graph.metric != "accuracy"
-        and (value := score(graph.metric, logits[scored], task.labels[scored])) is not None
-    ):
-        about[f"{graph.metric} on {examples.which}"] = f"{value:.4f}"
-    return prediction(run, examples, *most_likely(logits, facts.class_names), about)
+    examples = Examples(graph, labels, scored.numpy(), scored_words, names)
+    if graph.metric != "accuracy":
+        value = score(graph.metric, logits[scored], task.labels[scored])
+        if value is not None:
+            notes[f"{graph.metric} on {scored_words}"] = f"{value:.4f}"
+    return prediction(run, examples, *most_likely(logits, facts.class_names), notes)
 
 
 def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any]:
-    """The node configuration by which a client finds `data`; with a `partition-id` if these are its
-    part of the run's."""
+    """The node configuration of a client with `data`; it has a `partition-id` for a part of the
+    run's data set."""
     if not isinstance(data, str):
         return {IN_MEMORY: data}
-    if _is_the_runs(run, data) and (client is not None or not data.lower().endswith(".pt")):
+    if is_own(run, data) and (client is not None or not data.lower().endswith(".pt")):
         if client is None:
             raise PredictError(
-                f"--client is {client}; of {data}, the data set of this run, it says the part:"
-                f" {run.listed}"
+                f"--client is {client}; for {data}, the data set of this run, it names the part:"
+                f" {run.listed}",
+                key="client",
             )
         return run.part_of(client)
-    # A public data set has columns of its own; those of folders are counted from 0, by runs and
-    # here.
+    # The columns of a public data set are its own; those of folders are counted from 0.
     public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)
     if not data.lower().endswith(".pt") and (public or not Path(data).expanduser().is_dir()):
         folder = "" if public else ", or a folder of graphs"
-        raise PredictError(f'DATA is "{data}"; allowed is {own_name(run)}a .pt file{folder}')
+        raise PredictError(
+            f'DATA is "{data}"; allowed is {own_name(run)}a .pt file{folder}', key="data"
+        )
     path = Path(data).expanduser()
-    return (
-        {"data-path": data}
-        if path.is_dir()
-        else {IN_MEMORY: read_user_file(path, run.facts.class_names)}
-    )
-
-
-def _is_the_runs(run: TrainedRun, data: str) -> bool:
-    """Whether the data are those that the clients' parts were cut from."""
-    return is_own(run, data)
+    if path.is_dir():
+        return {"data-path": data}
+    return {IN_MEMORY: read_user_file(path, run.facts.class_names)}
 
 
 def _curvature(client: Client) -> str:
     curvature = getattr(client.model, "curvature", None)
     if curvature is None:
         return "none, the model is flat"
-    learned = (
-        "learned by this client" if "k" in client.personal else "learned, the same for every client"
-    )
-    return f"{curvature.item():.4f}, {learned if client.method.learns_curvature else 'constant'}"
+    if not client.method.learns_curvature:
+        origin = "constant"
+    elif "k" in client.personal:
+        origin = "learned by this client"
+    else:
+        origin = "learned, the same for every client"
+    return f"{curvature.item():.4f}, {origin}"

@@ -1,5 +1,6 @@
 """Predictions on images: a folder, one file, or a run's own data set."""
 
+import contextlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -44,60 +45,64 @@ def predict_images(
     Raises
     ------
     PredictError, ConfigError, DataError, MessageError, StoreError
-        If something is absent, or data, model and personal state do not fit together.
+        If a file is missing, or data, model and personal state do not fit together.
     """
     if isinstance(data, RawImages):
-        examples = _like_the_runs(run, data, [str(number) for number in range(len(data.labels))])
+        examples = _in_shape_of_run(run, data, [str(number) for number in range(len(data.labels))])
     elif is_own(run, str(data)):
-        examples = _own(run, str(data), client)
+        examples = _part_of_run(run, str(data), client)
     else:
-        examples = _given(run, Path(str(data)).expanduser(), state_path)
+        examples = _new_images(run, Path(str(data)).expanduser(), state_path)
     if examples.data.shape != run.facts.shape:
         raise PredictError(
             f"{data} has images of {examples.data.shape}, the model of this run takes"
-            f" {run.facts.shape} (channels x height x width)"
+            f" {run.facts.shape} (channels x height x width)",
+            key="shape",
         )
-    model, which = model_of(run, client, state_path, calibrated)
+    model, description = model_of(run, client, state_path, calibrated)
     net = cast(ImageNet, model)
     device = pick_device("auto")
-    # `evaluate` looks at test images alone, so all images are made test images.
-    every = replace(examples.data, test=torch.ones_like(examples.data.test))
-    features = evaluate(net.to(device), every, run.facts.class_names, device).features
+    # `evaluate` uses only test images.
+    images = replace(examples.data, test=torch.ones_like(examples.data.test))
+    features = evaluate(net.to(device), images, run.facts.class_names, device).features
     with torch.no_grad():
         logits = net.head(features.to(device)).double()
-    return prediction(run, examples, *most_likely(logits, run.facts.class_names), {"model": which})
+    return prediction(
+        run, examples, *most_likely(logits, run.facts.class_names), {"model": description}
+    )
 
 
-def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
-    """A client's part of the run's data set, else its global test set."""
+def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
+    """A client's part of the run's data set, or its global test set."""
     if client is None:
         run.check_unchanged(data)
         spec = image_spec(run.config, run.config.images)
         cache = home() / "cache"
         path = run.config.test_data
-        own = path in ("auto", "none")
-        images = (
-            load_test(spec, cache)
-            if own
-            else load_test_folder(Path(path).expanduser(), spec, cache)
-        )
-        part = "the server's test images; to predict all images of a folder, give a copy of it"
-        about = {"data": part} if Path(data).expanduser().is_dir() else {}
-        return _examples(images, images.test, "the global test images", about=about)
-    held = load_data(run.config, client, run.part_of(client))
-    run.check_same(data, client, held.digest)
-    if not isinstance(held, ClientImages) or not len(held.labels):
-        raise PredictError(f"client {client} has no images of {data}")
-    return _examples(held, held.test, "the test images")
+        if path in ("auto", "none"):
+            images = load_test(spec, cache)
+        else:
+            images = load_test_folder(Path(path).expanduser(), spec, cache)
+        notes = {}
+        if Path(data).expanduser().is_dir():
+            notes["data"] = (
+                "the server's test images; to predict all images of a folder, give a copy of it"
+            )
+        return _examples(images, images.test, "the global test images", notes=notes)
+    part = load_data(run.config, client, run.part_of(client))
+    run.check_same(data, client, part.digest)
+    if not isinstance(part, ClientImages) or not len(part.labels):
+        raise PredictError(f"client {client} has no images of {data}", key="no-data")
+    return _examples(part, part.test, "the test images")
 
 
-def _examples(images: ClientImages, scored: Tensor, which: str, **more: Any) -> Examples:
+def _examples(images: ClientImages, scored: Tensor, scored_words: str, **fields: Any) -> Examples:
     labels = [images.class_names[label] for label in images.labels.tolist()]
-    return Examples(images, labels, scored.numpy(), which, **more)
+    return Examples(images, labels, scored.numpy(), scored_words, **fields)
 
 
-def _given(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
-    """The user's own images, whose classes are known if they are the names of folders."""
+def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
+    """Images of the user; with a folder per class their classes are known."""
     layout = read_layout(path) if class_folders(path) else None
     samples = layout.samples if layout else ()
     loose = [path] if path.is_file() else _images_in(path)
@@ -105,8 +110,9 @@ def _given(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
         raise PredictError(
             f'DATA is "{path}", where there'
             f" {'are images and folders of images' if loose else 'is no image'}; allowed is "
-            f"{own_name(run)}an image, or a folder either of images or with a folder of these per "
-            f"class, files in {' '.join(EXTENSIONS)}"
+            f"{own_name(run)}an image, a folder of images, or a folder with a folder of images per "
+            f"class, files in {' '.join(EXTENSIONS)}",
+            key="data",
         )
     folder = path.parent if path.is_file() else path
     class_names = layout.class_names if layout else ()
@@ -116,14 +122,18 @@ def _given(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
     raw = listed(folder, samples, class_names)
     names = [_place(file, folder) for file, _, _ in samples]
     scored = _to_score(run, path, raw, layout.has_test, state_path) if layout and not loose else ()
-    return _like_the_runs(run, raw, names, *scored)
+    return _in_shape_of_run(run, raw, names, *scored)
 
 
-def _like_the_runs(
-    run: TrainedRun, raw: RawImages, names: list[str], scored: Tensor | None = None, which: str = ""
+def _in_shape_of_run(
+    run: TrainedRun,
+    raw: RawImages,
+    names: list[str],
+    scored: Tensor | None = None,
+    scored_words: str = "",
 ) -> Examples:
-    """All images in the shape of the run's, normalised as the run's were."""
-    pixels, about = _brought(raw, names, run)
+    """All images in the run's shape, normalised as in the run."""
+    pixels, notes = _converted(raw, names, run)
     source = source_of(run.config.dataset)
     images = client_images(
         pixels,
@@ -137,14 +147,14 @@ def _like_the_runs(
     return _examples(
         images,
         torch.zeros_like(images.test) if scored is None else scored,
-        which,
+        scored_words,
         names=names,
-        about=about,
+        notes=notes,
     )
 
 
 def _place(file: str, folder: Path) -> str:
-    """The path of a file from a folder, with escapes for what is not UTF-8."""
+    """The path of a file from a folder, with escapes for bytes that are not UTF-8."""
     return os.path.relpath(file, folder).encode(errors="backslashreplace").decode()
 
 
@@ -152,14 +162,14 @@ def _images_in(folder: Path) -> list[Path]:
     """The image files in a folder itself, by name."""
     if not folder.is_dir():
         return []
-    found = (
+    images = (
         path for path in folder.iterdir() if path.suffix.lower() in EXTENSIONS and path.is_file()
     )
-    return sorted(path for path in found if not path.name.startswith("."))
+    return sorted(path for path in images if not path.name.startswith("."))
 
 
-def _brought(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor, dict[str, str]]:
-    """All images in the shape of the run's, and how they were changed, in words."""
+def _converted(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor, dict[str, str]]:
+    """All images in the run's shape, and their changes in words."""
     channels, height, width = (int(size) for size in run.facts.shape.split("x"))
     pixels = torch.empty(len(names), channels, height, width, dtype=torch.uint8)
     resized = recoloured = 0
@@ -169,36 +179,34 @@ def _brought(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tensor,
         if not has_size and height != width:
             raise PredictError(
                 f"image {name} is {image.shape[2]}x{image.shape[3]}, the run's are"
-                f" {height}x{width}; images can be brought to squares alone"
+                f" {height}x{width}; images can be resized only to squares",
+                key="shape",
             )
         resized += not has_size
         recoloured += image.shape[1] != channels
         pixels[index] = brought_to(image, 0 if has_size else height, channels)[0]
-    about = {}
+    notes = {}
     if resized:
-        about["sizes"] = (
-            f"{resized} of {len(names)} images had another and were brought to {height}x{width},"
-            " the run's"
+        notes["sizes"] = (
+            f"{resized} of {len(names)} images were resized to {height}x{width}, as in the run"
         )
     if recoloured:
-        colour = {1: "in colour and were made grey", 3: "grey and were given three channels"}[
-            channels
-        ]
-        about["channels"] = f"{recoloured} of {len(names)} images were {colour}, as the run's"
-    return pixels, about
+        changes = {1: "converted to grey", 3: "given three channels"}
+        notes["channels"] = (
+            f"{recoloured} of {len(names)} images were {changes[channels]}, as in the run"
+        )
+    return pixels, notes
 
 
 def _to_score(
     run: TrainedRun, folder: Path, raw: RawImages, has_test: bool, state_path: Path | None
 ) -> tuple[Tensor, str]:
-    """The images to score on: the test images of a folder that has any or on which a client
-    trained, else all images."""
+    """The images to score: the test images if the folder has some or a client trained on it, or
+    else all images."""
     if any(not record.partition_digest for record in run.clients.values()):
-        try:
-            own = load_own(folder, image_spec(run.config, run.config.images))
-        except DataError:  # no client can have such data
-            own = None
-        if own is not None and run.trained_on(own.digest, state_path):
-            return own.test, "the test images"
+        with contextlib.suppress(DataError):  # no client can have such data
+            client_data = load_own(folder, image_spec(run.config, run.config.images))
+            if run.trained_on(client_data.digest, state_path):
+                return client_data.test, "the test images"
     is_test = torch.from_numpy(raw.roles == TEST)
     return (is_test, "the test images") if has_test else (torch.ones_like(is_test), "all images")

@@ -21,7 +21,7 @@ def model_of(
     Raises
     ------
     PredictError, MessageError, StoreError
-        If the client's personal state is not here or does not fit.
+        If the client's personal state is missing or does not fit.
     """
     method = run.config.row
     model = build_model(model_spec(run.config, run.facts), run.config.seed)
@@ -29,12 +29,12 @@ def model_of(
     if client is not None and (tuned := run.tuned_model(client, state_path)):
         restore_state(tuned[0], tensors, None)
         return model, f"client {client}'s own, fine-tuned after round {tuned[1]}"
-    which = "global"
+    description = "global"
     sent = run.shared.global_model() | run.fixed
     if client is not None and (method.own_model or not run.shared.is_global):
         sent = run.shared.sent_to(client) | run.fixed
-        # A client may be sent more than parameters.
-        which = f"client {client}'s own"
+        # The server may send a client more than parameters.
+        description = f"client {client}'s own"
         sent = {name: sent[name] for name in sent.keys() & tensors}
     personal = {name: tensor for name, tensor in tensors.items() if method.is_personal(name)}
     if client is None or not method.own_model:
@@ -47,14 +47,19 @@ def model_of(
         arrays, stamp = run.personal_state(client, state_path)
         restore_state(arrays, personal, None)
         model = learner_class(method).restored(model, select_prefix(arrays, PARAMETER))
-        shared = f"global, with the personal parameters of client {client} after round {stamp}"
-        which = f"{which}, after round {stamp}" if method.own_model else shared
+        if method.own_model:
+            description += f", after round {stamp}"
+        else:
+            description = (
+                f"global, with the personal parameters of client {client} after round {stamp}"
+            )
     elif client is not None and run.config.fine_tunes and run.shared.sent_to(0):
-        raise run.not_here(
+        raise run.missing_state(
             "fine-tuned model", client, state_path, "fine-tunes the global model at each client"
         )
-    elif calibrated and (own := run.parts.calibrated):
-        check_arrays(own, {name: to_numpy(tensors[name]) for name in own.keys() & tensors})
-        load_arrays(own, tensors)
-        which = "global, with the calibrated classifier"
-    return model, which
+    elif calibrated and run.checkpoint.calibrated:
+        head = run.checkpoint.calibrated
+        check_arrays(head, {name: to_numpy(tensors[name]) for name in head.keys() & tensors})
+        load_arrays(head, tensors)
+        description = "global, with the calibrated classifier"
+    return model, description

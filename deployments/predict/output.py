@@ -1,5 +1,4 @@
-"""Where predictions go: as CSV to a file or the standard output, or into a copy of the data as
-`.h5ad`."""
+"""Write predictions as CSV to a file or the standard output, or into a copy of an `.h5ad`."""
 
 import sys
 from pathlib import Path
@@ -17,11 +16,11 @@ if TYPE_CHECKING:  # pandas takes a second to import
 
 SUFFIXES = (".csv", ".h5ad")
 COLUMNS = ("curvfed_label", "curvfed_probability", "curvfed_unknown")
-"""What an `.h5ad` gets in `obs`."""
+"""The new columns in `obs` of an `.h5ad`."""
 
 
 def check(out: Path | None, data: str) -> None:
-    """Refuse a file that cannot be written, before anything is computed.
+    """Refuse a file that cannot be written, before the computation.
 
     Raises
     ------
@@ -33,20 +32,21 @@ def check(out: Path | None, data: str) -> None:
     if out.suffix.lower() == ".h5ad" and Path(data).suffix.lower() != ".h5ad":
         raise UsageError(
             f'--out is "{out}", a copy of the data with predictions; for DATA "{data}" allowed is'
-            " .csv"
+            " .csv",
+            key="out",
         )
 
 
 def write(prediction: Prediction, data: str, out: Path | None) -> None:
-    """Write a prediction to a file whose ending names the form, or as CSV to the standard output.
+    """Write a prediction to a `.csv` or `.h5ad` file, or as CSV to the standard output.
 
-    An `.h5ad` is the file of the data with three more columns in `obs`: the class, its probability,
-    and whether the cell is of none of the classes.
+    An `.h5ad` is a copy of the data with three more columns in `obs`: the class, its probability,
+    and whether the cell belongs to none of the classes.
 
     Raises
     ------
     PredictError
-        If the data have other cells than those predicted.
+        If the data have other cells than the prediction.
     OSError
         If the output cannot be written.
     """
@@ -63,10 +63,12 @@ def write(prediction: Prediction, data: str, out: Path | None) -> None:
 def _with_columns(path: Path, table: "DataFrame", out: Path) -> None:
     from curvfed.tasks.points.expression import add_to_copy, num_cells
 
-    if (count := num_cells(path)) != len(table):
+    count = num_cells(path)
+    if count != len(table):
         raise PredictError(
             f"DATA has {count} cells, and {len(table)} were predicted, its test part alone; allowed"
-            " for an .h5ad is a file that is predicted whole, and not the data set of the run"
+            " for an .h5ad is a file that is predicted whole, and not the data set of the run",
+            key="other-cells",
         )
     columns = zip(COLUMNS, ("class", "probability", "unknown"), strict=False)
     add_to_copy(

@@ -50,139 +50,140 @@ def predict_points(
     Raises
     ------
     PredictError, DataError, MessageError, StoreError
-        If something is absent, or data and classifier do not fit together.
+        If a file is missing, or data and classifier do not fit together.
     """
     one_shot = run.config.row.is_one_shot
     if client is not None and one_shot:
         raise PredictError(
-            f"--client is {client}; allowed is none: {run.config.method} leaves one classifier for"
-            " all, and nothing at the clients"
+            f"--client is {client}; {run.config.method} has one classifier for all clients: leave"
+            " --client out",
+            key="client",
         )
-    # Without a partition every client brought data of its own.
-    all_own = not any(record.partition_digest for record in run.clients.values())
-    # A named data set must not be downloaded to be compared.
+    has_partition = any(record.partition_digest for record in run.clients.values())
+    # A named data set must not be downloaded for the comparison.
     file = Path(run.config.dataset).expanduser()
     if run.config.dataset.lower() == "olsson":
         file = Path(OLSSON.folders[0], OLSSON.files[0])
     if isinstance(data, RawPoints):
         check_inside("the data", data.points, run.config.points.curvature)
         examples = Examples(data.points, [], np.zeros(len(data.points), dtype=np.bool_))
-    elif not all_own and is_own(run, str(data), [file, run.config.data_path / file]):
-        examples = _own(run, str(data), client)
+    elif has_partition and is_own(run, str(data), [file, run.config.data_path / file]):
+        examples = _part_of_run(run, str(data), client)
     else:
-        kinds = [] if all_own else [f'"{run.config.dataset}", the run\'s own']
-        examples = _given(run, Path(str(data)).expanduser(), kinds, state_path)
-    if not one_shot:
-        model, which = model_of(run, client, state_path, calibrated)
-        logits = model(torch.from_numpy(examples.data)).detach().double()
-        return prediction(
-            run, examples, *most_likely(logits, run.facts.class_names), {"model": which}
-        )
+        examples = _new_points(run, Path(str(data)).expanduser(), has_partition, state_path)
+    if one_shot:
+        return _by_classifier(run, examples)
+    model, description = model_of(run, client, state_path, calibrated)
+    logits = model(torch.from_numpy(examples.data)).detach().double()
+    classes, probabilities = most_likely(logits, run.facts.class_names)
+    return prediction(run, examples, classes, probabilities, {"model": description})
+
+
+def _by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
+    """The prediction by the classifier of a one-shot run."""
     classifier = _classifier(run)
     summed = "moments" if run.config.method == "discriminant" else "hulls"
-    about = {
-        "model": (
-            f"global, {KINDS[classifier.kind]}, C = {classifier.c:g}, trained on the clients'"
-            f" {summed}"
-        )
-    }
-    if unnamed := sum(not name for name in run.groups):
-        about["groups"] = (
+    kind = KINDS[classifier.kind]
+    notes = {"model": f"global, {kind}, C = {classifier.c:g}, trained on the clients' {summed}"}
+    names = list(filter(None, run.groups))
+    unnamed = len(run.groups) - len(names)
+    if unnamed:
+        notes["groups"] = (
             f"{unnamed} of {len(run.groups)} have no name: neither the run's server (test-data) nor"
             " its clients had labelled points in them"
         )
-    named = set(filter(None, run.groups))
-    if not named & set(examples.labels):
-        if examples.scored.any() and named:
-            about["classes"] = (
-                f"the data have none of the run's classes, {', '.join(filter(None, run.groups))}"
-            )
+    if set(names).isdisjoint(examples.labels):
+        if examples.scored.any() and names:
+            notes["classes"] = f"the data have none of the run's classes, {', '.join(names)}"
         examples.scored[:] = False
     predicted = classifier.predict(examples.data)
-    places = np.searchsorted(classifier.groups, predicted)
-    chances = np.take_along_axis(classifier.probabilities(examples.data), places[:, None], axis=1)[
-        :, 0
-    ]
-    names = np.array([name or f"group {number + 1}" for number, name in enumerate(run.groups)])
-    found = prediction(run, examples, names[predicted].tolist(), torch.from_numpy(chances), about)
-    return replace(found, unknown=classifier.unknown(examples.data))
+    columns = np.searchsorted(classifier.groups, predicted)[:, None]
+    probabilities = np.take_along_axis(classifier.probabilities(examples.data), columns, axis=1)
+    labels = np.array([name or f"group {number}" for number, name in enumerate(run.groups, 1)])
+    by_class = prediction(
+        run, examples, labels[predicted].tolist(), torch.from_numpy(probabilities[:, 0]), notes
+    )
+    return replace(by_class, unknown=classifier.unknown(examples.data))
 
 
 def _classifier(run: TrainedRun) -> Classifier:
     try:
         classifier = Classifier.from_arrays(run.arrays)
-        if classifier.curvature != run.config.points.curvature or classifier.groups[-1] >= len(
-            run.groups
-        ):
+        fits_groups = classifier.groups[-1] < len(run.groups)
+        if classifier.curvature != run.config.points.curvature or not fits_groups:
             raise ValueError("it does not fit the configuration or the groups")
     except ValueError as error:
         raise PredictError(
-            f"{run.path / 'model.safetensors'} is not the model of a run: {error}"
+            f"{run.path / 'model.safetensors'} is not the model of a run: {error}",
+            key="not-a-model",
         ) from None
     return classifier
 
 
-def _own(run: TrainedRun, data: str, client: int | None) -> Examples:
-    """A client's part of the run's data set, else the global test points, as the run's server had
-    them."""
+def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
+    """A client's part of the run's data set, or the server's test points."""
     spec = point_spec(run.config, run.config.points)
     path = run.config.test_data
-    held: ClientPoints | None
+    points: ClientPoints | None
     if client is not None and client in run.clients:
-        held = load_client(spec, client, run.part_of(client)["num-partitions"])
-        which = "the training points"
-        run.check_same(data, client, held.digest)
+        points = load_client(spec, client, run.part_of(client)["num-partitions"])
+        scored_words = "the training points"
+        run.check_same(data, client, points.digest)
     elif path in ("auto", "none") and Path(data).expanduser().is_file():
-        return _file(run, Path(data).expanduser(), spec)
+        return _file_of_run(run, Path(data).expanduser(), spec)
     else:
-        held = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
-        which = "the global test points"
-    if held is None:
-        raise PredictError(f"{data} has no test points")
-    labels = [held.class_names[label] for label in held.labels]
-    return Examples(held.points, labels, np.ones(len(labels), dtype=np.bool_), which)
+        points = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
+        scored_words = "the global test points"
+    if points is None:
+        raise PredictError(f"{data} has no test points", key="no-data")
+    labels = [points.class_names[label] for label in points.labels]
+    return Examples(points.points, labels, np.ones(len(labels), dtype=np.bool_), scored_words)
 
 
-def _file(run: TrainedRun, path: Path, spec: PointSpec) -> Examples:
-    """All points of the run's own file, scored on those that the server had for its test."""
+def _file_of_run(run: TrainedRun, path: Path, spec: PointSpec) -> Examples:
+    """All points of the run's own file; the server's test points are scored."""
     run.check_unchanged(str(path))
     examples = _read(path, spec)
-    return replace(
-        examples,
-        scored=_held_out(examples, spec, load_pooled(spec)),
-        which="the global test points",
-    )
+    is_test = _test_points(examples, spec, load_pooled(spec))
+    return replace(examples, scored=is_test, scored_words="the global test points")
 
 
-def _given(run: TrainedRun, path: Path, kinds: list[str], state_path: Path | None) -> Examples:
-    """The user's own points; `kinds` says what else is allowed."""
+def _new_points(
+    run: TrainedRun, path: Path, has_partition: bool, state_path: Path | None
+) -> Examples:
+    """Points of the user."""
     if path.suffix.lower() not in READERS or not path.is_file():
-        allowed = ", or ".join([*kinds, "a file of points"])
-        raise PredictError(f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}')
+        allowed = "a file of points"
+        if has_partition:
+            allowed = f'"{run.config.dataset}", the run\'s own, or {allowed}'
+        raise PredictError(
+            f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}', key="data"
+        )
     spec = point_spec(run.config, run.config.points)
     examples = _read(path, spec)
     if not examples.scored.any():
         return examples
-    own = load_own(path, spec)
-    if run.trained_on(own.digest, state_path):
-        return replace(examples, scored=_held_out(examples, spec, own), which="the test points")
+    points = load_own(path, spec)
+    if run.trained_on(points.digest, state_path):
+        is_test = _test_points(examples, spec, points)
+        return replace(examples, scored=is_test, scored_words="the test points")
     return examples
 
 
 def _read(path: Path, spec: PointSpec) -> Examples:
-    """All points of a file. Scored are its test part, or else all of known class."""
+    """All points of a file; its test points are scored, or else all of known class."""
     raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key, bare=True)
     labels = [raw.class_names[label] if label >= 0 else "" for label in raw.labels]
-    known = raw.labels >= 0
-    if raw.test is not None and known.any():
-        return Examples(raw.points, labels, raw.test & known, "the test points", raw.names)
-    which = "all points" if known.all() else "the points of known class"
-    return Examples(raw.points, labels, known, which, raw.names)
+    has_label = raw.labels >= 0
+    if raw.test is not None and has_label.any():
+        return Examples(raw.points, labels, raw.test & has_label, "the test points", raw.names)
+    scored_words = "all points" if has_label.all() else "the points of known class"
+    return Examples(raw.points, labels, has_label, scored_words, raw.names)
 
 
-def _held_out(examples: Examples, spec: PointSpec, held: ClientPoints) -> NDArray[np.bool_]:
-    """Which of a file's points are test points in `held`, which has the points of the classes that
-    the run keeps."""
-    kept = np.isin(examples.labels, spec.kept or [name for name in set(examples.labels) if name])
-    kept[kept] = held.test
-    return kept
+def _test_points(examples: Examples, spec: PointSpec, points: ClientPoints) -> NDArray[np.bool_]:
+    """Whether each point of a file is a test point of `points`, which have the run's classes."""
+    classes = spec.kept or [name for name in set(examples.labels) if name]
+    is_test = np.isin(examples.labels, classes)
+    is_test[is_test] = points.test
+    return is_test

@@ -1,4 +1,4 @@
-"""The examples that a model predicts, and the prediction."""
+"""Examples for a model, and its prediction."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -24,25 +24,25 @@ class Examples:
     Attributes
     ----------
     data : object
-        In the form of the task.
+        The data, in the form of the task.
     labels : list of str
         The class of each example; ignored if no example is scored.
     scored : (n,), bool
         The examples of known class on which the model is scored.
-    which : str
-        The scored examples in words.
+    scored_words : str
+        The scored examples, in words.
     names : list of str
-        The name of each example; by default its number.
-    about : dict of str to str
-        How the data were changed to fit the model.
+        The name of each example; default: its number.
+    notes : dict of str to str
+        The changes of the data to fit the model, in words.
     """
 
     data: Any
     labels: Sequence[str]
     scored: NDArray[np.bool_]
-    which: str = ""
+    scored_words: str = ""
     names: Sequence[str] = ()
-    about: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,24 +58,24 @@ class Prediction:
     classes : list of str
         "" if the model's output is not finite.
     probabilities : Tensor, (n,)
-        The probabilities of these classes: the softmax of the logits, for points the classifier's
-        own.
-    about : dict of str to str
+        The probabilities of these classes: the softmax of the logits; for points, those of the
+        classifier.
+    notes : dict of str to str
         The model and its scores, in words.
     unknown : (n,), bool, or None
-        Whether an example is of none of the classes, where the classifier can tell.
+        Whether an example belongs to none of the classes, if the classifier reports it.
     """
 
     noun: str
     names: list[str]
     classes: list[str]
     probabilities: Tensor
-    about: dict[str, str]
+    notes: dict[str, str]
     unknown: NDArray[np.bool_] | None = None
 
     def table(self) -> "DataFrame":
-        """A row per example: its number, path or name, its class, the probability of that, whether
-        it is of none."""
+        """A row per example: its number, path or name, its class, the probability of the class, and
+        whether it belongs to none."""
         from pandas import DataFrame
 
         names = [int(name) if name.isdecimal() else name for name in self.names]
@@ -84,7 +84,9 @@ class Prediction:
             "class": self.classes,
             "probability": self.probabilities.numpy(),
         }
-        return DataFrame(columns | ({} if self.unknown is None else {"unknown": self.unknown}))
+        if self.unknown is not None:
+            columns["unknown"] = self.unknown
+        return DataFrame(columns)
 
 
 def prediction(
@@ -92,42 +94,46 @@ def prediction(
     examples: Examples,
     classes: list[str],
     probabilities: Tensor,
-    about: dict[str, str],
+    notes: dict[str, str],
 ) -> Prediction:
-    """Score the predicted classes, and name them; `about` describes the model."""
+    """Score the predicted classes; `notes` describe the model."""
     task = run.facts.task
     number = str(len(classes))
-    told = {"method": run.config.method} | about | examples.about | {task: number}
+    notes = {"method": run.config.method} | notes | examples.notes | {task: number}
     if examples.scored.any():
-        right = (np.array(classes) == np.array(examples.labels))[examples.scored]
-        told[task] = f"{number}, {len(right)} to score on"
-        told[f"accuracy on {examples.which}"] = f"{right.mean():.4f}"
+        is_right = (np.array(classes) == np.array(examples.labels))[examples.scored]
+        notes[task] = f"{number}, {len(is_right)} to score on"
+        notes[f"accuracy on {examples.scored_words}"] = f"{is_right.mean():.4f}"
     names = list(examples.names) or [str(number) for number in range(len(classes))]
-    return Prediction(task.removesuffix("s"), names, classes, probabilities, told)
+    return Prediction(task.removesuffix("s"), names, classes, probabilities, notes)
 
 
 def most_likely(logits: Tensor, class_names: Sequence[str]) -> tuple[list[str], Tensor]:
     """The class of each row of logits (n, C), "" if the row is not finite, and its probability
     (n,)."""
     probabilities, best = logits.softmax(dim=1).cpu().max(dim=1)
-    finite = logits.isfinite().all(dim=1).tolist()
-    return [
-        class_names[index] if known else "" for index, known in zip(best.tolist(), finite)
-    ], probabilities
+    is_finite = logits.isfinite().all(dim=1).tolist()
+    classes = [
+        class_names[index] if finite else ""
+        for index, finite in zip(best.tolist(), is_finite, strict=True)
+    ]
+    return classes, probabilities
 
 
 def own_name(run: TrainedRun) -> str:
-    """The name of the run's data set as the first of what is allowed; nothing if every node had
-    data of its own."""
+    """The run's data set as the first entry of a list of allowed data; "" if every node had data of
+    its own."""
     return "" if run.config.dataset == OWN else f'"{run.config.dataset}", the run\'s own, '
 
 
 def is_own(run: TrainedRun, data: str, places: Iterable[Path] = ()) -> bool:
-    """Whether `data` is the run's data set: its name, or the same file or folder as its path or one
-    of these places."""
-    given = Path(data).expanduser()
+    """Whether `data` is the run's data set: its name, or the file or folder of its path or of these
+    places."""
+    path = Path(data).expanduser()
     if not is_named(run.config.dataset):  # a folder here may have the name of a data set
         places = (Path(run.config.dataset).expanduser(), *places)
-    return data.lower() == run.config.dataset.lower() or any(
-        given.exists() and place.exists() and os.path.samefile(given, place) for place in places
+    if data.lower() == run.config.dataset.lower():
+        return True
+    return path.exists() and any(
+        place.exists() and os.path.samefile(path, place) for place in places
     )

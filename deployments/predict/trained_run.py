@@ -10,7 +10,7 @@ from typing import Any
 
 from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.configuration import SIMULATED
-from curvfed.client_app.node.data_digest import is_of
+from curvfed.client_app.node.data_digest import matches
 from curvfed.client_app.personal import state_folder
 from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
@@ -30,27 +30,27 @@ from curvfed.tasks.errors import KeyedError
 
 
 class PredictError(KeyedError, ValueError):
-    """A prediction that cannot be made; names what is missing."""
+    """A prediction that cannot be made; the text names the missing or unfit input."""
 
     area = "predict"
 
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """The parts of a run directory that a prediction needs.
+    """A run directory, as a prediction needs it.
 
     Attributes
     ----------
     path : Path
     config : RunConfig
-        With every choice made.
+        With all defaults resolved.
     facts : Facts
     arrays : dict of str to array
-        All parameters that the server kept, by their names in the file.
+        All parameters in `model.safetensors`, by name.
     groups : tuple of str
-        In a one-shot run the class of each group of hulls, "" if it is not known.
+        In a one-shot run the class of each group of hulls; "" if it is not known.
     stamps : mapping of partition to round
-        The rounds of the personal state that belongs to these parameters.
+        The rounds of the personal states that belong to these parameters.
     clients : mapping of partition to Description
     last_round : int
     """
@@ -73,39 +73,35 @@ class TrainedRun:
         MessageError
             If they do not fit the run's model.
         """
-        found = initial_aggregation(self.config, self.facts, len(self.clients))
-        found.load(
-            {name: array for name, array in self.parts.model.items() if name not in self.fixed}
-        )
-        return found
+        server = initial_aggregation(self.config, self.facts, len(self.clients))
+        model = self.checkpoint.model
+        server.load({name: array for name, array in model.items() if name not in self.fixed})
+        return server
 
     @cached_property
     def fixed(self) -> Arrays:
         """The parameters that the server fixed for all clients."""
-        return {
-            name: array for name, array in self.parts.model.items() if is_fixed(self.config, name)
-        }
+        model = self.checkpoint.model
+        return {name: array for name, array in model.items() if is_fixed(self.config, name)}
 
     @cached_property
-    def parts(self) -> Checkpoint:
-        """The parameters of the last round, and those of a calibrated classifier, if there is
-        one.
-        """
+    def checkpoint(self) -> Checkpoint:
+        """The parameters of the last round, and of the calibrated classifier, if there is one."""
         return Checkpoint.of(self.arrays)
 
     @property
-    def kept_at_clients(self) -> str:
-        """The reason, in words, why every client has its own model; "" if all have the same."""
+    def reason_for_own_models(self) -> str:
+        """The reason why each client has its own model, in words; "" if all have the same."""
         if self.config.aggregation == ONE_SHOT:
             return ""
-        if personal := personal_patterns(self.config, self.facts):
+        personal = personal_patterns(self.config, self.facts)
+        if personal:
             return f"keeps {', '.join(personal)} at each client"
         return "" if self.shared.is_global else "sends clients different parameters"
 
     @property
     def has_own_parts(self) -> bool:
-        """Whether a client's model has parts of its own, in addition to or instead of the shared
-        ones."""
+        """Whether a client's model has personal parameters."""
         return self.config.row.own_model or bool(personal_patterns(self.config, self.facts))
 
     @property
@@ -115,35 +111,36 @@ class TrainedRun:
 
     @property
     def with_models(self) -> str:
-        """The numbers of the clients that have trained, in words; of an adapted run only of the one
+        """The numbers of the clients that have trained, in words; in an adapted run, of the client
         that has joined."""
         return _in_words(self.clients.keys() & self.stamps.keys() or self.clients)
 
     def facts_of(self, client: int) -> Facts:
-        """The facts by which this client's model was built."""
+        """The facts of this client's model."""
         record = self.clients.get(client)
         if not self.facts.own_ends or record is None:
             return self.facts
         return replace(self.facts, num_features=record.num_features, class_names=record.class_names)
 
     def part_of(self, client: int) -> dict[str, Any]:
-        """The node configuration that gives a client its part of the run's data set.
+        """The node configuration of a client with its part of the run's data set.
 
         Raises
         ------
         PredictError
-            If it trained on data of its own.
+            If the client trained on data of its own.
         """
         record = self.clients[client]
         if not record.partition_digest:
             raise PredictError(
                 f"client {client} trained on its own data, not on a part of a data set: give their"
-                " path"
+                " path",
+                key="own-data",
             )
         return {"partition-id": client, "num-partitions": record.num_partitions}
 
     def check_same(self, data: str, client: int, digest: str) -> None:
-        """Refuse data other than those on which the client trained.
+        """Refuse data on which the client has not trained.
 
         Raises
         ------
@@ -152,12 +149,13 @@ class TrainedRun:
         if digest != self.clients[client].digest:
             raise PredictError(
                 f"{data} is not what client {client} of this run trained on; have its files"
-                " changed?"
+                " changed?",
+                key="changed-data",
             )
 
     def check_unchanged(self, data: str) -> None:
-        """Refuse a file or folder of the run's that has changed since: its test part may have been
-        trained on.
+        """Refuse a file or folder of the run that has changed: clients may have trained on its test
+        part.
 
         Raises
         ------
@@ -168,11 +166,11 @@ class TrainedRun:
             self.check_same(data, first, load_data(self.config, first, self.part_of(first)).digest)
 
     def trained_on(self, digest: str, state_path: Path | None) -> bool:
-        """Whether a client trained on data of this digest, as far as this machine can tell (see
+        """Whether a client trained on data of this digest, by the files on this machine (see
         `personal_state`)."""
         node = {} if state_path is None else {"state-path": str(state_path)}
         return any(
-            is_of(record.digest, digest, client, node) for client, record in self.clients.items()
+            matches(record.digest, digest, client, node) for client, record in self.clients.items()
         )
 
     @classmethod
@@ -182,26 +180,28 @@ class TrainedRun:
         Raises
         ------
         PredictError
-            If a file is absent, or is not the file of a finished run.
+            If a file is missing, or is not the file of a finished run.
         ConfigError
-            If its configuration is from another version.
+            If its configuration is of another version.
         """
         path = path.expanduser()
-        named = home() / "results" / path
-        path = (named if not path.exists() and named.exists() else path).resolve()
+        in_results = home() / "results" / path
+        if not path.exists() and in_results.exists():
+            path = in_results
+        path = path.resolve()
         try:
             config = parse(read_settings(path / "config.toml", written_by_run=True))
-            known = json.loads((path / "clients.json").read_text(encoding="utf-8"))
-            # Older runs have one number of parts for all clients.
+            stored = json.loads((path / "clients.json").read_text(encoding="utf-8"))
             clients = {
-                int(entry["partition"]): _description(known | entry) for entry in known["clients"]
+                int(entry["partition"]): _description(stored | entry) for entry in stored["clients"]
             }
         except FileNotFoundError as error:
             raise PredictError(
-                f"{path} is not the directory of a run: no {Path(error.filename).name}"
+                f"{path} is not the directory of a run: no {Path(error.filename).name}",
+                key="not-a-run",
             ) from None
         except OSError as error:
-            raise PredictError(f"{path} cannot be read: {error}") from None
+            raise PredictError(f"{path} cannot be read: {error}", key="unreadable") from None
         except (
             tomllib.TOMLDecodeError,
             UnicodeDecodeError,
@@ -209,7 +209,9 @@ class TrainedRun:
             TypeError,
             json.JSONDecodeError,
         ) as error:
-            raise PredictError(f"{path} is not the directory of a run: {error}") from None
+            raise PredictError(
+                f"{path} is not the directory of a run: {error}", key="not-a-run"
+            ) from None
         model = _read_model(path / "model.safetensors", config)
         return cls(path, resolve_defaults(config, model["facts"].task), clients=clients, **model)
 
@@ -220,42 +222,52 @@ class TrainedRun:
         ----------
         client : int
         state_path : Path or None
-            The `state-path` in the node's own configuration. None: the run's checkpoint, where
-            simulated clients keep their state, or the folder of a real node below the user's own.
+            The `state-path` in the node's own configuration. None: the run's checkpoint, with the
+            state of simulated clients, or a real node's folder below the user's.
 
         Raises
         ------
         PredictError, StoreError
-            If there is none, or it belongs to another run, method or client, or to other data.
+            If it is missing, or belongs to another run, method or client, or to other data.
         """
-        found = self._stored(client, state_path)
-        if found is None:
-            raise self.not_here("personal state", client, state_path, self.kept_at_clients)
+        store = self._store(client, state_path)
+        if store is None:
+            raise self.missing_state(
+                "personal state", client, state_path, self.reason_for_own_models
+            )
         stamp = self.stamps.get(client, 0)
         if stamp == 0:
             raise PredictError(
-                f"client {client} has not trained in this run: it has no personal parameters yet"
+                f"client {client} has not trained in this run: it has no personal parameters yet",
+                key="no-state",
             )
-        return self._load(found, stamp, client), stamp
+        return self._load(store, stamp, client), stamp
 
     def tuned_model(self, client: int, state_path: Path | None) -> tuple[Arrays, int] | None:
         """The last fine-tuned model of a client, and its round; None if it is not on this machine.
 
         Arguments and errors are those of `personal_state`.
         """
-        found = self._stored(client, state_path, "tuned")
-        # Later ones belong to another run.
-        stamps = [stamp for stamp in found.stamps() if stamp <= self.last_round] if found else []
-        return (self._load(found, stamps[-1], client), stamps[-1]) if found and stamps else None
+        store = self._store(client, state_path, "tuned")
+        if store is None:
+            return None
+        # Models of later rounds belong to another run.
+        stamps = [stamp for stamp in store.stamps() if stamp <= self.last_round]
+        if not stamps:
+            return None
+        return self._load(store, stamps[-1], client), stamps[-1]
 
-    def not_here(self, what: str, client: int, state_path: Path | None, why: str) -> PredictError:
-        """The error that something of a client is not on this machine; `why` says why the client
-        has it."""
-        looked = ", nor in ".join(str(folder) for folder in self._folders(client, state_path))
+    def missing_state(
+        self, state: str, client: int, state_path: Path | None, reason: str
+    ) -> PredictError:
+        """The error for a state of a client that is not on this machine; `reason` says why the
+        client has one."""
+        folders = ", nor in ".join(str(folder) for folder in self._folders(client, state_path))
         return PredictError(
-            f"no {what} of client {client} in {looked}. {self.config.method} {why}: predict where"
-            " that client trained (with --state-path, if its node has a state-path), or name a"
-            " client that has trained in this run"
+            f"no {state} of client {client} in {folders}. {self.config.method} {reason}:"
+            " predict where that client trained (with --state-path, if its node has a state-path),"
+            " or name a client that has trained in this run",
+            key="no-state",
         )
 
     def _folders(self, client: int, state_path: Path | None) -> list[Path]:
@@ -267,20 +279,21 @@ class TrainedRun:
             state_folder(self.path.parent, run, client, {}),
         ]
 
-    def _stored(self, client: int, state_path: Path | None, part: str = "") -> Store | None:
-        stores = [Store(folder / part) for folder in self._folders(client, state_path)]
+    def _store(self, client: int, state_path: Path | None, folder_name: str = "") -> Store | None:
+        stores = [Store(folder / folder_name) for folder in self._folders(client, state_path)]
         return next((store for store in stores if store.stamps()), None)
 
     def _load(self, store: Store, stamp: int, client: int) -> Arrays:
         arrays, metadata = store.load(stamp)
-        wanted = {"run": self.config.run_name, "partition": client, "method": self.config.method}
+        binding = {"run": self.config.run_name, "partition": client, "method": self.config.method}
         if client in self.clients:
-            wanted["data"] = self.clients[client].digest
-        for name, value in wanted.items():
+            binding["data"] = self.clients[client].digest
+        for name, value in binding.items():
             if metadata.get(name) != value:
                 raise PredictError(
                     f"the personal state in {store.folder} is of {name} {metadata.get(name)};"
-                    f" needed is {value}"
+                    f" needed is {value}",
+                    key="other-state",
                 )
         return arrays
 
@@ -293,37 +306,37 @@ def _in_words(clients: Iterable[int]) -> str:
 def _description(entry: Mapping[str, Any]) -> Description:
     """A client's entry in `clients.json`."""
     names = [field.name for field in fields(Description)]
-    known = {name: value for name, value in entry.items() if name in names}
-    return Description(**tuples(known | {"num_partitions": int(entry["num_partitions"])}))
+    values = {name: value for name, value in entry.items() if name in names}
+    return Description(**tuples(values | {"num_partitions": int(entry["num_partitions"])}))
 
 
 def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
     """The content of `model.safetensors`, by the attributes of `TrainedRun`."""
     try:
         arrays, header = read(path)
-        about = json.loads(header["curvfed"])
-        found = {
-            "facts": Facts(**tuples(about["facts"])),
+        stored = json.loads(header["curvfed"])
+        stamps = stored["stamps"].items()
+        attributes = {
+            "facts": Facts(**tuples(stored["facts"])),
             "arrays": arrays,
-            "groups": tuple(str(name) for name in about.get("groups", ())),
-            "stamps": {int(partition): int(stamp) for partition, stamp in about["stamps"].items()},
-            "last_round": int(about["last_round"]),
+            "groups": tuple(map(str, stored.get("groups", ()))),
+            "stamps": {int(partition): int(stamp) for partition, stamp in stamps},
+            "last_round": int(stored["last_round"]),
         }
     except FileNotFoundError:
-        dry = "this was a dry run (hull.dry-run), which trains nothing"
-        told = (
-            dry
-            if config["hull.dry-run"]
-            else "the run has not come to its end; go on with it by resume=true"
-        )
-        raise PredictError(f"no {path}: {told}") from None
+        reason = "the run has not come to its end; continue it by resume=true"
+        if config["hull.dry-run"]:
+            reason = "this was a dry run (hull.dry-run), which trains nothing"
+        raise PredictError(f"no {path}: {reason}", key="no-model") from None
     except (OSError, KeyError, TypeError, ValueError) as error:  # damage is a ValueError
         raise PredictError(
             f"{path} is not the model of a run ({type(error).__name__}: {error}); a resumed run"
-            " writes it again"
+            " writes it again",
+            key="not-a-model",
         ) from None
-    if about["method"] != config.method:
+    if stored["method"] != config.method:
         raise PredictError(
-            f"{path} is of method {about['method']}, config.toml beside it of {config.method}"
+            f"{path} is of method {stored['method']}, config.toml beside it of {config.method}",
+            key="not-a-model",
         )
-    return found
+    return attributes

@@ -1,15 +1,12 @@
 """Make the runs of a sweep file, several at a time.
 
-Runs that have completed are skipped, interrupted ones are resumed from their last whole round, and
-failed ones are made anew.
+Completed runs are skipped, interrupted ones are resumed from their last saved round, and failed
+ones are repeated.
 """
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Concatenate, ParamSpec
 
 from rich.console import Console
-from rich.markup import escape
 
 from curvfed.deployments.pairs import UsageError, Value
 from curvfed.deployments.resources import Resources
@@ -17,36 +14,39 @@ from curvfed.deployments.shipped import SWEEPS, nearest, shipped
 from curvfed.deployments.sweep.plan import read_plan
 from curvfed.deployments.sweep.progress import Progress
 from curvfed.deployments.sweep.results import FILE, Results
-from curvfed.deployments.sweep.runner import carry_out, held
+from curvfed.deployments.sweep.runner import locked, make_runs
 from curvfed.server_app.report import Plan, check_page
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
 
 
 def default_results() -> Path:
-    """Folder of the runs of all sweeps, which share equal runs."""
+    """The folder of the runs of all sweeps; equal runs are shared."""
     return home() / "sweeps"
 
 
 def sweep(
     plan: Plan, folder: Path, places: dict[str, Value], resources: Resources, console: Console
 ) -> int:
-    """Make the missing runs of a sweep; the number of runs that failed.
+    """Make the missing runs of a sweep, and return the number of failed runs.
 
     Raises
     ------
     UsageError
     KeyboardInterrupt
-        After all that is done has been kept.
+        The completed runs are saved.
     """
-    with held(folder):
-        results = Results(folder)
-        done = results.finished(plan.runs)
-        todo = [run for run in plan.runs if run.name not in done]
-        with Progress(console, plan.title, len(plan.runs), len(done)) as progress:
-            if todo:
-                carry_out(todo, results, places, resources, progress)
-        return progress.failed
+    try:
+        with locked(folder):
+            results = Results(folder)
+            finished = results.finished(plan.runs)
+            missing = [run for run in plan.runs if run.name not in finished]
+            with Progress(console, plan.title, len(plan.runs), len(finished)) as progress:
+                if missing:
+                    make_runs(missing, results, places, resources, progress)
+            return progress.failed
+    except KeyboardInterrupt:
+        console.print("Interrupted. Completed runs are saved; the same command continues.")
+        raise
 
 
 def find(name: str) -> Path:
@@ -65,45 +65,25 @@ def find(name: str) -> Path:
     except KeyError:
         raise UsageError(
             f"{name!r} is neither a shipped sweep nor the path of a .toml file;"
-            f" {nearest(SWEEPS, name)}"
+            f" {nearest(SWEEPS, name)}",
+            key="sweep",
         ) from None
 
 
-P = ParamSpec("P")
-
-
-def exit_status(work: Callable[Concatenate[Console, P], int]) -> Callable[P, int]:
-    """Give a command's function a console; wrong usage is printed there and exits with 2, an
-    interrupt with 130."""
-
-    def main(*args: P.args, **options: P.kwargs) -> int:
-        console = Console(soft_wrap=True)
-        try:
-            return work(console, *args, **options)
-        except (UsageError, ConfigError) as error:
-            console.print(f"[red]error:[/red] {escape(str(error))}")
-            return 2
-        except KeyboardInterrupt:
-            console.print("Interrupted. What is done is kept; the same command goes on.")
-            return 130
-
-    return main
-
-
-@exit_status
 def main(
-    console: Console,
     name: str,
     scale: str,
     results: Path | None,
     data: Path | None,
-    cpus: int,
-    gpus: float,
-    address: str,
+    resources: Resources,
 ) -> int:
-    """Make the missing runs; the exit status, 0 all completed, 1 some failed, 2 wrong usage, 130
-    interrupted."""
-    resources = Resources(cpus, gpus, address)
+    """Make the missing runs; the exit status, 0 all completed, 1 some failed.
+
+    Raises
+    ------
+    UsageError, ConfigError
+    """
+    console = Console(soft_wrap=True)
     plan = read_plan(find(name), scale)
     check_page(plan)
     folder = (results or default_results()).resolve()
@@ -113,7 +93,7 @@ def main(
 
 
 def data_places(data: Path | None) -> dict[str, Value]:
-    """The key `data-dir`, if the command line gives it.
+    """The key `data-dir` of the command line.
 
     Raises
     ------
@@ -123,5 +103,5 @@ def data_places(data: Path | None) -> dict[str, Value]:
     if data is None:
         return {}
     if not data.is_dir():
-        raise UsageError(f"--data: {data} is no folder")
+        raise UsageError(f"--data: {data} is no folder", key="data-folder")
     return {"data-dir": str(data.resolve())}

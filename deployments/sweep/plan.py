@@ -22,6 +22,7 @@ import difflib
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -46,19 +47,18 @@ from curvfed.tasks.graphs.data.tu import is_path
 from curvfed.tasks.points.datasets import ENDINGS
 
 PLACES = ("data-dir", "results-dir", "run-name", "resume", "threads", "device", "round-timeout")
-"""Keys that a sweep file may not have: the command line or the sweep sets them."""
+"""Keys that a sweep file cannot have: the command line or the sweep sets them."""
 
-NO_PART_OF_IT = FREE_TO_CHANGE.union(PLACES) - {"num-rounds", "test-data"}
-"""Keys that say where and how a run is made, and so are no part of its identity."""
+PLACE_KEYS = FREE_TO_CHANGE.union(PLACES) - {"num-rounds", "test-data"}
+"""Keys about the place and the machine of a run, which are not part of its identity."""
 
 DEFAULTS: dict[str, Value] = defaults() | {SUPERNODES: NUM_SUPERNODES}
 
-_OF_A_SCALE = ("settings", "runs", "tables", "figures")
-_PARTS = ("title", "source", "about", "scales", *_OF_A_SCALE)
-
+_SCALE_ENTRIES = ("settings", "runs", "tables", "figures")
+_ENTRIES = ("title", "source", "about", "scales", *_SCALE_ENTRIES)
 
 PATHS = ("dataset", "test-data", "init-from")
-"""Keys whose values may be paths."""
+"""Keys whose values can be paths."""
 
 
 def read_plan(path: Path, scale: str = "") -> Plan:
@@ -67,60 +67,64 @@ def read_plan(path: Path, scale: str = "") -> Plan:
     Raises
     ------
     UsageError
-        If the file cannot be read, has unknown parts, lacks the scale, has no run, or has a key or
-        value that a sweep file may not have.
+        If the file cannot be read, has no such scale or no run, or has an unknown or forbidden key
+        or value.
     """
     content = read_toml(path)
-    _check_parts(content, _PARTS, f"{path}")
-    scales = _part(content, "scales", path, {})
+    _check_entries(content, _ENTRIES, f"{path}")
+    scales = _entry(content, "scales", path, {})
     if scale and scale not in scales:
-        raise UsageError(f"{path} has no scale {scale!r}; it has {', '.join(scales) or 'none'}")
+        raise UsageError(
+            f"{path} has no scale {scale!r}; it has {', '.join(scales) or 'none'}", key="scale"
+        )
     if scales and not scale:
-        raise UsageError(f"{path} has the scales {', '.join(scales)}: name one by --scale")
-    chosen = _part(scales, scale, path, {})
-    _check_parts(chosen, _OF_A_SCALE, f"{path}, scale {scale}")
-    common = dotted(_part(content, "settings", path, {})) | dotted(
-        _part(chosen, "settings", path, {})
+        raise UsageError(
+            f"{path} has the scales {', '.join(scales)}: name one by --scale", key="scale"
+        )
+    chosen = _entry(scales, scale, path, {})
+    _check_entries(chosen, _SCALE_ENTRIES, f"{path}, scale {scale}")
+    common = dotted(_entry(content, "settings", path, {})) | dotted(
+        _entry(chosen, "settings", path, {})
     )
     runs, tables, figures = (
-        _part(chosen if key in chosen else content, key, path, [])
+        _entry(chosen if key in chosen else content, key, path, [])
         for key in ("runs", "tables", "figures")
     )
     if not common and not any(runs):
-        raise UsageError(f"{path} has no run: give it [settings], or [[runs]], or both")
+        raise UsageError(
+            f"{path} has no run: give it [settings], or [[runs]], or both", key="no-run"
+        )
     contents = cache(file_digest)
-    once: dict[str, Planned] = {}
+    unique: dict[str, Planned] = {}
     for block in runs or [{}]:
         for settings in combinations(common | dotted(block), path):
             planned = plan_run(settings, path, contents)
-            once.setdefault(planned.name, planned)
-    title, source, about = (str(content.get(key, "")) for key in ("title", "source", "about"))
+            unique.setdefault(planned.name, planned)
     return Plan(
-        path,
-        scale,
-        title or path.stem,
-        source,
-        about,
-        tuple(once.values()),
-        tuple(tables),
-        tuple(figures),
+        path=path,
+        scale=scale,
+        title=str(content.get("title", "")) or path.stem,
+        source=str(content.get("source", "")),
+        about=str(content.get("about", "")),
+        runs=tuple(unique.values()),
+        tables=tuple(tables),
+        figures=tuple(figures),
     )
 
 
 def file_digest(place: Path) -> str:
-    """A digest of a file, or of the files of a folder and their names; the path itself if it cannot
-    be read."""
+    """A digest of a file, or of a folder's files and their names; the path if it cannot be read."""
     digest = hashlib.sha256()
     try:
         place = place.expanduser()
-        if not place.is_dir() and not place.is_file():  # a pipe would be waited for
+        if not place.is_dir() and not place.is_file():  # reading a pipe would block
             return str(place)
         for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if file.is_file():
                 digest.update(str(file.relative_to(place)).encode(errors="surrogateescape"))
                 with file.open("rb") as stream:
                     digest.update(hashlib.file_digest(stream, "sha256").digest())
-    except (OSError, RuntimeError):  # not there; no such user
+    except (OSError, RuntimeError):  # missing, or no such user
         return str(place)
     return digest.hexdigest()
 
@@ -128,59 +132,55 @@ def file_digest(place: Path) -> str:
 def plan_run(
     settings: dict[str, Value], path: Path, contents: Callable[[Path], str] = file_digest
 ) -> Planned:
-    """One run with these keys.
+    """Plan a run with these keys.
 
-    Files and folders of the user's count by what they hold: their place may change, and what
-    changes is another run's.
+    Files and folders of the user are part of the identity by their content: a new place keeps the
+    identity, new content changes it.
 
     Parameters
     ----------
     settings : dict
     path : Path
-        The file that asks for it: relative paths are relative to its folder, and errors name it.
+        The sweep file: relative paths are relative to its folder, and errors name it.
     contents : callable
-        `file_digest`, or a cache of it for many runs.
+        `file_digest`, or a cache of it.
 
     Raises
     ------
     UsageError
-        If the number of clients is no such number; any other key that is wrong makes a run that is
-        `refused`.
+        If the number of clients is wrong; any other wrong key gives a run that is `refused`.
     """
-    paths = {key: found for key in PATHS if (found := _absolute(key, settings.get(key), path))}
-    given = settings | paths
-    whole: dict[str, Any] = given
+    absolute = {key: _absolute(key, settings.get(key), path) for key in PATHS}
+    paths: dict[str, Value] = {key: place for key, place in absolute.items() if place}
+    keys = settings | paths
+    config_keys: dict[str, Any] = keys
     try:
-        number = pop_supernodes(given, NUM_SUPERNODES)
-        config = parse(defaults() | given)
+        num_supernodes = pop_supernodes(keys, NUM_SUPERNODES)
+        config = parse(defaults() | keys)
     except UsageError as error:
-        raise UsageError(f"{path}: {error}") from None
+        raise UsageError(f"{path}: {error}", key="num-supernodes") from None
     except ConfigError as error:
         refused = str(error)
-        stem = str(given.get("method", "run"))
+        stem = str(keys.get("method", "run"))
     else:
         # The case of names does not matter.
         name = config.dataset if is_own_data(config.dataset) else config.dataset.lower()
-        whole = flatten(config) | {"dataset": name}
+        config_keys = flatten(config) | {"dataset": name}
         refused = ""
         stem = f"{config.method}-{Path(config.dataset).stem.lower()}"
-    identity = {key: value for key, value in whole.items() if key not in NO_PART_OF_IT} | {
-        SUPERNODES: number
-    }
-    places = {key: Path(str(whole[key])) for key in PATHS if _is_path(whole.get(key), key)}
-    identity |= {key: contents(place) for key, place in places.items()}
+    identity = {key: value for key, value in config_keys.items() if key not in PLACE_KEYS}
+    identity[SUPERNODES] = num_supernodes
+    for key in PATHS:
+        if _is_path(config_keys.get(key), key):
+            identity[key] = contents(Path(str(config_keys[key])))
     digest = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
-    safe = "".join(
-        letter if letter.isascii() and letter.isalnum() else "-"
-        for letter in stem.replace("+", "plus")
-    )
-    return Planned({**settings, SUPERNODES: number}, f"{safe[:60]}-{digest}", refused, paths)
+    safe = re.sub("[^A-Za-z0-9]", "-", stem.replace("+", "plus"))[:60]
+    run_settings = {**settings, SUPERNODES: num_supernodes}
+    return Planned(run_settings, f"{safe}-{digest}", refused, paths)
 
 
 def _absolute(key: str, value: Value | None, path: Path) -> str:
-    """A path relative to the sweep file's folder, made absolute; "" for names and absolute
-    paths.
-    """
+    """The absolute path of a path relative to the sweep file's folder; "" for other values."""
     if not _is_path(value, key) or Path(value).is_absolute() or value.startswith("~"):
         return ""
     return str((path.expanduser().parent / value).resolve())
@@ -193,17 +193,17 @@ def _is_path(value: object, key: str) -> TypeGuard[str]:
 
 
 def is_own_data(dataset: str) -> bool:
-    """Whether a data set is a file or folder of the user's, rather than a name."""
+    """Whether a data set is a file or folder of the user, and not a name."""
     return is_path(dataset) or Path(dataset).suffix.lower() in (".pt", *ENDINGS)
 
 
 def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:
-    """All combinations of the lists, with the last key changing fastest.
+    """All combinations of the lists; the last key changes fastest.
 
     Raises
     ------
     UsageError
-        For a key or a value that a sweep may not have.
+        For a forbidden key or value.
     """
     axes: dict[str, list[Value]] = {}
     check_keys(settings, DEFAULTS, f"{path}: ")
@@ -211,45 +211,47 @@ def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, 
         if key in PLACES:
             raise UsageError(
                 f"{path}: {key!r} is not for a sweep; see --data, --results, --cpus and --gpus, the"
-                " sweep sets the other keys itself"
+                " sweep sets the other keys itself",
+                key="place-key",
             )
         values = value if isinstance(value, list) else [value]
         if isinstance(DEFAULTS[key], str):
-            values = [plain(each, DEFAULTS[key]) for each in values]
-        for one in values:
-            if not isinstance(one, Value):
+            values = [plain(item, DEFAULTS[key]) for item in values]
+        for item in values:
+            if not isinstance(item, Value):
                 raise UsageError(
-                    f"{path}: {key} has {one!r}; allowed is a number, a string, true, false, or a"
-                    " list of these"
+                    f"{path}: {key} has {item!r}; allowed is a number, a string, true, false, or a"
+                    " list of these",
+                    key="value",
                 )
         if not values:
-            raise UsageError(f"{path}: {key} is an empty list; allowed is one value or more")
+            raise UsageError(
+                f"{path}: {key} is an empty list; allowed is one value or more", key="value"
+            )
         axes[key] = values
-    for chosen in itertools.product(*axes.values()):
-        yield dict(zip(axes, chosen, strict=True))
+    for combination in itertools.product(*axes.values()):
+        yield dict(zip(axes, combination, strict=True))
 
 
-def _check_parts(table: Mapping[str, Any], allowed: Collection[str], where: str) -> None:
+def _check_entries(table: Mapping[str, Any], allowed: Collection[str], where: str) -> None:
     for key in table:
         if key not in allowed:
             near = difflib.get_close_matches(key, allowed, n=1)
-            hint = (
-                f"; did you mean {near[0]!r}?"
-                if near
-                else "; keys of a run belong in [settings] or [[runs]]"
-            )
+            hint = "; keys of a run belong in [settings] or [[runs]]"
+            if near:
+                hint = f"; did you mean {near[0]!r}?"
             raise UsageError(
-                f"{where}: {key!r} is not known; allowed are {', '.join(allowed)}{hint}"
+                f"{where}: {key!r} is not known; allowed are {', '.join(allowed)}{hint}",
+                key="unknown-key",
             )
 
 
-def _part(content: Mapping[str, Any], key: str, path: Path, empty: Any) -> Any:
-    """A part of the file, a table or a list of tables as `empty` is; `empty` if the part is
-    absent.
-    """
-    found = content.get(key, empty)
-    entries = found if isinstance(found, list) else [found]
-    if not isinstance(found, type(empty)) or not all(isinstance(one, Mapping) for one in entries):
+def _entry(content: Mapping[str, Any], key: str, path: Path, empty: Any) -> Any:
+    """An entry of the file, a table or a list of tables like `empty`; `empty` if it is missing."""
+    entry = content.get(key, empty)
+    tables = entry if isinstance(entry, list) else [entry]
+    is_tables = all(isinstance(table, Mapping) for table in tables)
+    if not isinstance(entry, type(empty)) or not is_tables:
         kind = f"tables, each headed by [[{key}]]" if empty == [] else "a table"
-        raise UsageError(f"{path}: {key} is {found!r}, but must be {kind}")
-    return found
+        raise UsageError(f"{path}: {key} is {entry!r}, but must be {kind}", key="value")
+    return entry

@@ -11,20 +11,20 @@ from rich.text import Text
 from curvfed.deployments.sweep.results import LOGS
 from curvfed.deployments.sweep.runner import Ended
 
-LONGEST = 200
-"""Characters of an error that are shown; the table has all."""
+MAX_ERROR = 200
+"""Printed characters of an error; the table has all of them."""
 
 
 class Progress:
-    """Shows how many runs are done, running and failed, and the time left; called for each run that
-    ends.
+    """Shows the numbers of completed, running and failed runs, and the remaining time; called at
+    the end of each run.
 
     Parameters
     ----------
     console : rich.console.Console
     title : str
     total, done : int
-        The number of runs of the sweep, and of those that had completed before.
+        The number of runs of the sweep, and of those completed before.
     """
 
     def __init__(self, console: Console, title: str, total: int, done: int) -> None:
@@ -34,8 +34,8 @@ class Progress:
         self._done = done
         self._running = self.failed = self._made = 0
         self._begun = self._last = time.monotonic()
-        # On a terminal the line is redrawn every second, so that the time left counts down;
-        # elsewhere it is drawn once.
+        # On a terminal the line is redrawn every second, so that the time counts down; elsewhere it
+        # is drawn once.
         self._live = Live(get_renderable=self._line, console=console, refresh_per_second=1)
 
     def __enter__(self) -> "Progress":
@@ -54,7 +54,7 @@ class Progress:
             self._console.line()
 
     def __call__(self, ended: Ended | None, running: int) -> None:
-        """Count a run that ended, if one did, and show the number of runs being made."""
+        """Count an ended run, and show the number of running ones."""
         self._running = running
         words = ""
         if ended is not None:
@@ -73,23 +73,21 @@ class Progress:
 
     def _show_error(self, ended: Ended) -> None:
         words = " ".join(ended.error.split())
-        if len(words) > LONGEST:
-            words = f"{words[:LONGEST]}… (see {LOGS}/{ended.run.name}.log)"
+        if len(words) > MAX_ERROR:
+            words = f"{words[:MAX_ERROR]}… (see {LOGS}/{ended.run.name}.log)"
         self._console.print(f"[red]failed[/red] {ended.run.name}: {escape(words)}", highlight=False)
 
     def _line(self) -> Text:
-        """The line at this moment."""
+        """The current line."""
         words = f"{escape(self._title)}: {self._done} of {self._total} done"
         if self._running:
             words += f", {self._running} running"
         if self.failed:
             words += f", [red]{self.failed} failed[/red]"
-        left = self._total - self._done - self.failed
-        if self._made and self._running and left:
-            # The mean of the runs so far, whatever their kinds.
-            seconds = (self._last - self._begun) / self._made * left - (
-                time.monotonic() - self._last
-            )
+        remaining = self._total - self._done - self.failed
+        if self._made and self._running and remaining:
+            mean = (self._last - self._begun) / self._made
+            seconds = mean * remaining - (time.monotonic() - self._last)
             if seconds >= 1:
                 words += f", {span(seconds)} left"
         return Text.from_markup(words)
@@ -99,9 +97,6 @@ def span(seconds: float) -> str:
     """A time in words."""
     for length, word in ((3600, "h"), (60, "min")):
         if seconds >= 1.5 * length:
-            return (
-                f"{seconds / length:.1f} {word}"
-                if seconds < 10 * length
-                else f"{seconds / length:.0f} {word}"
-            )
+            digits = 1 if seconds < 10 * length else 0
+            return f"{seconds / length:.{digits}f} {word}"
     return f"{seconds:.0f} s"

@@ -1,5 +1,4 @@
-"""One table over the run directories of all sweeps in a folder: configuration and figures of every
-run."""
+"""The table of all runs of the sweeps in a folder, with configurations and figures."""
 
 import json
 import sqlite3
@@ -17,7 +16,7 @@ from curvfed.strategies.base.dotted import dotted, toml_text
 FILE = "results.sqlite"
 LOGS = "logs"
 TOKEN_FILE = ".shared-with"
-"""Proof to tasks on other machines that they see the sweep's folder."""
+"""Its content proves to tasks on other machines that they see the sweep's folder."""
 
 SUMMARY = "summary.json"
 COMPLETED = "completed"
@@ -27,13 +26,13 @@ FAILED = "failed"
 class Results:
     """`results.sqlite` of a folder of run directories: table `runs`, a row per run.
 
-    Columns are `run` (its directory), `status` ("completed" or "failed"), `error`, every key of the
-    run config, and every figure of `summary.json`, those in tables of it with dots:
-    `best_validation.global_accuracy`, `metrics.roc_auc`. Written by the process that holds the
-    folder, a transaction per run; any other may read it meanwhile.
+    Columns are `run` (its directory), `status` ("completed" or "failed"), `error`, each key of the
+    run config, and each figure of `summary.json`, nested ones with dots:
+    `best_validation.global_accuracy`, `metrics.roc_auc`. The process that locks the folder writes
+    it, with a transaction per run; other processes can read it meanwhile.
 
-    It is made of the run directories and can be made again: without it, the next call of a sweep
-    writes down the runs that have completed and makes no other anew than those that failed.
+    If the file is missing, the next call of a sweep makes it again from the run directories, and
+    repeats only failed runs.
 
     Parameters
     ----------
@@ -42,7 +41,7 @@ class Results:
     Raises
     ------
     UsageError
-        By all methods: if the file is no table of runs, cannot be written, or is locked for a
+        By all methods, if the file is no table of runs, cannot be written, or is locked for a
         minute.
     """
 
@@ -51,10 +50,9 @@ class Results:
         self._path = folder / FILE
 
     def finished(self, runs: Iterable[Planned]) -> set[str]:
-        """Names of those that have completed.
+        """Names of the completed runs.
 
-        A run that completed while nobody wrote it down, because the sweep was killed, is written
-        down now.
+        A completed run that is not in the table, because the sweep was killed, is recorded.
         """
         recorded = {row["run"] for row in self.rows() if row["status"] == COMPLETED}
         done = set()
@@ -66,12 +64,12 @@ class Results:
         return done
 
     def record(self, run: Planned, error: str = "") -> None:
-        """Write down what became of a run.
+        """Record the outcome of a run.
 
         Parameters
         ----------
         error : str
-            Why it failed; empty if it completed.
+            The reason of its failure; empty if it completed.
         """
         row: dict[str, Any] = {
             "run": run.name,
@@ -85,9 +83,8 @@ class Results:
             if key not in row
         }
         row |= DEFAULTS | dict(run.settings)
-        row |= dotted(_read(folder / "config.toml", tomllib.loads)) | {
-            SUPERNODES: run.settings.get(SUPERNODES, DEFAULTS[SUPERNODES])
-        }
+        row |= dotted(_read(folder / "config.toml", tomllib.loads))
+        row[SUPERNODES] = run.settings.get(SUPERNODES, DEFAULTS[SUPERNODES])
         values = [
             json.dumps(value) if isinstance(value, list | dict) else value for value in row.values()
         ]
@@ -99,22 +96,19 @@ class Results:
             database.execute(f"INSERT OR REPLACE INTO runs ({names}) VALUES ({marks})", values)
 
     def rows(self, runs: Iterable[Planned] | None = None) -> list[dict[str, Any]]:
-        """The rows of these runs, in their order, without those that were not made; all rows if
-        None."""
+        """The rows of these runs, in their order, without missing ones; all rows if None."""
         if not self._path.exists():
             return []
         with self._open() as database:
             cursor = database.execute("SELECT * FROM runs ORDER BY run")
             names = [column[0] for column in cursor.description]
             rows = {row[names.index("run")]: dict(zip(names, row, strict=True)) for row in cursor}
-        return (
-            list(rows.values())
-            if runs is None
-            else [rows[run.name] for run in runs if run.name in rows]
-        )
+        if runs is None:
+            return list(rows.values())
+        return [rows[run.name] for run in runs if run.name in rows]
 
     def select(self, plan: Plan) -> list[Run]:
-        """All runs of a plan, in its order, with the rows of those that were made."""
+        """All runs of a plan, in its order, with the rows of the existing ones."""
         rows = {row["run"]: row for row in self.rows(plan.runs)}
         return [
             Run(planned, rows.get(planned.name, {}), self.folder / planned.name)
@@ -131,35 +125,37 @@ class Results:
                 )
                 yield database
         except sqlite3.OperationalError as error:
-            raise UsageError(f"{self._path}: {error}") from None
+            raise UsageError(f"{self._path}: {error}", key="results-file") from None
         except sqlite3.DatabaseError as error:
             raise UsageError(
                 f"{self._path} is damaged ({error}); remove it, and the next call makes it again"
-                " from the run directories"
+                " from the run directories",
+                key="results-file",
             ) from None
 
 
 def completed(folder: Path) -> bool:
-    """Whether a run directory is that of a run that came to its end."""
+    """Whether a run directory has a completed run."""
     return str(_read(folder / SUMMARY, json.loads).get("status")).startswith(COMPLETED)
 
 
 def _read(path: Path, loads: Callable[[str], Any]) -> dict[str, Any]:
-    """What a file holds; nothing where the run did not get as far as to write it."""
+    """The content of a file of a run; empty if the run has not written it."""
     try:
-        found = loads(toml_text(path.read_bytes()))
+        content = loads(toml_text(path.read_bytes()))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _add_columns(database: sqlite3.Connection, row: Mapping[str, Any]) -> None:
-    """SQLite's names have no case: of those that differ in nothing else, the first is kept."""
-    there = {name.lower() for _, name, *_ in database.execute("PRAGMA table_info(runs)")}
+    """Add missing columns. SQLite ignores case: of names that differ only in it, the first
+    counts."""
+    existing = {name.lower() for _, name, *_ in database.execute("PRAGMA table_info(runs)")}
     for name in row:
-        if name.lower() not in there:
+        if name.lower() not in existing:
             database.execute(f"ALTER TABLE runs ADD COLUMN {_quoted(name)}")
-            there.add(name.lower())
+            existing.add(name.lower())
 
 
 def _quoted(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The runs of a sweep in Ray: each is an in-process simulation in a task of its own."""
+"""Make the runs of a sweep in Ray: each is an in-process simulation in a task of its own."""
 
 import contextlib
 import fcntl
@@ -27,20 +27,20 @@ STARTS = 3
 """Attempts to start Ray."""
 
 OBJECT_STORE = 100 * 2**20
-"""Bytes that Ray reserves for what tasks send each other, here a few words."""
+"""Bytes that Ray reserves for messages between tasks, which are short here."""
 
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
 
 
 @dataclass(frozen=True)
 class Ended:
-    """A run that has ended.
+    """An ended run.
 
     Attributes
     ----------
     run : Planned
     error : str
-        Why it failed; empty if it completed.
+        The reason of its failure; empty if it completed.
     seconds : float
     """
 
@@ -50,12 +50,12 @@ class Ended:
 
 
 Listener = Callable[[Ended | None, int], None]
-"""Called with each run that ended, None at the start, and the number of runs being made."""
+"""Called with each ended run, None at the start, and the number of running ones."""
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Make the folder, and keep other sweeps out of it.
+def locked(folder: Path) -> Iterator[None]:
+    """Make the folder, and lock it against other sweeps.
 
     Raises
     ------
@@ -66,20 +66,23 @@ def held(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         file = (folder / ".lock").open("a")
     except OSError as error:
-        raise UsageError(f"{folder} cannot be written: {error.strerror}") from None
+        raise UsageError(
+            f"{folder} cannot be written: {error.strerror}", key="unwritable"
+        ) from None
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UsageError(
-                f"another sweep works in {folder}; let it end, or name another folder by --results"
+                f"another sweep works in {folder}; let it end, or name another folder by --results",
+                key="locked",
             ) from None
         except OSError:  # a file system without locks
             pass
         yield
 
 
-def carry_out(
+def make_runs(
     runs: Sequence[Planned],
     results: Results,
     places: Mapping[str, Value],
@@ -88,28 +91,27 @@ def carry_out(
 ) -> None:
     """Make runs, and record each in the table when it ends.
 
-    An interrupted run is resumed from its last whole round; a failed one is made anew. A run that
-    fails does not stop the others. An interrupt ends the runs being made and keeps all that is on
-    disk.
+    An interrupted run is resumed from its last saved round; a failed one is repeated. A failing run
+    does not stop the others. An interrupt ends the running ones, and their files stay.
 
     Parameters
     ----------
     runs : sequence of Planned
-        The runs to be made.
+        The runs to make.
     results : Results
-        The table of a folder that is `held`.
+        The table of a folder that is `locked`.
     places : mapping
-        Keys that are no part of a run's identity, such as `data-dir`.
+        Keys outside a run's identity, such as `data-dir`.
     resources : Resources
     listener : callable
 
     Raises
     ------
     UsageError
-        If the Ray cluster cannot be reached, lacks the resources of a run, or has a machine that
-        does not see the folder; or if the table cannot be written.
+        If the Ray cluster cannot be reached, has too few resources for a run, or has a machine
+        that does not see the folder; or if the table cannot be written.
     KeyboardInterrupt
-        By Ctrl-C; once Ray runs by SIGTERM, too.
+        By Ctrl-C; once Ray runs, also by SIGTERM.
     """
     for run in runs:
         if run.refused:
@@ -124,55 +126,52 @@ def carry_out(
     try:
         token = secrets.token_hex(16)
         (results.folder / TOKEN_FILE).write_text(token)
-        # No retries: Ray would repeat a run that has used up the memory.
+        # No retries: Ray would repeat a run that ran out of memory.
         task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(make_run)
-        # Without a share of a GPU a run stays on the CPU: others count on the GPU.
-        own: dict[str, Value] = {
+        # Without a share of a GPU a run uses the CPU: the GPU belongs to other runs.
+        machine: dict[str, Value] = {
             "threads": resources.cpus,
             "device": "auto" if resources.gpus else "cpu",
         }
-        # Ray starts them in this order, as many at a time as its resources allow
-        left: dict[Any, Planned] = {}
+        # Ray starts the runs in this order, and as many at a time as its resources allow.
+        pending: dict[Any, Planned] = {}
         for run in todo:
-            settings = own | dict(run.settings) | dict(run.paths) | dict(places)
+            settings = machine | dict(run.settings) | dict(run.paths) | dict(places)
             number = int(settings.pop(SUPERNODES))
-            left[task.remote(settings, number, str(results.folder), run.name, token)] = run
-        listener(None, min(slots, len(left)))
-        while left:
-            (reference,), _ = ray.wait(list(left))
-            run = left.pop(reference)
+            pending[task.remote(settings, number, str(results.folder), run.name, token)] = run
+        listener(None, min(slots, len(pending)))
+        while pending:
+            (reference,), _ = ray.wait(list(pending))
+            run = pending.pop(reference)
             error, seconds = _outcome(reference)
             results.record(run, error)
-            listener(Ended(run, error, seconds), min(slots, len(left)))
+            listener(Ended(run, error, seconds), min(slots, len(pending)))
     finally:
         ray.shutdown()  # ends the tasks too, and Ray itself if this sweep started it
 
 
 def _start(resources: Resources) -> int:
-    """Connect to Ray or start it; the number of runs that it can make at a time.
+    """Connect to Ray or start it, and return the number of runs that it can make at a time.
 
     Raises
     ------
     UsageError
-        If it cannot be reached, or lacks the resources of a run.
+        If it cannot be reached, or has too few resources for a run.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    # Without this Ray warns that it hides GPUs from tasks without a share; these tasks have
-    # device=cpu anyway.
+    # Otherwise Ray warns that it hides GPUs from tasks without a share, which have device=cpu.
     os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
     if not resources.address and "ray" not in sys.modules:
-        # Ray listens on all addresses and runs whatever it is sent; with a token it takes orders
-        # from this process alone.
-        own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        # If this process is killed, two of Ray's look for the others so many seconds before they
-        # end: 60 by default.
-        os.environ.update(
-            own
-            | {
-                "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
-                "RAY_TMPDIR": str(socket_folder()),
-            }
-        )
+        # Ray listens on all addresses and runs any code that it receives; with a token it accepts
+        # only this process.
+        variables = {
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN": secrets.token_hex(32),
+            # After this time, 60 s by default, Ray's processes end if this one was killed.
+            "RAY_gcs_rpc_server_reconnect_timeout_s": "5",
+            "RAY_TMPDIR": str(socket_folder()),
+        }
+        os.environ.update(variables)
     import ray
 
     try:
@@ -180,70 +179,66 @@ def _start(resources: Resources) -> int:
             _check_reachable(resources.address)
             ray.init(address=resources.address, **QUIET)
         else:
-            _start_own()
+            _start_local()
     except Exception as error:  # Ray raises errors of many classes
         raise UsageError(
-            f"no Ray cluster at {resources.address or 'this machine'}: {error}"
+            f"no Ray cluster at {resources.address or 'this machine'}: {error}", key="no-ray"
         ) from None
-    # Ray's own handler would not wait for the runs to end
+    # Ray's own handler would not wait for the end of the runs.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-    there: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-    cpus = int(there.get("CPU", 0))
-    gpus = int(there.get("GPU", 0))
+    available: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+    cpus = int(available.get("CPU", 0))
+    gpus = int(available.get("GPU", 0))
     slots = cpus // resources.cpus
-    if resources.gpus:  # a share is of one GPU
-        slots = min(
-            slots,
-            (
-                gpus * int(1 / resources.gpus + 1e-9)
-                if resources.gpus < 1
-                else gpus // int(resources.gpus)
-            ),
-        )
+    if resources.gpus >= 1:
+        slots = min(slots, gpus // int(resources.gpus))
+    elif resources.gpus:  # a share of one GPU
+        slots = min(slots, gpus * int(1 / resources.gpus + 1e-9))
     if not slots:
         ray.shutdown()
         raise UsageError(
-            f"a run is to have {resources.cpus} CPUs and {resources.gpus:g} GPUs, but Ray has"
-            f" {cpus} and {gpus}; see --cpus and --gpus"
+            f"a run needs {resources.cpus} CPUs and {resources.gpus:g} GPUs, but Ray has"
+            f" {cpus} and {gpus}; see --cpus and --gpus",
+            key="resources",
         )
     return slots
 
 
 def _check_reachable(address: str) -> None:
-    """Fail at once if nothing listens there: Ray itself tries for minutes."""
+    """Fail at once if nothing listens at the address: Ray itself tries for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdecimal():  # otherwise a word such as auto
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
-def _start_own() -> None:
+def _start_local() -> None:
     """Start a Ray that ends with this process.
 
-    On a busy machine its parts may start too late for each other. The next attempt finds their
-    files in the disk cache.
+    On a busy machine its processes can miss each other's start. The next attempt finds their files
+    in the disk cache.
     """
     import ray
 
-    others = set(psutil.Process().children())
-    for left in reversed(range(STARTS)):
+    existing = set(psutil.Process().children())
+    for start in range(STARTS):
         try:
             ray.init(
                 address="local", include_dashboard=False, object_store_memory=OBJECT_STORE, **QUIET
             )
             return
         except Exception:
-            for process in set(psutil.Process().children()) - others:
+            for process in set(psutil.Process().children()) - existing:
                 process.kill()
-            if not left:
+            if start == STARTS - 1:
                 raise
 
 
 def make_run(
     settings: dict[str, Value], num_supernodes: int, folder: str, name: str, token: str
 ) -> tuple[str, float]:
-    """Call `make` in the process of a run, which alone imports what a run needs. The process has
-    this function's name.
+    """Call `make` in the process of a run, which imports the modules of a run. The process has this
+    function's name.
 
     Returns
     -------
@@ -257,12 +252,12 @@ def make_run(
 
 
 def _outcome(reference: Any) -> tuple[str, float]:
-    """The result of a task that ended, or the reason why its process ended without one.
+    """The result of an ended task, or the reason why its process ended without one.
 
     Raises
     ------
     UsageError
-        If the machine cannot make any run.
+        If the machine cannot make runs.
     """
     import ray
 

@@ -1,4 +1,4 @@
-"""One run of a sweep, in a process of Ray that makes many runs one after the other."""
+"""Make a run of a sweep, in a process of Ray that makes many runs one after the other."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ from curvfed.server_app.directory.run_lock import PATIENCE, RunLock
 log = logging.getLogger("curvfed")
 
 CUT_OFF = ("interrupted", "ended by Flower, whose own log says why")
-"""Errors of a run that was ended by SIGINT, or by SIGTERM from Ray; no Flower takes part in these
+"""Errors of a run that ended by SIGINT, or by SIGTERM from Ray; no Flower takes part in these
 runs."""
 
 
@@ -34,7 +34,7 @@ def make(
     Parameters
     ----------
     settings : dict
-        The run config, with `threads`, and without what the other arguments say.
+        The run config, with `threads`, and without the keys for the other arguments.
     num_supernodes : int
     folder : str
         The folder of all runs.
@@ -46,37 +46,38 @@ def make(
     Returns
     -------
     str
-        Why it failed; empty if it completed.
+        The reason of its failure; empty if it completed.
 
     Raises
     ------
     UsageError
         If this machine does not see the folder.
     """
-    place = Path(folder)
-    run = Path(folder, name)
+    results = Path(folder)
+    run = results / name
     try:
-        shared = (place / TOKEN_FILE).read_text() == token
+        is_shared = (results / TOKEN_FILE).read_text() == token
     except OSError:
-        shared = False
-    if not shared:
+        is_shared = False
+    if not is_shared:
         host = os.uname().nodename
         raise UsageError(
             f"{host} does not see {folder}; all machines of a Ray cluster need that folder in"
-            " common"
+            " common",
+            key="not-shared",
         )
-    # As many threads for arithmetic as the run has cores, whatever the machine's settings say.
+    # One thread per core of the run, whatever the machine's settings are.
     threads = int(settings["threads"])
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries that are loaded later
-    with _logged(place / LOGS / f"{name}.log"), threadpool_limits(threads):
+    os.environ["OMP_NUM_THREADS"] = str(threads)  # for libraries loaded later
+    with _logged(results / LOGS / f"{name}.log"), threadpool_limits(threads):
         try:
-            if run.exists():  # an earlier sweep was killed, and Ray takes seconds to end its tasks
+            if run.exists():  # a killed sweep: Ray takes seconds to end its tasks
                 lock = RunLock(run)
                 lock.acquire(PATIENCE)
                 lock.release()
             if completed(run):
                 return ""
-            resume = _can_go_on(run)
+            resume = _can_resume(run)
             if run.exists() and not resume:
                 shutil.rmtree(run)
             settings |= {"results-dir": folder, "run-name": name, "resume": resume}
@@ -87,15 +88,16 @@ def make(
             return reason(error)
         finally:
             forget_all()
-    return "" if completed(run) else "it left no summary"
+    return "" if completed(run) else "it has no summary"
 
 
-def _can_go_on(run: Path) -> bool:
-    """Whether a run was killed or interrupted after a whole round, or after it had decoded its
-    hulls."""
-    if not any(
-        any((run / "checkpoint" / store).glob("*.safetensors")) for store in ("server", "hulls")
-    ):
+def _can_resume(run: Path) -> bool:
+    """Whether a run was killed or interrupted after it had saved a round or its decoded hulls."""
+    saved = [
+        *run.glob("checkpoint/server/*.safetensors"),
+        *run.glob("checkpoint/hulls/*.safetensors"),
+    ]
+    if not saved:
         return False
     try:
         return json.loads((run / "summary.json").read_text(encoding="utf-8"))["error"] in CUT_OFF
@@ -105,11 +107,12 @@ def _can_go_on(run: Path) -> bool:
 
 @contextlib.contextmanager
 def _logged(path: Path) -> Iterator[None]:
-    """Write the app's log to a file, and nowhere else."""
+    """Write the app's log to a file only."""
     path.parent.mkdir(exist_ok=True)
     handler = logging.FileHandler(path, mode="a", encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-    before = (log.handlers, log.propagate)
+    handlers = log.handlers
+    propagate = log.propagate
     level = log.level
     log.handlers = [handler]
     log.propagate = False
@@ -117,6 +120,7 @@ def _logged(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        log.handlers, log.propagate = before
+        log.handlers = handlers
+        log.propagate = propagate
         log.setLevel(level)
         handler.close()

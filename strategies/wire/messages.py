@@ -157,6 +157,18 @@ class Request:
     fixed: ArrayRecord = field(default_factory=ArrayRecord)
     parts: Parts = field(default_factory=dict)
 
+    @property
+    def required_facts(self) -> Facts:
+        """The facts of the federation, for a phase that needs them.
+
+        Raises
+        ------
+        MessageError
+        """
+        if self.facts is None:
+            raise MessageError('the record "facts" is missing', key="no-facts")
+        return self.facts
+
 
 @dataclass(frozen=True)
 class Description:

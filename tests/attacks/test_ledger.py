@@ -22,16 +22,16 @@ from policies import with_policy
 from curvfed.client_app import secure
 from curvfed.client_app.node.inputs import BUCKETS, Inputs, sketch
 from curvfed.client_app.node.ledger import AS_GOOD, Ledger, check_cohorts
-from curvfed.client_app.node.policy import Sums
+from curvfed.client_app.node.policy_tables import Sums
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_phases
-from curvfed.strategies.config.masked_vector import FIGURES, Total, sum_encoding
+from curvfed.strategies.config.masked_vector import Total, length, sum_encoding
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
-TOO_MUCH = "would tell too much about single nodes"
+TOO_MUCH = "would reveal too much about single nodes"
 
 
 class Observer:
@@ -56,7 +56,7 @@ class Observer:
 
         def own(client: Any, request: Any, state: Any, values: np.ndarray, *others: Any) -> Any:
             if request.header.phase == "train":
-                self.vectors[client.partition] = values[: -1 - 2 * len(FIGURES)]
+                self.vectors[client.partition] = values[: -length(0)]
             return mask(client, request, state, values, *others)
 
         patch.setattr(masked_phases, "secure_sum", seen)

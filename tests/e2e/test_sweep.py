@@ -229,7 +229,7 @@ def test_what_is_cut_off_goes_on_and_nothing_is_made_twice(own_home, sweep_of, t
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to Ray's processes, too
     output = process.communicate(timeout=LONG)[0]
     assert process.returncode == 130, output
-    assert "Interrupted. What is done is kept; the same command goes on." in output
+    assert "Interrupted. Completed runs are saved; the same command continues." in output
     assert "Traceback" not in output
     assert tasks
     await_(

@@ -1,3 +1,1 @@
-"""What can be wrong with a server or a node, found before it starts or by `curvfed cluster
-doctor`.
-"""
+"""Checks of a server or a node, made before it starts and by `curvfed cluster doctor`."""

@@ -19,7 +19,7 @@ def split_address(address: str) -> tuple[str, int]:
     Raises
     ------
     WrongUsageError
-        If it does not have that form.
+        If it has another form.
     """
     allowed = (
         f"{address!r} is no address; allowed is HOST:PORT, without https://, PORT being 1 to"
@@ -28,16 +28,16 @@ def split_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or not 1 <= int(port) <= LAST_PORT:
-        raise WrongUsageError(allowed)
+        raise WrongUsageError(allowed, key="address")
     try:
         server_names([host])
     except WrongUsageError:
-        raise WrongUsageError(allowed) from None
+        raise WrongUsageError(allowed, key="address") from None
     return host, int(port)
 
 
-def check_port(host: str, port: int, what: str) -> None:
-    """Refuse a port on which something listens.
+def check_port(host: str, port: int, program: str) -> None:
+    """Refuse a port in use.
 
     Raises
     ------
@@ -48,11 +48,13 @@ def check_port(host: str, port: int, what: str) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
-            raise ClusterError(f"{what} cannot listen on {host}:{port}: {error.strerror}") from None
+            raise ClusterError(
+                f"{program} cannot listen on {host}:{port}: {error.strerror}", key="port-in-use"
+            ) from None
 
 
 def is_open(host: str, port: int) -> bool:
-    """Whether something listens there."""
+    """Whether a program listens on the port."""
     try:
         with socket.create_connection((host, port), 1.0):
             return True
@@ -61,8 +63,8 @@ def is_open(host: str, port: int) -> bool:
 
 
 def check_certificate(path: Path, is_strict: bool = False) -> str:
-    """Say how long a certificate is valid; one that ends soon is refused if `is_strict`, else a
-    note is printed.
+    """Report how long a certificate is valid; one that ends soon is refused if `is_strict`, or else
+    noted.
 
     Raises
     ------
@@ -71,23 +73,26 @@ def check_certificate(path: Path, is_strict: bool = False) -> str:
     """
     renew = "`curvfed cluster renew` makes a new one for the server"
     try:
-        left = time_left(path)
+        remaining = time_left(path)
     except (OSError, ValueError) as error:
         raise ClusterError(
-            f"{path} cannot be read ({error}); {renew}, and a node's ca.crt is that of the server"
+            f"{path} cannot be read ({error}); {renew}, and a node's ca.crt is that of the server",
+            key="unreadable",
         ) from None
-    if left < datetime.timedelta():
-        raise ClusterError(f"{path} ended {-left.days} days ago; {renew}")
-    soon = f"{path} ends in {left.days} days"
-    if left.days < 30 and is_strict:
-        raise ClusterError(f"{soon}; {renew}")
-    if left.days < 30:
-        print(f"note: {soon}; {renew}")
-    return soon
+    if remaining < datetime.timedelta():
+        raise ClusterError(
+            f"{path} ended {-remaining.days} days ago; {renew}", key="expired-certificate"
+        )
+    validity = f"{path} ends in {remaining.days} days"
+    if remaining.days < 30:
+        if is_strict:
+            raise ClusterError(f"{validity}; {renew}", key="expired-certificate")
+        print(f"note: {validity}; {renew}")
+    return validity
 
 
 def check_files(node: NodeFolder) -> str:
-    """Refuse a node's folder that lacks a file, and a private key that others could read.
+    """Refuse a node's folder without its files, or with a private key that others can read.
 
     Raises
     ------
@@ -96,25 +101,27 @@ def check_files(node: NodeFolder) -> str:
     for path in (node.key, node.authority):
         if not path.is_file():
             raise ClusterError(
-                f"there is no {path}; bring it from the server's nodes/{node.name}, by `scp -p`"
+                f"there is no {path}; bring it from the server's nodes/{node.name}, by `scp -p`",
+                key="missing-file",
             )
         if not os.access(path, os.R_OK):
-            raise ClusterError(f"this user may not read {path}")
+            raise ClusterError(f"this user may not read {path}", key="unreadable")
     return check_private(node.key)
 
 
 def check_private(path: Path) -> str:
-    """Say that a private key is private.
+    """Report that a private key is private.
 
     Raises
     ------
     ClusterError
-        If others could read it.
+        If others can read it.
     """
     key = path.stat()
-    # As ssh does: whoever gave another user's key to a group intended that.
+    # As ssh does: a group that reads another user's key is intended.
     if key.st_uid == os.getuid() and key.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ClusterError(
-            f"others may read or change {path}, mode {key.st_mode & 0o777:04o}: chmod 600 {path}"
+            f"others may read or change {path}, mode {key.st_mode & 0o777:04o}: chmod 600 {path}",
+            key="open-key",
         )
     return f"{path}: private"

@@ -1,7 +1,7 @@
 """Check a node's configuration, and the files and devices that it names, before the SuperNode
 starts.
 
-The findings are printed on the node's own terminal and go nowhere else.
+The findings are printed on the node's own terminal alone.
 """
 
 import os
@@ -21,47 +21,47 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.parse import parse
 
-LEAST_FREE = 512 * 2**20
-"""Free bytes that the disk of a node's personal state needs: for two rounds of the largest network
-and its optimiser."""
+MIN_FREE = 512 * 2**20
+"""Free bytes on the disk of a node's personal state: two rounds of the largest network and its
+optimiser."""
 
-OF_RUNS = ("points.curvature", "points.embedding-key", "points.label-key", "images.size")
-"""Keys of a run's configuration that change how data are read: with them a run may read data that
-the defaults do not."""
+READING_KEYS = ("points.curvature", "points.embedding-key", "points.label-key", "images.size")
+"""Keys of a run that change how data are read: with them a run can read data that the defaults
+cannot."""
 
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 
 
 def check_node(node_config: str, policy: Path | None = None) -> str:
-    """Check a configuration, and return it as Flower is to be given it: with absolute paths, and a
-    `state-path`.
+    """Check a configuration, and return it for Flower, with absolute paths and a `state-path`.
 
     Without a `policy` in it the node gets this one, if the file exists.
 
     Raises
     ------
     WrongUsageError
-        If the text cannot be read as it was meant, or has a value that is wrong on every machine.
+        If the text cannot be read, or has a value that is wrong on every machine.
     ClusterError
-        If something that it names is absent or unfit.
+        If a file or device that it names is missing or unfit.
     """
-    node, found = parts(node_config, policy)
+    node, checks = read_config(node_config, policy)
     try:
-        told = {name: part() for name, part in found.items()}
+        findings = {name: check() for name, check in checks.items()}
     except ConfigError as error:
-        raise ClusterError(str(error)) from None
-    if others := ", ".join(node.keys() - set(KEYS)):
-        told["not read"] = f"{others}; this app reads {', '.join(KEYS)}"
+        raise ClusterError(str(error), key="node-config") from None
+    unused = node.keys() - set(KEYS)
+    if unused:
+        findings["not read"] = f"{', '.join(unused)}; this app reads {', '.join(KEYS)}"
     print(f"node of partition-id {node['partition-id']}")
-    for name, text in told.items():
+    for name, text in findings.items():
         print(f"  {name:8} {text}", flush=True)
     return toml_pairs(node)
 
 
-def parts(
+def read_config(
     node_config: str, policy: Path | None = None
 ) -> tuple[dict[str, Any], dict[str, Callable[[], str]]]:
-    """A configuration as `check_node` returns it, and the checks of what it names.
+    """A configuration as `check_node` returns it, and the checks of the files and devices in it.
 
     Raises
     ------
@@ -72,29 +72,29 @@ def parts(
     if policy is not None and policy.exists():
         node.setdefault("policy", str(policy))
     try:
-        own = policy_of(node)
-        check_values(own.applied(node))
+        rules = policy_of(node)
+        check_values(rules.applied(node))
         if "device" in node:
             from curvfed.strategies.config.device import check_device  # imports torch
 
             check_device(node["device"])
     except ConfigError as error:
-        raise WrongUsageError(str(error)) from None
+        raise WrongUsageError(str(error), key="node-config") from None
     node |= {key: str(absolute(node[key])) for key in PATHS if key in node}
     node.setdefault("state-path", str(home() / "personal"))
-    return node, {
-        "policy": partial(_policy, node, own),
+    checks: dict[str, Callable[[], str]] = {
+        "policy": partial(_policy, node, rules),
         "device": partial(_device, node),
         "state": partial(check_folder, Path(node["state-path"]), "state-path"),
-        **({"keys": partial(_keys, node)} if {"signing-key", "roster"} & node.keys() else {}),
-        "data": partial(_data, own.applied(node), own),  # last, since it may take minutes
     }
+    if {"signing-key", "roster"} & node.keys():
+        checks["keys"] = partial(_keys, node)
+    checks["data"] = partial(_data, rules.applied(node), rules)  # last: it can take minutes
+    return node, checks
 
 
 def _read(text: str) -> dict[str, Any]:
-    """The configuration as Flower reads it; words that Flower would silently leave out are
-    refused.
-    """
+    """The configuration as Flower reads it. Words that Flower would ignore are refused."""
     from click import ClickException
     from flwr.common.config import parse_config_args
 
@@ -107,16 +107,20 @@ def _read(text: str) -> dict[str, Any]:
     except OSError as error:
         raise WrongUsageError(
             f"--node-config ends in .toml and so is read as the path of a file: {error.strerror};"
-            f" {allowed}"
+            f" {allowed}",
+            key="node-config",
         ) from None
     except (ClickException, ValueError):
-        raise WrongUsageError(f"--node-config {text}: Flower cannot read it; {allowed}") from None
+        raise WrongUsageError(
+            f"--node-config {text}: Flower cannot read it; {allowed}", key="node-config"
+        ) from None
     if not text.endswith(".toml"):
         for word in _WORD.findall(text):
             key, _, value = word.partition("=")
             if not value or key not in node:
                 raise WrongUsageError(
-                    f"--node-config {text}: Flower would leave {word!r} out; {allowed}"
+                    f"--node-config {text}: Flower would leave {word!r} out; {allowed}",
+                    key="node-config",
                 )
     return node
 
@@ -132,7 +136,7 @@ def _policy(node: Mapping[str, Any], policy: Policy) -> str:
 
 
 def _data(node: Mapping[str, Any], policy: Policy) -> str:
-    """The data that the node holds."""
+    """The data of the node."""
     if "data-path" not in node:
         return (
             f"share {node['partition-id'] + 1} of {node['num-partitions']} of the public data set"
@@ -140,29 +144,30 @@ def _data(node: Mapping[str, Any], policy: Policy) -> str:
         )
     path = Path(node["data-path"])
     if not path.exists():
-        raise ClusterError(f"data-path: there is no {path} on this machine")
+        raise ClusterError(f"data-path: there is no {path} on this machine", key="missing-file")
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
-        raise ClusterError(f"data-path: this user may not read {path}")
+        raise ClusterError(f"data-path: this user may not read {path}", key="unreadable")
 
-    from curvfed.client_app.data.load import load_data, size
+    from curvfed.client_app.data.load import describe_size, load_data
     from curvfed.tasks.errors import DataError
 
     try:
-        return f"{path}: {size(load_data(policy.read_as(parse({})), partition_id(node), node))}"
+        data = load_data(policy.read_as(parse({})), partition_id(node), node)
+        return f"{path}: {describe_size(data)}"
     except DataError as error:
-        if not any(key in str(error) for key in OF_RUNS):
-            raise ClusterError(f"data-path: {error}") from None
+        if not any(key in str(error) for key in READING_KEYS):
+            raise ClusterError(f"data-path: {error}", key="data") from None
         return f"readable, but not by the defaults of a run: {error}"
     except (OSError, ImportError, MemoryError) as error:
         raise ClusterError(
-            f"data-path: {path} cannot be read: {type(error).__name__}: {error}"
+            f"data-path: {path} cannot be read: {type(error).__name__}: {error}", key="unreadable"
         ) from None
 
 
 def _device(node: Mapping[str, Any]) -> str:
     """The device on which the node computes."""
     if "device" not in node:
-        return "as the run says"
+        return "the device of the run"
     from curvfed.client_app.resources import device_of, free_memory
 
     device = device_of(parse({}), node)
@@ -170,8 +175,7 @@ def _device(node: Mapping[str, Any]) -> str:
 
 
 def check_folder(folder: Path, key: str) -> str:
-    """The folder, which `key` names, of what is kept on this machine, and how much of its disk is
-    free."""
+    """A folder of files of this machine, named by `key`, and the free space on its disk."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -179,34 +183,38 @@ def check_folder(folder: Path, key: str) -> str:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise ClusterError(
-            f"{key}: nothing can be kept in {folder}: {error.strerror}; allowed is a folder, there"
-            " or to be made, that this user may write to"
+            f"{key}: no file can be written in {folder}: {error.strerror}; allowed is a folder,"
+            " existing or new, that this user can write to",
+            key="no-folder",
         ) from None
-    if free < LEAST_FREE:
+    if free < MIN_FREE:
         raise ClusterError(
-            f"{key}: {gib(free)} are free where {folder} is, needed are {gib(LEAST_FREE)}; allowed"
-            " is a folder on another disk"
+            f"{key}: {gib(free)} are free on the disk of {folder}, needed are {gib(MIN_FREE)};"
+            " allowed is a folder on another disk",
+            key="no-space",
         )
     return f"{folder}, {gib(free)} free"
 
 
 def _keys(node: Mapping[str, Any]) -> str:
-    """The keys by which the nodes of a secure sum know each other."""
+    """The number of keys in the roster, once this node's own matches its signing key."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     from curvfed.client_app.node.roster import read_roster, read_signing_key
 
     key = read_signing_key(node)
     roster = read_roster(node) or {}
-    own = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""
-    if roster.get(partition := partition_id(node)) != own:
+    public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""
+    partition = partition_id(node)
+    if roster.get(partition) != public:
         raise ClusterError(
             f"roster: {partition}.pem in {node['roster']} is not the public part of"
-            f" {node['signing-key']}; allowed is the one that the others have"
+            f" {node['signing-key']}; allowed is the key in the rosters of the other nodes",
+            key="roster",
         )
     return f"{len(roster)} nodes in the roster"
 
 
 def gib(size: int) -> str:
-    """A number of bytes in words."""
+    """A number of bytes in GiB."""
     return f"{size / 2**30:.1f} GiB"

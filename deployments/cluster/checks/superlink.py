@@ -1,7 +1,7 @@
-"""Who answers at the address of a SuperLink, asked in the way that a SuperNode asks.
+"""Checks that a SuperLink answers at its address, over the connection of a SuperNode.
 
-A SuperNode asks by gRPC, from Flower 1.40 on by HTTPS, and `flwr` by HTTPS. All take the proxy that
-variables name: a plain socket would take another way.
+A SuperNode uses gRPC, or HTTPS from Flower 1.40 on; `flwr` uses HTTPS. All use the proxy of the
+environment, which a plain socket would miss.
 """
 
 import contextlib
@@ -27,85 +27,55 @@ from curvfed.deployments.cluster.ports import FLEET_PORT
 from curvfed.deployments.processes import LOOPBACK, NO_PROXIES, flower_environment
 
 ANSWER_TIME = 10.0
-"""Seconds that a SuperLink has to answer."""
+"""Seconds for a SuperLink to answer."""
 
 PROXIES = (
     ("https_proxy", "HTTPS_PROXY", "all_proxy")
     if ONE_PORT
     else ("grpc_proxy", "https_proxy", "http_proxy")
 )
-"""Variables that name a proxy, in the order in which a SuperNode reads them."""
+"""Variables with a proxy, in the order in which a SuperNode reads them."""
 
 SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
-"""Codes that gRPC itself gives if no gRPC server answers."""
+"""Codes of gRPC itself, without an answer of a gRPC server."""
 
 
 class SilentError(ClusterError):
-    """Nothing answers, so that a SuperLink may start there later."""
+    """Nothing answers; a SuperLink may start there later."""
 
 
 class ForeignError(ClusterError):
-    """A SuperLink answers for which the node's authority does not vouch."""
-
-
-FAULTS = (
-    (
-        "CERTIFICATE_VERIFY_FAILED|Hostname Verification",
-        ForeignError,
-        (
-            "the SuperLink at {0.address} is not the one that {0.authority} vouches for; bring"
-            " ca.crt from the server again, or use a name that its certificate has (`renew` there"
-            " makes another one, with `--host` for other names)"
-        ),
-    ),
-    (
-        "WRONG_VERSION_NUMBER|ALPN",
-        ClusterError,
-        (
-            "the program that answers at {0.address} does not speak gRPC with TLS; allowed is"
-            f" the SuperLink's port for nodes, by default {FLEET_PORT}"
-        ),
-    ),
-    (
-        "",
-        SilentError,
-        (
-            "no SuperLink answers at {0.address}; start it, or correct the address, or let"
-            " firewalls pass it"
-        ),
-    ),
-)
-"""What it means if the words of gRPC or of OpenSSL have such a part; the first that fits."""
+    """The node's authority did not sign the certificate of the SuperLink that answers."""
 
 
 class Answer(NamedTuple):
-    """gRPC's code, and its or the server's words."""
+    """gRPC's code, and the text of gRPC or of the server."""
 
     code: grpc.StatusCode
-    words: str
+    text: str
 
     @property
     def reason(self) -> str:
-        """gRPC's words of its last attempt."""
+        """gRPC's text about its last attempt."""
         if self.code == grpc.StatusCode.DEADLINE_EXCEEDED:
             return f"no answer within {ANSWER_TIME:g} s"
-        return self.words.rpartition("last error: ")[2]
+        return self.text.rpartition("last error: ")[2]
 
 
 @dataclass(frozen=True)
 class Link:
-    """The way to a SuperLink.
+    """The connection from a program to a SuperLink.
 
     Attributes
     ----------
     address : str
         HOST:PORT.
     authority : Path
-        The certificate of those who vouch for the SuperLink.
+        The certificate that authenticates the SuperLink.
     environment : mapping of str to str
-        The environment of the program that asks; its proxy variables count.
+        The environment of the program, with its proxy variables.
     is_grpc : bool
-        Whether that program asks by gRPC, as SuperNodes up to Flower 1.39, or by HTTPS.
+        Whether the program uses gRPC, as SuperNodes up to Flower 1.39, or HTTPS.
     """
 
     address: str
@@ -120,9 +90,9 @@ class Link:
         Raises
         ------
         ClusterError
-            If the address is none, or the authority no certificate.
+            If the address or the authority is unfit.
         """
-        target = self._check()
+        target = self._target()
         credentials = grpc.ssl_channel_credentials(self.authority.read_bytes())
         options = [("grpc.enable_http_proxy", int(by_proxy))]
         with (
@@ -133,90 +103,102 @@ class Link:
 
             def call(*metadata: tuple[str, str | bytes]) -> Answer:
                 error = method.future(b"", metadata=metadata, timeout=ANSWER_TIME).exception()
-                return (
-                    Answer(error.code(), error.details())
-                    if error
-                    else Answer(grpc.StatusCode.OK, "")
-                )
+                if error:
+                    return Answer(error.code(), error.details())
+                return Answer(grpc.StatusCode.OK, "")
 
             yield call
 
     def reach(self) -> Answer:
-        """The answer of a server for which the authority vouches, whichever it is.
+        """The answer of any server that the authority authenticates.
 
         Raises
         ------
         SilentError
             If nothing answers.
         ForeignError
-            If the authority does not vouch for what answers.
+            If the server has another authority.
         ClusterError
-            If something else answers, or a proxy is in the way.
+            If the server is no SuperLink, or a proxy stops the call.
         """
         answer = self._ask()
         if answer.code not in SILENT:
             return answer
-        kind, text = next(
-            (kind, text) for part, kind, text in FAULTS if re.search(part, answer.words)
-        )
-        reason = f"{text.format(self)} ({answer.reason})"
         variable = next((name for name in PROXIES if self.environment.get(name)), None)
-        direct = self._ask(by_proxy=False) if variable else answer
-        # Equal words: no proxy was asked. A wait that ends does not tell.
-        if variable is None or (direct == answer and answer.code == grpc.StatusCode.UNAVAILABLE):
-            raise kind(reason)
-        # Without the name and the password that the variable may have.
+        if variable is None:
+            raise self._fault(answer)
+        direct = self._ask(by_proxy=False)
+        if direct == answer and answer.code == grpc.StatusCode.UNAVAILABLE:
+            raise self._fault(answer)  # the equal texts show that no proxy was used
+        # Without a name and a password in the variable.
         proxy = urlsplit(self.environment[variable]).netloc.rpartition("@")[2]
-        mend = (
+        remedy = (
             f"{variable} names the proxy {proxy}: unset it, or add {split_address(self.address)[0]}"
             " to no_proxy where the node starts ('*' has no effect)"
         )
         if direct.code in SILENT:
-            raise kind(f"{reason}. Without a proxy: {direct.reason}; {mend}")
+            raise self._fault(answer, f". Without a proxy: {direct.reason}; {remedy}")
         raise ClusterError(
             f"no SuperLink answers at {self.address} by the proxy ({answer.reason}), and without it"
-            f" one does; {mend}"
+            f" one does; {remedy}",
+            key="proxy",
+        )
+
+    def _fault(self, answer: Answer, addition: str = "") -> ClusterError:
+        """The error for an answer by gRPC or OpenSSL itself, recognised by its text."""
+        if re.search("CERTIFICATE_VERIFY_FAILED|Hostname Verification", answer.text):
+            return ForeignError(
+                f"the SuperLink at {self.address} is not the one that {self.authority} vouches for;"
+                " bring ca.crt from the server again, or use a name that its certificate has"
+                " (`renew` there makes another one, with `--host` for other names)"
+                f" ({answer.reason}){addition}",
+                key="foreign-superlink",
+            )
+        if re.search("WRONG_VERSION_NUMBER|ALPN", answer.text):
+            return ClusterError(
+                f"the program that answers at {self.address} does not speak gRPC with TLS; allowed"
+                f" is the SuperLink's port for nodes, by default {FLEET_PORT}"
+                f" ({answer.reason}){addition}",
+                key="other-port",
+            )
+        return SilentError(
+            f"no SuperLink answers at {self.address}; start it, or correct the address, or let"
+            f" firewalls pass it ({answer.reason}){addition}",
+            key="silent-superlink",
         )
 
     def _ask(self, by_proxy: bool = True) -> Answer:
         if self.is_grpc:
             with self.calls(by_proxy) as call:
                 return call()
-        return self._ask_https(by_proxy)
-
-    def _ask_https(self, by_proxy: bool) -> Answer:
         import httpx
 
-        target = self._check()
         context = ssl.create_default_context(cafile=str(self.authority))
+        proxy_errors = (httpx.InvalidURL, ImportError, ValueError)
         try:
             with (
                 _proxies_of(self.environment),
                 httpx.Client(verify=context, trust_env=by_proxy, timeout=ANSWER_TIME) as client,
             ):
-                client.get(f"https://{target}/")
-        except (
-            httpx.HTTPError,
-            httpx.InvalidURL,
-            ImportError,
-            ValueError,
-        ) as error:  # the last three of a proxy's name
+                client.get(f"https://{self._target()}/")
+        except (httpx.HTTPError, *proxy_errors) as error:
             return Answer(grpc.StatusCode.UNAVAILABLE, str(error))
         return Answer(grpc.StatusCode.UNAUTHENTICATED, "")
 
-    def _check(self) -> str:
-        """The address as gRPC takes it."""
+    def _target(self) -> str:
+        """The address in gRPC's form, once the authority is known to be a certificate."""
         host, port = split_address(self.address)
         try:
             time_left(self.authority)
         except (OSError, ValueError) as error:
-            raise ClusterError(f"{self.authority} is no certificate: {error}") from None
+            raise ClusterError(
+                f"{self.authority} is no certificate: {error}", key="unreadable"
+            ) from None
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def link_of(node: NodeFolder, address: str | None = None) -> Link:
-    """The way of a node's SuperNode: of the one that runs in the background, else of one that would
-    start here."""
+    """The connection of a node's SuperNode: the one in the background, or else one started here."""
     process = Daemon(node.running, node.name).process()
     if process is None:
         return Link(address or node.superlink, node.authority)
@@ -225,30 +207,31 @@ def link_of(node: NodeFolder, address: str | None = None) -> Link:
 
 
 def check_superlink(link: Link) -> str:
-    """Say that the SuperLink answers on its port for nodes.
+    """Report that the SuperLink answers on its port for nodes.
 
     Raises
     ------
     SilentError, ForeignError, ClusterError
-        As `Link.reach` does; also if the port is another one of the SuperLink.
+        As `Link.reach`; also if this is another port of the SuperLink.
     """
     answer = link.reach()
     if answer.code != grpc.StatusCode.UNAUTHENTICATED:
         raise ClusterError(
             f"what answers at {link.address} does not serve nodes ({answer.code.name}:"
-            f" {answer.words}); allowed is the SuperLink's port for nodes, by default {FLEET_PORT}"
-            " (`init --fleet-port`)"
+            f" {answer.text}); allowed is the SuperLink's port for nodes, by default {FLEET_PORT}"
+            " (`init --fleet-port`)",
+            key="other-port",
         )
     return f"{link.address} answers"
 
 
 def check_server(folder: ServerFolder) -> str:
-    """Say that the SuperLink of this folder answers on its port for runs.
+    """Report that the SuperLink of this folder answers on its port for runs.
 
     Raises
     ------
     SilentError, ClusterError
-        If not; also if another cluster's SuperLink answers.
+        If it does not answer, or another cluster's SuperLink does.
     """
     link = Link(f"{LOOPBACK}:{folder.api_port}", folder.authority[0], is_grpc=False)
     try:
@@ -257,15 +240,15 @@ def check_server(folder: ServerFolder) -> str:
         raise ClusterError(
             f"the SuperLink at {link.address} is another cluster's: {link.authority} does not vouch"
             " for it. Stop it by its own `down`, or make a cluster with another --folder and"
-            " --api-port"
+            " --api-port",
+            key="foreign-superlink",
         ) from None
     return f"{link.address} answers"
 
 
 @contextlib.contextmanager
 def _proxies_of(environment: Mapping[str, str]) -> Iterator[None]:
-    """Let this process have the proxy variables of an environment; gRPC reads them when it opens a
-    channel."""
+    """Within the block this process has the proxy variables of `environment`, which gRPC reads."""
     names = {*PROXIES, *NO_PROXIES}
     before = {name: os.environ.pop(name) for name in names & os.environ.keys()}
     os.environ.update({name: environment[name] for name in names & environment.keys()})

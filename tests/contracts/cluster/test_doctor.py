@@ -40,8 +40,8 @@ class Site:
             path / "results",
             path / "state",
         )
-        registry.note(self.folder, {"north": "41"})
-        registry.note(self.folder, {"7": "one"}, registry.RUNS)
+        registry.write_names(self.folder, {"north": "41"})
+        registry.write_names(self.folder, {"7": "one"}, registry.RUNS)
         with sqlite3.connect(self.folder.database) as connection:
             connection.execute("CREATE TABLE node (node_id INTEGER, name TEXT)")
             connection.executemany(
@@ -109,7 +109,7 @@ def torn_authority(site: Site) -> None:
 
 
 def not_registered(site: Site) -> None:
-    registry.note(site.folder, {})
+    registry.write_names(site.folder, {})
 
 
 def truncated_database(site: Site) -> None:
@@ -226,15 +226,15 @@ def test_a_port_that_another_program_has_is_named(site, capsys, monkeypatch):
 
 
 def test_a_full_disk_and_memory_are_named(site, capsys, monkeypatch):
-    monkeypatch.setattr("curvfed.deployments.cluster.checks.node.LEAST_FREE", 2**60)
-    monkeypatch.setattr(doctor, "LEAST_MEMORY", 2**60)
+    monkeypatch.setattr("curvfed.deployments.cluster.checks.node.MIN_FREE", 2**60)
+    monkeypatch.setattr(doctor, "MIN_MEMORY", 2**60)
     _, wrong = site.told(capsys)
-    assert wrong.count("GiB are free where") == 2
+    assert wrong.count("GiB are free on the disk of") == 2
     assert wrong.count("GiB are free, needed are") == 2
 
 
 def test_the_limit_of_a_container_counts(monkeypatch):
-    monkeypatch.setattr("curvfed.client_app.resources._left_of_limit", lambda: 2**29)
+    monkeypatch.setattr("curvfed.client_app.resources._free_in_group", lambda: 2**29)
     with pytest.raises(ClusterError, match=r"0\.5 GiB are free, needed are 1\.0 GiB"):
         doctor._check_memory()
 

@@ -21,7 +21,7 @@ from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 
 import curvfed.client_app.resources
-from curvfed.deployments.cluster.checks.node import LEAST_FREE, check_node
+from curvfed.deployments.cluster.checks.node import MIN_FREE, check_node
 from curvfed.deployments.cluster.errors import ClusterError
 
 
@@ -234,7 +234,7 @@ WRONG = {
         "notes.txt/x: Not a directory; allowed is a folder"
     ),
     'partition-id=0 num-partitions=1 state-path="/proc/x"': (
-        "state-path: nothing can be kept in /proc/x"
+        "state-path: no file can be written in /proc/x"
     ),
     'partition-id=0 num-partitions=1 signing-key="x.pem"': (
         "this node has only signing-key of signing-key and roster"
@@ -282,11 +282,11 @@ def test_the_folder_of_the_personal_state_is_its_owners_alone(tmp_path):
 
 def test_a_full_disk(node, monkeypatch, capsys):
     usage = shutil.disk_usage(node)
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=LEAST_FREE - 1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=MIN_FREE - 1))
     told = refused("partition-id=0 num-partitions=1")
-    assert told.startswith("state-path: 0.5 GiB are free where ")
+    assert told.startswith("state-path: 0.5 GiB are free on the disk of ")
     assert told.endswith("needed are 0.5 GiB; allowed is a folder on another disk")
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=LEAST_FREE))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=MIN_FREE))
     checked("partition-id=0 num-partitions=1")
     assert "personal, 0.5 GiB free\n" in capsys.readouterr().out
 
@@ -309,7 +309,7 @@ def test_the_device_and_its_memory_are_told(monkeypatch, capsys):
     assert told == [
         "cuda:1, 3.0 GiB of memory free",
         "cpu, 1.0 GiB of memory free",
-        "as the run says",
+        "the device of the run",
     ]
 
 

@@ -309,7 +309,7 @@ def test_who_waits_for_nodes_goes_on_when_they_are_there(folder, monkeypatch, ca
             [{"status": "online"}] * 2,
         ]
     )
-    monkeypatch.setattr(status.registry, "present", lambda folder: next(nodes))
+    monkeypatch.setattr(status.registry, "registered_nodes", lambda folder: next(nodes))
     status.wait(folder, 2, 60)
     assert "0 of 2 nodes are connected after 0 s" in capsys.readouterr().out
 

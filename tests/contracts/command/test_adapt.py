@@ -24,7 +24,7 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     assert all(np.array_equal(joined.arrays[name], array) for name, array in whole.model.items())
     arrays, _ = joined.personal_state(3, None)
     assert arrays["parameter/k"] != 0
-    about = predict(joined, "trees", client=3).about
+    about = predict(joined, "trees", client=3).notes
     told = next(float(value) for name, value in about.items() if name.startswith("accuracy on"))
     assert abs(told - scores["score"]) < 1e-4
     again, client, same = curvfed.load(whole.path).adapt("trees", tmp_path / "python", client=3)
@@ -33,7 +33,7 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     # It says what it is, and names the one client whose model it has.
     assert "flatland on trees, adapted" in repr(again)
     assert again.summary["metrics"] == pytest.approx(scores)
-    assert f"{scores['score']:.4f}" in again._repr_html_()
+    assert f"{100 * scores['score']:.1f}%" in again._repr_html_()
     with pytest.raises(PredictError, match=r"a model for every one of the clients 3$"):
         again.predict("trees")
     assert (
@@ -44,7 +44,7 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     assert out.out.strip() == f"curvfed predict {tmp_path / 'typed'} trees --client 3"
     rows = [line.split("│")[1:4] for line in out.err.splitlines() if "test score" in line]
     assert [[cell.strip() for cell in row] for row in rows] == [
-        ["test score", f"{100 * scores['score before']:.2f}%", f"{100 * scores['score']:.2f}%"]
+        ["test score", f"{100 * scores['score before']:.1f}%", f"{100 * scores['score']:.1f}%"]
     ]
     with monkeypatch.context() as patch:
         # refused before anything is read, let alone trained

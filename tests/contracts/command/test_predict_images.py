@@ -312,8 +312,8 @@ def test_images_are_brought_to_the_runs_shape(runs, capsys, tmp_path):
         [F.interpolate(image, size=(8, 8), mode="bilinear", antialias=True) for image in grey]
     )
     agree(rows, logits_of(found, shared(found), pixels), NAMES)
-    assert told["sizes"] == "3 of 5 images had another and were brought to 8x8, the run's"
-    assert told["channels"] == "3 of 5 images were in colour and were made grey, as the run's"
+    assert told["sizes"].startswith("3 of 5 images were resized to 8x8")
+    assert told["channels"].startswith("3 of 5 images were converted to grey")
 
 
 def test_grey_images_are_given_a_colour_runs_channels(capsys, tmp_path):
@@ -331,7 +331,7 @@ def test_grey_images_are_given_a_colour_runs_channels(capsys, tmp_path):
     rows, told = ask(capsys, found.path, tmp_path / "new")
     pixels = torch.from_numpy(image).expand(1, 3, 8, 8)
     agree(rows, logits_of(found, shared(found), pixels), ["dark", "light"])
-    assert told["channels"] == "1 of 1 images were grey and were given three channels, as the run's"
+    assert told["channels"].startswith("1 of 1 images were given three channels")
     # The run's folder by another path is the run's all the same: not the images that clients
     # trained on.
     _, told = ask(capsys, found.path, tmp_path / "new" / ".." / "data")
@@ -402,7 +402,7 @@ def test_a_real_node_uses_its_own_model_and_its_own_split(capsys, tmp_path):
         capsys, found.path, tmp_path / "new", "--client", 1
     )
     told = refused(capsys, found.path, "digits", "--client", 1)
-    assert 'DATA is "digits", where there is no image; allowed is an image, or a folder' in told
+    assert 'DATA is "digits", where there is no image; allowed is an image, a folder' in told
     told = refused(capsys, found.path, "own", "--client", 1)
     assert "client 1 trained on its own data, not on a part of a data set" in told
 

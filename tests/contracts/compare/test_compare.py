@@ -17,7 +17,7 @@ from scipy import stats
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.commands.parameters import complete_comparison
 from curvfed.deployments.compare import results
-from curvfed.deployments.compare.keys import OWN, USUAL
+from curvfed.deployments.compare.keys import METHODS_BY_TASK, OWN_KEYS
 from curvfed.deployments.compare.make import choose
 from curvfed.deployments.compare.request import Comparison, read_comparison
 from curvfed.deployments.sweep import make as sweeps
@@ -55,10 +55,10 @@ def test_what_a_method_tunes_are_keys_of_its_own_with_other_values_than_the_defa
         assert len(set(values)) == len(values) > 0
 
 
-@pytest.mark.parametrize("of", USUAL)
-def test_the_usual_methods_work_on_their_data(of):
-    assert all(of in METHODS[name].tasks for name in USUAL[of])
-    assert "fedavg" in USUAL[of]
+@pytest.mark.parametrize("task", METHODS_BY_TASK)
+def test_the_usual_methods_work_on_their_data(task):
+    assert all(task in METHODS[name].tasks for name in METHODS_BY_TASK[task])
+    assert "fedavg" in METHODS_BY_TASK[task]
 
 
 def read(*words: str) -> Comparison:
@@ -67,7 +67,7 @@ def read(*words: str) -> Comparison:
 
 def test_each_method_has_as_many_configurations_and_its_defaults_first():
     asked = read("dataset=trees", "methods=fedavg,flatland,ditto", "budget=7")
-    for name, tried in asked.tried.items():
+    for name, tried in asked.configurations.items():
         assert len(tried) == len({json.dumps(one) for one in tried}) == 7
         run = resolve_defaults(parse({"method": name, "dataset": "trees"}), "nodes")
         assert tried[0] == {
@@ -79,15 +79,18 @@ def test_each_method_has_as_many_configurations_and_its_defaults_first():
                 *METHODS[name].tuned.get("nodes", {}),
             ]
         }
-    assert {one["flatland.gate"] for one in asked.tried["flatland"]} == {True, False}
+    assert {one["flatland.gate"] for one in asked.configurations["flatland"]} == {True, False}
     # drawn alike
-    assert asked.tried == read("methods=ditto,fedavg,flatland", "dataset=trees", "budget=7").tried
+    assert (
+        asked.configurations
+        == read("methods=ditto,fedavg,flatland", "dataset=trees", "budget=7").configurations
+    )
 
 
 @pytest.mark.parametrize("budget", [1, 15, 60, 200])
 def test_any_budget_is_used_up(budget):
     asked = read("dataset=trees", "methods=fedavg,ditto", f"budget={budget}")
-    assert {len(tried) for tried in asked.tried.values()} == {budget}
+    assert {len(tried) for tried in asked.configurations.values()} == {budget}
 
 
 def test_what_is_given_is_not_tuned():
@@ -95,10 +98,10 @@ def test_what_is_given_is_not_tuned():
         "dataset=trees", "methods=fedavg,ditto", "learning-rate=0.05", "ditto.mu=0.7", "budget=60"
     )
     left = {"weight-decay", "schedule"}
-    assert [set(one) for tried in asked.tried.values() for one in tried] == [left] * 2 * len(
-        asked.tried["ditto"]
-    )
-    assert len(asked.tried["fedavg"]) == len(asked.tried["ditto"]) == 6
+    assert [set(one) for tried in asked.configurations.values() for one in tried] == [
+        left
+    ] * 2 * len(asked.configurations["ditto"])
+    assert len(asked.configurations["fedavg"]) == len(asked.configurations["ditto"]) == 6
     assert asked.settings["learning-rate"] == "0.05"
 
 
@@ -176,7 +179,7 @@ def test_a_shell_completes_methods_after_a_comma():
     assert "fedprox" in complete_comparison(
         SimpleNamespace(params={"pairs": ["methods", "="]}), "fedp"
     )  # type: ignore[arg-type]
-    assert {f"{key}=" for key in OWN} | {"alpha="} <= set(complete_comparison(context, ""))
+    assert {f"{key}=" for key in OWN_KEYS} | {"alpha="} <= set(complete_comparison(context, ""))
 
 
 # --- Choice
@@ -192,16 +195,16 @@ def fake(error: str = "", **figures: float | None) -> Any:
 
 
 def test_validation_chooses_whatever_the_test_scores_are():
-    trials = {
-        "good on test": [fake(validation=0.5, test=0.9), fake(validation=0.5, test=0.9)],
-        "good on validation": [fake(validation=0.5, test=0.1), fake(validation=0.6, test=0.1)],
-        "as good": [fake(validation=0.6, test=1.0), fake(validation=0.5, test=1.0)],
-        "failed once": [fake(validation=1.0, test=1.0), fake(error="out of memory")],
-        "nothing to compare": [fake(validation=1.0), fake(validation=1.0)],
-    }
-    assert choose(trials, TEST) == ("good on validation", pytest.approx(0.55), "")
-    assert choose({"one": [fake(error="out of memory")]}, TEST) == (None, None, "out of memory")
-    assert choose({"one": [fake(test=0.5)]}, TEST)[2].startswith("no run has best_validation")
+    trials = [
+        [fake(validation=0.5, test=0.9), fake(validation=0.5, test=0.9)],
+        [fake(validation=0.5, test=0.1), fake(validation=0.6, test=0.1)],  # good on validation
+        [fake(validation=0.6, test=1.0), fake(validation=0.5, test=1.0)],  # as good
+        [fake(validation=1.0, test=1.0), fake(error="out of memory")],
+        [fake(validation=1.0), fake(validation=1.0)],
+    ]
+    assert choose(trials, TEST) == results.Choice(1, pytest.approx(0.55))
+    assert choose([[fake(error="out of memory")]], TEST) == results.Choice(error="out of memory")
+    assert choose([[fake(test=0.5)]], TEST).error.startswith("no run has best_validation")
 
 
 # --- Intervals and words
@@ -317,7 +320,7 @@ def made(monkeypatch) -> list[str]:
             table.record(run, error)
             listener(Ended(run, error, 1.0), 0)
 
-    monkeypatch.setattr(sweeps, "carry_out", in_process)
+    monkeypatch.setattr(sweeps, "make_runs", in_process)
     return begun
 
 
@@ -346,7 +349,7 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
 
     monkeypatch.setattr(task, "make", killed)
     assert main([*words, *to]) == 130
-    assert "the same command goes on" in capsys.readouterr().out
+    assert "the same command continues" in capsys.readouterr().out
     monkeypatch.setattr(task, "make", whole)
     before = list(made)
     assert main([*words, *to]) == 0

@@ -22,9 +22,9 @@ from curvfed.deployments.commands.parameters import expanded
 from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.sweep.make import data_places
 from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, file_digest, read_plan
-from curvfed.deployments.sweep.progress import LONGEST, Progress
+from curvfed.deployments.sweep.progress import MAX_ERROR, Progress
 from curvfed.deployments.sweep.results import FILE, Results
-from curvfed.deployments.sweep.runner import Ended, held
+from curvfed.deployments.sweep.runner import Ended, locked
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report import check_page
 from curvfed.strategies.base.dotted import nested
@@ -511,7 +511,7 @@ def test_a_line_per_run_where_there_is_no_terminal(monkeypatch):
         "[x]: 1 of 5 done, 2 running",
         "[x]: 2 of 5 done, 2 running, 3.0 min left   (one, 60 s)",
         "failed two: line 1 line [2] "
-        + "x" * (LONGEST - len("line 1 line [2] "))
+        + "x" * (MAX_ERROR - len("line 1 line [2] "))
         + "… (see logs/two.log)",
     ]
     assert lines[3:] == [
@@ -622,7 +622,7 @@ def test_a_sweep_of_refused_runs_needs_no_ray(written, tmp_path, capsys):
 
 def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
     written(GRID)
-    with held(tmp_path):
+    with locked(tmp_path):
         assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2
     assert "another sweep works in" in capsys.readouterr().out
 

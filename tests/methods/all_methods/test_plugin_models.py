@@ -47,7 +47,7 @@ def test_a_model_of_nodes_is_averaged_and_predicts(tmp_path):
     assert run(tmp_path, "stopped", resume=True, **settings).figures == whole.figures
     found = predict(TrainedRun.read(whole.path), "trees", client=1)
     told = next(
-        float(value) for name, value in found.about.items() if name.startswith("accuracy on")
+        float(value) for name, value in found.notes.items() if name.startswith("accuracy on")
     )
     last = next(
         row

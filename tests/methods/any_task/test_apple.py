@@ -458,5 +458,5 @@ def test_a_prediction_is_by_the_clients_own_model(tmp_path):
     found = run(tmp_path, **SMALL | {"method": "apple", "num_rounds": 2, "learning_rate": 0.1})
     (row,) = [row for row in found.clients if (row["round"], row["partition"]) == ("2", "1")]
     told = predict(TrainedRun.read(found.path), "digits", client=1)
-    assert told.about["accuracy on the test images"] == f"{float(row['score']):.4f}"
+    assert told.notes["accuracy on the test images"] == f"{float(row['score']):.4f}"
     assert float(row["score"]) > 0.3  # ten classes

@@ -344,5 +344,5 @@ def test_a_prediction_is_by_the_clients_own_model(tmp_path):
     found = run(tmp_path, **SMALL | {"method": "fedmtl", "num_rounds": 2, "learning_rate": 0.1})
     (row,) = [row for row in found.clients if (row["round"], row["partition"]) == ("2", "1")]
     told = predict(TrainedRun.read(found.path), "digits", client=1)
-    assert told.about["accuracy on the test images"] == f"{float(row['score']):.4f}"
-    assert told.about["model"] == "client 1's own"
+    assert told.notes["accuracy on the test images"] == f"{float(row['score']):.4f}"
+    assert told.notes["model"] == "client 1's own"

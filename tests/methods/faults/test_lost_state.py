@@ -84,7 +84,7 @@ def test_a_node_that_refuses_is_out_and_the_run_is_not_plainly_completed(how, tm
     found = lossy(tmp_path, how, nodes(tmp_path / "nodes"))
     (absent,) = found.summary["absences"]
     assert (absent["partition"], absent["asked"], absent["rounds"]) == (1, ROUNDS, 2)
-    assert "lost-state = refuse keeps it out of the run; previous lets it go on" in absent["reason"]
+    assert "lost-state = refuse" in absent["reason"]
     assert str(tmp_path) not in json.dumps(found.summary)
     assert found.summary["status"] == "completed"  # two of four are not most of them
     assert (

@@ -17,8 +17,8 @@ from curvfed.client_app.resources import (
     device_of,
     fitting_model,
     free_memory,
-    least_parameters,
     memory_errors,
+    min_parameters,
 )
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.training import TrainingError
@@ -120,8 +120,8 @@ def test_a_gpu_that_is_too_small(graph, monkeypatch):
 def test_the_lower_bound_is_one_and_is_near(task, kind, num_features, width):
     spec = replace(spec_of(width, task, num_features)[0], kind=kind)
     values = sum(parameter.numel() for parameter in build_model(spec, 0).parameters())
-    assert least_parameters(spec) <= values
-    assert values <= 2 * least_parameters(spec) + 50 * (width + 4)
+    assert min_parameters(spec) <= values
+    assert values <= 2 * min_parameters(spec) + 50 * (width + 4)
 
 
 def test_data_of_nodes_on_a_device(graph):

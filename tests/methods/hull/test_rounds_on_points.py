@@ -61,7 +61,7 @@ def test_the_global_model_is_scored_as_it_predicts(method, tmp_path):
     assert found.summary["global_accuracy"] > 0.9
     prediction = predict(TrainedRun.read(found.path), "uniform")
     assert (
-        prediction.about["accuracy on the global test points"]
+        prediction.notes["accuracy on the global test points"]
         == f"{found.summary['global_accuracy']:.4f}"
     )
     assert prediction.probabilities.min() >= 0.5  # of two classes
@@ -72,7 +72,7 @@ def test_local_models_stay_and_predict_for_their_client(tmp_path):
     assert found.summary["global_accuracy"] is None
     prediction = predict(TrainedRun.read(found.path), "uniform", client=1)
     assert (
-        prediction.about["model"]
+        prediction.notes["model"]
         == "global, with the personal parameters of client 1 after round 10"
     )
-    assert float(prediction.about["accuracy on the training points"]) > 0.9
+    assert float(prediction.notes["accuracy on the training points"]) > 0.9

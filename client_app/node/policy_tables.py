@@ -1,0 +1,81 @@
+"""The tables of a node's `policy.toml`: [data], [runs], [leaves] and [sums]."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, Field
+
+from curvfed.strategies.base.dotted import Scalar
+from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.config.all_keys import defaults
+
+Item = TypeVar("Item")
+Listed = Annotated[tuple[Item, ...], Field(strict=False)]  # TOML has lists, not tuples
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Range(Table):
+    """The allowed values of a run's key, from `min` to `max`."""
+
+    min: Rate | None = None
+    max: Rate | None = None
+
+
+def _check_keys(keys: Mapping[str, Any]) -> Mapping[str, Any]:
+    if unknown := [key for key in keys if key not in defaults()]:
+        raise ValueError(f"no run has a key {unknown[0]}")
+    return keys
+
+
+class Data(Table):
+    """[data]: the data that the node gives to a run, and how it reads them."""
+
+    path: str | None = Field(
+        default=None, pattern="^[/~]", description="an absolute path in quotes"
+    )
+    label_key: str | None = Field(default=None, description="a name in quotes")
+    embedding_key: str | None = Field(default=None, description="a name in quotes")
+    classes: Listed[str] | None = Field(default=None, description="a list of names")
+    curvature: Rate | None = Field(default=None, lt=0, description="a number below 0")
+    split_seed: int | None = Field(
+        default=None, ge=0, lt=2**31, description="a whole number, 0 or more"
+    )
+    public: Listed[str] | None = Field(
+        default=None, description="a list of names of public data sets"
+    )
+
+
+class Runs(Table):
+    """[runs]: the runs that the node takes part in, and its action after losing personal
+    parameters."""
+
+    methods: Listed[str] | None = Field(default=None, description="a list of names of methods")
+    keys: Annotated[dict[str, Listed[Scalar] | Range], AfterValidator(_check_keys)] = Field(
+        default={},
+        description='"key of a run" = a list of its allowed values, or { min = …, max = … }',
+    )
+    lost_state: Literal["refuse", "previous", "fresh"] | None = Field(
+        default=None, description='"refuse", "previous" or "fresh"'
+    )
+
+
+class Leaves(Table):
+    """[leaves]: what may leave the node."""
+
+    secure_sum: bool = Field(default=False, description="true or false")
+    share_statistics: bool | None = Field(default=None, description="true or false")
+    hull_max_share: Share = Field(default=1.0, description="a share from 0 to 1")
+    hull_min_class_size: int = Field(default=1, ge=1, description="a whole number, 1 or more")
+
+
+class Sums(Table):
+    """[sums]: the smallest secure sums that the node takes part in."""
+
+    contributors: int = Field(default=3, ge=2, description="a whole number, 2 or more")
+    roster_share: Share = Field(default=0.5, description="a share from 0 to 1")
+    threshold_share: float = Field(
+        default=0.5, ge=0.5, lt=1, description="a share from 0.5 to below 1"
+    )
+    neighbours: int | None = Field(default=None, ge=1, description="a whole number, 1 or more")
+    fixed_groups: bool = Field(default=False, description="true or false")
+    nearness: Share = Field(default=0.1, description="a share from 0 to 1")
