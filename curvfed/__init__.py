@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Run", "__version__", "load", "simulate"]
 
-if __name__ != "curvfed":  # as `curvfed.curvfed` every module would be there twice
+if __name__ != "curvfed":  # as `curvfed.curvfed` each module would exist twice
     raise ImportError(f"import this package as curvfed, not as {__name__}", name=__name__)
 
 _HERE = Path(__file__).resolve().parent
@@ -29,8 +29,8 @@ if not (_HERE / "strategies" / "__init__.py").is_file():
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, found when they are asked for: a client, or the command's help, needs none
-    of what they import."""
+    """The public names, imported at first use: a client, or the command's help, does not need their
+    modules."""
     if name == "__version__":
         from importlib.metadata import version
 

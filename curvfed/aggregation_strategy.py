@@ -1,15 +1,14 @@
-"""An aggregation of ours as a strategy of Flower.
+"""An aggregation of curvfed as a strategy of Flower.
 
-Our own app calls the same `Aggregation`s in a round loop of its own: its rounds have several phases
-of stamped messages, resume from a checkpoint with the same bits, and do not wait for Flower's
-polling. `Strategy.start` has one exchange per round, no checkpoint and its own waiting, so a path
-that both share would lose these.
+The app of curvfed calls the same `Aggregation`s in its own round loop: its rounds have several
+phases, resume bit-equal from a checkpoint, and do not wait for Flower's polling. `Strategy.start`
+has one exchange per round and no checkpoint, so the two loops cannot be one.
 """
 
 import contextlib
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -26,23 +25,22 @@ from curvfed.strategies.methods.fednova import FedNovaServer
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays
 
 NUM_STEPS = "num-steps"
-"""The metric by which clients tell FedNova how many steps their optimiser made."""
+"""The metric with the number of a client's optimiser steps, for FedNova."""
 
 CLIENT = "client"
-"""The key of a message's configuration with the client's number, which some protocols use in the
-names of arrays."""
+"""The key for the client's number in a message's configuration; some protocols use it in names of
+arrays."""
 
 log = logging.getLogger("flwr")
 
 
 class AggregationStrategy(FedAvg):
-    """An `Aggregation` of ours instead of FedAvg's average; sampling, evaluation and metrics are
-    FedAvg's.
+    """An `Aggregation` instead of FedAvg's average; sampling, evaluation and metrics are FedAvg's.
 
-    A client replies to a train message with one ArrayRecord, of the arrays that it was sent, and
-    one MetricRecord with its `num-examples`. Replies are ordered by the clients' numbers, which are
-    0, 1, … by node id. A reply that is an error, has arrays of other names, shapes or dtypes, or
-    values that are not finite, is dropped with a warning.
+    A client replies to a train message with one ArrayRecord, of the arrays that it received, and
+    one MetricRecord with its `num-examples`. Replies are ordered by the clients' numbers 0, 1, … by
+    node id. A reply that is an error, or has other names, shapes or dtypes, or values that are not
+    finite, is dropped with a warning.
 
     Arrays of whole numbers, such as the counters of batch normalisation, are averaged by examples
     and rounded.
@@ -54,18 +52,18 @@ class AggregationStrategy(FedAvg):
         arrays.
     personal : sequence of str
         Patterns of the names of arrays that stay at the clients: they are not sent, and replies
-        with one are dropped.
+        with such an array are dropped.
     weights : str
         The weight of a client: "examples" or "uniform".
     min_replies : int
-        The number of good replies that a round needs; otherwise it ends the run with an error.
+        Minimum number of valid replies per round; with fewer the run stops.
     **sampling
         Arguments of `flwr.serverapp.strategy.FedAvg`.
 
     Attributes
     ----------
     aggregation : Aggregation
-        Set in the first round; `aggregation.weights()` and `.round_figures()` are those of the last
+        Set in the first round; `aggregation.weights()` and `.round_figures()` are of the last
         round.
     """
 
@@ -83,7 +81,8 @@ class AggregationStrategy(FedAvg):
         if isinstance(personal, str):
             raise ConfigError(
                 f'personal = "{personal}": allowed is a sequence of patterns, such as'
-                f' ("{personal}",)'
+                f' ("{personal}",)',
+                key="personal",
             )
         self.personal = tuple(personal)
         self.weights = weights
@@ -92,13 +91,13 @@ class AggregationStrategy(FedAvg):
         self._numbers: dict[int, int] = {}
         self._names: list[str] = []
         self._counters: Arrays = {}
-        self._asked = 0
+        self._num_asked = 0
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Sample clients as FedAvg does, and send each the parameters it starts from, and its
-        number as `client`.
+        """Sample clients like FedAvg, and send each its start parameters and its number as
+        `client`.
 
         Raises
         ------
@@ -113,7 +112,7 @@ class AggregationStrategy(FedAvg):
             self._numbers[node] = len(self._numbers)
         if server_round == 1:
             self._begin(arrays)
-        self._asked = len(messages)
+        self._num_asked = len(messages)
         return self._addressed(messages)
 
     def _begin(self, arrays: ArrayRecord) -> None:
@@ -124,7 +123,8 @@ class AggregationStrategy(FedAvg):
         if not shared:
             raise ConfigError(
                 f"personal = {self.personal}: allowed are patterns that leave some of these:"
-                f" {', '.join(arrays)}"
+                f" {', '.join(arrays)}",
+                key="personal",
             )
         self._names = list(shared)
         trained = {
@@ -141,9 +141,10 @@ class AggregationStrategy(FedAvg):
             self.aggregation.sent_to(self._numbers[message.metadata.dst_node_id])
             for message in messages
         ]
-        records = {
-            id(arrays): self._record(arrays) for arrays in {id(one): one for one in sent}.values()
-        }
+        records = {}
+        for arrays in sent:
+            if id(arrays) not in records:
+                records[id(arrays)] = self._record(arrays)
         for message, arrays in zip(messages, sent, strict=True):
             config = dict(message.content.config_records[self.configrecord_key])
             config[CLIENT] = self._numbers[message.metadata.dst_node_id]
@@ -156,30 +157,29 @@ class AggregationStrategy(FedAvg):
         return messages
 
     def _record(self, arrays: Arrays) -> ArrayRecord:
-        """The arrays and the counters, in the order of the initial arrays, since some clients go by
-        position."""
-        every = arrays | self._counters
-        return encode_arrays(
-            {name: every[name] for name in dict.fromkeys([*self._names, *every]) if name in every}
-        )
+        """The arrays and the counters, in the order of the initial arrays, since some clients read
+        them by position."""
+        content = arrays | self._counters
+        names = dict.fromkeys([*self._names, *content])
+        return encode_arrays({name: content[name] for name in names if name in content})
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Check the replies, and aggregate the good ones.
+        """Check the replies, and aggregate the valid ones.
 
         Returns
         -------
         arrays : ArrayRecord or None
             The global model without personal arrays; if clients start from different parameters,
-            those of client 0. None if nobody was asked.
+            those of client 0. None without replies.
         metrics : MetricRecord or None
             FedAvg's average; None if no client has examples.
 
         Raises
         ------
         AggregationError
-            If fewer than `min_replies` are good, or the result is not finite.
+            If fewer than `min_replies` are valid, or the result is not finite.
         """
         good: dict[int, tuple[Update, Arrays, RecordDict]] = {}
         reasons: list[str] = []
@@ -190,20 +190,23 @@ class AggregationStrategy(FedAvg):
             except MessageError as error:
                 reasons.append(f"node {node}: {error}")
                 log.warning("round %d: dropped the reply of %s", server_round, reasons[-1])
-        if len(good) < min(self.min_replies, self._asked):
+        if len(good) < min(self.min_replies, self._num_asked):
             raise AggregationError(
-                f"round {server_round}: {len(good)} good replies of {self._asked}, needed are"
+                f"round {server_round}: {len(good)} good replies of {self._num_asked}, needed are"
                 f" {self.min_replies} (min_replies)."
-                f" {'; '.join(reasons[:3]) or 'None came in time'}{self._protocol()}"
+                f" {'; '.join(reasons[:3]) or 'None came in time'}{self._protocol()}",
+                key="too-few-replies",
             )
         if not good:
             return None, None
         updates = {number: good[number][0] for number in sorted(good)}
-        # reported below, in words
+        # Values that are not finite are reported below.
         with self._lacking(), np.errstate(over="ignore", invalid="ignore"):
             self.aggregation.aggregate(reweighted(updates, self.weights))
         if reason := not_finite(self.aggregation.state()):
-            raise AggregationError(f"round {server_round}: {reason} after the aggregation")
+            raise AggregationError(
+                f"round {server_round}: {reason} after the aggregation", key="not-finite"
+            )
         total = sum(update.examples for update in updates.values())
         if not total:
             return self._record(self.aggregation.global_model()), None
@@ -212,37 +215,41 @@ class AggregationStrategy(FedAvg):
                 (good[number][1][name], update.examples / total)
                 for number, update in updates.items()
             ]
-            self._counters[name] = np.rint(weighted_sum(np.zeros(counter.shape), terms)).astype(
-                counter.dtype
-            )
+            mean = weighted_sum(np.zeros(counter.shape), terms)
+            self._counters[name] = np.rint(mean).astype(counter.dtype)
         contents = _common_metrics([good[number][2] for number in updates])
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         return self._record(self.aggregation.global_model()), metrics
 
     def _checked(self, message: Message) -> tuple[Update, Arrays, RecordDict]:
-        """The trained arrays of a reply, its counters, and its whole content.
+        """The trained arrays of a reply, its counters, and its content.
 
         Raises
         ------
         MessageError
         """
         if message.has_error():
-            raise MessageError(message.error.reason or f"error {message.error.code}")
+            raise MessageError(
+                message.error.reason or f"error {message.error.code}", key="client-error"
+            )
         if message.metadata.src_node_id not in self._numbers:
-            raise MessageError("it was not asked")
+            raise MessageError("it was not asked", key="unknown-node")
         content = message.content
         records = [record for record in content.values() if isinstance(record, ArrayRecord)]
         metrics = [record for record in content.values() if isinstance(record, MetricRecord)]
         if len(records) != 1 or len(metrics) != 1:
             raise MessageError(
-                f"it has {len(records)} ArrayRecords and {len(metrics)} MetricRecords; awaited is"
-                " one of each"
+                f"it has {len(records)} ArrayRecords and {len(metrics)} MetricRecords; needed is"
+                " one of each",
+                key="records",
             )
         examples = _count(metrics[0], self.weighted_by_key)
         try:
             arrays = {name: array.numpy() for name, array in records[0].items()}
         except Exception as error:  # the error depends on how the bytes are damaged
-            raise MessageError(f"an array cannot be read ({type(error).__name__})") from None
+            raise MessageError(
+                f"an array cannot be read ({type(error).__name__})", key="unreadable-array"
+            ) from None
         check_arrays(
             arrays,
             self.aggregation.expected_reply(self._numbers[message.metadata.src_node_id])
@@ -256,68 +263,70 @@ class AggregationStrategy(FedAvg):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Sample clients as FedAvg does, and send each the parameters from which it would start the
+        """Sample clients like FedAvg, and send each the parameters from which it would start the
         next round."""
         return self._addressed(list(super().configure_evaluate(server_round, arrays, config, grid)))
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
-        """Average the metrics as FedAvg does, ordered by node."""
+        """Average the metrics like FedAvg, ordered by node."""
         return super().aggregate_evaluate(
             server_round, sorted(replies, key=lambda reply: reply.metadata.src_node_id)
         )
 
     def _protocol(self) -> str:
-        """What clients have to do that an average does not ask for, in words; "" if there is
-        nothing."""
-        extra = (
-            self.aggregation.sent_to(0).keys() | self.aggregation.expected_reply(0).keys()
-        ) - set(self._names)
-        if not extra:
+        """The protocol of the clients, in words, if it differs from that of an average."""
+        received = self.aggregation.sent_to(0).keys()
+        replied = self.aggregation.expected_reply(0).keys()
+        if received | replied <= set(self._names):
             return ""
         return (
             f". {type(self.aggregation).__name__} works with clients that know its protocol: they"
-            f" are sent {sorted(self.aggregation.sent_to(0))}, and reply with"
-            f" {sorted(self.aggregation.expected_reply(0))}"
+            f" are sent {sorted(received)}, and reply with {sorted(replied)}"
         )
 
     @contextlib.contextmanager
     def _lacking(self) -> Iterator[None]:
-        """Explain a missing array or client: some aggregations need the names of our own models, or
-        every client."""
+        """Explain a missing array or client: some aggregations need the names of curvfed's models,
+        or all clients."""
         try:
             yield
         except KeyError as error:
             raise ConfigError(
                 f"this aggregation lacks {error}, an array or a client of the first round; the"
                 f" shared arrays are {', '.join(self._names)}, the clients 0 to"
-                f" {len(self._numbers) - 1}"
+                f" {len(self._numbers) - 1}",
+                key="missing-array",
             ) from None
 
 
 def _common_metrics(contents: list[RecordDict]) -> list[RecordDict]:
-    """The replies with only the metrics that all have in the same form: others have no average."""
+    """The replies with the metrics that all have in the same form; others have no average."""
     records = [next(iter(content.metric_records.values())) for content in contents]
-    forms = [
-        {(key, len(value) if isinstance(value, list) else -1) for key, value in one.items()}
-        for one in records
-    ]
-    common = {key for key, _ in set.intersection(*forms)}
-    left_out = sorted({key for one in records for key in one} - common)
+    common = {key for key, _ in set.intersection(*map(_forms, records))}
+    left_out = sorted(set().union(*records) - common)
     if not left_out:
         return contents
     log.warning(
         "metrics that not all replies have in the same form are left out: %s", ", ".join(left_out)
     )
-    return [
-        RecordDict({"metrics": MetricRecord({key: one[key] for key in one if key in common})})
-        for one in records
-    ]
+    return [RecordDict({"metrics": _selected(record, common)}) for record in records]
+
+
+def _forms(record: MetricRecord) -> set[tuple[str, int]]:
+    """The metrics of a reply, with the length of lists."""
+    return {(key, len(value) if isinstance(value, list) else -1) for key, value in record.items()}
+
+
+def _selected(record: MetricRecord, keys: Collection[str]) -> MetricRecord:
+    return MetricRecord({key: value for key, value in record.items() if key in keys})
 
 
 def _count(metrics: MetricRecord, key: str) -> int:
     value = metrics.get(key)
     if isinstance(value, int | float) and math.isfinite(value) and 0 <= value == int(value) < 2**53:
         return int(value)
-    raise MessageError(f'the metric "{key}" is {value}; awaited is a whole number, 0 or more')
+    raise MessageError(
+        f'the metric "{key}" is {value}; allowed is a whole number, 0 or more', key="metric"
+    )

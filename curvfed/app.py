@@ -1,15 +1,15 @@
-"""The two halves of the Flower app, where Flower looks for them: `curvfed.app:server` and
+"""The two halves of the Flower app, by Flower's names: `curvfed.app:server` and
 `curvfed.app:client`.
 
-In a simulation Flower looks for the client in one thread while another loads the server. A name
-such as `curvfed.client_app.app` can then be looked up in a package `curvfed` that has begun to be
-imported and whose `__path__` does not have the rooms yet, and the run fails. This file lies in
-`curvfed/` itself, where it is found in any case.
+In a simulation Flower imports the client in one thread and the server in another. The name
+`curvfed.client_app.app` can then be looked up while `curvfed` is being imported and its `__path__`
+does not yet have the rooms, and the run fails. This file lies in `curvfed/` itself, where it is
+always found.
 """
 
 from typing import TYPE_CHECKING, Any
 
-import curvfed  # noqa: F401  waits until another thread's import of it has ended
+import curvfed  # noqa: F401  waits for the import in another thread
 
 if TYPE_CHECKING:
     from curvfed.client_app.app import app as client
@@ -19,7 +19,7 @@ __all__ = ["client", "server"]
 
 
 def __getattr__(name: str) -> Any:
-    """A half is imported when it is asked for: a client does not need the server's modules."""
+    """Import a half at its first use: a client does not need the server's modules."""
     if name == "client":
         from curvfed.client_app.app import app as client
 

@@ -1,5 +1,5 @@
-"""Our aggregations as strategies of Flower, for any Flower app, whose ClientApps need not know
-curvfed.
+"""The aggregations of curvfed as strategies of Flower, for any Flower app; its ClientApps need not
+know curvfed.
 
 >>> from curvfed.flower import ConsistentAggregation, SplitAggregation, strategy
 >>> consistent = ConsistentAggregation(radius=0.2, min_train_nodes=2)
@@ -32,17 +32,17 @@ __all__ = ["AggregationStrategy", "ConsistentAggregation", "SplitAggregation", "
 
 
 class ConsistentAggregation(AggregationStrategy):
-    """HyperFed's consistent aggregation (Liao et al., IJCAI 2023): weights for which the clients'
-    deviations agree most.
+    """HyperFed's consistent aggregation (Liao et al., IJCAI 2023): weights of maximum agreement of
+    the clients' deviations.
 
     Parameters
     ----------
     radius : float
-        The largest difference between a client's weight and its share of the examples, times the
-        number of clients; with 0 it is the average.
+        The maximum difference between a client's weight and its share of the examples, times the
+        number of clients; 0 gives the average.
     deviations : str
-        "unit": weights are chosen for deviations of unit length, as in the authors' code; "raw": as
-        in the paper.
+        "unit": the weights are chosen for deviations of unit length, as in the authors' code;
+        "raw": for the deviations themselves, as in the paper.
     **settings
         `personal`, `weights`, `min_replies` and the arguments of FedAvg.
 
@@ -56,7 +56,8 @@ class ConsistentAggregation(AggregationStrategy):
         if not (0 <= radius < math.inf and deviations in ("unit", "raw")):
             raise ConfigError(
                 f'radius = {radius} and deviations = "{deviations}": allowed are a number >= 0, and'
-                ' "unit" or "raw"'
+                ' "unit" or "raw"',
+                key="hyperparameter",
             )
         self.radius = radius
         self.deviations = deviations
@@ -64,13 +65,13 @@ class ConsistentAggregation(AggregationStrategy):
 
 
 class SplitAggregation(AggregationStrategy):
-    """FlatLand's split: some parameters are averaged by examples, the others never leave the
-    clients.
+    """FlatLand's split: personal parameters stay at the clients, the others are averaged by
+    examples.
 
     Parameters
     ----------
     personal : sequence of str
-        Patterns of the names of those that stay, as in `fnmatch`.
+        Patterns of the names of the personal parameters, as in `fnmatch`.
     **settings
         `weights`, `min_replies` and the arguments of FedAvg.
 
@@ -87,19 +88,19 @@ class SplitAggregation(AggregationStrategy):
 def strategy(
     name: str, personal: Sequence[str] | None = None, min_replies: int = 1, **keys: Any
 ) -> AggregationStrategy:
-    """The server's half of one of our methods.
+    """The server half of a method of curvfed.
 
     Parameters
     ----------
     name : str
         The name of a method, such as "fednova" or "scaffold", or of its aggregation.
     personal : sequence of str, optional
-        As in `SplitAggregation`; default: those of the method.
+        As in `SplitAggregation`; default: the method's.
     min_replies : int
         As in `AggregationStrategy`.
     **keys
-        The method's keys (docs/configuration.md) without the name of their table, keys of every
-        run, and the arguments of FedAvg, which take precedence.
+        The method's keys (docs/configuration.md) without the name of their table, common keys of
+        runs, and the arguments of FedAvg, which take precedence.
 
     Raises
     ------
@@ -110,39 +111,39 @@ def strategy(
     -----
     Clients of "fednova" send the number of their steps as the metric `num-steps`. Clients of
     "scaffold", "apple", "fedmtl", "fedgta" and "fedsage+" receive or send more than parameters, and
-    have to know the protocol.
+    must implement the protocol.
 
     Examples
     --------
     >>> strategy("fedopt", optimizer="adam", learning_rate=0.01, fraction_train=0.5).fraction_train
     0.5
     """
-    method = (
-        name
-        if name in METHODS
-        else next((key for key, row in METHODS.items() if row.aggregation == name), "")
-    )
+    method = name
+    if name not in METHODS:
+        method = next((key for key, row in METHODS.items() if row.aggregation == name), "")
     if not method or METHODS[method].is_one_shot:
-        rounds = [key for key, row in METHODS.items() if not row.is_one_shot]
-        hint = did_you_mean(name, rounds, "`curvfed methods`")
+        names = [key for key, row in METHODS.items() if not row.is_one_shot]
+        hint = did_you_mean(name, names, "`curvfed methods`")
         raise ConfigError(
-            f'strategy("{name}"): no method of rounds, nor an aggregation of one{hint}'
+            f'strategy("{name}"): no method of rounds, nor an aggregation of one{hint}',
+            key="method",
         )
     arguments = inspect.signature(FedAvg).parameters
     sampling = {key: value for key, value in keys.items() if key in arguments}
-    own = {
-        name: f"{table}.{kebab(name)}"
-        for table, part in METHODS[method].keys.items()
-        for name in part.model_fields
+    dotted = {
+        name: f"{table_name}.{kebab(name)}"
+        for table_name, table in METHODS[method].keys.items()
+        for name in table.model_fields
     }
     raw: dict[str, Any] = {"method": method}
     for key in keys.keys() - sampling.keys():
-        raw[own.get(key, kebab(key))] = keys[key]
+        raw[dotted.get(key, kebab(key))] = keys[key]
     config = resolve_defaults(parse(raw), METHODS[method].tasks[0])
     if config.wire_precision != "float32":
         raise ConfigError(
             f'wire-precision = "{config.wire_precision}": allowed here is "float32", for the app'
-            " encodes its own messages"
+            " encodes its own messages",
+            key="wire-precision",
         )
     patterns = METHODS[method].personal if personal is None else personal
     return AggregationStrategy(

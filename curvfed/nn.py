@@ -1,5 +1,4 @@
-"""Lorentz layers for networks of one's own, which curvfed then trains as
-`model=package.module:Net`.
+"""Lorentz layers for the user's networks, which curvfed trains as `model=package.module:Net`.
 
 >>> import torch
 >>> from curvfed.geometry import lorentz
@@ -19,8 +18,8 @@
 >>> net(torch.randn(4, 8), torch.tensor([[0, 1, 2], [1, 2, 3]])).shape
 torch.Size([4, 3])
 
-Under `flatland` what is called `*.time`, `*.gate` and `k` stays at each client, and the rest is
-averaged; under `fedavg` all is averaged:
+With `flatland` the parameters `*.time`, `*.gate` and `k` stay at each client, and the others are
+averaged; with `fedavg` all are averaged:
 
 >>> from curvfed.strategies.methods import METHODS
 >>> [name for name, _ in net.named_parameters() if METHODS["flatland"].is_personal(name)]

@@ -390,11 +390,11 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
         ("alpha=0.2", 'alpha = "auto"'),
     ):
         assert main([*words, other, *to]) == 2
-        assert told in capsys.readouterr().out
+        assert told in capsys.readouterr().err
     assert len(made) == again
     (tmp_path / "runs" / "plan.json").write_text("{")
     assert main([*words, *to]) == 2
-    assert "plan.json cannot be read" in capsys.readouterr().out
+    assert "plan.json cannot be read" in capsys.readouterr().err
 
 
 def test_own_images_are_chosen_by_validation(made, tmp_path, capsys):

@@ -13,7 +13,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.errors import DataError, KeyedError
 
 ROOT = Path(__file__).parents[3]
-KEYED_ROOMS: tuple[str, ...] = ()
+KEYED_ROOMS = ("client_app", "curvfed", "deployments")
 """Rooms in which every error names its kind."""
 
 CLASSES = [

@@ -585,7 +585,7 @@ def test_tables_and_figures_that_cannot_be_made_are_refused_before_any_run(
 ):
     written(GRID + content)
     assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path / "runs")]) == 2
-    assert message in capsys.readouterr().out
+    assert message in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
 
 
@@ -624,7 +624,7 @@ def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
     written(GRID)
     with locked(tmp_path):
         assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2
-    assert "another sweep works in" in capsys.readouterr().out
+    assert "another sweep works in" in capsys.readouterr().err
 
 
 def test_what_is_all_done_is_said_and_left(written, tmp_path, capsys):

@@ -416,7 +416,7 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
         )
         == 2
     )
-    assert "no run of" in capsys.readouterr().out
+    assert "no run of" in capsys.readouterr().err
     plan = read_plan(file)
     results = Results(tmp_path)
     for run in plan.runs[:3]:
@@ -437,9 +437,9 @@ def test_the_command_writes_all_formats_and_says_what_is_missing(tmp_path, capsy
     assert main(["report", str(file), "--results", str(tmp_path), "--formats", "docx"]) == 2
     capsys.readouterr()
     assert main(["report", str(file), "--results", str(tmp_path), "--against", "flatland"]) == 2
-    assert "has no run of 'flatland'; it has fedavg, local" in capsys.readouterr().out
+    assert "has no run of 'flatland'; it has fedavg, local" in capsys.readouterr().err
     assert main(["report", str(file), "--results", str(tmp_path), "--to", str(file / "out")]) == 2
-    assert "cannot be made" in capsys.readouterr().out
+    assert "cannot be made" in capsys.readouterr().err
 
 
 def test_two_tables_have_a_csv_each(values, tmp_path):

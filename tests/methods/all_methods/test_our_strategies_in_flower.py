@@ -365,7 +365,7 @@ def test_fednova_asks_for_steps():
     # steps.
     np.testing.assert_allclose(result.arrays["w"].numpy(), np.full((2, 3), (1 + 4 + 9) / 6))
     with pytest.raises(
-        AggregationError, match='the metric "num-steps" is None; awaited is a whole number'
+        AggregationError, match='the metric "num-steps" is None; allowed is a whole number'
     ):
         started(strategy("fednova", momentum=0.0))
 
