@@ -1,6 +1,7 @@
 """Make the papers' tables and figures: run all sweeps of the papers, then write the pages.
 
     python -m studies.papers --data FOLDER [--scale paper] [--to docs/results]
+    python -m studies.papers --data FOLDER --only hull/table-02,flatland/figure-02
     python -m studies.papers --list
 
 Completed runs are not repeated.
@@ -19,7 +20,6 @@ import tomli_w
 # As `curvfed` on a shell, without a second start.
 from curvfed.deployments.commands.command import main as curvfed
 from curvfed.strategies.base.dotted import dotted
-from studies.papers import PAPERS
 from studies.papers.hull_baselines import add_to_table
 from studies.papers.pages import Sweep, read_sweeps, sweep_files, write_pages
 
@@ -53,6 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m studies.papers", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--list", action="store_true", help="list the sweeps, and run nothing")
+    parser.add_argument("--only", default="", help="names of sweeps, separated by commas")
     parser.add_argument("--scale", default="smoke", help="smoke (minutes, 2 cores), paper, …")
     parser.add_argument("--data", type=Path, help="folder of the public data sets")
     parser.add_argument("--to", type=Path, default=Path("paper"), help="folder of the pages")
@@ -63,15 +64,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="folder of the runs, ~/curvfed/sweeps by default",
     )
     options, for_sweep = parser.parse_known_args(arguments)
-    paths = [path for paper in PAPERS for path in sweep_files(paper)]
+    files = sweep_files()
     if options.list:
-        for path in paths:
+        for name, path in files.items():
             content = tomllib.loads(path.read_text(encoding="utf-8"))
-            print(f"{path.parent.name}/{path.stem}: {content['title']} ({content['source']})")
+            print(f"{name}: {content['title']} ({content['source']})")
         return 0
+    names = options.only.split(",") if options.only else list(files)
+    if unknown := [name for name in names if name not in files]:
+        parser.error(f"--only: no sweep {', '.join(unknown)}; --list shows all")
+    paths = [files[name] for name in names]
     results = options.results.expanduser()
     try:
-        sweeps = read_sweeps(options.scale)
+        sweeps = read_sweeps(paths, options.scale)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

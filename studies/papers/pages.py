@@ -3,7 +3,7 @@ our numbers beside; and a page of contents."""
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,14 +48,15 @@ class Sweep(NamedTuple):
         return ""
 
 
-def sweep_files(paper: str) -> list[Path]:
-    """The sweep files of a paper."""
-    return sorted((SWEEPS / paper).glob("*.toml"))
+def sweep_files() -> dict[str, Path]:
+    """The sweep files of all papers, by names such as `flatland/table-01`."""
+    paths = [path for paper in PAPERS for path in sorted((SWEEPS / paper).glob("*.toml"))]
+    return {f"{path.parent.name}/{path.stem}": path for path in paths}
 
 
-def read_sweeps(scale: str) -> list[Sweep]:
-    """All sweeps, by papers."""
-    return [Sweep(paper, read_plan(path, scale)) for paper in PAPERS for path in sweep_files(paper)]
+def read_sweeps(paths: Iterable[Path], scale: str) -> list[Sweep]:
+    """Read sweep files of papers."""
+    return [Sweep(path.parent.name, read_plan(path, scale)) for path in paths]
 
 
 def write_pages(sweeps: Sequence[Sweep], results: Path, folder: Path, command: str) -> None:

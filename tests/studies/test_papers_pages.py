@@ -57,7 +57,12 @@ def test_pages_have_what_was_run_what_failed_and_what_the_paper_prints(sweeps, t
     record(tmp_path / "runs", sweeps)
     to = tmp_path / "pages"
     to.mkdir()
-    pages.write_pages(pages.read_sweeps("smoke"), tmp_path / "runs", to, "make paper DATA=folder")
+    pages.write_pages(
+        pages.read_sweeps(pages.sweep_files().values(), "smoke"),
+        tmp_path / "runs",
+        to,
+        "make paper DATA=folder",
+    )
     page = (to / "flatland.md").read_text()
     assert "## Clients and labels" in page
     assert "| `fedavg` | 50.0 n = 1, 1 failed |" in page

@@ -21,14 +21,13 @@ from curvfed.server_app.report import check_page, kinds
 from curvfed.server_app.report.selection import Run, matching
 from curvfed.server_app.report.sweep_table import SweepTable, make_table
 from curvfed.server_app.report.sweep_text import as_text, csv_text
-from studies.papers import PAPERS
 from studies.papers.__main__ import combined_sweep
 from studies.papers.comparison import compare
 from studies.papers.pages import Sweep, sweep_files
 from studies.papers.printed_numbers import read
 
 ROOT = Path(__file__).parents[2]
-FILES = [path for paper in PAPERS for path in sweep_files(paper)]
+FILES = list(sweep_files().values())
 SCALES = ("smoke", "paper")
 EVERY = [
     pytest.param(path, scale, id=f"{path.parent.name}/{path.stem}/{scale}")
