@@ -18,10 +18,10 @@ from curvfed.client_app.secure import end, masked, member_of, receive_shares
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.classifier import Classifier
+from curvfed.strategies.hull.client_order import client_position, draw_slots
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
-from curvfed.strategies.hull.naming import FALLEN, VOTES, accuracy, name_groups, votes_of
-from curvfed.strategies.hull.order import draw_slots, position
+from curvfed.strategies.hull.naming import FALLEN, VOTES, accuracy, client_votes, name_groups
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.messages import Request
@@ -132,7 +132,9 @@ def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
         }
         client.ledger.reveal(client.run, points, local.num_points, max_share(client.node_config))
     slots = draw_slots(public.num_classes, len(local.hulls))
-    vector = encode_hulls(local.hulls, position(order_numbers, client.partition), slots, public)
+    vector = encode_hulls(
+        local.hulls, client_position(order_numbers, client.partition), slots, public
+    )
     return masked(client, request, state, vector, Inputs.of_data(vector, request.header.phase))
 
 
@@ -154,7 +156,7 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
     if len(data.train_labels):
         predicted = classifier.predict(data.train_points)
         names = name_groups(predicted, data.train_labels, groups, len(data.class_names))
-        votes = votes_of(names, predicted, data.class_names, public)
+        votes = client_votes(names, predicted, data.class_names, public)
         test_accuracy = accuracy(classifier.predict(data.test_points), data.test_labels, names)
         if test_accuracy is not None:
             score["score"] = test_accuracy

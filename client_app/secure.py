@@ -14,7 +14,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.node.configuration import is_real
 from curvfed.client_app.node.inputs import Inputs
 from curvfed.strategies.config.secure_phases import MASKED, TARGETS, Opening
-from curvfed.strategies.hull.order import draw_order_number
+from curvfed.strategies.hull.client_order import draw_order_number
 from curvfed.strategies.secure_sum import simulation
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.client_state import STEPS, ClientState

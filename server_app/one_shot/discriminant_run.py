@@ -16,7 +16,7 @@ from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.hull.classifier import Array, Classifier, Kind
-from curvfed.strategies.hull.naming import elected
+from curvfed.strategies.hull.naming import elect_names
 from curvfed.strategies.methods.discriminant import BOUND, length, scores
 from curvfed.strategies.wire.messages import HULLS
 
@@ -57,7 +57,7 @@ class DiscriminantRun(OneShotRun):
         self.state.add(seconds_aggregation=time.monotonic() - started)
         model = classifier.arrays()
         votes = self._score(model)
-        disputed = sum(one not in (-1, group) for group, one in enumerate(elected(votes)))
+        disputed = sum(one not in (-1, group) for group, one in enumerate(elect_names(votes)))
         self.metrics |= {"classifier": kind, "classes_disputed": disputed}
         predicted = np.empty(0, np.int64)
         if known.test is not None and len(known.test.points):

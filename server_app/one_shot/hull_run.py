@@ -26,7 +26,7 @@ from curvfed.strategies.base.figures import HULL_COUNTS
 from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.learn import learn
-from curvfed.strategies.hull.naming import named_by
+from curvfed.strategies.hull.naming import names_by_votes
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.wire.arrays import MessageError
@@ -184,7 +184,7 @@ class HullRun(OneShotRun):
             is_free = np.outer(
                 [not name for name in found.group_names], ~np.isin(classes, found.group_names)
             )
-            names, found.metrics["votes_agreed"] = named_by(votes * is_free, classes)
+            names, found.metrics["votes_agreed"] = names_by_votes(votes * is_free, classes)
             both = zip(found.group_names, names, strict=True)
             found = replace(found, group_names=tuple(known or voted for known, voted in both))
         self.metrics |= found.metrics

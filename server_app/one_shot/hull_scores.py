@@ -160,7 +160,7 @@ def scores(
         ),
         "classifier": learned.classifier.kind,
         "classifier_temperature": learned.classifier.temperature,
-        "clients_odd": len(learned.odd),
+        "clients_odd": len(learned.outlying),
     }
     if learned.comparison.choices:
         metrics |= {

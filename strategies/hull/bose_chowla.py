@@ -29,15 +29,15 @@ _SMOOTH = 2**34
 
 
 class BoseChowla:
-    """The label of slot s is a(s + 1)·2^k + 1. The low k bits count the labels in a bin, so that
-    more than h are noticed.
+    """The label of slot s is a(s + 1)·2^k + 1. The low k bits count the labels in a bin, which
+    reveals more than h.
 
     Parameters
     ----------
     num_labels : int
         The number of slots, up to `MAX_LABELS`.
     h : int
-        The number of hulls that a bin may be in, 2 to `num_labels`.
+        The maximum number of hulls in a bin, 2 to `num_labels`.
 
     Raises
     ------
@@ -80,15 +80,16 @@ class BoseChowla:
         return (self.numbers[slot] << self._counter) + 1
 
     def members(self, sums: Sums) -> Members:
-        """As `BinaryCode.members`. Also raises if a sum has more labels than the code can tell
-        apart."""
+        """As `BinaryCode.members`. Also raises if a sum has more labels than the code can
+        separate."""
         distinct, where = np.unique(sums, return_inverse=True)
         counts = (distinct & np.uint64((1 << self._counter) - 1)).astype(np.int64)
         if counts.max(initial=0) > self.h:
             raise HullError(
-                f"{counts.max()} hulls meet in one bin and hull.h = {self.h} can tell {self.h}"
-                " apart; raise hull.h, take a smaller hull.epsilon, or hull.code=binary, which can"
-                " tell any number apart"
+                f"{counts.max()} hulls share a bin; hull.h = {self.h} can separate {self.h}: raise"
+                " hull.h, lower hull.epsilon, or use hull.code=binary, which can separate any"
+                " number",
+                key="too-many-hulls-in-bin",
             )
         totals = (distinct >> np.uint64(self._counter)).astype(np.int64)
         factors = _coefficients(
@@ -97,11 +98,11 @@ class BoseChowla:
         factors = np.pad(factors, ((0, 0), (0, 1)))
         modulus = np.array([int(c) for c in self._field.modulus().coeffs()])
         factors[counts == self.h] = (factors[counts == self.h] + modulus) % self._prime
-        found = _values(factors, -np.arange(1, self.width + 1), self._prime) == 0
-        exact = found @ np.array(self.numbers, dtype=np.int64)
-        if not np.array_equal(found.sum(axis=1), counts) or not np.array_equal(exact, totals):
+        is_member = _values(factors, -np.arange(1, self.width + 1), self._prime) == 0
+        exact = is_member @ np.array(self.numbers, dtype=np.int64)
+        if not np.array_equal(is_member.sum(axis=1), counts) or not np.array_equal(exact, totals):
             raise undecodable("the number in a bin is not a sum of labels")
-        return np.asarray(found[where])
+        return np.asarray(is_member[where])
 
     def _field_prime(self) -> int:
         """The smallest p > slots for which p^h − 1 is smooth enough for logarithms."""
@@ -114,32 +115,30 @@ class BoseChowla:
             prime += 1
         raise ValueError(
             f"hull.h = {self.h} with {self.width} hulls in all needs sums of more than {MAX_BITS}"
-            " bits; take a smaller hull.h, or hull.code=binary, which can tell any number of hulls"
-            " apart"
+            " bits; lower hull.h, or use hull.code=binary, which can separate any number of hulls"
         )
 
 
 def _primitive_polynomial(prime: int, degree: int) -> Any:
-    """The first polynomial, in the order of its lower coefficients as a number, of which x is a
-    primitive root.
+    """The first polynomial with x as a primitive root, in the order of its lower coefficients as a
+    number.
 
-    Every machine finds the same one.
+    It is the same on every machine.
     """
     from flint import fmpz, fmpz_mod_ctx, fmpz_mod_poly_ctx
 
     polynomials = fmpz_mod_poly_ctx(fmpz_mod_ctx(prime))
     order = prime**degree - 1
     cofactors = [order // int(factor) for factor, _ in fmpz(order).factor()]
-    candidates = (
-        polynomials([number // prime**power % prime for power in range(degree)] + [1])
-        for number in range(1, order + 1)
-    )
-    return next(
-        candidate
-        for candidate in candidates
-        if candidate.is_irreducible()
-        and not any(polynomials.gen().pow_mod(n, candidate).is_one() for n in cofactors)
-    )
+    variable = polynomials.gen()
+    for number in range(1, order + 1):
+        digits = [number // prime**power % prime for power in range(degree)]
+        candidate = polynomials([*digits, 1])
+        if candidate.is_irreducible():
+            powers = (variable.pow_mod(cofactor, candidate) for cofactor in cofactors)
+            if not any(power.is_one() for power in powers):
+                return candidate
+    raise AssertionError("every finite field has a primitive polynomial")
 
 
 def _logarithms(field: Any, elements: Rows) -> list[int]:
@@ -154,24 +153,25 @@ def _logarithms(field: Any, elements: Rows) -> list[int]:
     modulus = 1
     for factor, exponent in ((int(factor), exponent) for factor, exponent in fmpz(order).factor()):
         base = generator ** (order // factor)
-        part = 1
+        order_part = 1
         digits = [0] * len(targets)
         for _ in range(exponent):
-            part *= factor
-            left = [
-                (y * generator ** (order - digit)) ** (order // part)
+            order_part *= factor
+            residues = [
+                (y * generator ** (order - digit)) ** (order // order_part)
                 for y, digit in zip(targets, digits, strict=True)
             ]
-            steps = _steps(field, base, factor, left)
+            steps = _steps(field, base, factor, residues)
             digits = [
-                digit + step * (part // factor) for digit, step in zip(digits, steps, strict=True)
+                digit + step * (order_part // factor)
+                for digit, step in zip(digits, steps, strict=True)
             ]
-        inverse = pow(modulus, -1, part)
+        inverse = pow(modulus, -1, order_part)
         logs = [
-            log + modulus * ((digit - log) * inverse % part)
+            log + modulus * ((digit - log) * inverse % order_part)
             for log, digit in zip(logs, digits, strict=True)
         ]
-        modulus *= part
+        modulus *= order_part
     return logs
 
 
@@ -192,16 +192,16 @@ def _steps(field: Any, base: Any, order: int, targets: list[Any]) -> list[int]:
     keys = keys[ascending]
     rows = _coefficients(targets, degree)
     back = _times(field, base ** ((-len(baby)) % order))
-    found = np.full(len(targets), -1)
+    logarithms = np.full(len(targets), -1)
     for start in range(0, order, len(baby)):
         codes = rows @ digits
         place = np.minimum(np.searchsorted(keys, codes), len(keys) - 1)
-        hit = (keys[place] == codes) & (found < 0)
-        found[hit] = (start + ascending[place[hit]]) % order
-        if (found >= 0).all():
+        hit = (keys[place] == codes) & (logarithms < 0)
+        logarithms[hit] = (start + ascending[place[hit]]) % order
+        if (logarithms >= 0).all():
             break
         rows = rows @ back % prime
-    return found.tolist()
+    return logarithms.tolist()
 
 
 def _times(field: Any, element: Any) -> Rows:
@@ -212,9 +212,8 @@ def _times(field: Any, element: Any) -> Rows:
 
 def _coefficients(elements: list[Any], degree: int) -> Rows:
     """Coefficients (n, degree), the constant first."""
-    return np.array(
-        [[int(c) for c in element.to_list()] for element in elements], dtype=np.int64
-    ).reshape(-1, degree)
+    rows = [list(map(int, element.to_list())) for element in elements]
+    return np.array(rows, dtype=np.int64).reshape(-1, degree)
 
 
 def _values(polynomials: Rows, points: Rows, prime: int) -> Rows:

@@ -69,8 +69,8 @@ class Classifier:
     temperature : float > 0
         The model's log probabilities are divided by it.
     outlines : Outlines
-        Of the groups: a point outside them all is of none. Without outlines nothing is told to be
-        so.
+        Of the groups: a point outside all of them is in no group. Without outlines there is no such
+        point.
     """
 
     kind: Kind
@@ -104,7 +104,8 @@ class Classifier:
         seed : int
             For the folds of the cross-validation.
         kind : Kind
-            Any but "depth", which is no model of single points (`curvfed.strategies.hull.train`).
+            Any but "depth", which is not a model of single points
+            (`curvfed.strategies.hull.classifier_choice`).
 
         Raises
         ------
@@ -143,7 +144,9 @@ class Classifier:
                 "classifier: array groups must have at least two integers, in ascending order"
             )
         model.classes_ = groups.astype(np.int64)
-        lines = -1 if kind == "depth" else 1 if groups.size == 2 else groups.size
+        lines = 1 if groups.size == 2 else groups.size
+        if kind == "depth":
+            lines = -1
         for name, shape in _PARTS[kind].items():
             setattr(model, f"{name}_", _read(arrays, name, (lines, *shape)).copy())
         if isinstance(model, PoincareSVM):
@@ -154,7 +157,7 @@ class Classifier:
         if temperature <= 0:
             raise ValueError("classifier: array temperature must be > 0")
         outlines = Outlines()
-        if "outlines" in arrays:  # older models have none
+        if "outlines" in arrays:
             shape = (groups.size, -1)
             outlines = Outlines(
                 _read(arrays, "centres", (groups.size, 2)), _read(arrays, "outlines", shape)
@@ -181,11 +184,11 @@ class Classifier:
         if self.outlines.radii.size:
             head |= {"centres": self.outlines.centres, "outlines": self.outlines.radii}
         parts = {name: getattr(self.model, f"{name}_") for name in _PARTS[self.kind]}
-        return {name: np.array(part, np.float64) for name, part in (head | parts).items()}
+        return {name: np.array(value, np.float64) for name, value in (head | parts).items()}
 
     @property
     def c(self) -> float:
-        """The cost in use, inf for a hard margin and for "depth", which has none."""
+        """The cost in use; inf for a hard margin and for "depth", which has no cost."""
         return self.model.C
 
     @property
@@ -246,7 +249,7 @@ def _read(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Arr
     if (
         array.dtype != np.float64
         or array.ndim != len(shape)
-        or any(want not in (-1, got) for want, got in zip(shape, array.shape))
+        or any(expected not in (-1, size) for expected, size in zip(shape, array.shape))
     ):
         raise ValueError(
             f"classifier: array {name} is {array.dtype} {array.shape}; it must be float64 {shape}"

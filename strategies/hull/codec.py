@@ -20,9 +20,9 @@ class DecodedHulls(NamedTuple):
     Attributes
     ----------
     bins : list of uint64 arrays
-        Per hull its bins, ascending.
+        The bins of each hull, ascending.
     clients : int array (h,)
-        Per hull the anonymous client that it belongs to, numbered from 0.
+        The anonymous client of each hull, numbered from 0.
     """
 
     bins: list[Words]
@@ -30,7 +30,7 @@ class DecodedHulls(NamedTuple):
 
     @classmethod
     def of(cls, clients: Iterable[list[list[int]]]) -> Self:
-        """Of each client's hulls: sorted, hulls within a client, and clients by their hulls."""
+        """Sort each client's hulls, and the clients by their hulls."""
         ordered = sorted(sorted(hulls) for hulls in clients)
         return cls(
             [np.array(hull, dtype=np.uint64) for hulls in ordered for hull in hulls],
@@ -39,27 +39,27 @@ class DecodedHulls(NamedTuple):
 
     def by_client(self) -> list[list[list[int]]]:
         """Each client's hulls."""
-        found: dict[int, list[list[int]]] = {}
+        hulls_by_client: dict[int, list[list[int]]] = {}
         for hull, client in zip(self.bins, self.clients.tolist(), strict=True):
-            found.setdefault(client, []).append(hull.tolist())
-        return list(found.values())
+            hulls_by_client.setdefault(client, []).append(hull.tolist())
+        return list(hulls_by_client.values())
 
 
 def encode_hulls(
     hulls: Sequence[Words], position: int, slots: Sequence[int], public: PublicParameters
 ) -> Words:
-    """A client's vector. The sum of all clients' vectors tells which hulls belong to one client,
-    but not to which one.
+    """A client's vector. The sum of all clients' vectors shows which hulls belong to one client,
+    but not to which client.
 
     Parameters
     ----------
     hulls : sequence of uint64 arrays
-        Per hull its bins, distinct, 1 to B, at most `public.cap`; up to J hulls. Two may have bins
-        in common.
+        The bins of each hull, distinct, 1 to B, at most `public.cap`; up to J hulls. Hulls may have
+        bins in common.
     position : int
         This client's place in the secret order of all clients, 0 to L − 1.
     slots : sequence of int
-        Per hull its slot, distinct, 0 to J − 1, drawn at random by the client.
+        The slot of each hull, distinct, 0 to J − 1, drawn at random by the client.
     public : PublicParameters
 
     Returns
@@ -99,7 +99,7 @@ def decode_hulls(total: Words, public: PublicParameters) -> DecodedHulls:
     Raises
     ------
     HullError
-        If it is not such a sum, or a bin is in more hulls than the label code can tell apart.
+        If it is not such a sum, or a bin is in more hulls than the label code can separate.
     """
     if total.shape != (public.length,):
         raise undecodable(f"it has {total.size} numbers; {public.length} are needed")
@@ -146,46 +146,55 @@ def _decode_word(word: Words, public: PublicParameters) -> tuple[Words, Words]:
 def _check(
     hulls: Sequence[Words], position: int, slots: Sequence[int], public: PublicParameters
 ) -> None:
-    most = public.num_classes
+    maximum = public.num_classes
     last = public.quantizer.num_bins
-    if len(hulls) > most or len(slots) != len(hulls):
-        raise HullError(f"a client may have up to {most} hulls, each with its slot")
-    if len(set(slots)) < len(slots) or not all(0 <= slot < most for slot in slots):
-        raise HullError(f"slots must be distinct, 0 to {most - 1}")
+    if len(hulls) > maximum or len(slots) != len(hulls):
+        raise HullError(
+            f"{len(hulls)} hulls with {len(slots)} slots; allowed are up to {maximum} hulls, each"
+            " with its slot",
+            key="hulls",
+        )
+    if len(set(slots)) < len(slots) or not all(0 <= slot < maximum for slot in slots):
+        raise HullError(f"slots must be distinct, 0 to {maximum - 1}", key="slots")
     if not 0 <= position < public.num_clients:
-        raise HullError(f"a position must be 0 to {public.num_clients - 1}")
+        raise HullError(f"a position must be 0 to {public.num_clients - 1}", key="position")
     for hull in hulls:
         if hull.ndim != 1 or hull.dtype != np.uint64:
             raise HullError(
-                f"a hull has {hull.ndim} dimensions and dtype {hull.dtype}; needed are 1 and uint64"
+                f"a hull has {hull.ndim} dimensions and dtype {hull.dtype}; needed are 1 and"
+                " uint64",
+                key="hulls",
             )
         if hull.size > public.cap:
-            raise HullError(f"a hull has more than hull.cap = {public.cap} vertices")
+            raise HullError(f"a hull has more than hull.cap = {public.cap} vertices", key="cap")
         if len(np.unique(hull)) < hull.size or (
             hull.size and not 1 <= int(hull.min()) <= int(hull.max()) <= last
         ):
-            raise HullError(f"the bins of a hull must be distinct, 1 to {last}")
+            raise HullError(f"the bins of a hull must be distinct, 1 to {last}", key="bins")
 
 
 def without_forged(hulls: DecodedHulls, public: PublicParameters) -> tuple[DecodedHulls, int]:
-    """The hulls without those of clients that sent a set of bins that is no hull.
+    """The hulls without those of clients that sent a set of bins that is not a hull.
 
-    Every bin of an honest hull is a corner of it, also after it was thinned. That does not hold of
-    most points that somebody makes up, nor of two hulls that were sent to one slot.
+    Every bin of an honest hull is a corner of it, also after thinning. This fails for most invented
+    points, and for two hulls in one slot.
 
     Returns
     -------
     hulls : DecodedHulls
         Of the other clients, numbered from 0 again.
     refused : int
-        How many clients are left out.
+        Number of clients left out.
     """
     clients = hulls.by_client()
-    honest = [one for one in clients if all(_is_convex(bins, public) for bins in one)]
+    honest = [client_hulls for client_hulls in clients if _are_convex(client_hulls, public)]
     return DecodedHulls.of(honest), len(clients) - len(honest)
 
 
-def _is_convex(bins: list[int], public: PublicParameters) -> bool:
-    return len(
-        convex_hull(public.quantizer.decode(np.array(bins, np.uint64)), public.curvature)
-    ) == len(bins)
+def _are_convex(hulls: list[list[int]], public: PublicParameters) -> bool:
+    """Whether every bin is a corner of its hull."""
+    for bins in hulls:
+        points = public.quantizer.decode(np.array(bins, np.uint64))
+        if len(convex_hull(points, public.curvature)) < len(bins):
+            return False
+    return True

@@ -1,10 +1,10 @@
-"""The class whose clients' hulls hold a point deepest, by the median over the clients.
+"""The class whose hulls contain a point deepest, by the median over the clients.
 
 In the Klein model geodesics are straight, and hulls are polygons. The depth of a point in a hull is
 its distance from the border there, negative outside. Half of a class's clients must agree before
-the median moves, so that a few hulls that somebody made up change little: the same idea as the
-coordinate-wise median of updates (Yin et al., 2018). There is no parameter, and a client with many
-points counts as much as one with few.
+the median moves, so that a few invented hulls change little, as with the coordinate-wise median of
+updates (Yin et al., 2018). There is no parameter, and clients with many and with few points count
+equally.
 """
 
 from typing import Any, Self
@@ -28,7 +28,7 @@ class MedianDepth:
     corners_ : array (n, 2)
         Corners of all hulls in the Poincaré disc.
     owners_ : array (n, 2), float64
-        Per corner the number of its hull, ascending, and its group.
+        The number of each corner's hull, ascending, and its group.
     classes_ : int array (J,)
         The groups in ascending order.
     C : float
@@ -41,7 +41,7 @@ class MedianDepth:
     classes_: NDArray[Any]
 
     def fit(self, vertices: list[Array], groups: NDArray[np.int64], curvature: float) -> Self:
-        """Take hulls: of each the corners (m, 2), and its group (h,)."""
+        """Use the hulls with these corners, (m, 2) each, and these groups (h,)."""
         sizes = list(map(len, vertices))
         self.corners_ = np.concatenate(vertices)
         self.owners_ = np.stack(
@@ -66,7 +66,9 @@ class MedianDepth:
         if not np.array_equal(np.unique(self._groups), self.classes_):
             raise ValueError("classifier: array owners has other groups than array groups")
         disc = checked_points(self.corners_, curvature) * np.sqrt(-curvature)
-        self._hulls = [to_klein(part[convex_hull(part, -1.0)]) for part in np.split(disc, runs[1:])]
+        self._hulls = [
+            to_klein(corners[convex_hull(corners, -1.0)]) for corners in np.split(disc, runs[1:])
+        ]
         self._scale = np.sqrt(-curvature)
         return self
 
@@ -76,7 +78,7 @@ class MedianDepth:
         return group_depths(of_hull, self._groups, self.classes_)
 
     def predict(self, points: ArrayLike) -> NDArray[Any]:
-        """Groups (n,); of equally deep ones the first."""
+        """Groups (n,); the first of equally deep groups."""
         return np.asarray(self.classes_[self.depths(points).argmax(axis=1)])
 
     def predict_proba(self, points: ArrayLike) -> Array:
@@ -90,11 +92,11 @@ class MedianDepth:
 def group_depths(of_hull: Array, groups: NDArray[Any], classes: NDArray[Any]) -> Array:
     """Medians (n, J) over the hulls of each group, of depths (n, h); -inf for a group without
     hulls."""
-    found = np.full((len(of_hull), len(classes)), -np.inf)
+    medians = np.full((len(of_hull), len(classes)), -np.inf)
     for column, label in enumerate(classes):
-        if (mine := groups == label).any():
-            found[:, column] = np.median(of_hull[:, mine], axis=1)
-    return found
+        if (is_member := groups == label).any():
+            medians[:, column] = np.median(of_hull[:, is_member], axis=1)
+    return medians
 
 
 def hull_depths(hulls: list[Array], points: Array) -> Array:
@@ -113,18 +115,20 @@ def hull_depths(hulls: list[Array], points: Array) -> Array:
     sizes = np.array(list(map(len, hulls)))
     starts = np.cumsum(sizes) - sizes
     begin = np.concatenate(hulls)
-    edge = np.concatenate([np.roll(one, -1, axis=0) - one for one in hulls])
+    edge = np.concatenate([np.roll(corners, -1, axis=0) - corners for corners in hulls])
     square = np.square(edge).sum(axis=1)
     square[square == 0] = 1
     length = np.sqrt(square)
-    found = np.empty((len(points), len(hulls)))
+    depths = np.empty((len(points), len(hulls)))
     step = max(1, _CHUNK // len(begin))
-    for at in range(0, len(points), step):
-        x, y = (points[at : at + step, None, axis] - begin[:, axis] for axis in (0, 1))
+    for begin_row in range(0, len(points), step):
+        x, y = (
+            points[begin_row : begin_row + step, None, axis] - begin[:, axis] for axis in (0, 1)
+        )
         along = np.clip((x * edge[:, 0] + y * edge[:, 1]) / square, 0, 1)
         far = np.square(x - along * edge[:, 0]) + np.square(y - along * edge[:, 1])
         inward = (edge[:, 0] * y - edge[:, 1] * x) / length
         inside = (np.minimum.reduceat(inward, starts, axis=1) >= 0) & (sizes > 2)
         distance = np.sqrt(np.minimum.reduceat(far, starts, axis=1))
-        found[at : at + step] = np.where(inside, distance, -distance)
-    return found
+        depths[begin_row : begin_row + step] = np.where(inside, distance, -distance)
+    return depths

@@ -17,5 +17,6 @@ def undecodable(why: str) -> HullError:
     """The error of a sum that is not the sum of encoded hulls."""
     return HullError(
         f"the sum of the hulls cannot be decoded: {why}; a client's vector or a mask is missing or"
-        " damaged"
+        " damaged",
+        key="undecodable",
     )

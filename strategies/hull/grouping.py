@@ -19,19 +19,16 @@ Indices = NDArray[np.int64]
 METHODS = ("assignment", "kernighan-lin", "spectral")
 
 MAX_STARTS = 50
-"""The assignment is started from the hulls of at most this number of clients, and the best result
-is kept."""
+"""Maximum number of clients whose hulls start an assignment; the best result is used."""
 
-_SAME_CLIENT = (
-    # weight between hulls of one client, relative to the smallest: keeps them apart in spectral
-    # clustering
-    0.01
-)
+# weight between hulls of one client, relative to the smallest weight: separates them in spectral
+# clustering
+_SAME_CLIENT = 0.01
 _ROUNDING = 1e-12  # of the sum of all distances: smaller gains are rounding
 _MAX_SWEEPS = 100  # over all clients, per start; 2 to 4 are usual
 
 
-def group(
+def group_hulls(
     hulls: Sequence[Matrix],
     clients: Indices,
     num_groups: int,
@@ -67,7 +64,7 @@ def group(
     Raises
     ------
     ValueError
-        If there are fewer hulls than groups, or "kernighan-lin" is to make other than two groups.
+        If there are fewer hulls than groups, or "kernighan-lin" must not make two groups.
 
     Notes
     -----
@@ -81,9 +78,9 @@ def group(
 
     Each start opens one group for every hull of one client; the clients with the most hulls come
     first. If there are more groups to open, the hull that is furthest from all open groups opens
-    the next. The cheapest result is kept. In two of about 1,500 cases with few random hulls it was
-    not the optimum. The order of clients, in starts and sweeps, depends on the distances only;
-    except for ties, the result does not depend on the order in which clients are given.
+    the next. The cheapest result is returned. In two of about 1,500 cases with few random hulls it
+    was not the optimum. The order of clients, in starts and sweeps, depends only on the distances;
+    except for ties, the result does not depend on the order of the clients in the arguments.
 
     Time on one core: 2 ms for 3 clients of 8 classes with 6 points per hull, 70 ms for 10 clients
     with 25, 25 s for 1,000 clients of 2 classes with 10.
@@ -94,13 +91,13 @@ def group(
         )
     distances = average_distances(hulls, curvature)
     if method == "assignment":
-        found = _assignment(distances, clients, num_groups)
+        labels = _assignment(distances, clients, num_groups)
     elif method == "kernighan-lin":
-        found = _kernighan_lin(distances, num_groups, seed)
+        labels = _kernighan_lin(distances, num_groups, seed)
     else:
-        found = _spectral(distances, clients, num_groups, seed)
-    _, first, which = np.unique(found, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[which]
+        labels = _spectral(distances, clients, num_groups, seed)
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
 
 
 def average_distances(hulls: Sequence[Matrix], curvature: float) -> Matrix:
@@ -132,8 +129,8 @@ def average_distances(hulls: Sequence[Matrix], curvature: float) -> Matrix:
     for row, (start, size) in enumerate(zip(starts, sizes)):
         ours = slice(start, start + size)
         theirs = slice(start, None)
-        (x, y) = points[ours].T
-        (other_x, other_y) = points[theirs].T
+        x, y = points[ours].T
+        other_x, other_y = points[theirs].T
         apart = (
             np.hypot(x[:, None] - other_x, y[:, None] - other_y) * scale[ours, None] * scale[theirs]
         )
@@ -202,9 +199,11 @@ class _Groups:
         self._remove(hulls[before >= 0])
         sizes = self.members.sum(axis=0)
         towards = self.distances[hulls] @ self.members
-        more = self.sums + 2 * towards + self.within[hulls][:, None]
+        grown_sums = self.sums + 2 * towards + self.within[hulls][:, None]
         added = (
-            more / (sizes + 1) - self.sums / np.maximum(sizes, 1) - self.empty_cost * (sizes == 0)
+            grown_sums / (sizes + 1)
+            - self.sums / np.maximum(sizes, 1)
+            - self.empty_cost * (sizes == 0)
         )
         after = linear_sum_assignment(added)[1]
         rows = np.arange(len(hulls))
@@ -215,7 +214,7 @@ class _Groups:
         return bool(gained)
 
     def _add(self, hulls: Indices, groups: Indices) -> None:
-        """Add each hull to a group of its own."""
+        """Add each hull to its own group."""
         self.sums[groups] += (
             2 * (self.distances[hulls] * self.members[:, groups].T).sum(axis=1) + self.within[hulls]
         )

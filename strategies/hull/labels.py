@@ -1,8 +1,7 @@
-"""Label codes: numbers for hulls, whose sum in a bin tells which hulls have a vertex there.
+"""Label codes: numbers for hulls, whose sum in a bin determines which hulls have a vertex there.
 
-Every hull has a slot of its own, so that a label occurs at most once per bin. A code spreads the
-slots over words, each a sum of its own with `width` slots: slot s has number s mod width in word s
-// width.
+Every hull has its own slot, so that a label occurs at most once per bin. A code spreads the slots
+over words, separate sums with `width` slots each: slot s has number s mod width in word s // width.
 """
 
 import numpy as np
@@ -49,7 +48,7 @@ class BinaryCode:
         return 1 << slot % self.width
 
     def members(self, sums: Sums) -> Members:
-        """Which slots of a word each sum consists of.
+        """The slots of a word that each sum consists of.
 
         Parameters
         ----------

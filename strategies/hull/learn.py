@@ -1,4 +1,4 @@
-"""What the server learns from the hulls: it groups them, and trains a classifier on them (Sections
+"""The server's learning from the hulls: it groups them, and trains a classifier on them (Sections
 5.6 and 5.7)."""
 
 from dataclasses import dataclass, field
@@ -7,12 +7,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.hull.bodies import Bodies, odd_clients, without
 from curvfed.strategies.hull.classifier import Classifier, Kind
+from curvfed.strategies.hull.classifier_choice import (
+    Comparison,
+    calibrate,
+    choose_classifier,
+    train_classifier,
+)
 from curvfed.strategies.hull.codec import DecodedHulls
-from curvfed.strategies.hull.grouping import group
+from curvfed.strategies.hull.grouped_hulls import GroupedHulls, outlying_clients, without_clients
+from curvfed.strategies.hull.grouping import group_hulls
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.train import Comparison, calibrated, choose, trained
 
 
 @dataclass(frozen=True)
@@ -35,22 +40,22 @@ class Learned:
     ----------
     hulls : DecodedHulls
     groups : int array (h,)
-        Per hull its group.
+        The group of each hull.
     points : array (n, 2)
         The centres of all hulls' bins, one hull after another.
     classifier : Classifier
         Predicts groups.
-    odd : int array (o,)
-        The anonymous clients that look odd beside the others.
+    outlying : int array (o,)
+        The outlying anonymous clients.
     comparison : Comparison
-        What an automatic choice was made among; empty without one.
+        The comparison of an automatic choice; empty without one.
     """
 
     hulls: DecodedHulls
     groups: NDArray[np.int64]
     points: NDArray[np.float64]
     classifier: Classifier
-    odd: NDArray[np.int64]
+    outlying: NDArray[np.int64]
     comparison: Comparison = field(default_factory=Comparison)
 
     def per_vertex(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -61,8 +66,8 @@ class Learned:
 def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> Learned:
     """Group the decoded hulls and train on their vertices. The clients' classes are unknown here.
 
-    An automatic choice leaves the hulls of odd clients out; a kind that was asked for is trained on
-    all, as published.
+    An automatic choice leaves out the hulls of outlying clients; a configured kind is trained on
+    all hulls, as published.
 
     Raises
     ------
@@ -70,7 +75,7 @@ def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> 
         If there are fewer hulls than classes, or the grouping or a hard margin is not possible.
     """
     vertices = [public.quantizer.decode(bins) for bins in hulls.bins]
-    groups = group(
+    groups = group_hulls(
         vertices,
         hulls.clients,
         public.num_classes,
@@ -78,14 +83,16 @@ def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> 
         settings.grouping,
         settings.seed,
     )
-    bodies = Bodies(vertices, groups, hulls.clients, public.curvature)
-    odd = odd_clients(bodies)
+    bodies = GroupedHulls(vertices, groups, hulls.clients, public.curvature)
+    outlying = outlying_clients(bodies)
     comparison = Comparison()
     if settings.kind == "auto":
-        kept = without(bodies, odd)
-        classifier, comparison = choose(kept, settings.c, settings.seed)
+        included = without_clients(bodies, outlying)
+        classifier, comparison = choose_classifier(included, settings.c, settings.seed)
     else:
-        kept = bodies
-        classifier = trained(bodies, settings.kind, settings.c, settings.hard, settings.seed)
-    classifier = calibrated(classifier, kept, settings.hard, settings.seed)
-    return Learned(hulls, groups, bodies.points, classifier, odd, comparison)
+        included = bodies
+        classifier = train_classifier(
+            bodies, settings.kind, settings.c, settings.hard, settings.seed
+        )
+    classifier = calibrate(classifier, included, settings.hard, settings.seed)
+    return Learned(hulls, groups, bodies.points, classifier, outlying, comparison)

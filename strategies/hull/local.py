@@ -19,8 +19,7 @@ class LocalHulls:
     Attributes
     ----------
     hulls : tuple of uint64 arrays
-        For each class that the client has points of, the bins of the vertices of the quantised
-        hull.
+        For each class of the client's points, the bins of the vertices of the quantised hull.
     classes : tuple of int
         These classes, as the client numbers them.
     vertices : tuple of arrays (m, 2)
@@ -28,9 +27,9 @@ class LocalHulls:
     num_points : int
         The client's training points.
     moved : int
-        How many points lay beyond the public radius and were moved onto it.
+        Number of points beyond the public radius, which are moved to it.
     thinned : int
-        How many vertices were left out because of the public cap.
+        Number of vertices left out because of the public cap.
     """
 
     hulls: tuple[Bins, ...]
@@ -42,18 +41,16 @@ class LocalHulls:
 
     @cached_property
     def num_revealed(self) -> int:
-        """How many vertices would leave the client, each as the bin that it lies in."""
+        """Number of vertices that leave the client, each as its bin."""
         return sum(len(hull) for hull in self.hulls)
 
     def revealed(self, public: PublicParameters) -> NDArray[np.float64]:
         """The points that leave the client, (m, 2): the hulls' vertices in the bins that are
-        sent.
-        """
-        bins = [public.quantizer.encode(corners) for corners in self.vertices]
-        sent = [np.isin(own, hull) for own, hull in zip(bins, self.hulls, strict=True)]
-        return np.concatenate(
-            [np.zeros((0, 2)), *(c[s] for c, s in zip(self.vertices, sent, strict=True))]
-        )
+        sent."""
+        points = [np.zeros((0, 2))]
+        for corners, hull in zip(self.vertices, self.hulls, strict=True):
+            points.append(corners[np.isin(public.quantizer.encode(corners), hull)])
+        return np.concatenate(points)
 
     @property
     def share_revealed(self) -> float:
@@ -93,14 +90,14 @@ def local_hulls(
     hulls = []
     vertices = []
     thinned = 0
-    for one in classes:
-        mine = inside[labels == one]
+    for label in classes:
+        mine = inside[labels == label]
         corners = mine[convex_hull(mine, public.curvature)]
         bins = np.unique(public.quantizer.encode(corners))
         centres = public.quantizer.decode(bins)
-        kept = convex_hull(centres, public.curvature)
-        thinned += max(0, len(kept) - public.cap)
-        kept = kept[thin(centres[kept], public.curvature, public.cap)]
-        hulls.append(np.sort(bins[kept]))
+        corner_numbers = convex_hull(centres, public.curvature)
+        thinned += max(0, len(corner_numbers) - public.cap)
+        corner_numbers = corner_numbers[thin(centres[corner_numbers], public.curvature, public.cap)]
+        hulls.append(np.sort(bins[corner_numbers]))
         vertices.append(corners)
     return LocalHulls(tuple(hulls), tuple(classes), tuple(vertices), len(points), moved, thinned)

@@ -13,7 +13,7 @@ NONE = -1
 def name_groups(
     predicted: NDArray[np.int64], labels: NDArray[np.int64], num_groups: int, num_classes: int
 ) -> NDArray[np.int64]:
-    """The class that each group stands for.
+    """The class of each group.
 
     Parameters
     ----------
@@ -37,14 +37,14 @@ def name_groups(
 
 VOTES = "votes"
 FALLEN = "fallen"
-"""Names of the arrays in an unmasked reply; the second is [1] where a model of the client's own
-does far better."""
+"""Names of the arrays in an unmasked reply; the second is [1] if a model that the client trains
+alone is far better."""
 
 
-def votes_of(
+def client_votes(
     names: NDArray[np.int64],
     predicted: NDArray[np.int64],
-    own: Sequence[str],
+    client_classes: Sequence[str],
     public: Sequence[str],
 ) -> NDArray[np.float64]:
     """A client's votes, (groups, public classes): 1 for each group that has some of its points and
@@ -53,20 +53,20 @@ def votes_of(
     Parameters
     ----------
     names : int array (groups,)
-        As `name_groups` found them from the client's own points, whose groups are `predicted`.
-    own, public : sequences of str
-        The client's class names, and the federation's; a name that is not among these gets no vote.
+        As `name_groups` returns them for the client's own points, whose groups are `predicted`.
+    client_classes, public : sequences of str
+        The client's class names, and the federation's; a name that is not public gets no vote.
     """
     votes = np.zeros((len(names), len(public)))
     for group in np.intersect1d(np.flatnonzero(names != NONE), predicted):
-        if own[names[group]] in public:
-            votes[group, public.index(own[names[group]])] = 1
+        if client_classes[names[group]] in public:
+            votes[group, public.index(client_classes[names[group]])] = 1
     return votes
 
 
-def elected(votes: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The class of each group by the clients' votes (groups, classes): the assignment with the
-    most; `NONE` without any."""
+def elect_names(votes: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The class of each group by the clients' votes (groups, classes): the assignment with the most
+    votes; `NONE` without votes."""
     from scipy.optimize import linear_sum_assignment
 
     names = np.full(len(votes), NONE)
@@ -75,15 +75,17 @@ def elected(votes: NDArray[np.float64]) -> NDArray[np.int64]:
     return names
 
 
-def named_by(
+def names_by_votes(
     votes: NDArray[np.float64], classes: Sequence[str]
 ) -> tuple[tuple[str, ...], float | None]:
-    """The names of the groups by the clients' votes (groups, classes), "" without any, and the
-    share of votes for them."""
-    elect = elected(votes)
-    chosen = np.flatnonzero(elect != NONE)
-    names = tuple("" if one == NONE else classes[one] for one in elect)
-    return names, float(votes[chosen, elect[chosen]].sum() / votes.sum()) if votes.any() else None
+    """The names of the groups by the clients' votes (groups, classes), "" without votes, and the
+    share of votes for these names."""
+    elected = elect_names(votes)
+    chosen = np.flatnonzero(elected != NONE)
+    names = tuple("" if label == NONE else classes[label] for label in elected)
+    if not votes.any():
+        return names, None
+    return names, float(votes[chosen, elected[chosen]].sum() / votes.sum())
 
 
 def accuracy(

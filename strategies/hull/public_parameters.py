@@ -1,4 +1,4 @@
-"""The public parameters of the hull protocol, and what is derived from them. All parties must agree
+"""The public parameters of the hull protocol, and values derived from them. All parties must agree
 on them."""
 
 import hashlib
@@ -15,7 +15,7 @@ from curvfed.strategies.hull.symbols import SPARE
 CODES = ("binary", "bose-chowla")
 """Label codes by name."""
 MAX_LENGTH = 50_000_000
-"""The most numbers that a client may have to send: 400 MB."""
+"""Maximum number of numbers that a client sends: 400 MB."""
 _MIN_BITS = 24  # of the prime; a smaller one would hardly save anything
 
 
@@ -35,12 +35,12 @@ class PublicParameters:
     num_clients : int
         L ≥ 2.
     cap : int
-        Largest number of vertices of a hull, ≥ 1. It determines, with the numbers above, how much
-        every client sends, so that no message tells how large a hull is.
+        Maximum number of vertices of a hull, ≥ 1. With the numbers above it determines the size of
+        every client's message, so that no message reveals the size of a hull.
     code : str
         One of `CODES`.
     h : int
-        With "bose-chowla", the number of hulls that a bin may be in.
+        With "bose-chowla", the maximum number of hulls in a bin.
 
     Raises
     ------
@@ -59,13 +59,13 @@ class PublicParameters:
     h: int = 2
 
     def __post_init__(self) -> None:
-        for name, value, least in (
+        for name, value, minimum in (
             ("the number of classes", self.num_classes, 1),
             ("the number of clients", self.num_clients, 2),
             ("hull.cap", self.cap, 1),
         ):
-            if value < least:
-                raise ValueError(f"{name} is {value}; at least {least} is needed")
+            if value < minimum:
+                raise ValueError(f"{name} is {value}; at least {minimum} is needed")
         if self.code not in CODES:
             raise ValueError(f"hull.code={self.code!r}; allowed are {', '.join(CODES)}")
         if self.length > MAX_LENGTH:
@@ -117,8 +117,8 @@ class PublicParameters:
 
     @property
     def word_length(self) -> int:
-        """Numbers of one word: 2 per bin that may be occupied, or 1 per bin; and the redundant
-        ones."""
+        """Numbers of one word: 2 per bin that may be occupied, or 1 per bin, plus the redundant
+        numbers."""
         return min(2 * self.max_occupied, self.quantizer.num_bins) + SPARE
 
     @property
@@ -133,7 +133,7 @@ class PublicParameters:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the parameters and of what this party derives from them, in hexadecimal."""
+        """SHA-256 of the parameters and of the derived values, in hexadecimal."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         floats = {name: float(values[name]).hex() for name in ("curvature", "radius", "epsilon")}
         derived = {"num_bins": self.quantizer.num_bins, "prime": self.prime, "length": self.length}

@@ -2,8 +2,8 @@
 
 This is the tangent Graeffe transform (Grenet, van der Hoeven and Lecerf, 2015). Squaring all roots
 s times maps them to 2^s-th powers. There are only (q − 1)/2^s of these, so that each can be tested.
-Over the dual numbers, with f(x + ε) in place of f, the transform also keeps what is needed to
-recover the original root. It takes s products of polynomials; splitting by quadratic characters
+Over the dual numbers, with f(x + ε) in place of f, the transform also keeps the information that
+recovers the original root. It takes s products of polynomials; splitting by quadratic characters
 takes log q products for each of log t levels.
 """
 
@@ -31,20 +31,20 @@ def roots(polynomial: Any, prime: int) -> list[int]:
     list of int
         Correct for every prime, and fast for those of `prime_above`.
     """
-    found: list[int] = []
+    field_roots: list[int] = []
     shifts = random.Random(0)
     shift = 0
-    twos = (prime - 1) & (1 - prime)  # the largest power of two that divides q − 1
+    power_of_two = (prime - 1) & (1 - prime)  # the largest power of two that divides q − 1
     while (degree := polynomial.degree()) > _MIN_DEGREE and (
         prime - 1
-    ) // twos <= _MAX_POWERS * degree:
+    ) // power_of_two <= _MAX_POWERS * degree:
         isolated = _isolated_roots(polynomial, prime, shift)
         if len(isolated) < degree / 4:  # fewer roots than the degree, or repeated roots
             break
-        found += isolated
+        field_roots += isolated
         polynomial //= _product([polynomial.context().gen() - root for root in isolated])
         shift = shifts.randrange(prime)
-    return found + [int(root) for root, _ in polynomial.roots()]
+    return field_roots + [int(root) for root, _ in polynomial.roots()]
 
 
 def prime_above(bound: int) -> int:
@@ -63,8 +63,8 @@ def prime_above(bound: int) -> int:
 
 
 def _isolated_roots(polynomial: Any, prime: int, shift: int) -> list[int]:
-    """The roots whose 2^s-th power, after the shift, no other root has, in this field or in an
-    extension field.
+    """The roots whose 2^s-th power after the shift is unique among the roots in this field and in
+    extension fields.
 
     A root in an extension field shares its power with its conjugate. An isolated root is therefore
     simple and in the field.
@@ -85,9 +85,8 @@ def _isolated_roots(polynomial: Any, prime: int, shift: int) -> list[int]:
     powers = _zeros(
         polynomial, pow(_generator(prime), squared, prime), (prime - 1) // squared, prime
     )
-    slopes, tangents = (
-        part.multipoint_evaluate(powers) for part in (polynomial.derivative(), tangent)
-    )
+    slopes = polynomial.derivative().multipoint_evaluate(powers)
+    tangents = tangent.multipoint_evaluate(powers)
     # A root r − ε became c·(1 − 2^s ε/r), so tangent(c) = slope(c)·c·2^s/r.
     return [
         int(slope * (power * squared) / along + shift)
@@ -119,14 +118,15 @@ def _generator(prime: int) -> int:
     from flint import fmpz
 
     cofactors = [(prime - 1) // int(factor) for factor, _ in fmpz(prime - 1).factor()]
-    return next(
-        g for g in range(2, prime) if all(pow(g, cofactor, prime) != 1 for cofactor in cofactors)
-    )
+    generator = 2
+    while any(pow(generator, cofactor, prime) == 1 for cofactor in cofactors):
+        generator += 1
+    return generator
 
 
 def _product(factors: list[Any]) -> Any:
     """The product of polynomials, computed in a tree."""
     while len(factors) > 1:
-        odd = factors[-1:] if len(factors) % 2 else []
-        factors = [one * other for one, other in zip(factors[::2], factors[1::2])] + odd
+        unpaired = factors[-1:] if len(factors) % 2 else []
+        factors = [left * right for left, right in zip(factors[::2], factors[1::2])] + unpaired
     return factors[0]

@@ -54,11 +54,11 @@ def encode(bins: Words, values: Words, length: int, prime: int) -> Words:
     ]
     while len(fractions) > 1:
         pairs = zip(fractions[::2], fractions[1::2])
-        odd = fractions[-1:] if len(fractions) % 2 else []
+        unpaired = fractions[-1:] if len(fractions) % 2 else []
         fractions = [
             (top * below + above * bottom, bottom * below)
             for (top, bottom), (above, below) in pairs
-        ] + odd
+        ] + unpaired
     for top, bottom in fractions:
         series = _integers(top.mul_low(bottom.inverse_series_trunc(length), length))
         symbols[: len(series)] = series
@@ -70,7 +70,7 @@ def _no_garbage_collection() -> Iterator[None]:
     """Pause Python's cyclic garbage collector.
 
     FLINT creates so many small objects that the collector would search all objects of the process
-    several times, for a tenth of a second each. There are no cycles to find here.
+    several times, for a tenth of a second each. There are no cycles here.
     """
     was_on = gc.isenabled()
     gc.disable()
@@ -94,7 +94,7 @@ def decode(symbols: Words, prime: int, num_bins: int, max_occupied: int) -> tupl
     num_bins : int
         Bins are 1 to `num_bins`.
     max_occupied : int
-        Largest number of occupied bins.
+        Maximum number of occupied bins.
 
     Returns
     -------
@@ -141,7 +141,8 @@ def _values(polynomials: Any, locator: Any, places: list[int], symbols: Words) -
         return []
     product = polynomials(symbols[:degree].tolist()).mul_low(locator.reverse(), degree)
     numerator = polynomials((_integers(product) + [0] * degree)[degree - 1 :: -1])
-    tops, bottoms = (part.multipoint_evaluate(places) for part in (numerator, locator.derivative()))
+    tops = numerator.multipoint_evaluate(places)
+    bottoms = locator.derivative().multipoint_evaluate(places)
     return [int(top / bottom) for top, bottom in zip(tops, bottoms)]
 
 

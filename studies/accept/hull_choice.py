@@ -22,21 +22,21 @@ import numpy as np
 
 from curvfed.geometry.hull import from_klein
 from curvfed.server_app.run_warnings import DISAGREEMENT
-from curvfed.strategies.hull.bodies import Bodies, odd_clients, without
 from curvfed.strategies.hull.classifier import Classifier
-from curvfed.strategies.hull.codec import DecodedHulls
-from curvfed.strategies.hull.grouping import group
-from curvfed.strategies.hull.local import local_hulls
-from curvfed.strategies.hull.naming import accuracy, name_groups
-from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.train import (
+from curvfed.strategies.hull.classifier_choice import (
     CANDIDATES,
-    choose,
+    choose_classifier,
     draw_points,
     predictions,
     rank,
-    trained,
+    train_classifier,
 )
+from curvfed.strategies.hull.codec import DecodedHulls
+from curvfed.strategies.hull.grouped_hulls import GroupedHulls, outlying_clients, without_clients
+from curvfed.strategies.hull.grouping import group_hulls
+from curvfed.strategies.hull.local import local_hulls
+from curvfed.strategies.hull.naming import accuracy, name_groups
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from studies.accept.hull_more import Table
 from studies.accept.lab import Lab, Outcome
 from studies.accept.point_sets import (
@@ -89,7 +89,7 @@ class Trial:
     by_density: dict[str, float]
 
 
-def bodies_of(parts: list[Labelled], classes: int, seed: int) -> Bodies:
+def bodies_of(parts: list[Labelled], classes: int, seed: int) -> GroupedHulls:
     """The hulls that the server decodes and groups, without messages."""
     public = PublicParameters(
         -1.0, 0.999, 0.01, num_classes=classes, num_clients=len(parts), cap=CAP
@@ -98,8 +98,8 @@ def bodies_of(parts: list[Labelled], classes: int, seed: int) -> Bodies:
         [[bins.tolist() for bins in local_hulls(*part, public).hulls] for part in parts]
     )
     vertices = [public.quantizer.decode(bins) for bins in hulls.bins]
-    groups = group(vertices, hulls.clients, classes, -1.0, "assignment", seed)
-    return Bodies(vertices, groups, hulls.clients, -1.0)
+    groups = group_hulls(vertices, hulls.clients, classes, -1.0, "assignment", seed)
+    return GroupedHulls(vertices, groups, hulls.clients, -1.0)
 
 
 def accuracy_on(test: Labelled, classifier: Classifier, classes: int) -> float:
@@ -110,7 +110,7 @@ def accuracy_on(test: Labelled, classifier: Classifier, classes: int) -> float:
     )
 
 
-def samples(bodies: Bodies) -> dict[str, Sample]:
+def samples(bodies: GroupedHulls) -> dict[str, Sample]:
     """Points, and the hull of each, on which classifiers could be compared."""
     found = {
         "corners": (bodies.points, bodies.hull_of),
@@ -122,7 +122,7 @@ def samples(bodies: Bodies) -> dict[str, Sample]:
     return found
 
 
-def even_in_klein(bodies: Bodies, num: int = 40) -> Sample:
+def even_in_klein(bodies: GroupedHulls, num: int = 40) -> Sample:
     """Points that are uniform in the polygons of the Klein model."""
     rng, points = np.random.default_rng(0), []
     for polygon in bodies.klein:
@@ -143,17 +143,17 @@ def trial(split: Split, has_densities: bool, seed: int) -> Trial:
     parts, test = split(seed)
     classes = 1 + max(int(labels.max()) for _, labels in [*parts, test])
     bodies = bodies_of(parts, classes, seed)
-    honest = without(bodies, odd_clients(bodies))
+    honest = without_clients(bodies, outlying_clients(bodies))
     score = partial(accuracy_on, test, classes=classes)
-    automatic, comparison = choose(honest, 0.0, seed)
+    automatic, comparison = choose_classifier(honest, 0.0, seed)
     scores = {"auto": score(automatic)}
-    scores |= {kind: score(trained(bodies, kind, 0.0, False, seed)) for kind in CANDIDATES}
+    scores |= {kind: score(train_classifier(bodies, kind, 0.0, False, seed)) for kind in CANDIDATES}
     by_density = density_scores(honest, score, seed) if has_densities else {}
     return Trial(scores, automatic.kind, comparison.disagreement, by_density)
 
 
 def density_scores(
-    bodies: Bodies, score: Callable[[Classifier], float], seed: int
+    bodies: GroupedHulls, score: Callable[[Classifier], float], seed: int
 ) -> dict[str, float]:
     """The score of what is chosen with each sample."""
     drawn = samples(bodies)
@@ -164,7 +164,7 @@ def density_scores(
         here = {model: predicted[start : start + len(some)] for model, predicted in groups.items()}
         start += len(some)
         best = rank(here, bodies.groups[hull_of], bodies.clients[hull_of]).choices[0]
-        scores[name] = score(trained(bodies, best.kind, best.c, False, seed))
+        scores[name] = score(train_classifier(bodies, best.kind, best.c, False, seed))
     return scores
 
 

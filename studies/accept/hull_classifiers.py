@@ -43,7 +43,7 @@ def _accuracy(
     """Accuracy in percent, and how many clients look odd."""
     public = PublicParameters(-1.0, 0.999, 0.01, num_classes=classes, num_clients=len(parts), cap=8)
     found = trial(parts, test, public, Settings(kind=kind, seed=seed))  # type: ignore[arg-type]
-    return 100 * (found.accuracy or 0.0), len(found.learned.odd)
+    return 100 * (found.accuracy or 0.0), len(found.learned.outlying)
 
 
 def olsson_classifiers(lab: Lab) -> Iterator[Outcome]:

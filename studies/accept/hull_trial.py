@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.strategies.hull.client_order import client_position, draw_order_number, draw_slots
 from curvfed.strategies.hull.codec import decode_hulls, encode_hulls
 from curvfed.strategies.hull.learn import Learned, Settings, learn
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.naming import accuracy, name_groups
-from curvfed.strategies.hull.order import draw_order_number, draw_slots, position
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.secure_sum.session import Session
 from studies.accept.sum_in_memory import sum_in_memory
@@ -66,7 +66,7 @@ def trial(
     vectors = {
         client: encode_hulls(
             one.hulls,
-            position(numbers, client),
+            client_position(numbers, client),
             draw_slots(public.num_classes, len(one.hulls)),
             public,
         )

@@ -25,7 +25,7 @@ from curvfed.client_app.node.ledger import AS_GOOD, Ledger, check_cohorts
 from curvfed.client_app.node.policy_tables import Sums
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_phases
-from curvfed.strategies.config.masked_vector import Total, length, sum_encoding
+from curvfed.strategies.config.masked_vector import Total, sum_encoding, vector_length
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
 
@@ -56,7 +56,7 @@ class Observer:
 
         def own(client: Any, request: Any, state: Any, values: np.ndarray, *others: Any) -> Any:
             if request.header.phase == "train":
-                self.vectors[client.partition] = values[: -length(0)]
+                self.vectors[client.partition] = values[: -vector_length(0)]
             return mask(client, request, state, values, *others)
 
         patch.setattr(masked_phases, "secure_sum", seen)

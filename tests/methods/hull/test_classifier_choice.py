@@ -6,13 +6,20 @@ import pytest
 from hull_nodes import hull_run
 
 from curvfed.server_app.run_warnings import told_of_clients
-from curvfed.strategies.hull.bodies import Bodies
+from curvfed.strategies.hull.classifier_choice import (
+    CANDIDATES,
+    COSTS,
+    choose_classifier,
+    compare_kinds,
+    draw_points,
+    train_classifier,
+)
 from curvfed.strategies.hull.codec import DecodedHulls
+from curvfed.strategies.hull.grouped_hulls import GroupedHulls
 from curvfed.strategies.hull.learn import Settings, learn
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.naming import accuracy, name_groups
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.hull.train import CANDIDATES, COSTS, choose, compare, draw_points, trained
 
 CLASSES, CLIENTS = 8, 6
 PUBLIC = PublicParameters(
@@ -55,16 +62,18 @@ def overlapping():
     hulls = hulls_of(parts)
     found = learn(hulls, PUBLIC, Settings(kind="auto"))
     vertices = [PUBLIC.quantizer.decode(bins) for bins in hulls.bins]
-    return Bodies(vertices, found.groups, hulls.clients, -1.0), test, found
+    return GroupedHulls(vertices, found.groups, hulls.clients, -1.0), test, found
 
 
 def test_a_classifier_that_is_right_at_corners_alone_is_not_taken(overlapping):
     bodies, test, found = overlapping
-    scores = {kind: right(trained(bodies, kind, 0.0, False, 0), test) for kind in CANDIDATES}
+    scores = {
+        kind: right(train_classifier(bodies, kind, 0.0, False, 0), test) for kind in CANDIDATES
+    }
     assert scores["lorentz"] < max(scores.values()) - 0.1
     at_corners = {}
     for kind in ("lorentz", "depth", "plane"):
-        one = trained(bodies.where(bodies.clients > 0), kind, 1000.0, False, 0)
+        one = train_classifier(bodies.where(bodies.clients > 0), kind, 1000.0, False, 0)
         hidden = bodies.where(bodies.clients == 0)
         at_corners[kind] = (one.predict(hidden.points) == hidden.labels).mean()
     assert at_corners["lorentz"] == max(at_corners.values())
@@ -74,13 +83,13 @@ def test_a_classifier_that_is_right_at_corners_alone_is_not_taken(overlapping):
 
 def test_the_choice_depends_on_the_hulls_and_the_seed_alone(overlapping):
     bodies, _, found = overlapping
-    assert compare(bodies, 0.0, 0) == found.comparison
-    assert compare(bodies, 0.0, 1) != found.comparison
+    assert compare_kinds(bodies, 0.0, 0) == found.comparison
+    assert compare_kinds(bodies, 0.0, 1) != found.comparison
     points, hull_of = draw_points(bodies, 0)
     np.testing.assert_array_equal(np.bincount(hull_of), np.full(len(bodies.vertices), 40))
-    depths = trained(bodies.where(hull_of[::40] == 3), "depth", 0.0, False, 0).model.depths(
-        points[hull_of == 3]
-    )
+    depths = train_classifier(
+        bodies.where(hull_of[::40] == 3), "depth", 0.0, False, 0
+    ).model.depths(points[hull_of == 3])
     assert depths.min() > -1e-12
 
 
@@ -91,7 +100,7 @@ def test_c_is_bounded_or_what_the_key_says(overlapping):
     assert costs.pop("depth") == np.inf
     assert set(costs.values()) <= set(COSTS)
     assert max(COSTS) <= 1000
-    fixed = {choice.kind: choice.c for choice in compare(bodies, 0.5, 0).choices}
+    fixed = {choice.kind: choice.c for choice in compare_kinds(bodies, 0.5, 0).choices}
     assert fixed == dict.fromkeys(costs, 0.5) | {"depth": np.inf}
 
 
@@ -106,8 +115,8 @@ def test_depth_is_taken_where_no_client_can_be_left_out():
     """Each of two clients has a class of its own: without one of them there is nothing to tell
     apart."""
     corners = 0.2 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    bodies = Bodies([corners, corners - 0.5], np.array([0, 1]), np.array([0, 1]), -1.0)
-    classifier, comparison = choose(bodies, 0.0, 0)
+    bodies = GroupedHulls([corners, corners - 0.5], np.array([0, 1]), np.array([0, 1]), -1.0)
+    classifier, comparison = choose_classifier(bodies, 0.0, 0)
     assert classifier.kind == "depth"
     assert comparison.choices == ()
 
@@ -115,7 +124,7 @@ def test_depth_is_taken_where_no_client_can_be_left_out():
 def test_many_hulls_get_fewer_points_each():
     corners = 0.1 * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     for count, each in ((10, 40), (1000, 4), (5000, 1)):
-        bodies = Bodies([corners] * count, np.arange(count) % 2, np.arange(count) // 2, -1.0)
+        bodies = GroupedHulls([corners] * count, np.arange(count) % 2, np.arange(count) // 2, -1.0)
         assert len(draw_points(bodies, 0)[0]) == count * each
 
 

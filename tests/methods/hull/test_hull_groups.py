@@ -15,7 +15,7 @@ from curvfed.server_app.report import write_report
 from curvfed.server_app.report.class_scores import ballots
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.hull.naming import NONE, elected, votes_of
+from curvfed.strategies.hull.naming import NONE, client_votes, elect_names
 
 SIX = {"clients": 6, "hull__epsilon": 0.1}
 
@@ -154,8 +154,8 @@ def test_votes_that_are_none_are_a_bad_reply(tmp_path):
 
 def test_a_vote_is_for_a_group_with_points_and_a_public_name():
     names = np.array([1, 0, NONE, 2])
-    votes = votes_of(names, np.array([0, 0, 1, 2]), ("a", "b", "c"), ("c", "b"))
+    votes = client_votes(names, np.array([0, 0, 1, 2]), ("a", "b", "c"), ("c", "b"))
     # "a" is not public, group 3 has no points
     assert votes.tolist() == [[0, 1], [0, 0], [0, 0], [0, 0]]
-    assert elected(np.array([[0.0, 3.0], [2.0, 5.0], [0.0, 0.0]])).tolist() == [1, 0, NONE]
-    assert elected(np.zeros((2, 2))).tolist() == [NONE, NONE]
+    assert elect_names(np.array([[0.0, 3.0], [2.0, 5.0], [0.0, 0.0]])).tolist() == [1, 0, NONE]
+    assert elect_names(np.zeros((2, 2))).tolist() == [NONE, NONE]

@@ -64,7 +64,7 @@ def honest():
 
 def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
     _, test, found, share = honest
-    assert found.odd.size == 0
+    assert found.outlying.size == 0
     assert share > 0.85
     sure = found.classifier.probabilities(test[0]).max(axis=1).mean()
     assert abs(sure - share) < 0.1
@@ -89,4 +89,4 @@ def test_liars_cost_little_and_are_told(honest, how, liars, loss, classifier):
     assert right(found, test) >= share - loss
     # Names of classes are never sent, so that a client that switches them sends the hulls of an
     # honest one.
-    assert found.odd.size == (0 if how == "switched" else liars)
+    assert found.outlying.size == (0 if how == "switched" else liars)

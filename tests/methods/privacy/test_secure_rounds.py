@@ -11,8 +11,8 @@ from graph_fixtures import user_fields
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import groups
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.config.masked_vector import (
-    FIGURES,
     MAX_EXAMPLES,
     Total,
     client_vector,
@@ -253,7 +253,7 @@ def test_figures_come_back_as_means_over_those_that_have_them():
             (2**20, {"loss": float("nan")}),
         ]
     ]
-    assert all(len(client) == vector_length(1) == 2 + 2 * len(FIGURES) for client in clients)
+    assert all(len(client) == vector_length(1) == 2 + 2 * len(SUMMED) for client in clients)
     residues = sum(steps.encode(client).astype(object) for client in clients) % steps.modulus
     total = Total.decode(residues.astype(np.uint64), steps)
     assert total.weight == 7 + 2**20

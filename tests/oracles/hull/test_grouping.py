@@ -13,8 +13,7 @@ from mpmath import mp
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import ConvexHull
 
-from curvfed.strategies.hull.grouping import MAX_STARTS, METHODS, average_distances
-from curvfed.strategies.hull.grouping import group as group_hulls
+from curvfed.strategies.hull.grouping import MAX_STARTS, METHODS, average_distances, group_hulls
 
 Client = list[np.ndarray]
 

@@ -97,7 +97,7 @@ def test_more_than_h_labels_are_counted_and_never_decoded(count: int) -> None:
     code = BoseChowla(10, 3)
     for one in combinations(range(10), count):
         with pytest.raises(
-            HullError, match=f"^{count} hulls meet in one bin and hull.h = 3 .* hull.code=binary"
+            HullError, match=f"^{count} hulls share a bin; hull.h = 3 .* hull.code=binary"
         ):
             code.members(sums(code, [one]))
 

@@ -1,8 +1,8 @@
-"""A random order of the clients that they agree on and the server does not see (Appendix B).
+"""A random order of the clients, which they agree on and the server does not see (Appendix B).
 
 Every client draws a fresh random number and sends it to all others, encrypted with keys that are
-used for nothing else. The paper derives it from a secret key that the server can recover when a
-client vanishes; the server could then compute the order.
+used only for this. The paper derives the number from a secret key that the server can recover when
+a client vanishes; the server could then compute the order.
 """
 
 import secrets
@@ -19,7 +19,7 @@ def draw_order_number() -> bytes:
     return secrets.token_bytes(ORDER_NUMBER_BYTES)
 
 
-def position(order_numbers: Mapping[int, bytes], me: int) -> int:
+def client_position(order_numbers: Mapping[int, bytes], me: int) -> int:
     """This client's position in the order of all clients' numbers, from 0.
 
     Raises
@@ -35,11 +35,12 @@ def position(order_numbers: Mapping[int, bytes], me: int) -> int:
     )
     if wrong:
         raise HullError(
-            f"the order number of partition {wrong[0]} does not have {ORDER_NUMBER_BYTES} bytes"
+            f"the order number of partition {wrong[0]} does not have {ORDER_NUMBER_BYTES} bytes",
+            key="order-number",
         )
     ordered = sorted(order_numbers.values())
     if len(set(ordered)) < len(ordered):
-        raise HullError("two clients have the same order number")
+        raise HullError("two clients have the same order number", key="order-number")
     return ordered.index(order_numbers[me])
 
 

@@ -1,5 +1,5 @@
-"""The clients' hulls with their groups, parts of them, and those that lie where the other hulls of
-their group are not."""
+"""The clients' hulls with their groups, and the outlying clients, whose hulls lie apart from the
+other hulls of their groups."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,17 +16,17 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 FAR_BELOW = 0.6
-"""A client is odd if the share of its corners that lie deepest in their own group is below this
-part of the median share.
+"""A client is outlying if the share of its corners that lie deepest in their own group is below
+this fraction of the median share.
 
-Of 10 clients with ten overlapping classes, also with Dirichlet(0.1) parts, honest shares are at
-least 0.6 of the median and those of clients with points on the rim, noise or shuffled labels 0.1 to
-0.5 of it.
+With 10 clients and ten overlapping classes, also in Dirichlet(0.1) partitions, honest clients have
+at least 0.6 of the median; clients with points on the rim, noise or shuffled labels have 0.1 to 0.5
+of it.
 """
 
 
 @dataclass(frozen=True, eq=False)
-class Bodies:
+class GroupedHulls:
     """Grouped hulls of anonymous clients.
 
     Attributes
@@ -49,43 +49,50 @@ class Bodies:
 
     @cached_property
     def hull_of(self) -> Integers:
-        """Of each corner its hull, (n,)."""
+        """The hull of each corner, (n,)."""
         return np.repeat(np.arange(len(self.vertices)), list(map(len, self.vertices)))
 
     @cached_property
     def labels(self) -> Integers:
-        """Of each corner its group, (n,)."""
+        """The group of each corner, (n,)."""
         return self.groups[self.hull_of]
 
     @cached_property
     def klein(self) -> list[Array]:
         """The hulls as polygons of the Klein model of the unit disc, counter-clockwise."""
         scale = np.sqrt(-self.curvature)
-        return [to_klein(one[convex_hull(one, self.curvature)] * scale) for one in self.vertices]
+        return [
+            to_klein(corners[convex_hull(corners, self.curvature)] * scale)
+            for corners in self.vertices
+        ]
 
     @cached_property
     def corner_depths(self) -> Array:
         """Depth of every corner in every hull, (n, h)."""
         return hull_depths(self.klein, to_klein(self.points * np.sqrt(-self.curvature)))
 
-    def where(self, kept: Booleans) -> Self:
-        """The hulls where `kept` (h,) is true."""
-        vertices = [one for one, stays in zip(self.vertices, kept, strict=True) if stays]
-        return type(self)(vertices, self.groups[kept], self.clients[kept], self.curvature)
+    def where(self, selected: Booleans) -> Self:
+        """The hulls for which `selected` (h,) is true."""
+        vertices = [
+            corners
+            for corners, is_selected in zip(self.vertices, selected, strict=True)
+            if is_selected
+        ]
+        return type(self)(vertices, self.groups[selected], self.clients[selected], self.curvature)
 
     def depths_without(self, hidden: Booleans) -> Array:
-        """Median depths (n', J) of the corners of the hidden hulls (h,) in those of each group that
-        are not hidden."""
+        """Median depths (n', J) of the corners of the hidden hulls (h,) in the other hulls of each
+        group."""
         rows = self.corner_depths[hidden[self.hull_of]][:, ~hidden]
         return group_depths(rows, self.groups[~hidden], np.unique(self.groups))
 
 
-def odd_clients(bodies: Bodies) -> Integers:
-    """The numbers of the clients that look odd beside the others; of fewer than three, nobody can
-    tell which one it is.
+def outlying_clients(bodies: GroupedHulls) -> Integers:
+    """The numbers of the outlying clients; none if there are fewer than three clients, among which
+    an outlier cannot be identified.
 
-    A client of one class has no class that it could be taken for by mistake, but its corners can
-    lie in another group.
+    A client with one class has no second class to confuse it with, but its corners can lie in
+    another group.
     """
     clients = np.unique(bodies.clients)
     groups = np.unique(bodies.groups)
@@ -99,8 +106,8 @@ def odd_clients(bodies: Bodies) -> Integers:
     return clients[np.array(shares) < FAR_BELOW * np.median(shares)]
 
 
-def without(bodies: Bodies, odd: Integers) -> Bodies:
-    """The hulls of the others; a group that only odd clients have keeps its hulls, so that no class
-    is lost."""
-    honest = ~np.isin(bodies.clients, odd)
-    return bodies.where(honest | ~np.isin(bodies.groups, bodies.groups[honest]))
+def without_clients(bodies: GroupedHulls, outlying: Integers) -> GroupedHulls:
+    """The hulls of the other clients; a group that only outlying clients have keeps its hulls, so
+    that no class is lost."""
+    is_honest = ~np.isin(bodies.clients, outlying)
+    return bodies.where(is_honest | ~np.isin(bodies.groups, bodies.groups[is_honest]))
