@@ -57,8 +57,7 @@ def table_of(name: str) -> type[Table]:
 
 @cache
 def foreign_methods() -> tuple[dict[str, Method], dict[str, str]]:
-    """The rows of other packages' methods; and for the methods that were left out, the reason; both
-    by name."""
+    """The rows of other packages' methods by name, and the reasons for refused methods by name."""
     plugins.leave_out("methods", FILES)
     rows: dict[str, Method] = {}
     reasons: dict[str, str] = {}
@@ -78,13 +77,13 @@ def foreign_methods() -> tuple[dict[str, Method], dict[str, str]]:
 
 
 def _unfit(row: Any, tables: Mapping[str, type[Table]]) -> str:
-    """Why another package's row is refused; "" if it is accepted. `tables` are those of the rows
-    accepted so far."""
+    """The reason to refuse another package's row; "" if it is accepted. `tables` are those of the
+    rows accepted so far."""
     if not isinstance(row, Method):
         return f"its entry point is {row!r}; allowed is a {Method.__module__}.Method"
-    taken = {*SHARED, *DEFAULTS, *map(kebab, RunKeys.model_fields)}
+    reserved = {*SHARED, *DEFAULTS, *map(kebab, RunKeys.model_fields)}
     for table, keys in row.keys.items():
-        if table in taken or tables.get(table, keys) is not keys:
+        if table in reserved or tables.get(table, keys) is not keys:
             return f'its keys have the table "{table}", whose name is taken; it needs another one'
         if not _is_table(table, keys):
             return (

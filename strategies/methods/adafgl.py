@@ -80,7 +80,8 @@ class AdaFglClient(Learner):
             raise ConfigError(
                 f'method = "adafgl" with fine-tune-epochs = {local.config.fine_tune_epochs}:'
                 f" allowed are clients of up to {MAX_NODES} nodes, because matrices of nodes by"
-                f" nodes are kept; this one has {nodes}"
+                f" nodes are stored; this client has {nodes}",
+                key="too-many-nodes",
             )
 
     def fine_tune(self) -> float | None:

@@ -64,33 +64,32 @@ HISTORY = "heard"
 """Name of the state's table of clients: partition, examples and number of replies."""
 
 LAST = "last/"
-"""Prefix of the names of the others' cores that a client keeps, where it is not sent all of
-them.
-"""
+"""Prefix of the names of the other clients' cores that a client keeps if it receives only some per
+round."""
 
 UNKNOWN = -1
 """Number of examples of a client that has not replied yet."""
 
 
 class AppleServer(Aggregation):
-    """Nothing is averaged: a client's reply replaces its core model w_j, and every client is sent
-    all core models.
+    """A client's reply replaces its core model w_j, and every client receives all core models;
+    there is no average.
 
-    Clients also get the shares p₀ of all training examples, which their combinations start from;
+    Clients also get the shares p₀ of all training examples, the start of their combinations;
     with `weights = "uniform"` all shares are equal. A client that has not replied yet counts as the
     mean of the others, and its core is the common initial model. (The authors draw a different
     initial core for each client.)
 
-    Under limited bandwidth a client gets M = `most` cores of other clients in a round (0 for all).
+    Under limited bandwidth a client gets M = `cores_per_round` cores of other clients (0 for all).
     The authors first choose the cores that the client never got, then draw at random with odds that
     grow a little with |p_ij|. Here the p_ij stay at the client, so the server goes through the
     others in a seeded order, and draws a new order after each cycle. A client that does not reply
     loses no turn.
     """
 
-    def __init__(self, arrays: Arrays, most: int, seed: int) -> None:
+    def __init__(self, arrays: Arrays, cores_per_round: int, seed: int) -> None:
         self._start = arrays
-        self._most = most
+        self._cores_per_round = cores_per_round
         self._seed = seed
         self.set_clients(())
 
@@ -107,30 +106,31 @@ class AppleServer(Aggregation):
         """
         chosen = tuple(self._chosen(partition))
         if chosen not in self._sent:
-            cores = join_groups(CORE, {one: self._cores[one] for one in chosen})
+            cores = join_groups(CORE, {client: self._cores[client] for client in chosen})
             self._sent[chosen] = cores | {SHARES: self._shares()}
         return self._sent[chosen]
 
     def _chosen(self, partition: int) -> list[int]:
         """The clients whose cores this client gets."""
-        others = [one for one in self._cores if one != partition]
-        if not self._most or self._most >= len(others):
+        peers = [client for client in self._cores if client != partition]
+        count = self._cores_per_round
+        if not count or count >= len(peers):
             return list(self._cores)
-        first = self._turns.get(partition, 0) * self._most
+        first = self._turns.get(partition, 0) * count
         chosen = {partition} & self._cores.keys()
-        for turn in range(first, first + self._most):
-            cycle, place = divmod(turn, len(others))
-            order = np.random.default_rng([self._seed, partition, cycle]).permutation(len(others))
-            chosen.add(others[order[place]])
+        for turn in range(first, first + count):
+            cycle, place = divmod(turn, len(peers))
+            order = np.random.default_rng([self._seed, partition, cycle]).permutation(len(peers))
+            chosen.add(peers[order[place]])
         return sorted(chosen)
 
     def _shares(self) -> NDArray[np.float64]:
         """p₀ (m,)."""
         sizes = np.array(list(self._sizes.values()), np.float64)
-        known = sizes != UNKNOWN
-        if sizes[known].sum() == 0:  # no client is known to have examples
+        is_reported = sizes != UNKNOWN
+        if sizes[is_reported].sum() == 0:  # no client is known to have examples
             return np.full(len(sizes), 1 / max(len(sizes), 1))
-        sizes[~known] = sizes[known].mean()
+        sizes[~is_reported] = sizes[is_reported].mean()
         return np.asarray(sizes / sizes.sum())
 
     def expected_reply(self, partition: int) -> Arrays:
@@ -194,7 +194,8 @@ class AppleClient(Learner):
         if local.partition not in self._clients:
             raise ConfigError(
                 f"partition {local.partition}: allowed with apple are the clients that the run"
-                f" began with, {self._clients}"
+                f" began with, {self._clients}",
+                key="new-client",
             )
         self.place = self._clients.index(local.partition)
         count = len(self._clients)
@@ -210,12 +211,10 @@ class AppleClient(Learner):
 
     def local_state(self) -> dict[str, Tensor]:
         """p_i − p_0 (m,), θ, and with `apple.cores` the others' cores (m, …)."""
-        own = {f"{OWN}{name}": tensor for name, tensor in self.local.tensors.items()}
-        return (
-            {"relations": self.relations}
-            | own
-            | {f"{LAST}{name}": cores for name, cores in self._last.items()}
-        )
+        state: dict[str, Tensor] = {"relations": self.relations}
+        state |= {f"{OWN}{name}": tensor for name, tensor in self.local.tensors.items()}
+        state |= {f"{LAST}{name}": cores for name, cores in self._last.items()}
+        return state
 
     def receive(self, arrays: Arrays) -> None:
         """Cores and shares; θ is combined from them."""
@@ -233,29 +232,27 @@ class AppleClient(Learner):
 
     def _check(self, arrays: Arrays) -> None:
         core = {name: to_numpy(tensor) for name, tensor in self._core.items()}
-        received = {name.split("/")[1] for name in arrays if name.startswith(CORE)} | {
-            str(self.local.partition)
-        }
-        wanted = [
-            partition for partition in self._clients if not self._last or str(partition) in received
-        ]
-        expected = join_groups(CORE, dict.fromkeys(wanted, core))
+        senders = list(self._clients)
+        if self._last:
+            received = {name.split("/")[1] for name in arrays if name.startswith(CORE)}
+            received.add(str(self.local.partition))
+            senders = [partition for partition in senders if str(partition) in received]
+        expected = join_groups(CORE, dict.fromkeys(senders, core))
         check_arrays(arrays, expected | {SHARES: np.zeros(len(self._clients))})
         if (arrays[SHARES] < 0).any():
-            raise MessageError(f"{SHARES} has values below 0; allowed are shares, 0 or more")
+            raise MessageError(
+                f"{SHARES} has values below 0; allowed are shares, 0 or more", key="shares"
+            )
 
     def _cores(self) -> dict[str, Tensor]:
         """All clients' cores (m, …), by parameter name."""
         if self._last:
             return self._last
-        return {
-            name: (
-                torch.tensor(
-                    np.stack([self._sent[partition][name] for partition in self._clients])
-                ).to(core.device)
-            )
-            for name, core in self._core.items()
-        }
+        cores: dict[str, Tensor] = {}
+        for name, core in self._core.items():
+            stacked = np.stack([self._sent[partition][name] for partition in self._clients])
+            cores[name] = torch.tensor(stacked).to(core.device)
+        return cores
 
     @torch.no_grad()
     def combine(self, cores: Mapping[str, Tensor], names: Iterable[str]) -> None:
@@ -273,12 +270,16 @@ class AppleClient(Learner):
         cores = self._cores()
         steps = _CoreSteps(self, cores)
         loss = train(
-            local.model, local.task, steps, config.local_epochs, (), config.clip_norm, self.loss
+            local.model,
+            local.task,
+            steps,
+            config.local_epochs,
+            clip_norm=config.clip_norm,
+            loss=self.loss,
         )
         for name, core in self._core.items():
-            core.copy_(
-                (local.tensors[name] if is_buffer(name) else cores[name][self.place]).detach()
-            )
+            trained = local.tensors[name] if is_buffer(name) else cores[name][self.place]
+            core.copy_(trained.detach())
         self._sent = {}  # as large as all clients' models together
         return Trained(loss, config.local_epochs * local.task.num_steps)
 
@@ -294,9 +295,9 @@ class AppleClient(Learner):
         return {name: to_numpy(tensor) for name, tensor in self._core.items()}
 
     @staticmethod
-    def restored(model: nn.Module, kept: Arrays) -> nn.Module:
+    def restored(model: nn.Module, state: Arrays) -> nn.Module:
         """The stored θ."""
-        return OwnModel.restored(model, kept)
+        return OwnModel.restored(model, state)
 
 
 class _CoreSteps:

@@ -76,10 +76,10 @@ class ClassSums:
         z = np.asarray(features, np.float64)
         y = np.asarray(labels)
         for label in np.unique(y):
-            own = z[y == label]
-            self.counts[label] += len(own)
-            self.sums[label] += own.sum(axis=0)
-            self.moments[label] += pack_symmetric(own.T @ own)
+            features_of_class = z[y == label]
+            self.counts[label] += len(features_of_class)
+            self.sums[label] += features_of_class.sum(axis=0)
+            self.moments[label] += pack_symmetric(features_of_class.T @ features_of_class)
 
     def pack(self) -> Array:
         """Counts, sums and moments in one vector: (`length`,)."""
@@ -100,20 +100,23 @@ class ClassSums:
         counts, sums, moments = np.split(vector, [classes, classes * (1 + features)])
         counts = np.where(np.abs(counts - np.round(counts)) <= noise, np.round(counts), counts)
         if (counts < 0).any() or (counts != np.round(counts)).any():
-            raise CalibrationError("numbers of examples that are negative or not whole")
-        found = cls(
+            raise CalibrationError(
+                "numbers of examples that are negative or not whole", key="counts"
+            )
+        class_sums = cls(
             counts, sums.reshape(classes, features), moments.reshape(classes, triangle(features))
         )
-        for count, total, packed in zip(counts, found.sums, found.moments, strict=True):
+        for count, total, packed in zip(counts, class_sums.sums, class_sums.moments, strict=True):
             products = unpack_symmetric(packed, features)
             check_products(products, noise)
             if (
                 np.abs(total) > np.sqrt(count * (products.diagonal() + noise)) * SLACK + noise
             ).any():
                 raise CalibrationError(
-                    "sums of a class that are too long for their sums of squares"
+                    "sums of a class that are too long for their sums of squares",
+                    key="sums-too-long",
                 )
-        return found
+        return class_sums
 
     def gaussian(self, label: int) -> tuple[Array, Array]:
         """Mean (l,) and covariance (l, l) of a class with examples; divided by N − 1, and 0 for a
@@ -231,7 +234,7 @@ class VirtualFeatures(Calibration):
         sums = ClassSums.unpack(vector, features, classes, noise)
         if sums.counts.sum() != examples:
             raise CalibrationError(
-                "the counts of the classes do not add up to the number of examples"
+                "the counts of the classes do not add up to the number of examples", key="counts"
             )
         return sums
 

@@ -29,11 +29,11 @@ class Keys(Table):
 
 
 REACH = 16.0
-"""Longest tangent vector that is summed, at curvature -1: longer ones, within 2e-7 of the rim, are
-shortened to it."""
+"""Maximum length of a tangent vector in the sums, at curvature -1: longer vectors, of points within
+2e-7 of the rim, are shortened to it."""
 
 BOUND = REACH**2
-"""Of what one point adds to an entry of the sums."""
+"""Maximum that one point adds to an entry of the sums."""
 
 
 def length(features: int, classes: int) -> int:
@@ -54,10 +54,11 @@ def class_moments(tangents: Array, labels: NDArray[np.int64], classes: int) -> A
     """
     norms = np.linalg.norm(tangents, axis=1, keepdims=True)
     short = tangents * np.minimum(1, REACH / np.maximum(norms, 1))
-    mine = [short[labels == one] for one in range(classes)]
-    return np.concatenate(
-        [np.concatenate([[len(one)], one.sum(axis=0), pack_symmetric(one.T @ one)]) for one in mine]
-    )
+    moments: list[Array] = []
+    for label in range(classes):
+        points = short[labels == label]
+        moments += [np.array([len(points)]), points.sum(axis=0), pack_symmetric(points.T @ points)]
+    return np.concatenate(moments)
 
 
 def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], Array, Array, Array]:
@@ -71,7 +72,7 @@ def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], A
     Returns
     -------
     classes : int array (J,)
-        Those that have points.
+        The classes with points.
     q : array (J, l, l)
     w : array (J, l)
     b : array (J,)
@@ -79,8 +80,7 @@ def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], A
     Raises
     ------
     ValueError
-        If a class has too few points for a covariance of its own, or there are fewer than two
-        classes.
+        If a class has too few points for its own covariance, or there are fewer than two classes.
     """
     rows = total.reshape(-1, 1 + features + triangle(features))
     counts = np.rint(rows[:, 0])
@@ -90,11 +90,11 @@ def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], A
     counts = counts[classes]
     rows = rows[classes]
     means = rows[:, 1 : 1 + features] / counts[:, None]
-    within = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
-    within -= counts[:, None, None] * means[:, :, None] * means[:, None]
+    scatter = np.stack([unpack_symmetric(row[1 + features :], features) for row in rows])
+    scatter -= counts[:, None, None] * means[:, :, None] * means[:, None]
     if kind == "lda":
         covariances = np.repeat(
-            within.sum(axis=0, keepdims=True) / counts.sum(), len(classes), axis=0
+            scatter.sum(axis=0, keepdims=True) / counts.sum(), len(classes), axis=0
         )
     elif (counts <= features).any():
         raise ValueError(
@@ -102,7 +102,7 @@ def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], A
             f" of its own needs {features + 1}; lda needs no more than one"
         )
     else:
-        covariances = within / counts[:, None, None]
+        covariances = scatter / counts[:, None, None]
     inverse = np.linalg.inv(covariances)
     w = np.einsum("jab,jb->ja", inverse, means)
     b = np.log(counts / counts.sum()) - 0.5 * np.einsum("ja,ja->j", w, means)

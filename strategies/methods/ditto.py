@@ -34,9 +34,9 @@ class DittoClient(OwnModel):
     """v ← v − η (∇f(v) + λ (v − θ)) for `ditto.epochs` passes, θ as received; then θ is trained and
     shared as in FedAvg.
 
-    This is Algorithm 1 with FedAvg as its solver for θ; v never affects what is shared. λ is
-    `ditto.mu`. At λ = 0 v is trained as by `local` with the same `optimizer-state`, except that it
-    draws other dropout and batches.
+    This is Algorithm 1 with FedAvg as its solver for θ; v never affects θ. λ is `ditto.mu`. At λ =
+    0 v is trained as by `local` with the same `optimizer-state`, except that it draws other dropout
+    and batches.
     """
 
     keys: Keys
@@ -46,7 +46,7 @@ class DittoClient(OwnModel):
         self._optimizer = fresh_optimizer(self.own, local.config)
 
     def local_state(self) -> dict[str, Tensor]:
-        """The personal model, and its optimiser's moments where these are kept."""
+        """The personal model, and its optimiser's moments if the run keeps moments."""
         return super().local_state() | kept_moments(self._optimizer, self.local.config)
 
     def train(self) -> Trained:

@@ -109,15 +109,14 @@ class FedGtaServer(PersonalAverages):
     def aggregate(self, replies: Replies) -> None:
         """Compute an average for every client that replied."""
         if not all({MOMENTS, CONFIDENCE} <= update.arrays.keys() for update in replies.values()):
-            raise AggregationError(f"{MOMENTS} and {CONFIDENCE} are not in every reply")
-        models = {
-            partition: {
-                name: array
-                for name, array in update.arrays.items()
-                if name not in (MOMENTS, CONFIDENCE)
-            }
-            for partition, update in replies.items()
-        }
+            raise AggregationError(
+                f"{MOMENTS} and {CONFIDENCE} are not in every reply", key="parameters"
+            )
+        models: dict[int, Arrays] = {}
+        for partition, update in replies.items():
+            models[partition] = dict(update.arrays)
+            del models[partition][MOMENTS]
+            del models[partition][CONFIDENCE]
         updates = [
             replace(update, arrays=models[partition]) for partition, update in replies.items()
         ]
@@ -214,11 +213,11 @@ class FedGtaClient(Learner):
         soft[batch.rows] = truth
         softer[batch.rows] = truth
         degrees = torch.bincount(batch.inputs.edge_index[0], minlength=len(soft)).to(soft.dtype)
-        found = {
+        figures = {
             MOMENTS: moments(soft, keys.moments),
             CONFIDENCE: smoothing_confidence(softer, degrees),
         }
-        return {name: to_numpy(tensor).astype(dtype) for name, tensor in found.items()}
+        return {name: to_numpy(tensor).astype(dtype) for name, tensor in figures.items()}
 
 
 register(Figure("models_per_start", "models in a client's average, mean", digits=1))

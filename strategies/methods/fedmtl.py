@@ -117,20 +117,19 @@ class FedMtlServer(Aggregation):
         self._couple()
 
     def _couple(self) -> None:
-        """Compute what every client is sent in the next round."""
-        known = sorted(self._models)
-        count = max(self._clients - len(self._idle), len(known))
-        models = [self._models[partition] for partition in known] + [self._start] * (
-            count - len(known)
-        )
+        """Compute the messages to all clients of the next round."""
+        trained = sorted(self._models)
+        count = max(self._clients - len(self._idle), len(trained))
+        models = [self._models[partition] for partition in trained]
+        models += [self._start] * (count - len(trained))
         # On a busy machine several BLAS threads, which wait for each other, take many times as long
         # as one.
         with threadpool_limits(1, user_api="blas"):
             omega = self._omega(models)
-            others = omega - np.diag(omega.diagonal())
+            off_diagonal = omega - np.diag(omega.diagonal())
             # All clients that have not replied are sent the same arrays, so one row of Ω is enough
             # for them.
-            rows = range(min(count, len(known) + 1))
+            rows = range(min(count, len(trained) + 1))
             messages: list[Arrays] = [{WEIGHT: omega[row, row].reshape(1)} for row in rows]
             idle: Arrays = {WEIGHT: np.zeros(1)}
             # one at a time, because float64 copies of all would be too large
@@ -141,16 +140,16 @@ class FedMtlServer(Aggregation):
                     if models
                     else array
                 )
-                pulls = (others[: len(messages)] @ columns).astype(array.dtype)
+                pulls = (off_diagonal[: len(messages)] @ columns).astype(array.dtype)
                 for message, model, pull in zip(messages, models, pulls, strict=False):
                     message[name] = model[name]
                     if not is_buffer(name):
                         message[PULL + name] = pull.reshape(array.shape)
                 if not is_buffer(name):
                     idle[PULL + name] = np.zeros_like(array)
-        self._sent_to_new = messages.pop() if count > len(known) else idle
+        self._sent_to_new = messages.pop() if count > len(trained) else idle
         self._sent_to_idle = idle
-        self._sent = dict(zip(known, messages, strict=True))
+        self._sent = dict(zip(trained, messages, strict=True))
 
     def _omega(self, models: Sequence[Arrays]) -> Matrix:
         if not self._is_learned:
@@ -209,8 +208,8 @@ def learned_relations(gram: Matrix) -> Matrix:
 
 def _columns(name: str, models: Sequence[Arrays]) -> Matrix:
     """One array of all models, (m, size)."""
-    found = [model[name].ravel() for model in models]
-    return np.stack(found).astype(np.float64) if found else np.zeros((0, 0))
+    columns = [model[name].ravel() for model in models]
+    return np.stack(columns).astype(np.float64) if columns else np.zeros((0, 0))
 
 
 class FedMtlClient(Learner):
@@ -237,13 +236,15 @@ class FedMtlClient(Learner):
 
     def receive(self, arrays: Arrays) -> None:
         """w_k, b_k and a_k."""
-        own = self.shared_arrays()
-        pulls = add_prefix(PULL, {name: own[name] for name in self._pulls})
-        check_arrays(arrays, own | pulls | {WEIGHT: np.zeros(1)})
+        shared = self.shared_arrays()
+        pulls = add_prefix(PULL, {name: shared[name] for name in self._pulls})
+        check_arrays(arrays, shared | pulls | {WEIGHT: np.zeros(1)})
         self._weight = float(arrays[WEIGHT][0])
         if self._weight < 0:
-            raise MessageError(f"{WEIGHT} is {self._weight}; allowed is a number >= 0")
-        load_arrays({name: arrays[name] for name in own}, self.local.tensors)
+            raise MessageError(
+                f"{WEIGHT} is {self._weight}; allowed is a number >= 0", key="weight"
+            )
+        load_arrays({name: arrays[name] for name in shared}, self.local.tensors)
         load_arrays(select_prefix(arrays, PULL), self._pulls)
 
     def gradient_terms(self) -> list[GradientTerm]:

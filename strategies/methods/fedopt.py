@@ -17,7 +17,7 @@ class Keys(Table):
     """Keys of FedOpt."""
 
     optimizer: Literal["avgm", "adam", "yogi"] = Field(
-        default="avgm", description="the server's: Flower's FedAvgM, …"
+        default="avgm", description="the server's optimiser: Flower's FedAvgM, …"
     )
     learning_rate: Rate = Field(default=1.0, gt=0, description="the server's learning rate")
     beta1: Rate = Field(

@@ -54,7 +54,7 @@ class FedRodClient(Learner):
         self._both = with_own_head(local.model, self._own)
 
     def local_state(self) -> dict[str, Tensor]:
-        """h_k, and its optimiser's moments where these are kept."""
+        """h_k, and its optimiser's moments if the run keeps moments."""
         head = {f"{OWN_HEAD}{name}": parameter for name, parameter in self._own.named_parameters()}
         return head | kept_moments(self._optimizer, self.local.config)
 
@@ -69,10 +69,9 @@ class FedRodClient(Learner):
         """The sum of both cross-entropies; no parameter has a gradient from both."""
         features = model.features(batch.inputs)  # type: ignore[operator]
         generic = model.head(features)  # type: ignore[operator]
-        own = generic.detach() + self._own(features.detach())
-        return F.cross_entropy(generic + self._log_counts, batch.labels) + F.cross_entropy(
-            own, batch.labels
-        )
+        personal = generic.detach() + self._own(features.detach())
+        shared_loss = F.cross_entropy(generic + self._log_counts, batch.labels)
+        return shared_loss + F.cross_entropy(personal, batch.labels)
 
     def gradient_terms(self) -> list[GradientTerm]:
         """The terms of the shared parameters, and the step of the personal head, which changes no
@@ -91,20 +90,20 @@ class FedRodClient(Learner):
         return self._both
 
     @staticmethod
-    def restored(model: nn.Module, kept: Arrays) -> nn.Module:
+    def restored(model: nn.Module, state: Arrays) -> nn.Module:
         """The scored model, with the stored personal head."""
-        own = _own_head(model)
-        load_arrays(select_prefix(kept, OWN_HEAD), dict(own.named_parameters()))
-        return with_own_head(model, own)
+        head = _own_head(model)
+        load_arrays(select_prefix(state, OWN_HEAD), dict(head.named_parameters()))
+        return with_own_head(model, head)
 
 
 class BothHeads(nn.Module):
     """The sum of two classifiers' logits."""
 
-    def __init__(self, generic: nn.Module, own: nn.Module) -> None:
+    def __init__(self, generic: nn.Module, personal: nn.Module) -> None:
         super().__init__()
         self.generic = generic
-        self.own = own
+        self.own = personal
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, d) -> (n, C)."""
@@ -112,18 +111,18 @@ class BothHeads(nn.Module):
         return logits
 
 
-def with_own_head(model: nn.Module, own: nn.Module) -> nn.Module:
+def with_own_head(model: nn.Module, head: nn.Module) -> nn.Module:
     """A model with the same modules, not copies, except that its head adds the logits of another
     head."""
-    found = copy.deepcopy(model, {id(child): child for child in model.children()})
-    found.head = BothHeads(found.head, own)  # type: ignore[arg-type]
-    return found
+    combined = copy.deepcopy(model, {id(child): child for child in model.children()})
+    combined.head = BothHeads(combined.head, head)  # type: ignore[arg-type]
+    return combined
 
 
 def _own_head(model: nn.Module) -> nn.Module:
     """A classifier of the same kind, a copy of the model's."""
-    found: nn.Module = copy.deepcopy(model.head)  # type: ignore[assignment]
-    return found
+    head: nn.Module = copy.deepcopy(model.head)  # type: ignore[assignment]
+    return head
 
 
 METHODS = {

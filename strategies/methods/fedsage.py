@@ -91,8 +91,8 @@ class Keys(Table):
 
 PACKAGE = "package/"
 GRADIENT = "gradient/"
-"""Prefixes of what a client sends to all others, and of what they answer. Another client's number
-may follow."""
+"""Prefixes of a client's message to all others, and of their answers. Another client's number may
+follow."""
 
 
 def package(arrays: Arrays, keys: Keys) -> Arrays:
@@ -107,11 +107,11 @@ class FedSageServer(Average):
     """FedAvg of the classifier; in the first rounds the server also forwards packages and gradients
     between clients.
 
-    In such a round a client is sent the packages of all other clients, and the mean gradient of the
-    other clients' losses for its own fGen, which is one round old. It replies with a new package
-    and its gradients for the others' packages. In the paper clients ask each other in every step
-    and add the gradients; the mean does not grow with their number. Clients without examples enter
-    no mean and send no package. `template` comes from `package`.
+    In such a round a client receives the packages of all other clients, and the mean gradient of
+    the other clients' losses for its own fGen, which is one round old. It replies with a new
+    package and its gradients for the others' packages. In the paper clients ask each other in every
+    step and add the gradients; the mean does not grow with their number. Clients without examples
+    enter no mean and send no package. `template` comes from `package`.
     """
 
     def __init__(self, arrays: Arrays, template: Arrays, rounds: int) -> None:
@@ -128,8 +128,10 @@ class FedSageServer(Average):
         if not self._left:
             return self._arrays
         gradient = self._gradients.get(partition, self._no_gradient)
-        others = {other: content for other, content in self._packages.items() if other != partition}
-        return self._arrays | add_prefix(GRADIENT, gradient) | join_groups(PACKAGE, others)
+        packages = {
+            sender: content for sender, content in self._packages.items() if sender != partition
+        }
+        return self._arrays | add_prefix(GRADIENT, gradient) | join_groups(PACKAGE, packages)
 
     def expected_reply(self, partition: int) -> Arrays:
         """The classifier; while generators are trained also "package/name", and
@@ -143,16 +145,17 @@ class FedSageServer(Average):
         """Average the classifier; store packages and mean gradients."""
         for partition, update in replies.items():
             check_names(update.arrays, self.expected_reply(partition))
-        shared = {
-            p: {name: update.arrays[name] for name in self._arrays} for p, update in replies.items()
-        }
-        super().aggregate({p: replace(update, arrays=shared[p]) for p, update in replies.items()})
+        classifiers: dict[int, Update] = {}
+        for partition, update in replies.items():
+            arrays = {name: update.arrays[name] for name in self._arrays}
+            classifiers[partition] = replace(update, arrays=arrays)
+        super().aggregate(classifiers)
         if self._left:
             trained = {
                 partition: update for partition, update in replies.items() if update.examples
             }
             self._gradients = {
-                other: self._mean_gradient(other, trained) for other in self._packages
+                client: self._mean_gradient(client, trained) for client in self._packages
             }
             self._packages |= {
                 p: select_prefix(update.arrays, PACKAGE) for p, update in trained.items()
@@ -167,17 +170,14 @@ class FedSageServer(Average):
         prefix = f"{GRADIENT}{partition}/"
         answers = [
             select_prefix(update.arrays, prefix)
-            for other, update in replies.items()
-            if other != partition
+            for sender, update in replies.items()
+            if sender != partition
         ]
-        return {
-            name: (
-                (
-                    sum((one[name] for one in answers), np.zeros(zero.shape)) / max(len(answers), 1)
-                ).astype(zero.dtype)
-            )
-            for name, zero in self._no_gradient.items()
-        }
+        mean: Arrays = {}
+        for name, zero in self._no_gradient.items():
+            total = sum((answer[name] for answer in answers), np.zeros(zero.shape))
+            mean[name] = (total / max(len(answers), 1)).astype(zero.dtype)
+        return mean
 
     def state(self) -> Arrays:
         """The average, the rounds left, and "package/partition/name" and
@@ -268,7 +268,8 @@ class FedSageClient(Learner):
             for number in numbers:
                 if not number.isdecimal() or int(number) == self.local.partition:
                     raise MessageError(
-                        f"package of {number!r}; allowed are those of other clients, by number"
+                        f"package of {number!r}; allowed are those of other clients, by number",
+                        key="package",
                     )
                 expected |= add_prefix(f"{PACKAGE}{number}/", self._template)
                 answer |= add_prefix(f"{GRADIENT}{number}/", no_gradient)
@@ -319,9 +320,9 @@ class FedSageClient(Learner):
                     local.task,
                     optimizer,
                     epochs,
-                    terms,
-                    config.clip_norm,
-                    lambda _, batch: joint.loss(batch),
+                    terms=terms,
+                    clip_norm=config.clip_norm,
+                    loss=lambda _, batch: joint.loss(batch),
                 )
         self._rounds += 1
 
@@ -331,16 +332,16 @@ class FedSageClient(Learner):
         representations, missing = generators.sample_lacking(
             self._generator, self._impaired, self.keys.sample
         )
-        found = {name: np.array(array) for name, array in self._template.items()}
-        found |= {name: np.array(to_numpy(parameter)) for name, parameter in self._fgen.items()}
-        found[REPRESENTATIONS][: len(missing)] = to_numpy(representations)
-        found[MISSING][: len(missing)] = to_numpy(missing)
-        return add_prefix(PACKAGE, found)
+        content = {name: np.array(array) for name, array in self._template.items()}
+        content |= {name: np.array(to_numpy(parameter)) for name, parameter in self._fgen.items()}
+        content[REPRESENTATIONS][: len(missing)] = to_numpy(representations)
+        content[MISSING][: len(missing)] = to_numpy(missing)
+        return add_prefix(PACKAGE, content)
 
     def _answers(self) -> Arrays:
         """Gradients of the distances between the features that the others' fGens generate and this
         client's nodes."""
-        found: Arrays = {}
+        answers: Arrays = {}
         fgen = copy.deepcopy(self._generator.features).eval()
         for number, content in self._packages.items():
             load_arrays(generator_part(content), dict(fgen.named_parameters()))
@@ -348,11 +349,11 @@ class FedSageClient(Learner):
             gradients = generators.feature_gradients(
                 fgen, inputs[REPRESENTATIONS], inputs[MISSING], self._features
             )
-            found |= {
+            answers |= {
                 f"{GRADIENT}{number}/{name}": to_numpy(gradient)
                 for name, gradient in gradients.items()
             }
-        return found
+        return answers
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy on the mended graph, in which the client's own nodes come first."""
@@ -380,8 +381,8 @@ class FedSageClient(Learner):
 
 
 def generator_rounds(keys: Keys, num_rounds: int) -> int:
-    """Number of first rounds that train the generator; never the last one, after which nobody would
-    use it."""
+    """Number of first rounds that train the generator; never the last round, after which no client
+    would use it."""
     return min(keys.generator_rounds, max(num_rounds - 1, 0))
 
 

@@ -174,35 +174,33 @@ class GcflServer(Aggregation):
     def aggregate(self, replies: Replies) -> None:
         """Split clusters where due, and average within each cluster."""
         self._round += 1
-        self._cluster |= {p: 0 for p in replies if p not in self._cluster}
         trained: dict[int, list[int]] = {}
         for partition, update in replies.items():
+            number = self._cluster.setdefault(partition, 0)
             if update.examples:
-                trained.setdefault(self._cluster[partition], []).append(partition)
-        updates = {
-            number: Updates.of(self._models[number], [replies[p].arrays for p in trained[number]])
-            for number in sorted(trained)
-        }
-        for number, found in updates.items():
-            for partition, norm in zip(trained[number], found.norms.tolist(), strict=True):
-                if self._window:
-                    self._sequences[partition] = [*self._sequences.get(partition, []), norm][
-                        -self._window :
-                    ]
-        for number, found in updates.items():
-            self._split(number, trained[number], found)
+                trained.setdefault(number, []).append(partition)
+        updates: dict[int, Updates] = {}
+        for number in sorted(trained):
+            models = [replies[partition].arrays for partition in trained[number]]
+            updates[number] = Updates.of(self._models[number], models)
+        if self._window:
+            for number, statistics in updates.items():
+                for partition, norm in zip(trained[number], statistics.norms.tolist(), strict=True):
+                    norms = [*self._sequences.get(partition, []), norm]
+                    self._sequences[partition] = norms[-self._window :]
+        for number, statistics in updates.items():
+            self._split(number, trained[number], statistics)
         self._norms = (
-            min((found.mean_norm for found in updates.values()), default=0.0),
-            max((float(found.norms.max()) for found in updates.values()), default=0.0),
+            min((statistics.mean_norm for statistics in updates.values()), default=0.0),
+            max((float(statistics.norms.max()) for statistics in updates.values()), default=0.0),
         )
         for number, model in enumerate(self._models):
-            self._models[number] = split_average(
-                model, [r for p, r in replies.items() if self._cluster[p] == number]
-            )
+            members = [reply for p, reply in replies.items() if self._cluster[p] == number]
+            self._models[number] = split_average(model, members)
 
     def _split(self, number: int, partitions: Sequence[int], updates: Updates) -> None:
-        known = sum(cluster == number for cluster in self._cluster.values())
-        if self._round <= self._warmup or len(partitions) < 3 or 2 * len(partitions) <= known:
+        size = sum(cluster == number for cluster in self._cluster.values())
+        if self._round <= self._warmup or len(partitions) < 3 or 2 * len(partitions) <= size:
             return
         if not (updates.mean_norm < self._eps1 and updates.norms.max() > self._eps2):
             return
@@ -225,12 +223,12 @@ class GcflServer(Aggregation):
         sequences = {
             f"{SEQUENCE}{p}": np.array(norms) for p, norms in sorted(self._sequences.items())
         }
-        about: Arrays = {
+        counters: Arrays = {
             "members": np.array(sorted(self._cluster.items()), np.int64).reshape(-1, 2),
             "rounds": np.array(self._round),
             "norms": np.array(self._norms),
         }
-        return models | sequences | about
+        return models | sequences | counters
 
     def load(self, state: Arrays) -> None:
         """Continue from stored clusters."""
@@ -256,23 +254,23 @@ class GcflServer(Aggregation):
 def sequence_weights(sequences: Sequence[Sequence[float]]) -> Matrix:
     """Edge weights of GCFL+, (n, n): the largest distance by dynamic time warping minus that of the
     two sequences."""
-    distances: Matrix = np.array(
-        [[time_warping(one, other) for other in sequences] for one in sequences]
-    )
+    distances = np.zeros((len(sequences), len(sequences)))
+    for row, first in enumerate(sequences):
+        distances[row] = [time_warping(first, second) for second in sequences]
     return np.asarray(distances.max() - distances)
 
 
-def time_warping(one: Sequence[float], other: Sequence[float]) -> float:
+def time_warping(first: Sequence[float], second: Sequence[float]) -> float:
     """Distance of two sequences by dynamic time warping (Sakoe & Chiba, 1978), without a band.
 
     The least √(Σ (a - b)²) over all alignments of the two sequences; a step advances in one or in
     both.
     """
-    row = [0.0] + [math.inf] * len(other)
-    for a in one:
+    row = [0.0] + [math.inf] * len(second)
+    for a in first:
         above = row
         row = [math.inf]
-        for j, b in enumerate(other):
+        for j, b in enumerate(second):
             row.append((a - b) ** 2 + min(above[j], above[j + 1], row[j]))
     return math.sqrt(row[-1])
 
@@ -296,10 +294,10 @@ def min_cut(weights: Matrix) -> tuple[list[int], list[int]]:
     graph.add_weighted_edges_from(
         (i, j, float(weights[i, j])) for i in range(len(weights)) for j in range(i)
     )
-    one, other = sorted(
+    larger, smaller = sorted(
         map(sorted, networkx.stoer_wagner(graph)[1]), key=lambda half: (-len(half), half[0])
     )
-    return one, other
+    return larger, smaller
 
 
 register(

@@ -207,7 +207,7 @@ def consistent_weights(
     weights : array (K,)
         On the simplex, within radius/K of the prior.
     note : str
-        Why the weights are the prior, or that the deviations cancel; else "".
+        The reason if the weights are the prior, or a note if the deviations cancel; else "".
     """
     if not np.isfinite(products).all():
         return prior, _AVERAGED + "a deviation is too long to be squared"
@@ -218,20 +218,19 @@ def consistent_weights(
     chosen = products[np.ix_(moving, moving)]
     if unit:
         chosen = chosen / lengths[moving] / lengths[moving, None]
-    # Clients that do not move keep their shares. The others divide the rest, relative to which the
-    # bounds are wider.
-    rest = prior[moving].sum()
+    # Clients that do not move keep their shares. The others divide the remaining weight, relative
+    # to which the bounds are wider.
+    free = prior[moving].sum()
     weights = prior.copy()
-    reach = radius / len(prior) / rest
-    weights[moving] = rest * min_norm_point(chosen, prior[moving] / rest, reach * chosen.shape[0])
-    left = _norm(products, weights)
-    return weights, (
-        "the deviations cancel, the model stays" if left <= _CANCELLED * (weights @ lengths) else ""
-    )
+    reach = radius / len(prior) / free
+    weights[moving] = free * min_norm_point(chosen, prior[moving] / free, reach * chosen.shape[0])
+    if _norm(products, weights) <= _CANCELLED * (weights @ lengths):
+        return weights, "the deviations cancel, the model stays"
+    return weights, ""
 
 
 def norm_ratio(products: Vector, weights: Vector, prior: Vector) -> float | None:
-    """‖Σ pₖΔₖ‖ / ‖Σ p0ₖΔₖ‖ of the raw deviations; None where the average does not move.
+    """‖Σ pₖΔₖ‖ / ‖Σ p0ₖΔₖ‖ of the raw deviations; None if the average does not move.
 
     At most 1, up to rounding, if the weights were chosen for the raw deviations; can be above 1
     with unit deviations.

@@ -93,15 +93,16 @@ class MoonClient(Learner):
         with head_inputs(model) as inputs:
             loss = super().loss(model, batch)
         features = batch.select(inputs[-1])
-        near, far = (_cosines(features, other, batch) for other in (self._received, self._previous))
+        near = _cosines(features, self._received, batch)
+        far = _cosines(features, self._previous, batch)
         return loss + keys.mu * F.softplus((far - near) / keys.temperature).mean()
 
 
-def _cosines(features: Tensor, other: nn.Module, batch: Batch) -> Tensor:
+def _cosines(features: Tensor, model: nn.Module, batch: Batch) -> Tensor:
     """Cosine (n,) between features (n, d) of the examples and their features in another model; 0
     for features of 0."""
-    with torch.no_grad(), head_inputs(other) as inputs:
-        other(batch.inputs)
+    with torch.no_grad(), head_inputs(model) as inputs:
+        model(batch.inputs)
     return F.cosine_similarity(features, batch.select(inputs[-1]), dim=1)
 
 
@@ -111,7 +112,7 @@ def head_inputs(model: nn.Module) -> Iterator[list[Tensor]]:
     classifier."""
     inputs: list[Tensor] = []
     handle = model.get_submodule("head").register_forward_pre_hook(
-        lambda head, given: inputs.append(given[0])
+        lambda head, arguments: inputs.append(arguments[0])
     )
     try:
         yield inputs

@@ -44,20 +44,21 @@ class Keys(Table):
         try:
             names = names_in(self.genes)
         except ValueError as error:
-            raise ConfigError(f"pca.genes: {error}") from None
+            raise ConfigError(f"pca.genes: {error}", key="genes") from None
         if not 3 <= len(set(names)) == len(names) <= 1000:
             raise ConfigError(
                 f"pca.genes has {len(names)} names, {len(set(names))} of them different; allowed"
-                " are 3 to 1,000 genes, each once"
+                " are 3 to 1,000 genes, each once",
+                key="genes",
             )
         return names
 
 
 BOUND = LARGEST**2
-"""Of what one cell adds to an entry of the sums."""
+"""Maximum that one cell adds to an entry of the sums."""
 
 LEAST_VARIANCE = 1e-8
-"""What rounding leaves of a gene, or a direction, that does not vary lies below it."""
+"""Bound on the rounding error in the variance of a constant gene or direction."""
 
 
 def length(genes: int) -> int:
@@ -91,13 +92,13 @@ def reference(
     correlation = covariance / np.outer(deviation, deviation)
     variances, axes = principal(correlation, min(components, cells - 1))
     varies = variances > LEAST_VARIANCE
-    found = {
+    arrays = {
         "mean": mean,
         "deviation": deviation,
         "axes": axes[:, varies],
         "variances": variances[varies],
     }
-    return found, float(variances[varies].sum() / np.trace(correlation))
+    return arrays, float(variances[varies].sum() / np.trace(correlation))
 
 
 def principal(gram: Array, count: int) -> tuple[Array, Array]:

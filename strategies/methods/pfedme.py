@@ -123,10 +123,10 @@ class PFedMeClient(OwnModel):
             local.task,
             steps,
             epochs,
-            [term],
-            config.clip_norm,
-            self.loss,
-            self.keys.steps,
+            terms=[term],
+            clip_norm=config.clip_norm,
+            loss=self.loss,
+            repeats=self.keys.steps,
         )
         untrained = {
             name: local.tensors[name] for name in self.own_state.keys() - self.own_trained.keys()
@@ -140,7 +140,7 @@ class _Envelope(SGD):
 
     Parameters
     ----------
-    own : mapping of str to Parameter
+    parameters : mapping of str to Parameter
         θ.
     shared : sequence of Tensor
         w, in the same order.
@@ -151,13 +151,13 @@ class _Envelope(SGD):
 
     def __init__(
         self,
-        own: Mapping[str, nn.Parameter],
+        parameters: Mapping[str, nn.Parameter],
         shared: Sequence[Tensor],
         learning_rate: float,
         weight_decay: float,
         keys: Keys,
     ) -> None:
-        super().__init__(own, learning_rate, 0.0, weight_decay)
+        super().__init__(parameters, learning_rate, 0.0, weight_decay)
         self._shared = shared
         self._keys = keys
         self._done = 0
@@ -168,8 +168,8 @@ class _Envelope(SGD):
         super().step()
         self._done += 1
         if self._done % self._keys.steps == 0:
-            for shared, own in zip(self._shared, self._parameters.values(), strict=True):
-                shared.lerp_(own, self._keys.rate * self._keys.penalty)
+            for shared, parameter in zip(self._shared, self._parameters.values(), strict=True):
+                shared.lerp_(parameter, self._keys.rate * self._keys.penalty)
 
 
 METHODS = {

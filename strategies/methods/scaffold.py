@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import Arrays, check_names, split_average
+from curvfed.strategies.base.average import Arrays, Update, check_names, split_average
 from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, clones, load_arrays, to_numpy
@@ -79,14 +79,15 @@ class ScaffoldServer(Average):
         if not updates:
             return
         examples = np.array([update.examples for update in updates], np.float64)
-        models = [
-            replace(one, arrays={name: one.arrays[name] for name in self._arrays})
-            for one in updates
-        ]
+        models: list[Update] = []
+        changes: list[Update] = []
+        for update in updates:
+            arrays = {name: update.arrays[name] for name in self._arrays}
+            models.append(replace(update, arrays=arrays))
+            changes.append(replace(update, arrays=select_prefix(update.arrays, VARIATE)))
         self._arrays = weighted_step(
             self._arrays, models, self._learning_rate * examples / examples.sum()
         )
-        changes = [replace(one, arrays=select_prefix(one.arrays, VARIATE)) for one in updates]
         mean = split_average(self._variate, changes)
         share = active / self._clients
         for name, variate in self._variate.items():
@@ -131,10 +132,13 @@ class ScaffoldClient(Learner):
     def __init__(self, local: Local) -> None:
         super().__init__(local)
         self._names = [name for name in local.shared if not is_buffer(name)]
-        self._own, self._common, self._change = (
-            {name: torch.zeros_like(local.tensors[name].detach()) for name in self._names}
-            for _ in range(3)
-        )
+        self._own = self._zeros()
+        self._common = self._zeros()
+        self._change = self._zeros()
+
+    def _zeros(self) -> dict[str, Tensor]:
+        tensors = self.local.tensors
+        return {name: torch.zeros_like(tensors[name].detach()) for name in self._names}
 
     def local_state(self) -> dict[str, Tensor]:
         """cᵢ."""

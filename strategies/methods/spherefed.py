@@ -80,8 +80,8 @@ class SphereFedClient(Learner):
         classes, dim = local.model.get_parameter(f"{HEAD}weight").shape
         total = Sums.zeros(dim, classes)
         total.add(features, labels)
-        found = solve(total.gram, total.targets, self.keys.ridge * local.task.num_examples)
-        load_arrays({f"{HEAD}weight": found.astype(np.float32)}, local.tensors)
+        classifier = solve(total.gram, total.targets, self.keys.ridge * local.task.num_examples)
+        load_arrays({f"{HEAD}weight": classifier.astype(np.float32)}, local.tensors)
         return None
 
 
@@ -150,7 +150,9 @@ class Sums:
         """
         squares = self.gram.diagonal()[:, None] + noise
         if (np.abs(self.targets) > np.sqrt(squares * examples) * SLACK + noise).any():
-            raise CalibrationError("sums that are too long for their sums of squares")
+            raise CalibrationError(
+                "sums that are too long for their sums of squares", key="sums-too-long"
+            )
 
 
 def length(features: int, classes: int) -> int:
@@ -172,7 +174,8 @@ def check_trace(gram: Array, examples: int) -> None:
     """
     if not abs(gram.trace() - examples) <= examples * (len(gram) + 4) * _UNIT_ROUNDOFF:
         raise CalibrationError(
-            "the trace of V is not the number of examples: some features are not of unit length"
+            "the trace of V is not the number of examples: some features are not of unit length",
+            key="trace",
         )
 
 
@@ -209,13 +212,13 @@ def solve(gram: Array, targets: Array, ridge: float, noise: float = 0.0) -> Arra
         values, vectors = np.linalg.eigh(gram)
     except np.linalg.LinAlgError:
         raise CalibrationError(
-            "the eigenvalues of V cannot be computed: it is not a sum of squares"
+            "the eigenvalues of V cannot be computed: it is not a sum of squares", key="eigenvalues"
         ) from None
     if ridge > 0:
         inverse = 1 / (np.maximum(values, 0) + ridge)
     else:
-        kept = values > max(_RANK * values[-1], len(gram) * noise)
-        inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
+        is_large = values > max(_RANK * values[-1], len(gram) * noise)
+        inverse = np.divide(1, values, out=np.zeros_like(values), where=is_large)
     return np.asarray((vectors * inverse @ (vectors.T @ targets)).T)
 
 
@@ -244,8 +247,8 @@ class ClosedForm(Calibration):
         """The weight; the sphere's classifier has no bias."""
         classes, dim = head["weight"].shape
         sums = self.check(total, examples, dim, classes, noise)
-        found = solve(sums.gram, sums.targets, self.keys.ridge * examples, noise)
-        return {"weight": found.astype(head["weight"].dtype)}
+        solution = solve(sums.gram, sums.targets, self.keys.ridge * examples, noise)
+        return {"weight": solution.astype(head["weight"].dtype)}
 
 
 METHODS = {
