@@ -126,24 +126,27 @@ class Figure:
         if not is_allowed:
             kind = "a whole number" if self.is_count else "a number"
             raise MessageError(
-                f"{self.name} is {value}; allowed is {kind} from {self.low:g} to {self.high:g}"
+                f"{self.name} is {value}; allowed is {kind} from {self.low:g} to {self.high:g}",
+                key="figure-out-of-range",
             )
 
 
-def _share(name: str, words: str, *levels: str, better: Better = "more", **more: Any) -> Figure:
+def _share(name: str, words: str, *levels: str, better: Better = "more", **options: Any) -> Figure:
     """A fraction from 0 to 1, printed in percent."""
-    return Figure(name, words, levels or (METRIC,), "%", 1, 0.0, 1.0, better=better, **more)
+    options |= {"unit": "%", "digits": 1, "low": 0.0, "high": 1.0, "better": better}
+    return Figure(name, words, levels or (METRIC,), **options)
 
 
-def _count(name: str, words: str, *levels: str, **more: Any) -> Figure:
+def _count(name: str, words: str, *levels: str, **options: Any) -> Figure:
     """A whole number, 0 or more; means have a decimal."""
-    places = levels or (METRIC,)
-    return Figure(name, words, places, "", 1, 0.0, LARGEST_COUNT, is_count=True, **more)
+    options |= {"digits": 1, "low": 0.0, "high": LARGEST_COUNT, "is_count": True}
+    return Figure(name, words, levels or (METRIC,), **options)
 
 
-def _cost(name: str, words: str, unit: str, *levels: str, **more: Any) -> Figure:
-    """Seconds or bytes, of which less is better."""
-    return Figure(name, words, levels or (METRIC,), unit, 1, 0.0, better="less", **more)
+def _cost(name: str, words: str, unit: str, *levels: str, **options: Any) -> Figure:
+    """Seconds or bytes; less is better."""
+    options |= {"unit": unit, "digits": 1, "low": 0.0, "better": "less"}
+    return Figure(name, words, levels or (METRIC,), **options)
 
 
 ROWS = (
@@ -323,6 +326,7 @@ def check_sent(metrics: Mapping[str, float]) -> None:
     for name, value in metrics.items():
         if name not in SENT:
             raise MessageError(
-                f'the metric "{name}" is unexpected; expected are {", ".join(sorted(SENT))}'
+                f'the metric "{name}" is unexpected; expected are {", ".join(sorted(SENT))}',
+                key="unexpected-figure",
             )
         SENT[name].check(value)

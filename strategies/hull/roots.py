@@ -128,5 +128,5 @@ def _product(factors: list[Any]) -> Any:
     """The product of polynomials, computed in a tree."""
     while len(factors) > 1:
         unpaired = factors[-1:] if len(factors) % 2 else []
-        factors = [left * right for left, right in zip(factors[::2], factors[1::2])] + unpaired
+        factors = [even * odd for even, odd in zip(factors[::2], factors[1::2])] + unpaired
     return factors[0]

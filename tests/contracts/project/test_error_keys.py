@@ -13,7 +13,12 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.errors import DataError, KeyedError
 
 ROOT = Path(__file__).parents[3]
-KEYED_ROOMS = ("client_app", "curvfed", "deployments")
+KEYED_ROOMS: tuple[str, ...] = (
+    "client_app",
+    "curvfed",
+    "deployments",
+    "strategies",
+)
 """Rooms in which every error names its kind."""
 
 CLASSES = [
