@@ -91,7 +91,7 @@ class Aggregation(ABC):
         return self.sent_to(partition)
 
     def summand(self) -> Arrays:
-        """Arrays with the names, shapes and dtypes of what a client adds to a secure sum; by
+        """Arrays with the names, shapes and dtypes of a client's contribution to a secure sum; by
         default those of a reply."""
         return self.expected_reply(0)
 

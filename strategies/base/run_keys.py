@@ -1,4 +1,4 @@
-"""The keys of every run: each with its type, its range and what it means."""
+"""The keys of every run, each with its type, range and meaning."""
 
 from pathlib import Path
 from typing import Annotated, Literal

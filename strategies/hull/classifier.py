@@ -44,8 +44,8 @@ _PARTS: dict[Kind, dict[str, tuple[int, ...]]] = {
     "depth": {"corners": (2,), "owners": (2,)},
     "quadratic": {"normals": (5,), "intercepts": ()},
 }
-"""The parameters of each of the m lines, with their shapes; of each corner of a hull where the kind
-is "depth". The model's attributes have these names and an underscore."""
+"""The parameters of each of the m lines, with their shapes; for "depth" those of each corner of a
+hull. The model's attributes have these names and an underscore."""
 
 _LOGISTIC: dict[Kind, type[Log0Logistic]] = {
     "logistic": Log0Logistic,
@@ -170,9 +170,9 @@ class Classifier:
 
         m = 1 for two groups, else J. All kinds but "depth" have normals (m, 2), "lorentz" (m, 3),
         "quadratic" (m, 5). "poincare" also has references (m, 2), the others intercepts (m,).
-        "poincare" has platt (m, 2). "depth" has corners (n, 2) of all hulls and
-        owners (n, 2), the number of each corner's hull and its group. All have temperature ();
-        centres (J, 2) and outlines (J, r) where the groups' outlines are known.
+        "poincare" has platt (m, 2). "depth" has corners (n, 2) of all hulls and owners (n, 2), the
+        number of each corner's hull and its group. All have temperature (); centres (J, 2) and
+        outlines (J, r) if the groups' outlines are known.
         """
         head = {
             "kind": _KINDS.index(self.kind),

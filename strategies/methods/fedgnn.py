@@ -54,7 +54,7 @@ class FedGnnServer(Average):
     arrays : dict of str to array
         The initial shared parameters.
     clip, noise : float
-        δ and λ, both in units of the learning rate; a noise of 0 is none.
+        δ and λ, both in units of the learning rate; 0 adds no noise.
     rounds : int
         R, the largest number of rounds.
     """
@@ -66,8 +66,8 @@ class FedGnnServer(Average):
         self._rounds = rounds
 
     def figures(self) -> dict[str, float]:
-        """ε of one entry in one round, and of all entries in all rounds; nothing without noise,
-        where there is no bound."""
+        """ε of one entry in one round, and of all entries in all rounds; empty without noise, which
+        has no bound."""
         if self._noise == 0:
             return {}
         epsilon = 2 * self._clip / self._noise

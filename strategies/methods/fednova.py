@@ -16,7 +16,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import Trained
 
 LENGTH = "length"
-"""Name of ‖aₖ‖₁ in what a client adds to a secure sum, where the server cannot divide each
+"""Name of ‖aₖ‖₁ in a client's contribution to a secure sum, in which the server cannot divide each
 deviation by it."""
 
 

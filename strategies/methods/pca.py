@@ -83,7 +83,7 @@ def reference(
         components. A gene that does not vary has deviation 1, and a direction in which no cell
         differs from another is no component.
     share : float
-        Of the variance of the genes that vary, what the components keep.
+        The share of the variance that the components explain, over the genes that vary.
     """
     mean = total[:genes] / cells
     covariance = unpack_symmetric(total[genes:], genes) / cells - np.outer(mean, mean)

@@ -120,11 +120,10 @@ class SecureSumClient:
         Parameters
         ----------
         keys : mapping of int to PublicKeys
-            Of all clients that answered, this one among them: the members, to whom the session is
-            bound.
+            Of the members: all clients that answered, with this one. The session is bound to them.
         payload : bytes
-            For all other clients; the server sees only its length. In one session all clients give
-            one, or none does.
+            For all other clients; the server sees only its length. In one session either all
+            clients have a payload or none.
         roster : mapping of int to bytes, optional
             Raw Ed25519 public keys of all trusted clients. Without it a server could replace public
             keys by its own.
@@ -132,13 +131,13 @@ class SecureSumClient:
         Raises
         ------
         SecureSumError
-            If there are fewer clients than the threshold, one is not of the session, this client's
-            keys are not those that it sent, two keys are equal, or there is a roster and a client
-            does not sign.
+            If there are fewer clients than the threshold, a client is not in the session, this
+            client's keys are not those that it sent, two keys are equal, or there is a roster and a
+            client does not sign.
         PeerError
-            If signatures of clients that this one would send shares or a payload are not by their
-            keys in the roster. The signatures of all others vouch for their own keys: `confirm`
-            signs the session, which all keys are part of.
+            If signatures of the receivers of shares or payload are not by their keys in the roster.
+            The signatures of all other clients vouch for their own keys: `confirm` signs the
+            session, which includes all keys.
         """
         state = self._at("share keys")
         me = self.state.me

@@ -97,7 +97,7 @@ def check_share(share: bytes) -> None:
             f"a share of {len(share)} bytes; it must have {SHARE_BYTES}", key="share"
         )
     if int.from_bytes(share) >= PRIME:
-        raise SecureSumError("a share that is no element of the field", key="share")
+        raise SecureSumError("a share that is not an element of the field", key="share")
 
 
 def _products(points: Sequence[int]) -> list[int]:

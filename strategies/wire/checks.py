@@ -18,8 +18,8 @@ _SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
 
 
 def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:
-    """Refuse votes (groups, classes) that are not at most one per group and per class, and a flag
-    that is not 0 or 1.
+    """Refuse votes (groups, classes) with more than one vote per group or class, and a flag that is
+    not 0 or 1.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Reading of Flower's records; a missing entry or one of another type is a `MessageError`."""
+"""Reading of Flower's records; a missing entry or an entry of another type is a `MessageError`."""
 
 from collections.abc import Mapping
 from dataclasses import fields

@@ -93,8 +93,8 @@ class Adam(NamedOptimizer):
     def _as_stored(self, name: str) -> tuple[Tensor, ...]:
         """Parameter, gradient, moments and step count; of a matrix stored (in, out) transposed.
 
-        The CPU's fused kernel is right for contiguous tensors alone. Convolutions have their
-        channels last on a GPU alone, whose kernel takes any strides, the same for all four.
+        The CPU's fused kernel is right only for contiguous tensors. Convolutions have their
+        channels last only on a GPU, whose kernel takes any strides, the same for all four.
         """
         parameter = self._parameters[name]
         state = self._state[name]

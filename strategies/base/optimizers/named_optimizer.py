@@ -13,9 +13,9 @@ def copy_into(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> N
     Raises
     ------
     KeyError
-        If one is missing.
+        If a tensor is missing.
     ValueError
-        If one has another shape.
+        If a tensor has another shape.
     """
     for key, target in targets.items():
         if tensors[key].shape != target.shape:
