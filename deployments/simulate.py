@@ -46,5 +46,6 @@ def main(pairs: Sequence[str]) -> int:
         console.print(f"[red]The run failed:[/red] {escape(reason(error))}", soft_wrap=True)
         return 1
     console.print(summary_table(json.loads((folder / "summary.json").read_text())))
-    print("report:", folder / "report.html")
+    page = folder / "report.html"
+    print("report:", page if page.exists() else f"none; {folder} has the figures")
     return 0

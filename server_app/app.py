@@ -131,19 +131,22 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         log.error(
             "the run failed after round %d: %s%s", run.state.round, text, _more(error, config)
         )
-        _report(directory)
+        if config.report:
+            _report(directory)
         run.sinks.end(figures)
         raise
     figures = {
         "status": "completed with absences" if mostly_absent(run.state) else "completed"
     } | run.figures()
     directory.write_summary(figures)
-    drawn = _report(directory)
+    is_written = config.report and _report(directory)
     run.sinks.end(figures)
-    if drawn:
+    if is_written:
         log.info("done: %s", directory.path / "report.html")
-    else:
+    elif config.report:
         log.warning("done, without a report: %s", directory.path)
+    else:
+        log.info("done: %s", directory.path)
 
 
 def _refuse(error: BaseException, raw: Mapping[str, Any], config: RunConfig | None) -> None:

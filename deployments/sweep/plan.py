@@ -46,7 +46,16 @@ from curvfed.strategies.config.run_config import flatten
 from curvfed.tasks.graphs.data.tu import is_path
 from curvfed.tasks.points.datasets import ENDINGS
 
-PLACES = ("data-dir", "results-dir", "run-name", "resume", "threads", "device", "round-timeout")
+PLACES = (
+    "data-dir",
+    "results-dir",
+    "run-name",
+    "resume",
+    "report",
+    "threads",
+    "device",
+    "round-timeout",
+)
 """Keys that a sweep file cannot have: the command line or the sweep sets them."""
 
 PLACE_KEYS = FREE_TO_CHANGE.union(PLACES) - {"num-rounds", "test-data"}

@@ -81,6 +81,7 @@ def make(
             if run.exists() and not resume:
                 shutil.rmtree(run)
             settings |= {"results-dir": folder, "run-name": name, "resume": resume}
+            settings["report"] = False  # a report takes longer than many a run
             preflight(checked(dict(settings), num_supernodes))
             simulate(settings, num_supernodes)
         except Exception as error:

@@ -36,6 +36,7 @@ FREE_TO_CHANGE = frozenset(
         "threads",
         "round-timeout",
         "debug",
+        "report",
         "test-data",
         "sinks",
         "mlflow.tracking-uri",

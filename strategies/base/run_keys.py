@@ -367,6 +367,12 @@ class RunKeys(Table):
             " store. Each needs its package: pip install -e '.[tensorboard]' or '.[mlflow]'"
         ),
     )
+    report: bool = Field(
+        default=True,
+        description=(
+            "write report.html at the end of the run; curvfed.load(folder).report() writes it later"
+        ),
+    )
     debug: bool = Field(
         default=False,
         description=(

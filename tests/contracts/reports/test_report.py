@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from app_runs import run
 from flwr.common.config import parse_config_args
 from hull_run import make_hull_run
 from image_run import make_image_run
@@ -380,3 +381,9 @@ def test_many_clients_and_rounds_stay_small(tmp_path: Path) -> None:
     page = report(make_run(tmp_path, clients=60, rounds=300, dropped=many))
     assert len(page.source) < 2_000_000
     assert page.source.count(">lost<") == MOST_DROPPED
+
+
+def test_a_run_may_leave_its_report_out(tmp_path: Path) -> None:
+    folder = run(tmp_path, method="local", num_rounds=1, embedding_dim=8, report=False).path
+    assert not (folder / "report.html").exists()
+    assert write_report(folder).exists()
