@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.deployments.pairs import Value
+from curvfed.deployments.arguments import Value
 from curvfed.deployments.request import Request, read_request
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults

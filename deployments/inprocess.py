@@ -18,7 +18,7 @@ from flwr.serverapp import Grid
 
 from curvfed.client_app.app import app as client_app
 from curvfed.client_app.node.configuration import SIMULATED
-from curvfed.deployments.pairs import NUM_SUPERNODES, Value
+from curvfed.deployments.arguments import NUM_SUPERNODES, Value
 from curvfed.server_app.app import main as server_main
 from curvfed.server_app.directory.run_directory import default_name
 from curvfed.strategies.base.errors import ConfigError

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.arguments import UsageError
 
 
 def check_output(out: Path, endings: Sequence[str], *inputs: Path) -> None:

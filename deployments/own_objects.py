@@ -4,7 +4,7 @@ from functools import partial
 from importlib.metadata import EntryPoint
 from typing import Any
 
-from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.arguments import UsageError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 from curvfed.strategies.config.all_keys import defaults

@@ -1,4 +1,4 @@
-"""The functions for Python and notebooks: `simulate`, `load`, and the `Run` that both return."""
+"""The functions for Python and notebooks: `simulate`, `load`, and their result `Run`."""
 
 import contextlib
 import html
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.node.configuration import IN_MEMORY
+from curvfed.deployments.arguments import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.inprocess import simulate as simulate_in_process
 from curvfed.deployments.inprocess import simulated_nodes
-from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, pop_supernodes
 from curvfed.deployments.preflight import look_at_clients, preflight
 from curvfed.deployments.request import checked
 from curvfed.deployments.round_bar import round_bar
@@ -73,17 +73,13 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Status, figures and versions, as `summary.json` has them; empty until the run has
-        ended.
-        """
+        """The content of `summary.json`: status, figures and versions; empty before the end."""
         path = self.path / "summary.json"
         return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """`config.toml` by dotted key, such as "flatland.gate"; empty if the run could not
-        begin.
-        """
+        """`config.toml` by dotted key, such as "flatland.gate"; empty if the run has not begun."""
         path = self.path / "config.toml"
         return read_settings(path, written_by_run=True) if path.exists() else {}
 
@@ -99,7 +95,7 @@ class Run:
 
     @turn("report", may_nest=True)
     def report(self) -> Path:
-        """The path of `report.html`, which is written if it is absent."""
+        """The path of `report.html`, which is written if it is missing."""
         from curvfed.server_app.report import write_report
 
         path = self.path / "report.html"
@@ -107,7 +103,7 @@ class Run:
 
     @turn("plot", may_nest=True)
     def plot(self) -> "Figure":
-        """Draw the accuracy over the rounds as on the report's page, or of a one-shot run the disc.
+        """Draw the accuracy over the rounds, as in the report, or the disc of a one-shot run.
 
         Returns
         -------
@@ -131,12 +127,11 @@ class Run:
         Parameters
         ----------
         data : str, path or object
-            A path or the name of the run's data set, as for `curvfed predict`; or data in memory as
-            for `simulate`, which may lack their classes (a graph without y, images or points
-            alone).
+            A path or the name of the run's data set, as for `curvfed predict`; or data in memory,
+            as for `simulate`, with or without classes.
         client : int, optional
-            Use this client's model, and its part of the run's own data set. Required if every
-            client has its own model.
+            Use this client's model, and its part of the run's own data set. Required if each client
+            has its own model.
 
         Returns
         -------
@@ -147,25 +142,26 @@ class Run:
         Raises
         ------
         PredictError, ConfigError, DataError, MessageError, StoreError
-            If something is absent, or data, model and personal state do not fit together.
+            If a file is missing, or data, model and personal state do not fit together.
             StoreError is a RuntimeError, the others are ValueErrors.
         """
         from curvfed.deployments.predict import TrainedRun, predict
         from curvfed.tasks.in_memory import check_data
 
         trained = TrainedRun.read(self.path)
-        if isinstance(data, str | os.PathLike):
-            given: Any = data if isinstance(data, str) else path_text(data)
-        else:
+        examples: Any = data
+        if isinstance(data, os.PathLike):
+            examples = path_text(data)
+        elif not isinstance(data, str):
             facts = trained.facts if client is None else trained.facts_of(client)
-            given = check_data("the data", data, facts.class_names)
-        return predict(trained, given, client).table()
+            examples = check_data("the data", data, facts.class_names)
+        return predict(trained, examples, client).table()
 
     @turn("adapt")
     def adapt(
         self, data: str | os.PathLike[str], out: str | os.PathLike[str], client: int | None = None
     ) -> tuple["Run", int, dict[str, float]]:
-        """Let a client join the finished run: its personal part is trained on its own data, the
+        """Add a client to the finished run: its personal part is trained on its own data, the
         shared part is fixed.
 
         Parameters
@@ -173,9 +169,9 @@ class Run:
         data : str or path
             The client's own file or folder, or the name of the run's data set.
         out : path
-            The folder to make, whose `predict` takes the client's number.
+            The folder to make.
         client : int, optional
-            Its number; of the run's data set, a part that no client had. Default: the next one.
+            Its number; for the run's data set, a part that no client had. Default: the next number.
 
         Returns
         -------
@@ -201,37 +197,32 @@ class Run:
         return Run(out.resolve()), number, scores
 
     def __repr__(self) -> str:
-        told = self.summary
-        what = (
-            " on ".join(str(told[key]) for key in ("method", "dataset") if told.get(key))
-            or "not finished"
-        )
-        return f"<curvfed.Run {what}, {told.get('status', 'not finished')}, in {self.path}>"
+        summary = self.summary
+        names = [str(summary[key]) for key in ("method", "dataset") if summary.get(key)]
+        title = " on ".join(names) or "not finished"
+        return f"<curvfed.Run {title}, {summary.get('status', 'not finished')}, in {self.path}>"
 
     def _repr_html_(self) -> str:
-        """The table of figures that the command prints, and a link to the report."""
+        """The printed table of figures, and a link to the report."""
         import pandas
 
         from curvfed.deployments.tables import summary_table
 
-        told = {
-            str(column.header): list(column.cells) for column in summary_table(self.summary).columns
-        }
+        columns = summary_table(self.summary).columns
+        cells = {str(column.header): list(column.cells) for column in columns}
         with pandas.option_context("display.max_colwidth", None):
-            table = pandas.DataFrame(told).to_html(index=False, border=0)
+            table = pandas.DataFrame(cells).to_html(index=False, border=0)
         report = self.path / "report.html"
-        link = (
-            f'<a href="{html.escape(report.absolute().as_uri())}">report.html</a>'
-            if report.exists()
-            else ""
-        )
+        link = ""
+        if report.exists():
+            link = f'<a href="{html.escape(report.absolute().as_uri())}">report.html</a>'
         return f"{table}<p>{html.escape(str(self.path))} {link}</p>"
 
     def _table(self, name: str) -> "DataFrame":
         import pandas
 
         path = self.path / name
-        if not path.exists():  # the run ended before its first phase
+        if not path.exists():  # the run ended before the first phase
             return pandas.DataFrame(columns=list(TABLES[name]))
         return pandas.read_csv(path, dtype=dict.fromkeys(TEXTS[name], "string"))
 
@@ -245,31 +236,31 @@ def simulate(
     quiet: bool = False,
     **keys: Any,
 ) -> Run:
-    """Run in this process, as `curvfed simulate` does.
+    """Run in this process, like `curvfed simulate`.
 
-    Calls in several threads run one after the other; for runs at the same time start processes.
+    Calls in several threads run one after the other; for parallel runs start processes.
 
     Parameters
     ----------
     method : str, Method or type of Learner
-        A name; a row as packages bring them; or a client half, whose server averages.
+        A name; a row, as in plug-ins; or a client half, with an averaging server.
     dataset : str or path, optional
-        A data set to be cut into `num_supernodes` parts. Default: the built-in one of the method's
-        task.
+        A data set to partition into `num_supernodes` parts. Default: the built-in one of the
+        method's task.
     data : sequence, optional
-        Instead of a data set, the data of each client, in memory: a graph whose nodes have classes
+        Instead of a data set, the data of each client, in memory: a graph with classes of nodes
         (PyTorch Geometric's `Data`, or a dict, of x, edge_index, y and, optionally, train_mask,
         val_mask, test_mask, class_names), a list of graphs with one y each, (images, labels) with
         images (n, h, w), (n, c, h, w) or (n, h, w, c) of uint8, or (points, labels) with points (n,
-        2) in the disc. The data are not written to disk; unlike those of a real node, figures about
-        them are in the run's files. Or the path of each client's own file or folder.
+        2) in the disc. The data are not written to disk; unlike for a real node, the run's files
+        contain figures about them. Or the path of each client's own file or folder.
     num_supernodes : int, optional
         The number of clients; default: 10, or the length of `data`.
     quiet : bool
         Whether only warnings are logged.
     **keys
         Keys of the run configuration, with _ instead of -. Tables are dicts, or keys with a dot.
-        `model` may be a class or function that makes a network, or a `functools.partial` of it.
+        `model` can be a class or function that makes a network, or a `functools.partial` of it.
 
     Returns
     -------
@@ -278,10 +269,10 @@ def simulate(
     Raises
     ------
     ConfigError, UsageError, DataError
-        If it can never run; nothing has been made. All are ValueErrors.
+        If it cannot run; nothing is written. All are ValueErrors.
     Exception
-        Any error that ended the run, with a note that names the run directory, whose summary has
-        the error too.
+        The error that ended the run, with a note that names the run directory; its summary has the
+        error, too.
 
     Examples
     --------
@@ -300,16 +291,19 @@ def simulate(
     >>> run.predict(images[:2])["image"].tolist()
     [0, 1]
     """
-    given = _by_name({"method": method} | keys) | {"dataset": dataset if data is None else OWN}
+    named_keys = _with_names({"method": method} | keys)
+    named_keys["dataset"] = dataset if data is None else OWN
     settings: dict[str, Any] = {}
-    for name, value in dotted(given).items():
+    for name, value in dotted(named_keys).items():
         key = kebab(name)
         if isinstance(value, os.PathLike):
             settings[key] = path_text(value)
         elif value is not None:
             settings[key] = plain(value, defaults().get(key))
-    data = None if data is None else _of_each_client(data)
-    default = NUM_SUPERNODES if data is None else len(data)
+    default = NUM_SUPERNODES
+    if data is not None:
+        data = _client_list(data)
+        default = len(data)
     number = pop_supernodes(
         {"num-supernodes": default if num_supernodes is None else num_supernodes}, default
     )
@@ -331,7 +325,7 @@ def simulate(
         pick_device(config.device)
     nodes = simulated_nodes(number)
     if data is not None:
-        _give(nodes, data, config.method, config.row.tasks)
+        _assign_data(nodes, data, config.method, config.row.tasks)
     if not config.run_name and not config.resume:
         settings["run-name"] = default_name(config)
     log_to_stdout()
@@ -342,11 +336,11 @@ def simulate(
             with round_bar(), _noting(config.results_path / settings.get("run-name", "")):
                 return Run(simulate_in_process(settings, node_configs=nodes))
     finally:
-        forget_all()  # the caller may make many runs
+        forget_all()  # for the next runs of the caller
 
 
-def _by_name(keys: dict[str, Any]) -> dict[str, Any]:
-    """The keys with the names of a method and a model that were given as objects."""
+def _with_names(keys: dict[str, Any]) -> dict[str, Any]:
+    """The keys, with names for a method and a model that are objects."""
     if all(isinstance(keys.get(key, ""), str) for key in ("method", "model")):
         return keys
     from curvfed.deployments.own_objects import method_name, model_name
@@ -359,7 +353,7 @@ def _by_name(keys: dict[str, Any]) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _noting(directory: Path) -> Iterator[None]:
-    """Errors name the run directory, which has been made."""
+    """Errors within the block name the run directory."""
     try:
         yield
     except BaseException as error:
@@ -367,28 +361,29 @@ def _noting(directory: Path) -> Iterator[None]:
         raise
 
 
-def _of_each_client(data: object) -> list[object]:
-    """The data of each client in a list.
+def _client_list(data: object) -> list[object]:
+    """The data of each client, as a list.
 
     Raises
     ------
     UsageError
-        If it is the data of one client, such as a path or a graph, or there are none.
+        If they are the data of one client, such as a path or a graph, or of none.
     """
-    is_one = isinstance(data, str | bytes | os.PathLike | Mapping) or hasattr(data, "stores")
-    if is_one or not isinstance(data, Iterable) or not (clients := list(data)):
+    is_single = isinstance(data, str | bytes | os.PathLike | Mapping) or hasattr(data, "stores")
+    clients = list(data) if isinstance(data, Iterable) and not is_single else []
+    if not clients:
         raise UsageError(
-            f"data is a {type(data).__name__}{'' if is_one else ' without entries'}; allowed is a"
-            " list with a path or an object for each client, such as data=[a, b]",
+            f"data is a {type(data).__name__}{'' if is_single else ' without entries'}; allowed is"
+            " a list with a path or an object for each client, such as data=[a, b]",
             key="data",
         )
     return clients
 
 
-def _give(
+def _assign_data(
     nodes: list[dict[str, Any]], data: Sequence[object], method: str, tasks: Sequence[str]
 ) -> None:
-    """Give each simulated node its data in memory.
+    """Assign each simulated node its data in memory, or their path.
 
     Raises
     ------
@@ -408,8 +403,10 @@ def _give(
                 )
             nodes[place]["data-path"] = os.fspath(item)
             continue
-        nodes[place][IN_MEMORY] = raw = check_data(f"data[{place}]", item)
-        if (task := task_of(raw)) not in tasks:
+        raw = check_data(f"data[{place}]", item)
+        nodes[place][IN_MEMORY] = raw
+        task = task_of(raw)
+        if task not in tasks:
             raise ConfigError(
                 f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}',
                 key="other-task",
@@ -417,7 +414,7 @@ def _give(
 
 
 def load(path: str | os.PathLike[str]) -> Run:
-    """Open a run that has completed, has failed or still runs.
+    """Open a completed, failed or running run.
 
     Parameters
     ----------

@@ -6,8 +6,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.output_file import make_folder
-from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.sweep.make import default_results, find
 from curvfed.deployments.sweep.plan import read_plan
 from curvfed.deployments.sweep.results import Results

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from curvfed.deployments.pairs import NUM_SUPERNODES, UsageError, Value, pop_supernodes, read_pairs
+from curvfed.deployments.arguments import (
+    NUM_SUPERNODES,
+    UsageError,
+    Value,
+    pop_supernodes,
+    read_pairs,
+)
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.dotted import EXTRA
 from curvfed.strategies.base.errors import ConfigError

@@ -3,7 +3,7 @@
 import os
 from dataclasses import dataclass
 
-from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.arguments import UsageError
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from curvfed.deployments.arguments import NUM_SUPERNODES, Value
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.isolated import run
-from curvfed.deployments.pairs import NUM_SUPERNODES, Value
 from curvfed.deployments.processes import Interrupted
 from curvfed.deployments.request import read_request
 from curvfed.deployments.resources import Resources

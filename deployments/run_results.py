@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.pairs import Value
+from curvfed.deployments.arguments import Value
 from curvfed.deployments.tables import summary_table
 from curvfed.strategies.base.run_keys import RunKeys, home
 

@@ -1,6 +1,4 @@
-"""The standard output and error of a command: what becomes of them decides nothing about its
-work.
-"""
+"""The standard output and error of a command; their errors do not stop its work."""
 
 import contextlib
 import errno
@@ -14,32 +12,33 @@ from typing import Any, TextIO
 from curvfed.strategies.run_log import TO_PLAIN
 
 READER_LEFT = (errno.EPIPE, errno.ECONNRESET)
-"""Errors of an output that nobody reads any more, as after `| head`."""
+"""Errors of an output without a reader, as after `| head`."""
 
 
 class _Output(io.FileIO):
-    """A file descriptor that takes everything: once it cannot be written, what follows is lost.
+    """A file descriptor that accepts all writes; after an error the rest is lost.
 
     Attributes
     ----------
     error : OSError or None
-        Why it cannot be written.
+        The error of the first failed write.
     """
 
     error: OSError | None = None
 
     def write(self, data: Any, /) -> int:
-        """Write, if it can be; programs started later write to nowhere, too."""
+        """Write, or redirect the descriptor to the null device after an error, also for programs
+        started later."""
         try:
-            # another program has made it non-blocking
+            # Another program may have made the descriptor non-blocking.
             while (written := super().write(data)) is None:
                 select.select([], [self], [])
             return written
         except OSError as error:
             self.error = error
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, self.fileno())
-            os.close(nowhere)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())
+            os.close(null)
             return len(data)
 
 
@@ -60,7 +59,7 @@ def lasting_output() -> Iterator[None]:
 
 
 def check_written() -> None:
-    """Refuse an output that has not taken all, unless its reader wanted no more.
+    """Refuse an incomplete output, unless its reader has closed it.
 
     Raises
     ------
@@ -75,21 +74,21 @@ def check_written() -> None:
 
 
 def _open_closed() -> None:
-    """Open standard streams that are closed: otherwise the next file, a model or a table, takes
-    their number."""
+    """Open closed standard streams: otherwise the next opened file, a model or a table, gets their
+    number."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)
 
 
 def _lasting(stream: TextIO | None, descriptor: int) -> TextIO:
-    """The stream over an `_Output`; a stream that another program has put in its place stays."""
+    """The stream over an `_Output`; a stream that replaces the standard one stays as it is."""
     if stream is not None and stream not in (sys.__stdout__, sys.__stderr__):
         return stream
     if stream is not None:
         stream.flush()
     raw = _Output(descriptor, "wb", closefd=False)
-    # Python's option -u, which containers set, asks for every line at once.
+    # Python's option -u, which containers set, needs each line at once.
     is_line_buffered = raw.isatty() or descriptor == 2 or getattr(stream, "write_through", False)
     encoding = stream.encoding if stream is not None else "utf-8"
     return io.TextIOWrapper(

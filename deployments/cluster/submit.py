@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from curvfed.client_app.node.ledger import RESUMED, RUN
+from curvfed.deployments.arguments import Value, read_pairs
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.cluster import registry
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.pairs import Value, read_pairs
 from curvfed.deployments.processes import Interrupted, interrupt, printing, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
 from curvfed.server_app.directory.run_lock import has_begun, is_written

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.deployments.shipped import PRESETS, shipped
+from curvfed.deployments.package_files import PRESETS, package_files
 from curvfed.strategies.method_index import SUMMARIES, TASKS
 from curvfed.strategies.methods import foreign_methods
 from curvfed.tasks.registry import catalogue
@@ -39,7 +39,7 @@ def list_datasets() -> None:
 def list_presets() -> None:
     """Print the shipped presets, grouped by the first sentence of their descriptions."""
     names: dict[str, list[str]] = {}
-    for name, path in shipped(PRESETS).items():
+    for name, path in package_files(PRESETS).items():
         names.setdefault(_first_sentence(path), []).append(name)
     _print(
         ("preset", "what it is"),

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from curvfed.deployments.arguments import UsageError, check_working_folder
 from curvfed.deployments.commands.cluster import app as cluster
 from curvfed.deployments.commands.failures import Failure
 from curvfed.deployments.commands.groups import Application, Commands
@@ -16,7 +17,6 @@ from curvfed.deployments.commands.lists import datasets, methods, presets
 from curvfed.deployments.commands.many_runs import compare, report, sweep
 from curvfed.deployments.commands.models import adapt, embed, predict
 from curvfed.deployments.commands.runs import check, run, simulate
-from curvfed.deployments.pairs import UsageError, check_working_folder
 from curvfed.deployments.terminal import lasting_output
 
 app = Application(

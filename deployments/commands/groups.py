@@ -9,7 +9,7 @@ import click
 import typer
 from typer.core import TyperGroup
 
-from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.arguments import UsageError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

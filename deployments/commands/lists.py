@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.shipped import PRESETS, nearest, shipped
+from curvfed.deployments.package_files import PRESETS, name_hint, package_files
 
 
 def methods() -> None:
@@ -24,7 +24,7 @@ def datasets() -> None:
 def presets(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[PRESET]", autocompletion=lambda: list(shipped(PRESETS))),
+        typer.Argument(metavar="[PRESET]", autocompletion=lambda: list(package_files(PRESETS))),
     ] = None,
 ) -> None:
     """List the shipped presets, which are sets of keys, or print PRESET.
@@ -35,7 +35,7 @@ def presets(
 
     if name is None:
         list_presets()
-    elif name in shipped(PRESETS):
-        print(shipped(PRESETS)[name].read_text(encoding="utf-8"), end="")
+    elif name in package_files(PRESETS):
+        print(package_files(PRESETS)[name].read_text(encoding="utf-8"), end="")
     else:
-        raise typer.BadParameter(f"{name!r} is no preset; {nearest(PRESETS, name)}")
+        raise typer.BadParameter(f"{name!r} is no preset; {name_hint(PRESETS, name)}")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.parameters import (
     Address,
     ComparedPairs,
@@ -17,7 +18,6 @@ from curvfed.deployments.commands.parameters import (
     Sweep,
     expanded,
 )
-from curvfed.deployments.pairs import UsageError
 from curvfed.server_app.report import FORMATS
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
+from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
 
 
 def expanded(text: str) -> Path:
@@ -38,7 +38,7 @@ def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     key, equals, _ = incomplete.partition("=")
     if equals:
         return [f"{key}={value}" for value in _values(key)]
-    return [*shipped(PRESETS), *(f"{name}=" for name in (*defaults(), "num-supernodes"))]
+    return [*package_files(PRESETS), *(f"{name}=" for name in (*defaults(), "num-supernodes"))]
 
 
 def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
@@ -91,7 +91,7 @@ Debug = Annotated[
 ]
 
 Sweep = Annotated[
-    str, typer.Argument(metavar="SWEEP", autocompletion=lambda: list(shipped(SWEEPS)))
+    str, typer.Argument(metavar="SWEEP", autocompletion=lambda: list(package_files(SWEEPS)))
 ]
 Cpus = Annotated[int, typer.Option(min=1, metavar="C", help="Cores and threads for each run.")]
 Gpus = Annotated[float, typer.Option(metavar="F", help="Share of a GPU for each run.")]

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
+from curvfed.deployments.arguments import NUM_SUPERNODES
 from curvfed.deployments.commands.parameters import Debug, Pairs, all_pairs
-from curvfed.deployments.pairs import NUM_SUPERNODES
 
 
 def simulate(pairs: Pairs = None, debug: Debug = False) -> None:

@@ -1,6 +1,6 @@
 """The keys of a comparison beside those of its runs, and its default methods."""
 
-from curvfed.deployments.pairs import Value
+from curvfed.deployments.arguments import Value
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, PERSONAL_ACCURACY
 
 OWN_KEYS: dict[str, Value] = {

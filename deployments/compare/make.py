@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import numpy as np
 from rich.console import Console
 
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.compare.keys import SCORES
 from curvfed.deployments.compare.request import COMMAND, Comparison, read_comparison
 from curvfed.deployments.compare.results import Choice, result, write_results
 from curvfed.deployments.output_file import make_folder
-from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.make import sweep
 from curvfed.deployments.sweep.plan import file_digest, plan_run

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.deployments.arguments import UsageError, Value, pop_count, read_pairs
 from curvfed.deployments.compare.keys import METHODS_BY_TASK, OWN_KEYS, SCORES
-from curvfed.deployments.pairs import UsageError, Value, pop_count, read_pairs
 from curvfed.deployments.preflight import look_at_data
 from curvfed.deployments.request import checked
 from curvfed.deployments.sweep.make import data_places

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.output_file import check_output
-from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError
 from curvfed.deployments.terminal import check_written

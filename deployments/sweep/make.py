@@ -8,9 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from curvfed.deployments.pairs import UsageError, Value
+from curvfed.deployments.arguments import UsageError, Value
+from curvfed.deployments.package_files import SWEEPS, name_hint, package_files
 from curvfed.deployments.resources import Resources
-from curvfed.deployments.shipped import SWEEPS, nearest, shipped
 from curvfed.deployments.sweep.plan import read_plan
 from curvfed.deployments.sweep.progress import Progress
 from curvfed.deployments.sweep.results import FILE, Results
@@ -61,11 +61,11 @@ def find(name: str) -> Path:
     if name.endswith(".toml"):
         return Path(name)
     try:
-        return shipped(SWEEPS)[name]
+        return package_files(SWEEPS)[name]
     except KeyError:
         raise UsageError(
             f"{name!r} is neither a shipped sweep nor the path of a .toml file;"
-            f" {nearest(SWEEPS, name)}",
+            f" {name_hint(SWEEPS, name)}",
             key="sweep",
         ) from None
 

@@ -28,7 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from curvfed.deployments.pairs import (
+from curvfed.deployments.arguments import (
     NUM_SUPERNODES,
     UsageError,
     Value,

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.sweep.plan import DEFAULTS
 from curvfed.server_app.report import SUPERNODES, Plan, Planned, Run
 from curvfed.strategies.base.dotted import dotted, toml_text

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 
-from curvfed.deployments.pairs import UsageError, Value
+from curvfed.deployments.arguments import UsageError, Value
 from curvfed.deployments.processes import socket_folder
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.results import TOKEN_FILE, Results

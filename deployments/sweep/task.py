@@ -11,8 +11,8 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from curvfed.client_app.clients_in_memory import forget_all
+from curvfed.deployments.arguments import UsageError, Value
 from curvfed.deployments.inprocess import simulate
-from curvfed.deployments.pairs import UsageError, Value
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.request import checked
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE, completed

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from curvfed.deployments.pairs import Value
+from curvfed.deployments.arguments import Value
 from curvfed.strategies.config.run_config import BUILT_IN
 from curvfed.strategies.methods import METHODS
 from studies.accept.lab import Lab, Outcome, Settings, read_summary

@@ -13,9 +13,9 @@ from graph_fixtures import user_fields, user_graphs, write_tu, write_user_graph
 from image_fixtures import write_classes, write_idx
 from rich.console import Console
 
+from curvfed.deployments.arguments import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.check import is_in_use
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.pairs import UsageError, pop_supernodes, read_pairs
 from curvfed.deployments.tables import summary_table
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse

@@ -13,9 +13,9 @@ from graph_fixtures import user_fields
 from image_fixtures import write_classes
 
 from curvfed.deployments import inprocess
+from curvfed.deployments.arguments import UsageError, read_pairs
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.pairs import UsageError, read_pairs
-from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
+from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.methods import METHODS
@@ -156,7 +156,7 @@ def test_presets_are_listed_and_printed(capsys):
     files = sorted((ROOT / "presets").rglob("*.toml"))
     assert {
         str(path.relative_to(ROOT / "presets").with_suffix("")): path for path in files
-    } == shipped(PRESETS)
+    } == package_files(PRESETS)
     about = (ROOT / "presets" / "quick.toml").read_text().splitlines()[0].removeprefix("# ")
     assert about in out
     assert "baselines/images/ditto" in out
@@ -201,7 +201,7 @@ def test_a_preset_that_is_none_is_named_with_the_nearest(word, hint):
 
 
 def test_sweeps_go_by_name(capsys, tmp_path):
-    assert set(shipped(SWEEPS)) == {"flatland-by-design", "wire-precision"}
+    assert set(package_files(SWEEPS)) == {"flatland-by-design", "wire-precision"}
     for command in ("sweep", "report"):
         assert main([command, "wire-precison", "--results", str(tmp_path)]) == 2
         assert "did you mean 'wire-precision'?" in capsys.readouterr().out

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import curvfed
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.pairs import UsageError
 from curvfed.strategies.base.run_keys import home
 
 CORES = os.cpu_count() or 1

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from curvfed.client_app.node.policy import policy_of
+from curvfed.deployments.arguments import read_pairs
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.pairs import read_pairs
 from curvfed.deployments.sweep.plan import read_plan
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.settings_file import read_settings

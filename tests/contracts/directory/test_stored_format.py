@@ -6,7 +6,7 @@ from app_runs import run
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from curvfed.deployments.pairs import UsageError, read_pairs
+from curvfed.deployments.arguments import UsageError, read_pairs
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.settings_file import HEADING

@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from curvfed.deployments.commands.command import app
-from curvfed.deployments.shipped import PRESETS, SWEEPS, shipped
+from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
 
 ROOT = Path(__file__).parents[3]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
@@ -111,7 +111,7 @@ def test_commands_are_understood(page):
         takes_names = name in ("simulate", "run", "check", "compare", "sweep", "report")
         named = (found.get("pairs") or [found["name"]]) if takes_names else []
         for word in named:
-            known = shipped(SWEEPS if name in ("sweep", "report") else PRESETS)
+            known = package_files(SWEEPS if name in ("sweep", "report") else PRESETS)
             assert "=" in word or word.endswith(".toml") or word in known, word
 
 
@@ -137,7 +137,7 @@ def files_read(words: list[str]) -> list[str]:
         if word in ("--out", "--to", "--results")
     ]
     values = [word.rpartition("=")[2].strip("'\"") for word in words if word not in outputs]
-    shipped_names = {*shipped(PRESETS), *shipped(SWEEPS)}
+    shipped_names = {*package_files(PRESETS), *package_files(SWEEPS)}
     looks_like_a_path = re.compile(r"^[~.\w$/-]+(/|\.(pt|csv|npz|h5ad|toml))")
     return [
         value for value in values if looks_like_a_path.match(value) and value not in shipped_names

@@ -16,7 +16,7 @@ import torch
 
 import curvfed
 from curvfed.deployments import turns
-from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.predict import predict
 from curvfed.deployments.turns import turn
 from curvfed.strategies.base.process_settings import own_settings

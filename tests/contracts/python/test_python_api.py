@@ -25,7 +25,7 @@ import curvfed
 import curvfed.server_app.app
 from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.deployments import predict, python_api
-from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import html_page

@@ -15,7 +15,7 @@ from image_run import make_image_run
 from report_page import HOSTILE, Page, check_stands_alone, titles
 from scipy import stats
 
-from curvfed.deployments.pairs import read_pairs
+from curvfed.deployments.arguments import read_pairs
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report import charts, run_tables, write_report

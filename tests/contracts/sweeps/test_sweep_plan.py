@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 from stored import write_settings
 
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.commands.parameters import expanded
-from curvfed.deployments.pairs import UsageError
 from curvfed.deployments.sweep.make import data_places
 from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, file_digest, read_plan
 from curvfed.deployments.sweep.progress import MAX_ERROR, Progress

@@ -13,7 +13,7 @@ from equal_runs import figures
 from threadpoolctl import threadpool_info
 from tiers import only
 
-from curvfed.deployments.pairs import UsageError
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.sweep import task
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE
 from curvfed.deployments.sweep.task import CUT_OFF, make

@@ -8,7 +8,7 @@ PRESETS = "presets"
 SWEEPS = "sweeps"
 
 
-def shipped(kind: str) -> dict[str, Path]:
+def package_files(kind: str) -> dict[str, Path]:
     """The files of a kind, `PRESETS` or `SWEEPS`, by name: `quick`, or `baselines/images/moon` in
     folders."""
     # The resource folder has no path, but its entries have.
@@ -20,9 +20,9 @@ def shipped(kind: str) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
-def nearest(kind: str, name: str) -> str:
+def name_hint(kind: str, name: str) -> str:
     """A hint for an unknown name: the nearest name, and the list of names."""
-    names = shipped(kind)
+    names = package_files(kind)
     near = [path for path in names if path.rpartition("/")[2] == name]
     near = near or difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from curvfed.deployments.shipped import PRESETS, nearest, shipped
+from curvfed.deployments.package_files import PRESETS, name_hint, package_files
 from curvfed.strategies.base.dotted import dotted, plain, read_value, toml_text
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import nearest_key
@@ -68,12 +68,12 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
             config[key] = read_value(text, defaults[key])
         elif argument.endswith(".toml"):
             config |= _read_file(Path(argument), defaults)
-        elif argument in shipped(PRESETS):
-            config |= _read_file(shipped(PRESETS)[argument], defaults)
+        elif argument in package_files(PRESETS):
+            config |= _read_file(package_files(PRESETS)[argument], defaults)
         else:
             raise UsageError(
                 f"{argument!r} is not of the form key=value, nor a preset, nor the path of a .toml"
-                f" file; {_pair_of(argument, defaults)}{nearest(PRESETS, argument)}",
+                f" file; {_pair_of(argument, defaults)}{name_hint(PRESETS, argument)}",
                 key="argument",
             )
     return config
