@@ -79,8 +79,7 @@ def client_vector(
     """
     if weight > MAX_EXAMPLES:
         raise SecureSumError(
-            f"a client has {weight} training examples; allowed in a secure sum are at most"
-            f" {MAX_EXAMPLES}",
+            f"a client has more training examples than a secure sum allows, {MAX_EXAMPLES}",
             key="too-many-examples",
         )
     if not np.isfinite(values).all():

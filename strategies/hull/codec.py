@@ -150,8 +150,7 @@ def _check(
     last = public.quantizer.num_bins
     if len(hulls) > maximum or len(slots) != len(hulls):
         raise HullError(
-            f"{len(hulls)} hulls with {len(slots)} slots; allowed are up to {maximum} hulls, each"
-            " with its slot",
+            f"a client may have up to {maximum} hulls, each with its slot",
             key="hulls",
         )
     if len(set(slots)) < len(slots) or not all(0 <= slot < maximum for slot in slots):
