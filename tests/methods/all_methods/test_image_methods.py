@@ -504,7 +504,7 @@ def test_sums_that_are_none_are_dropped(change, method, phase, tmp_path):
         ),
         ({"method": "hyperfed", "hyperfed__slope": 0.0}, "hyperfed.slope = 0.0"),
         ({"method": "hyperfed", "hyperfed__margin": -1.0}, "hyperfed.margin = -1.0"),
-        ({"method": "flatland"}, 'dataset = "digits" is a data set of images'),
+        ({"method": "flatland"}, 'dataset = "digits" holds images'),
         ({"method": "fedavg", "model": "gcn"}, 'model = "gcn": allowed for data sets of images'),
         ({"method": "fedavg", "model": "vgg13"}, 'model = "vgg13": vgg13 takes images of 1x16x16'),
         ({"method": "fedavg", "fine_tune": "closed-form"}, "closed-form"),

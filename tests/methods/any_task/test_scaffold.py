@@ -227,7 +227,7 @@ def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
         {0: Update(0, arrays_of(rng, variates=True)), 2: Update(0, arrays_of(rng, variates=True))}
     )
     assert_near(server.state(), before, 0)
-    with pytest.raises(AggregationError, match=r"variate/body\.weight"):
+    with refuses("parameters", "variate/body.weight", error=AggregationError):
         server.aggregate({0: Update(2, arrays_of(rng))})
 
 

@@ -526,10 +526,7 @@ def test_a_data_set_that_is_not_there_ends_the_run_of_all(sets, tmp_path, monkey
         ),
         (
             {"dataset": "MUTAG", "method": "flatland-euclidean"},
-            (
-                'dataset = "MUTAG" is a data set of graphs, method = "flatland-euclidean" works on'
-                " nodes"
-            ),
+            'dataset = "MUTAG" holds graphs, but method = "flatland-euclidean" works on nodes',
         ),
     ],
 )

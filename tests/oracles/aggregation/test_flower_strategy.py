@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from errors import refuses
 from flwr.clientapp import ClientApp
 from flwr.serverapp import strategy
 from pydantic import ValidationError
@@ -243,7 +244,7 @@ def test_qfedavg_goes_by_the_clients_losses():
 def test_too_few_replies_are_said_in_words():
     start, (replies,) = rounds_of(9, 1)
     found = FlowerStrategy(start, "flower:Bulyan", {"num_malicious_nodes": 1})
-    with pytest.raises(AggregationError, match="flower:Bulyan returns no model for 4 replies"):
+    with refuses("no-model", "flower:Bulyan", "4 replies", error=AggregationError):
         found.aggregate(replies)
 
 

@@ -114,7 +114,7 @@ def test_what_is_no_sum_of_bose_chowla_labels_is_refused() -> None:
     wrong = [value for value in range(1, 3000, 16) if value not in single]  # the count is 1
     assert len(wrong) > 100
     for value in [*wrong, 0b10, 16 * 5, 2**60 + 1, 2**62 - 16 + 2, 2 * code.label(4)]:
-        with pytest.raises(HullError, match="cannot be decoded"):
+        with refuses("undecodable", error=HullError):
             code.members(np.array([value], dtype=np.uint64))
 
 
@@ -144,7 +144,7 @@ def test_binary_code_is_exhaustively_right_and_wide_words_fit() -> None:
         (0, 61),
         tuple(range(62)),
     ]
-    with pytest.raises(HullError, match="cannot be decoded"):
+    with refuses("undecodable", error=HullError):
         code.members(np.array([3, 256], dtype=np.uint64))
 
 

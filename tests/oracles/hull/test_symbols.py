@@ -6,6 +6,7 @@ import gc
 
 import numpy as np
 import pytest
+from errors import refuses
 from flint import fmpz, fmpz_mod_ctx, fmpz_mod_poly_ctx
 from textbook import berlekamp_massey, plain_decode
 
@@ -148,7 +149,7 @@ def test_any_flipped_symbol_is_noticed(place: int, num: int) -> None:
     bins, values = sparse(num, 2**24, prime)
     symbols = encode(bins, values, 28, prime)
     symbols[place] ^= np.uint64(1 << place % 20)
-    with pytest.raises(HullError, match="cannot be decoded"):
+    with refuses("undecodable", error=HullError):
         decode(symbols, prime, 2**24, 12)
 
 
