@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from errors import refuses
 from flwr.app import ConfigRecord
 from secure_sums import STEPS, Run, entropy, plain_sum, session, vectors
 
@@ -148,9 +149,11 @@ def test_a_clients_steps_come_once_and_in_order(stored):
                     if CLIENT_STEPS.index(other) < place
                     else f"the next is {step}"
                 )
-                with refused(f"step {other} of partition 0 is out of order: {reason}"):
+                with refuses(
+                    "step-order", f"step {other} of partition 0", reason, error=SecureSumError
+                ):
                     take(run.clients[0])
-    with refused("step share keys of partition 0 is out of order"):
+    with refuses("step-order", "step share keys of partition 0", error=SecureSumError):
         run.clients[0].advertise_keys()
     assert run.server.total().tolist() == plain_sum(what, run.values, what.clients)
 
@@ -180,17 +183,17 @@ def test_a_message_of_a_step_that_is_closed_not_yet_open_or_was_taken():
         for other in names:
             if other != step:
                 when = "late" if names.index(other) < place else "early"
-                with refused(f"partition 1: {other} are {when}"):
+                with refuses("step-order", "partition 1", error=SecureSumError):
                     receive[other](1)
-                with refused(f"{other} are {when}"):
+                with refuses("step-order", other, when, error=SecureSumError):
                     close[other]()
         if step == "done":
             break
-        with refused("partition 9 is not in the session"):
+        with refuses("not-a-member", "partition 9", error=SecureSumError):
             receive[step](9)
         for p in run.session.clients:
             receive[step](p)
-        with refused(f"partition 2: it sent {step} before"):
+        with refuses("repeated", "partition 2", error=SecureSumError):
             receive[step](2)
         total = close[step]()
     assert total.tolist() == plain_sum(run.session, run.values, run.session.clients)
@@ -199,7 +202,7 @@ def test_a_message_of_a_step_that_is_closed_not_yet_open_or_was_taken():
 def test_who_did_not_take_the_step_before():
     what = session(5)
     run = Run(what, vectors(what), {1: "share"}).until("deliver")
-    with refused("partition 1 did not take the step before"):
+    with refuses("not-a-member", "partition 1", error=SecureSumError):
         run.server.receive_masked_input(1, run.values[1], checksum(run.values[1], what, 1))
     assert run.delivered.keys() == {0, 2, 3, 4}
 
@@ -215,23 +218,23 @@ def test_too_few_clients_at_a_step(step):
 
 def test_clients_hold_to_the_threshold_themselves():
     run = run_of(threshold=3).until("keys")
-    with refused("2 of 4 clients sent keys; needed 3"):
+    with refuses("too-few-clients", 2, 4, 3, error=SecureSumError):
         run.clients[0].share_keys({p: run.keys[p] for p in (0, 1)})
     run._share()
-    with refused("2 of 4 clients sent shares; needed 3"):
+    with refuses("too-few-clients", 2, 4, 3, error=SecureSumError):
         run.clients[0].receive_shares({1: run.delivered[0][1]})
     run._deliver()
     run._mask()
     confirm, key = run.clients[0].confirm, run.signers[0]
-    with refused("2 of 4 clients survive; needed 3"):
+    with refuses("too-few-clients", 2, 4, 3, error=SecureSumError):
         confirm([0, 1], key)
-    with refused("2 of 4 clients survive"):
+    with refuses("too-few-clients", 2, 4, error=SecureSumError):
         confirm([0, 1, 1, 0], key)
-    with refused("partition 0 is not among the survivors and reveals nothing"):
+    with refuses("not-a-survivor", "partition 0", error=SecureSumError):
         confirm([1, 2, 3], key)
     with refused(r"survivors \[7\] who never sent shares"):
         confirm([0, 1, 2, 7], key)
-    with refused("partition 0 has no signing key, and the members of the session sign"):
+    with refuses("no-signing-key", "partition 0", error=SecureSumError):
         confirm([0, 1, 2])
     run._confirm()  # none of these was an answer
     few = {p: run.signatures[p] for p in (0, 1)}
@@ -254,7 +257,7 @@ def test_a_client_without_enough_neighbours():
     delivered = dict(run.delivered[0])
     for peer in near[:4]:
         del delivered[peer]
-    with refused("3 of 7 holders of this client's shares are left; needed 4"):
+    with refuses("too-few-shares", 3, 7, 4, error=SecureSumError):
         run.clients[0].receive_shares(delivered)
     delivered[near[0]] = run.delivered[0][near[0]]
     run.clients[0].receive_shares(delivered)
@@ -280,7 +283,7 @@ def test_vectors_that_are_refused(vector, message):
     run = run_of().until("deliver")
     with refused(message):
         run.clients[1].mask_input(vector)
-    with refused(f"partition 1: .*{message}"):
+    with refuses("vector", "partition 1", error=SecureSumError):
         run.server.receive_masked_input(1, vector, bytes(32))
     run._mask(), run._confirm(), run._unmask()
     assert run.server.total().tolist() == plain_sum(run.session, run.values, run.session.clients)
@@ -292,16 +295,16 @@ def test_keys_that_a_client_refuses():
     member, keys = run.clients[0], dict(run.keys)
     with refused(r"keys of partitions \[9\], who are not among the clients"):
         member.share_keys(keys | {9: other})
-    with refused("the keys of partition 0 are not those that it sent"):
+    with refuses("other-keys", 0, error=SecureSumError):
         member.share_keys(keys | {0: other})
-    with refused("the keys of partition 0 are not those that it sent"):
+    with refuses("other-keys", 0, error=SecureSumError):
         member.share_keys({p: keys[p] for p in (1, 2, 3)})
-    with refused("the same key twice"):
+    with refuses("repeated-key", error=SecureSumError):
         member.share_keys(keys | {1: keys[2]})
-    with refused("the same key twice"):
+    with refuses("repeated-key", error=SecureSumError):
         member.share_keys(keys | {1: keys_of(other.mask_key, other.mask_key)})
     for degenerate in (bytes(32), (1).to_bytes(32, "little")):
-        with refused("partition 1: a degenerate encryption key"):
+        with refuses("degenerate-key", "partition 1", error=SecureSumError):
             member.share_keys(keys | {1: keys_of(other.mask_key, degenerate)})
     run._share()
 
@@ -313,7 +316,7 @@ def test_a_degenerate_mask_key_is_refused_by_the_client_that_would_use_it():
     book = {0: run.keys[0], 1: odd}
     delivered = {p: run.clients[p].share_keys(book).by_partition[1 - p] for p in (0, 1)}
     run.clients[0].receive_shares({1: delivered[1]})
-    with refused("partition 1: a degenerate mask key"):
+    with refuses("degenerate-key", "partition 1", error=SecureSumError):
         run.clients[0].mask_input(run.values[0])
 
 
@@ -326,15 +329,15 @@ def test_keys_that_the_server_refuses():
         keys_of(run.keys[0].encryption_key, run.keys[1].encryption_key),
         keys_of(run.keys[1].encryption_key, run.keys[1].encryption_key),
     ):
-        with refused("partition 1: a key that was sent before"):
+        with refuses("repeated-key", "partition 1", error=SecureSumError):
             server.receive_keys(1, keys)
     for degenerate in (bytes(32), (1).to_bytes(32, "little")):
-        with refused("partition 1: a degenerate key"):
+        with refuses("degenerate-key", "partition 1", error=SecureSumError):
             server.receive_keys(1, keys_of(degenerate, run.keys[1].encryption_key))
-        with refused("partition 1: a degenerate key"):
+        with refuses("degenerate-key", "partition 1", error=SecureSumError):
             server.receive_keys(1, keys_of(run.keys[1].mask_key, degenerate))
     for key in (b"", run.signing_key(2)):
-        with refused("partition 1: its keys are not signed by the key that it names"):
+        with refuses("unsigned-keys", "partition 1", error=SecureSumError):
             server.receive_keys(1, run.keys[1], key)
     server.receive_keys(1, run.keys[1], run.signing_key(1))
 
@@ -374,7 +377,7 @@ def test_shares_that_the_server_refuses():
         sent | {99: sent[near[0]]},
         {},
     ):
-        with refused("partition 0: shares for others than its peers"):
+        with refuses("receivers", "partition 0", error=SecureSumError):
             take(0, EncryptedShares.of(encrypted, commitment=good.commitment))
     for encrypted in (
         sent | {far: b""},
@@ -382,7 +385,7 @@ def test_shares_that_the_server_refuses():
         sent | {near[0]: sent[near[0]] + b"0"},
         {p: bytes(93) for p in near},
     ):
-        with refused("partition 0: shares of a wrong size"):
+        with refuses("size", "partition 0", error=SecureSumError):
             take(0, EncryptedShares.of(encrypted, commitment=good.commitment))
     take(0, good)
 
@@ -395,7 +398,7 @@ def test_encrypted_shares_that_a_client_refuses():
     with refused(r"shares from partitions \[9\]"):
         member.receive_shares(delivered | {9: delivered[1]})
     for odd in (b"", bytes(10), delivered[2], run.delivered[3][1], run.shares[0].by_partition[1]):
-        with refused("partition 1: what it sent cannot be decrypted"):
+        with refuses("peers", "partition 1", error=SecureSumError):
             member.receive_shares(delivered | {1: odd})
     member.receive_shares(delivered)
 
@@ -404,7 +407,7 @@ def test_encrypted_shares_that_a_client_refuses():
 def test_a_plaintext_that_holds_no_shares(monkeypatch, text):
     run = run_of().until("share")
     monkeypatch.setattr(crypto, "decrypt", lambda *_: text)
-    with refused("partition 1: a share"):
+    with refuses("peers", "partition 1", error=SecureSumError):
         run.clients[0].receive_shares(run.delivered[0])
 
 
@@ -412,7 +415,7 @@ def test_a_payload_cannot_be_withheld():
     what = session(70, neighbours=4)
     run = Run(what, vectors(what), payload=b"payload").until("share")
     far = next(p for p in what.clients[1:] if p not in run.bound.graph[0])
-    with refused(f"partition {far}: what it sent cannot be decrypted"):
+    with refuses("peers", f"partition {far}", error=SecureSumError):
         run.clients[0].receive_shares(run.delivered[0] | {far: b""})
 
 
@@ -422,18 +425,18 @@ def test_revealed_shares_that_the_server_refuses():
     good = run.clients[0].unmask(run.signatures, run.roster)
     take = run.server.receive_revealed_shares
     for odd in ({}, {p: good[p] for p in range(4)}, good | {9: good[1]}):
-        with refused("partition 0: shares of others than its peers"):
+        with refuses("receivers", "partition 0", error=SecureSumError):
             take(0, odd)
     for odd in (good[4], b"", b"x" + good[1][1:]):
-        with refused("partition 0: a share of the wrong kind"):
+        with refuses("share-kind", "partition 0", error=SecureSumError):
             take(0, good | {1: odd})
-    with refused("partition 0: a share of the wrong kind"):
+    with refuses("share-kind", "partition 0", error=SecureSumError):
         take(0, good | {4: good[1]})
-    with refused("partition 0: a share of 32 bytes"):
+    with refuses("share", "partition 0", error=SecureSumError):
         take(0, good | {1: good[1][:-1]})
-    with refused("partition 0: a share that is no element"):
+    with refuses("share", "partition 0", error=SecureSumError):
         take(0, good | {1: b"s" + b"\xff" * 33})
-    with refused("partition 4 did not take the step before"):
+    with refuses("not-a-member", "partition 4", error=SecureSumError):
         take(4, good)
     take(0, good)
 
@@ -457,7 +460,7 @@ def test_any_bit_of_signed_keys():
     for name, value in keys[1].as_parts().items():
         for bit in range(8 * len(value)):
             odd = keys[1].model_copy(update={name: flipped(value, bit)})
-            with refused("partition 1: "):
+            with refuses("unsigned-keys", "partition 1", error=SecureSumError):
                 SecureSumServer(what).receive_keys(1, odd, roster[1])
             with refused(
                 "partition 1: its keys are not signed"
@@ -477,11 +480,11 @@ def test_any_bit_of_unsigned_keys_ends_in_a_refusal_at_the_peers(name):
         odd = run.keys | {
             1: run.keys[1].model_copy(update={name: flipped(getattr(run.keys[1], name), bit)})
         }
-        with refused("the keys of partition 1 are not those that it sent"):
+        with refuses("other-keys", 1, error=SecureSumError):
             SecureSumClient(saved[1]).share_keys(odd)
         member = SecureSumClient(saved[0])
         member.share_keys(odd)
-        with refused("partition 1: what it sent cannot be decrypted"):
+        with refuses("peers", "partition 1", error=SecureSumError):
             member.receive_shares({1: encrypted})
 
 
@@ -489,7 +492,7 @@ def test_any_bit_of_encrypted_shares():
     run = run_of(2).until("share")
     delivered = run.delivered[0]
     for bit in range(8 * len(delivered[1])):
-        with refused("partition 1: what it sent cannot be decrypted"):
+        with refuses("peers", "partition 1", error=SecureSumError):
             run.clients[0].receive_shares({1: flipped(delivered[1], bit)})
 
 
@@ -502,7 +505,7 @@ def test_any_bit_of_a_masked_vector_and_of_its_checksum():
         with refused(r"partition 0: (the masked input|a vector)"):
             run.server.receive_masked_input(0, odd, check)
     for bit in range(8 * 32):
-        with refused("partition 0: the masked input does not fit its checksum"):
+        with refuses("checksum", "partition 0", error=SecureSumError):
             run.server.receive_masked_input(0, vector, flipped(check, bit))
     run.server.receive_masked_input(0, vector, check)
 
@@ -512,7 +515,7 @@ def test_any_bit_of_a_commitment():
     for bit in range(8 * 32):
         server = copy.deepcopy(run.server)
         server._commitments[1] = flipped(run.shares[1].commitment, bit)
-        with refused("partition 1: its shares do not fit together, or not what it sent before"):
+        with refuses("unfit-shares", "partition 1", error=SecureSumError):
             server.total()
 
 
@@ -529,7 +532,7 @@ def test_any_bit_of_revealed_shares_is_refused_or_found_and_named(dropped):
             bad = answers[1] | {client: flipped(answers[1][client], bit)}
             server.receive_revealed_shares(0, answers[0])
             if bit >= 8 * 33:
-                with refused("partition 1: a share of the wrong kind"):
+                with refuses("share-kind", "partition 1", error=SecureSumError):
                     server.receive_revealed_shares(1, bad)
             else:
                 server.receive_revealed_shares(1, bad)
@@ -546,7 +549,7 @@ def test_a_wrong_share_without_one_to_spare():
     for p in (0, 1, 2):
         answer = run.clients[p].unmask(run.signatures, run.roster)
         run.server.receive_revealed_shares(p, answer if p else answer | {2: flipped(answer[2], 0)})
-    with refused("partition 2: its shares do not fit together"):
+    with refuses("unfit-shares", "partition 2", error=SecureSumError):
         run.server.total()
     # which makes good for it
     run.server.receive_revealed_shares(3, run.clients[3].unmask(run.signatures, run.roster))
@@ -574,7 +577,7 @@ def test_messages_of_an_earlier_session():
         p: SecureSumClient.begin(new.session, p, new.signers[p]) for p in new.session.clients
     }
     new.until("keys")
-    with refused("the keys of partition 0 are not those that it sent"):
+    with refuses("other-keys", 0, error=SecureSumError):
         new.clients[0].share_keys(old.keys)
     stale = copy.deepcopy(new.server)
     shares = {
@@ -585,20 +588,20 @@ def test_messages_of_an_earlier_session():
         stale.receive_shares(p, old.shares[p] if p == 1 else shares[p])
     delivered, wrong = new.server.close_shares(), stale.close_shares()
     for p in (0, 2, 3):
-        with refused("partition 1: what it sent cannot be decrypted"):
+        with refuses("peers", "partition 1", error=SecureSumError):
             new.clients[p].receive_shares(wrong[p])
     for p, member in new.clients.items():
         member.receive_shares(delivered[p])
         masked = member.mask_input(new.values[p])
-        with refused(f"partition {p}: the masked input does not fit its checksum"):
+        with refuses("checksum", f"partition {p}", error=SecureSumError):
             new.server.receive_masked_input(p, old.masked[p], checksum(old.masked[p], old.bound, p))
         new.server.receive_masked_input(p, masked, checksum(masked, new.bound, p))
     new.survivors = new.server.close_masked_inputs()
     for p in old.signatures:
-        with refused(f"partition {p}: it did not sign the survivors"):
+        with refuses("unsigned-survivors", f"partition {p}", error=SecureSumError):
             new.server.receive_signature(p, old.signatures[p])
     new._confirm()
-    with refused("1 of 4 clients signed these survivors; needed 3"):
+    with refuses("too-few-clients", 1, 4, 3, error=SecureSumError):
         new.clients[0].unmask(old.signatures, new.roster)
     for p, member in new.clients.items():
         new.server.receive_revealed_shares(
@@ -614,9 +617,9 @@ def test_signed_keys_of_an_earlier_session():
     members, _ = signed_clients(new)
     keys = {p: member.advertise_keys() for p, member in members.items()}
     stale = before[1].advertise_keys()
-    with refused("partition 1: its keys are not signed by its key in the roster"):
+    with refuses("peers", "partition 1", error=SecureSumError):
         members[0].share_keys(keys | {1: stale}, roster=roster)
-    with refused("partition 1: its keys are not signed by the key that it names"):
+    with refuses("unsigned-keys", "partition 1", error=SecureSumError):
         SecureSumServer(new).receive_keys(1, stale, roster[1])
 
 
@@ -638,11 +641,11 @@ def test_a_server_in_the_middle():
         ):
             members[0].share_keys(swapped, roster=roster)
     renamed = keys | {1: keys[1].model_copy(update={"signature": keys[2].signature})}
-    with refused("partition 1: its keys are not signed"):
+    with refuses("peers", "partition 1", error=SecureSumError):
         members[0].share_keys(renamed, roster=roster)
-    with refused("partition 2: it is not in the roster"):
+    with refuses("peers", "partition 2", error=SecureSumError):
         members[0].share_keys(keys, roster={p: roster[p] for p in (0, 1)})
-    with refused("partition 2: its keys are not signed"):
+    with refuses("peers", "partition 2", error=SecureSumError):
         members[0].share_keys(keys, roster=roster | {2: b"no key"})
     members[0].share_keys(keys, roster=roster)
 
@@ -658,7 +661,7 @@ def test_a_sum_without_signatures():
 def test_a_graph_without_signatures_is_complete():
     assert Run(session(70), vectors(session(70)), signed=False).until("keys").bound.degree == 69
     sparse = session(70, neighbours=8)
-    with refused("secure.neighbours = 8: without signatures it must be 69, all others, or auto"):
+    with refuses("neighbours", 8, 69, error=SecureSumError):
         Run(sparse, vectors(sparse), signed=False).until("keys")
 
 
@@ -707,7 +710,7 @@ def test_a_stored_client_fits_a_flower_record_and_holds_no_more_than_it_needs():
         getattr(run, f"_{step}")()
     state = run.clients[0].state
     assert state == ClientState(session=run.bound, me=0, step="done")
-    with refused("step unmask of partition 0 is out of order: it was taken before"):
+    with refuses("step-order", "step unmask of partition 0", error=SecureSumError):
         SecureSumClient(run.clients[0].state).unmask(run.signatures, run.roster)
 
 
@@ -728,14 +731,14 @@ def test_a_stored_client_fits_a_flower_record_and_holds_no_more_than_it_needs():
 def test_what_is_no_stored_client(old, new, message):
     stored = SecureSumClient.begin(session(4), 0).state.as_parts()
     assert stored["state"].count(old) == 1
-    with refused(f"ClientState: .*{message}"):
+    with refused(message):
         ClientState.from_parts({"state": stored["state"].replace(old, new)})
-    with refused("ClientState: "):
+    with refuses("message", error=SecureSumError):
         ClientState.from_parts({})
 
 
 def test_a_client_that_is_not_asked():
-    with refused("partition 4 is not among the clients of the session"):
+    with refuses("not-a-member", "partition 4", error=SecureSumError):
         SecureSumClient.begin(session(4), 4)
 
 
@@ -821,13 +824,13 @@ GOOD_SHARES = {"partitions": [1], "values": [b""], "commitment": bytes(32)}
     ],
 )
 def test_messages_that_are_refused(kind, parts, message):
-    with refused(f"{kind.__name__}: .*{message}"):
+    with refused(f"{kind.__name__}: {message}"):
         kind.from_parts(parts)
 
 
 @pytest.mark.parametrize("size", [0, 63, 65, 127, 129])
 def test_public_keys_of_a_wrong_size(size):
-    with refused("PublicKeys: .* bytes"):
+    with refuses("message", error=SecureSumError):
         public_keys_in(BytesByPartition.of({1: bytes(size)}))
 
 
@@ -862,5 +865,5 @@ def test_what_is_no_fixed_point(limit, terms, modulus, message):
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_numbers_without_a_residue(value):
-    with refused("numbers that are not finite"):
+    with refuses("not-finite", error=SecureSumError):
         FixedPoint(1.0, 2, 2**61 - 1).encode([0.0, value])

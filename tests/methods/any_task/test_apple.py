@@ -248,7 +248,7 @@ def test_its_own_core_is_awaited_even_where_only_some_are():
 
 
 def test_who_came_when_the_others_had_begun_is_refused():
-    with pytest.raises(ConfigError, match=r"partition 4: allowed with apple are .* \(2, 5, 7\)"):
+    with refuses("new-client", "partition 4", "(2, 5, 7)", error=ConfigError):
         client(own=4)
 
 

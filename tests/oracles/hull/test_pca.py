@@ -7,6 +7,7 @@ import pandas
 import pytest
 from app_runs import run
 from cell_files import SITES, write_parts
+from errors import refuses
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
@@ -108,7 +109,7 @@ def test_directions_without_variance_are_no_components():
 )
 def test_a_number_of_genes_that_is_not_allowed(genes, found, tmp_path):
     folder, *_ = found
-    with pytest.raises(ConfigError, match=r"allowed are 3 to 1,000 genes, each once"):
+    with refuses("genes", "3 to 1,000", error=ConfigError):
         run(tmp_path, nodes=nodes_of(folder), method="pca", pca__genes=genes)
 
 
