@@ -824,7 +824,7 @@ GOOD_SHARES = {"partitions": [1], "values": [b""], "commitment": bytes(32)}
     ],
 )
 def test_messages_that_are_refused(kind, parts, message):
-    with refused(f"{kind.__name__}: {message}"):
+    with refused(f"{kind.__name__}: .*{message}"):
         kind.from_parts(parts)
 
 
