@@ -28,10 +28,10 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import USER_MEAN, USER_STD, load_own, load_test, load_test_folder
-from curvfed.tasks.images.folder import listed
+from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.layout import EXTENSIONS, TEST, class_folders, read_layout
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.images.raw import RawImages, brought_to
+from curvfed.tasks.images.raw import RawImages, converted
 from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.in_memory import Raw
 
@@ -119,7 +119,7 @@ def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Example
     if loose:
         class_names = run.facts.class_names
         samples = tuple((str(file), 0, TEST) for file in loose)
-    raw = listed(folder, samples, class_names)
+    raw = raw_files(folder, samples, class_names)
     names = [_place(file, folder) for file, _, _ in samples]
     scored = _to_score(run, path, raw, layout.has_test, state_path) if layout and not loose else ()
     return _in_shape_of_run(run, raw, names, *scored)
@@ -184,7 +184,7 @@ def _converted(raw: RawImages, names: list[str], run: TrainedRun) -> tuple[Tenso
             )
         resized += not has_size
         recoloured += image.shape[1] != channels
-        pixels[index] = brought_to(image, 0 if has_size else height, channels)[0]
+        pixels[index] = converted(image, 0 if has_size else height, channels)[0]
     notes = {}
     if resized:
         notes["sizes"] = (

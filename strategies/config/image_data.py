@@ -3,7 +3,7 @@
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Images
 from curvfed.tasks.images.data import ImageSpec
-from curvfed.tasks.images.label_partition import Deal
+from curvfed.tasks.images.label_partition import PartitionSpec
 
 
 def image_spec(run: RunKeys, keys: Images) -> ImageSpec:
@@ -11,7 +11,7 @@ def image_spec(run: RunKeys, keys: Images) -> ImageSpec:
     return ImageSpec(
         dataset=run.dataset,
         data_dir=run.data_path,
-        deal=Deal(run.partition, run.alpha, run.shards, run.min_client_size),
+        partition=PartitionSpec(run.partition, run.alpha, run.shards, run.min_client_size),
         seed=run.seed,
         train_size=run.train_size,
         test_size=run.test_size,

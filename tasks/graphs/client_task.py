@@ -1,4 +1,4 @@
-"""The tasks of graph data: the nodes of one graph are classified, or whole graphs."""
+"""The tasks of graph data: classify the nodes of one graph, or whole graphs."""
 
 from abc import abstractmethod
 from collections.abc import Iterator
@@ -15,8 +15,8 @@ from curvfed.tasks.task import Batch, Task
 
 
 def statistics(graph: ClientGraph, triangles: bool = True) -> dict[str, Any]:
-    """Figures about one client's data: those of `example_statistics`, the sizes, and the mean
-    curvature "forman".
+    """Figures about a client's data: `example_statistics`, the sizes, and the mean curvature
+    "forman".
 
     Edges are undirected; `triangles` chooses the form of the Forman-Ricci curvature.
     """
@@ -47,7 +47,7 @@ class GraphTask(Task):
 
 
 class NodeTask(GraphTask):
-    """Classification of the nodes of one graph, all of it at once."""
+    """Classification of the nodes of one graph, with all nodes in one step."""
 
     def __init__(
         self, graph: ClientGraph, class_names: tuple[str, ...], device: torch.device
@@ -61,7 +61,7 @@ class NodeTask(GraphTask):
         return 1
 
     def batches(self, model: nn.Module) -> Iterator[Batch]:
-        """The one step of a pass."""
+        """The single step of a pass."""
         yield Batch(self.inputs, self.train_labels, self.parts["train"])
 
     def logits(self, model: nn.Module) -> Tensor:
@@ -81,8 +81,8 @@ class SelectedNodeTask(NodeTask):
     graph, class_names, device
         As `GraphTask`.
     node_share : float
-        In (0, 1]: the share of the nodes that training sees
-        (`curvfed.tasks.graphs.data.selection`), the labelled training nodes always among them.
+        In (0, 1]: the share of the nodes used in training (`curvfed.tasks.graphs.data.selection`),
+        always including the labelled training nodes.
     """
 
     def __init__(
@@ -95,33 +95,32 @@ class SelectedNodeTask(NodeTask):
         super().__init__(graph, class_names, device)
         from curvfed.tasks.graphs.data.selection import induced, selected
 
-        part = induced(graph, selected(graph, node_share))
-        self._seen = GraphInputs.of(part, device)
-        self._rows = part.train.nonzero().squeeze(1).to(device)
+        smaller = induced(graph, selected(graph, node_share))
+        self._training_inputs = GraphInputs.of(smaller, device)
+        self._rows = smaller.train.nonzero().squeeze(1).to(device)
 
     def batches(self, model: nn.Module) -> Iterator[Batch]:
-        """The one step of a pass."""
-        yield Batch(self._seen, self.train_labels, self._rows)
+        """The single step of a pass."""
+        yield Batch(self._training_inputs, self.train_labels, self._rows)
 
 
 class ClusteredNodeTask(GraphTask):
-    """Classification of the nodes of one graph, some of its clusters at a time, each with its own
-    edges alone.
+    """Classification of the nodes of one graph in batches of clusters, with the edges inside each
+    batch.
 
-    A step's adjacency is normalised anew, as in Cluster-GCN (Chiang et al., 2019, Section 3.1).
-    Scores and predictions are computed in portions too, whatever the network, and no more than a
-    batch's activations are ever held: those of some clusters and of their neighbours, of which the
-    least linked are left out where they are many. They differ from those of the whole graph by what
-    comes from further away.
+    Each step normalises its adjacency, as in Cluster-GCN (Chiang et al., 2019, Section 3.1). Scores
+    and predictions are also computed in portions, so that memory holds the activations of one batch
+    at most: some clusters and their neighbours, without the least linked neighbours if there are
+    too many. They differ from those of the whole graph by the influence of nodes further away.
 
     Parameters
     ----------
     graph, class_names, device
         As `GraphTask`, with clusters.
     batch_size : int
-        Nodes per step, about.
-    kept : Tensor, (N,), bool, or None
-        The nodes that training sees, the training nodes among them; None for all.
+        Approximate number of nodes per step.
+    selection : Tensor, (N,), bool, or None
+        The nodes used in training, including the training nodes; None for all.
     """
 
     def __init__(
@@ -130,7 +129,7 @@ class ClusteredNodeTask(GraphTask):
         class_names: tuple[str, ...],
         device: torch.device,
         batch_size: int,
-        kept: Tensor | None = None,
+        selection: Tensor | None = None,
     ) -> None:
         from curvfed.tasks.graphs.node_batches import NodeBatches
 
@@ -138,45 +137,45 @@ class ClusteredNodeTask(GraphTask):
         self._batches = NodeBatches(graph, device)
         self._batch_size = batch_size
         self._num_batches = -(-len(self.labels) // batch_size)
-        self._kept = None if kept is None else kept.to(device)
+        self._selection = None if selection is None else selection.to(device)
         self._is_train = graph.train.to(device)
         clusters = torch.arange(len(self._batches), device=device)
         trains = torch.isin(clusters, cast(Tensor, graph.clusters)[graph.train].to(device))
         self._training = clusters[trains]
-        self._others = clusters[~trains]
+        self._unlabelled = clusters[~trains]
 
     @property
     def num_steps(self) -> int:
-        """As many as there are batches with training nodes."""
+        """The number of batches with training nodes."""
         return min(self._num_batches, len(self._training))
 
     def batches(self, model: nn.Module) -> Iterator[Batch]:
-        """One pass over the clusters in an order drawn anew, those with training nodes dealt to the
-        batches first.
+        """One pass over the clusters in a new random order; clusters with training nodes are
+        distributed over the batches first.
 
-        So every training node is in one batch, and only batches without any are left out.
+        Each training node is thus in one batch, and batches without training nodes are skipped.
         """
-        drawn = [
-            one[torch.randperm(len(one), device=one.device)]
-            for one in (self._training, self._others)
+        shuffled = [
+            clusters[torch.randperm(len(clusters), device=clusters.device)]
+            for clusters in (self._training, self._unlabelled)
         ]
-        order = torch.cat(drawn)
+        order = torch.cat(shuffled)
         for number in range(self.num_steps):
-            nodes, inputs = self._batches.of(order[number :: self._num_batches], self._kept)
+            clusters = order[number :: self._num_batches]
+            nodes, inputs = self._batches.of(clusters, self._selection)
             rows = self._is_train[nodes].nonzero().squeeze(1)
             yield Batch(inputs, self.labels[nodes[rows]], rows)
 
     def logits(self, model: nn.Module) -> Tensor:
-        """Logits (N, C) of every node, dropout off: half of a batch are nodes, the other half is
-        room for neighbours."""
+        """Logits (N, C) of every node, dropout off, in batches of half nodes, half neighbours."""
         model.eval()
         clusters = torch.arange(len(self._batches), device=self.labels.device)
-        found = []
+        outputs = []
         with torch.inference_mode():
-            for part in clusters.tensor_split(min(2 * self._num_batches, len(clusters))):
-                nodes, rows, inputs = self._batches.around(part, self._batch_size // 2)
-                found.append((nodes, model(inputs)[rows]))
-            numbers, logits = map(torch.cat, zip(*found, strict=True))
+            for portion in clusters.tensor_split(min(2 * self._num_batches, len(clusters))):
+                nodes, rows, inputs = self._batches.around(portion, self._batch_size // 2)
+                outputs.append((nodes, model(inputs)[rows]))
+            numbers, logits = map(torch.cat, zip(*outputs, strict=True))
             return logits[numbers.argsort()]
 
 
@@ -196,7 +195,7 @@ class WholeGraphTask(GraphTask):
 
     @property
     def num_steps(self) -> int:
-        """As many as there are batches."""
+        """The number of batches."""
         return -(-self.num_examples // self._batch_size) if self._batch_size else 1
 
     def batches(self, model: nn.Module) -> Iterator[Batch]:
@@ -217,8 +216,8 @@ class WholeGraphTask(GraphTask):
     def _logits_of(self, model: nn.Module, graphs: Tensor) -> Tensor:
         model.eval()
         with torch.inference_mode():
-            found = [model(batch) for _, batch in self._batches.each(graphs, self._batch_size)]
-        return torch.cat(found) if found else torch.zeros(0, 1, device=graphs.device)
+            logits = [model(batch) for _, batch in self._batches.each(graphs, self._batch_size)]
+        return torch.cat(logits) if logits else torch.zeros(0, 1, device=graphs.device)
 
 
 def client_task(
@@ -230,15 +229,15 @@ def client_task(
 ) -> GraphTask:
     """The task of a client's data.
 
-    With a `node_share` below 1 the least important nodes are left out: of whole graphs always, of
-    nodes that are themselves classified in training alone, so that all of these are scored with all
+    With a `node_share` below 1 the least important nodes are left out: always if graphs are
+    classified; only in training if nodes are classified, so that all nodes are scored with all
     their neighbours.
     """
     if graph.clusters is not None:
         from curvfed.tasks.graphs.data.selection import selected
 
-        kept = selected(graph, node_share) if node_share < 1 else None
-        return ClusteredNodeTask(graph, class_names, device, batch_size, kept)
+        selection = selected(graph, node_share) if node_share < 1 else None
+        return ClusteredNodeTask(graph, class_names, device, batch_size, selection)
     if graph.task == "nodes":
         if node_share < 1:
             return SelectedNodeTask(graph, class_names, device, node_share)

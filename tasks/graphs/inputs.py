@@ -1,5 +1,4 @@
-"""The inputs of the models: features and adjacency of one graph, or of a batch of graphs side by
-side."""
+"""The inputs of the models: features and adjacency of one graph, or of several joined graphs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,20 +22,19 @@ from curvfed.tasks.graphs.sparse import (
 
 @dataclass(frozen=True, eq=False)
 class GraphInputs:
-    """One graph, or several graphs side by side as one; a matrix is made when a model first asks
-    for it.
+    """One graph, or several graphs joined into one; each matrix is computed at its first use.
 
     Attributes
     ----------
     features : Constant, (N, F)
-        Dense where graphs are classified.
+        Dense if graphs are classified.
     edge_index : Tensor, (2, E), int64
         Both directions, no self-loops, no duplicates, sorted lexicographically.
     graph_of_node : Tensor, (N,), int64, or None
-        Ascending from 0; None where nodes are classified.
+        Ascending from 0; None if nodes are classified.
     num_graphs : int
     edge_weights : Tensor, (E,), or None
-        What `adjacency` weighs the edges by; None: 1.
+        The edge weights in `adjacency`; None: 1.
     """
 
     features: Constant
@@ -51,7 +49,7 @@ class GraphInputs:
         return len(self.features.matrix)
 
     @cached_property
-    @torch.inference_mode(False)  # scoring may be the first to ask, and training uses the result
+    @torch.inference_mode(False)  # scoring may be the first use, and training uses the result
     def adjacency(self) -> Constant:
         """(N, N), symmetrically normalised, with self-loops."""
         return normalized_adjacency(
@@ -61,14 +59,14 @@ class GraphInputs:
     @cached_property
     @torch.inference_mode(False)
     def sums(self) -> Constant:
-        """(N, N), of 0 and 1; its product with the nodes' rows is the sum over the neighbours."""
+        """(N, N), 0 and 1; its product with the nodes' rows is the sum over the neighbours."""
         return neighbour_sums(self.edge_index, self.num_nodes, self.features.matrix.dtype)
 
     @cached_property
     @torch.inference_mode(False)
     def members(self) -> Constant:
-        """(G, N), of 0 and 1, for whole graphs; its product with the nodes' rows is the sum over
-        each graph."""
+        """(G, N), 0 and 1, for whole graphs; its product with the nodes' rows is the sum over each
+        graph."""
         return memberships(
             cast(Tensor, self.graph_of_node), self.num_graphs, self.features.matrix.dtype
         )
@@ -76,26 +74,25 @@ class GraphInputs:
     @cached_property
     @torch.inference_mode(False)
     def dense(self) -> Tensor:
-        """(N, F), the feature rows, for models that take no sparse ones."""
+        """(N, F), the feature rows, for models without support for sparse features."""
         return _dense(self.features.matrix)
 
     @cached_property
     @torch.inference_mode(False)
     def norms(self) -> Tensor:
-        """(N, 1), Euclidean norms of the feature rows, which `exp0` needs."""
+        """(N, 1), Euclidean norms of the feature rows, for `exp0`."""
         return row_norms(self.features.matrix)
 
     @classmethod
     def of(cls, graph: ClientGraph, device: torch.device) -> "GraphInputs":
-        """All data of a client at once."""
+        """All data of a client."""
+        edges = graph.edge_index.to(device)
         owner = graph.graph_of_node
-        return cls(
-            Constant.of(graph.features if owner is None else graph.features.to_dense()).to(device),
-            graph.edge_index.to(device),
-            None if owner is None else owner.to(device),
-            1 if owner is None else len(graph.labels),
-            None if graph.edge_weights is None else graph.edge_weights.to(device),
-        )
+        if owner is not None:
+            features = Constant.of(graph.features.to_dense()).to(device)
+            return cls(features, edges, owner.to(device), len(graph.labels))
+        weights = None if graph.edge_weights is None else graph.edge_weights.to(device)
+        return cls(Constant.of(graph.features).to(device), edges, edge_weights=weights)
 
 
 class GraphBatches:
@@ -113,27 +110,27 @@ class GraphBatches:
         num_graphs = len(graph.labels)
         self._features = graph.features.to(device)
         self._edges = graph.edge_index.to(device)
-        # Nodes and edges lie graph by graph: a graph is a range of either.
+        # Nodes and edges are sorted by graph: a graph is a range of both.
         self._nodes = bounds(owner.bincount(minlength=num_graphs)).to(device)
         self._columns = bounds(owner[graph.edge_index[0]].bincount(minlength=num_graphs)).to(device)
 
-    def of(self, chosen: Tensor) -> GraphInputs:
-        """The graphs of these numbers, (n,) int64 and ascending, as one batch."""
-        nodes, sizes = positions(self._nodes, chosen)
-        columns, degrees = positions(self._columns, chosen)
-        moved = sizes.cumsum(0) - sizes - self._nodes[chosen]
-        edges = self._edges[:, columns] + moved.repeat_interleave(degrees)
-        owner = torch.arange(len(chosen), device=nodes.device).repeat_interleave(sizes)
+    def of(self, graphs: Tensor) -> GraphInputs:
+        """The graphs with these numbers, (n,) int64, ascending, as one batch."""
+        nodes, sizes = positions(self._nodes, graphs)
+        columns, degrees = positions(self._columns, graphs)
+        shift = sizes.cumsum(0) - sizes - self._nodes[graphs]
+        edges = self._edges[:, columns] + shift.repeat_interleave(degrees)
+        owner = torch.arange(len(graphs), device=nodes.device).repeat_interleave(sizes)
         return GraphInputs(
-            Constant.of(_dense_rows(self._features, nodes)), edges, owner, len(chosen)
+            Constant.of(_dense_rows(self._features, nodes)), edges, owner, len(graphs)
         )
 
     def each(self, chosen: Tensor, size: int) -> Iterator[tuple[Tensor, GraphInputs]]:
-        """The graphs of these numbers, `size` at a time (0: all at once): their numbers, ascending,
-        and the batch."""
-        for part in torch.split(chosen, size or max(len(chosen), 1)):
-            if len(part):
-                ascending = part.sort().values
+        """Batches of `size` graphs (0: all) with the chosen numbers: the numbers, ascending, and
+        the inputs."""
+        for numbers in torch.split(chosen, size or max(len(chosen), 1)):
+            if len(numbers):
+                ascending = numbers.sort().values
                 yield ascending, self.of(ascending)
 
 
@@ -142,7 +139,7 @@ def _dense(matrix: Tensor) -> Tensor:
 
 
 def _dense_rows(matrix: Tensor, rows: Tensor) -> Tensor:
-    """Rows of a dense or CSR matrix, dense: twice as fast as by a CSR matrix of these rows."""
+    """Dense rows of a dense or CSR matrix, twice as fast as through a CSR matrix of the rows."""
     if matrix.layout != torch.sparse_csr:
         return matrix[rows]
     entries, lengths = positions(matrix.crow_indices().long(), rows)

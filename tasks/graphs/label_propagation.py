@@ -1,8 +1,8 @@
 """Propagate soft labels along the edges, and summarise them in a few numbers (FedGTA, Li et al.,
 VLDB 2024).
 
-This follows the authors' code. What is called the paper's is known from that code, and was not
-checked against the paper.
+This follows the authors' code. Statements about the paper come from that code, unchecked against
+the paper.
 """
 
 import math
@@ -25,17 +25,17 @@ def propagate(labels: Tensor, adjacency: Constant, steps: int, alpha: float) -> 
     steps : int
         k.
     alpha : float
-        In [0, 1]; 1 leaves the labels as they are.
+        In [0, 1]; 1 leaves the labels unchanged.
 
     Returns
     -------
     Tensor, (N, C)
-        Not negative where Y⁰ is not. The sums of the rows differ: those of hubs are larger.
+        Not negative where Y⁰ is not. Row sums differ and are larger for hubs.
     """
-    found = labels
+    propagated = labels
     for _ in range(steps):
-        found = alpha * labels + (1 - alpha) * (adjacency @ found)
-    return found
+        propagated = alpha * labels + (1 - alpha) * (adjacency @ propagated)
+    return propagated
 
 
 def moments(labels: Tensor, order: int) -> Tensor:
@@ -44,7 +44,7 @@ def moments(labels: Tensor, order: int) -> Tensor:
 
 
 def smoothing_confidence(labels: Tensor, degrees: Tensor) -> Tensor:
-    """Σ_v d_v Σ_c (1/e + y_vc ln y_vc), (): large where the labels of hubs are certain, 0 without
+    """Σ_v d_v Σ_c (1/e + y_vc ln y_vc), (): large if the labels of hubs are certain, 0 without
     edges.
 
     Parameters

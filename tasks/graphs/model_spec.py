@@ -1,4 +1,4 @@
-"""The settings of the networks for graphs, and the linear maps that they have in common."""
+"""The settings of the networks for graphs, and their common linear maps."""
 
 from dataclasses import dataclass
 
@@ -21,15 +21,15 @@ class ModelSpec:
     gate : bool
         Nodes: whether Lorentz and split layers mix in a high-pass.
     self_weight : bool
-        Whole graphs: whether Lorentz layers learn how much a node weighs beside its neighbours.
+        Whole graphs: whether Lorentz layers learn the weight of a node relative to its neighbours.
     learns_curvature : bool
-        Whether k is trained; else the curvature keeps its start.
+        Whether k is trained; otherwise the curvature keeps its initial value.
     curvature_map : str
         A key of `curvfed.tasks.graphs.lorentz.curvature.CURVATURE_MAPS`.
     estimates_curvature : bool
-        Whether a small network on statistics of the client's graph adds to k.
+        Whether a small network adds to k, from statistics of the client's graph.
     mask_threshold : float or None
-        Entries of a mask below it count as 0 in evaluation (`curvfed.tasks.graphs.models.masked`);
+        In evaluation mask entries below it count as 0 (`curvfed.tasks.graphs.models.masked`);
         None: no masks.
     """
 
@@ -48,20 +48,20 @@ class ModelSpec:
 
 
 def start(weight: Tensor, bias: Tensor, gain: float = 1.0) -> None:
-    """Start a linear map: Glorot's uniform weights times `gain`, biases of 0."""
+    """Initialise a linear map: Glorot's uniform weights times `gain`, biases of 0."""
     nn.init.xavier_uniform_(weight, gain)
     nn.init.zeros_(bias)
 
 
 def start_all(*maps: nn.Linear, gain: float = 1.0) -> None:
-    """Start several linear maps, in this order."""
+    """Initialise several linear maps, in this order."""
     for linear in maps:
         start(linear.weight, linear.bias, gain)
 
 
 class TimedLinear(nn.Linear):
-    """A linear map with one more column, for the time coordinate: `time`, which is personal and
-    starts at 0."""
+    """A linear map with one more column, `time`, for the time coordinate; it is personal and starts
+    at 0."""
 
     def __init__(self, num_in: int, num_out: int) -> None:
         super().__init__(num_in, num_out)
@@ -70,10 +70,10 @@ class TimedLinear(nn.Linear):
 
 
 def store_by_input(weight: Tensor) -> None:
-    """Store the matrix that multiplies sparse features (in, out); its shape stays (out, in), which
-    everybody else sees.
+    """Store the matrix that multiplies sparse features as (in, out); its visible shape stays (out,
+    in).
 
-    The sparse kernels would copy a matrix stored (out, in) in each step, and its gradient twice: a
-    fifth of a GCN's step. Heads are faster as they are.
+    In each step the sparse kernels would copy a matrix stored (out, in), and its gradient twice,
+    which takes a fifth of a GCN's step. For heads the usual order is faster.
     """
     weight.data = weight.data.t().contiguous().t()

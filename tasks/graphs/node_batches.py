@@ -1,5 +1,5 @@
-"""Batches of the nodes of one graph, cut on the device: some of its clusters, with the edges
-between them."""
+"""Batches of the nodes of one graph, cut on the device: some clusters with the edges between
+them."""
 
 import torch
 from torch import Tensor
@@ -24,11 +24,10 @@ class NodeBatches:
         self._features = graph.features.to(device)
         self._edges = graph.edge_index.to(device)
         self._weights = None if graph.edge_weights is None else graph.edge_weights.to(device)
-        # Edges lie node by node: those of a node are a range. So are the nodes of a cluster in this
-        # order.
-        self._columns = bounds(graph.edge_index[0].bincount(minlength=len(graph.clusters))).to(
-            device
-        )
+        # Edges are sorted by node, so the edges of a node are a range; so are the nodes of a
+        # cluster in the order of `_nodes`.
+        degrees = graph.edge_index[0].bincount(minlength=len(graph.clusters))
+        self._columns = bounds(degrees).to(device)
         self._nodes = graph.clusters.argsort(stable=True).to(device)
         self._clusters = bounds(graph.clusters.bincount()).to(device)
 
@@ -36,14 +35,14 @@ class NodeBatches:
         """The number of clusters."""
         return len(self._clusters) - 1
 
-    def of(self, chosen: Tensor, kept: Tensor | None = None) -> tuple[Tensor, GraphInputs]:
+    def of(self, chosen: Tensor, selection: Tensor | None = None) -> tuple[Tensor, GraphInputs]:
         """The nodes of some clusters and the edges between them.
 
         Parameters
         ----------
         chosen : Tensor, (n,), int64
             The clusters' numbers.
-        kept : Tensor, (N,), bool, or None
+        selection : Tensor, (N,), bool, or None
             The nodes that count; None for all.
 
         Returns
@@ -53,13 +52,13 @@ class NodeBatches:
         inputs : GraphInputs
         """
         nodes = self._members(chosen)
-        if kept is not None:
-            nodes = nodes[kept[nodes]]
+        if selection is not None:
+            nodes = nodes[selection[nodes]]
         return nodes, self._cut(nodes)
 
     def around(self, chosen: Tensor, room: int) -> tuple[Tensor, Tensor, GraphInputs]:
-        """The nodes of some clusters with their neighbours, `room` at most: those with the most
-        edges to them.
+        """The nodes of some clusters and at most `room` neighbours: those with the most edges to
+        the clusters.
 
         Returns
         -------
@@ -75,13 +74,13 @@ class NodeBatches:
         near, edges = torch.unique(ends, return_counts=True)
         outside = ~torch.isin(near, nodes)
         nearest = edges[outside].argsort(descending=True, stable=True)[:room]
-        seen = torch.cat([nodes, near[outside][nearest]]).sort().values
-        return nodes, torch.searchsorted(seen, nodes), self._cut(seen)
+        visible = torch.cat([nodes, near[outside][nearest]]).sort().values
+        return nodes, torch.searchsorted(visible, nodes), self._cut(visible)
 
     def _members(self, chosen: Tensor) -> Tensor:
         return self._nodes[positions(self._clusters, chosen)[0]].sort().values
 
-    @torch.inference_mode(False)  # a model may be first to ask for a matrix when it is scored
+    @torch.inference_mode(False)  # scoring may be the first use, and training uses the result
     def _cut(self, nodes: Tensor) -> GraphInputs:
         """Nodes, ascending, and the edges between them."""
         place = torch.full_like(self._nodes, -1)

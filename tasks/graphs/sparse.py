@@ -1,5 +1,4 @@
-"""Sparse matrices: constant ones that multiply from the left, those of a graph, and their CSR
-parts."""
+"""Sparse matrices: constant matrices as left factors, the matrices of a graph, and CSR arrays."""
 
 import warnings
 from dataclasses import dataclass
@@ -9,15 +8,15 @@ import torch
 from torch import Tensor
 
 BLOCK = 2**25
-"""Entries of a part of a sparse matrix that is made dense, 128 MiB."""
+"""Entries of one dense block of a sparse matrix, 128 MiB."""
 
 
 @dataclass(frozen=True, eq=False)
 class Constant:
     """A matrix without gradient together with its transpose.
 
-    torch's own backward pass of a CSR product transposes the matrix in every step; keeping the
-    transpose makes a GCN step about twice as fast.
+    torch's backward pass of a CSR product transposes the matrix in each step; storing the transpose
+    makes a GCN step about twice as fast.
     """
 
     matrix: Tensor
@@ -42,8 +41,8 @@ class Constant:
 
 
 def _short_indices(matrix: Tensor) -> Tensor:
-    """The same CSR matrix with 32-bit indices, to which the CPU's sparse kernels would convert them
-    in every product."""
+    """The same CSR matrix with 32-bit indices, which spares the CPU's sparse kernels a conversion
+    in each product."""
     crow = matrix.crow_indices().int()
     columns = matrix.col_indices().int()
     return csr(crow, columns, matrix.values(), matrix.shape[1])
@@ -64,7 +63,7 @@ def multiply(matrix: Tensor, x: Tensor) -> Tensor:
     """matrix @ x for a matrix in CSR or dense layout, without gradient: (N, M) and (M, d) -> (N,
     d).
 
-    `matrix @ x` fills two matrices with zeros and copies one onto the other first, which can take
+    `matrix @ x` first fills two matrices with zeros and copies one to the other, which can take
     longer than the product.
     """
     out = x.new_empty(matrix.shape[0], x.shape[1])
@@ -115,8 +114,8 @@ def normalized_adjacency(
 def neighbour_sums(
     edge_index: Tensor, num_nodes: int, dtype: torch.dtype = torch.float32
 ) -> Constant:
-    """The adjacency matrix A of an undirected graph, as `normalized_adjacency` takes it, sorted
-    lexicographically.
+    """The adjacency matrix A of an undirected graph, with edges as in `normalized_adjacency`,
+    sorted lexicographically.
 
     Returns
     -------
@@ -124,15 +123,15 @@ def neighbour_sums(
         Without self-loops: an isolated node has no entry.
     """
     rows, columns = edge_index
-    ones = torch.ones(len(columns), dtype=dtype, device=columns.device)
+    values = torch.ones(len(columns), dtype=dtype, device=columns.device)
     return Constant.of(
-        csr(bounds(torch.bincount(rows, minlength=num_nodes)), columns, ones, num_nodes),
+        csr(bounds(torch.bincount(rows, minlength=num_nodes)), columns, values, num_nodes),
         symmetric=True,
     )
 
 
 def memberships(owner: Tensor, count: int, dtype: torch.dtype = torch.float32) -> Constant:
-    """A matrix of 0 and 1 that says which of `count` groups every row belongs to.
+    """A matrix of 0 and 1: which of `count` groups each row belongs to.
 
     Parameters
     ----------
@@ -145,20 +144,20 @@ def memberships(owner: Tensor, count: int, dtype: torch.dtype = torch.float32) -
         A group without rows has no entry.
     """
     places = torch.arange(len(owner) + 1, device=owner.device)
-    ones = torch.ones(len(owner), dtype=dtype, device=owner.device)
-    matrix = csr(bounds(torch.bincount(owner, minlength=count)), places[:-1], ones, len(owner))
-    return Constant(_short_indices(matrix), _short_indices(csr(places, owner, ones, count)))
+    values = torch.ones(len(owner), dtype=dtype, device=owner.device)
+    matrix = csr(bounds(torch.bincount(owner, minlength=count)), places[:-1], values, len(owner))
+    return Constant(_short_indices(matrix), _short_indices(csr(places, owner, values, count)))
 
 
 def bounds(lengths: Tensor) -> Tensor:
-    """Where consecutive ranges of these lengths begin, from 0, and where the last one ends: (n,) ->
-    (n + 1,)."""
+    """Starts of consecutive ranges of these lengths, from 0, and the end of the last: (n,) -> (n +
+    1,)."""
     return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
 
 
 def positions(bounds: Tensor, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """The positions in the chosen ones of consecutive ranges, one range after the other, and the
-    lengths of these."""
+    """The positions in the chosen ranges of consecutive ranges, range by range, and the lengths of
+    the chosen ranges."""
     start = bounds[chosen]
     lengths = bounds[chosen + 1] - bounds[chosen]
     position = torch.arange(int(lengths.sum()), device=bounds.device)
@@ -177,8 +176,8 @@ def select_rows(matrix: Tensor, rows: Tensor) -> Tensor:
 
 
 def row_norms(matrix: Tensor) -> Tensor:
-    """Euclidean norms (N, 1) of the rows of a dense or CSR matrix, whose rows are made dense a
-    `BLOCK` at a time."""
+    """Euclidean norms (N, 1) of the rows of a dense or CSR matrix; CSR rows become dense in blocks
+    of `BLOCK` entries."""
     if matrix.layout != torch.sparse_csr:
         norms: Tensor = torch.linalg.vector_norm(matrix, dim=1, keepdim=True)
         return norms
@@ -188,7 +187,7 @@ def row_norms(matrix: Tensor) -> Tensor:
 
 
 def csr(crow: Tensor, columns: Tensor, values: Tensor, num_columns: int) -> Tensor:
-    """A sparse CSR tensor from its parts, which are checked."""
+    """A sparse CSR tensor from its arrays, with its invariants checked."""
     with warnings.catch_warnings():  # torch warns once per process that the layout is in beta
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
         return torch.sparse_csr_tensor(

@@ -8,8 +8,8 @@ PADDING = 4
 
 
 def crop_and_flip(images: Tensor) -> Tensor:
-    """Shift each image by up to 4 pixels in each direction, filled up with 0, and mirror half of
-    them, at random.
+    """Randomly shift each image by up to 4 pixels in each direction, filled with 0, and mirror half
+    of the images.
 
     The usual augmentation of CIFAR: a random crop of the image padded by 4, and a random horizontal
     flip.
@@ -21,12 +21,11 @@ def crop_and_flip(images: Tensor) -> Tensor:
     Returns
     -------
     Tensor (n, c, h, w)
-        Of the same dtype. Each image has draws of its own, from the default generator of the
-        device.
+        Of the same dtype. Draws are per image, from the default generator of the device.
     """
     num, _, height, width = images.shape
     device = images.device
-    # All crops as a view (n, c, 9, 9, h, w); one indexing operation copies the drawn ones.
+    # All crops as a view (n, c, 9, 9, h, w); one indexing operation copies the drawn crops.
     crops = F.pad(images, (PADDING,) * 4).unfold(2, height, 1).unfold(3, width, 1)
     down, right = torch.randint(2 * PADDING + 1, (2, num), device=device)
     cropped = crops[torch.arange(num, device=device), :, down, right]

@@ -1,4 +1,4 @@
-"""The images of one client, and how their pixels are normalised."""
+"""The images of one client and their normalisation."""
 
 import json
 import math
@@ -20,8 +20,8 @@ class ClientImages(Examples):
     images : Tensor, (n, c, h, w), uint8
         n may be 0.
     mean, std : tuple of float
-        For each channel, of pixels scaled to [0, 1]: constants of the data set, the same for all
-        clients and the server.
+        Per channel, of pixels scaled to [0, 1]: constants of the data set, equal for all clients
+        and the server.
     augments : bool
         Whether training images of this data set are usually cropped and flipped.
     """
@@ -40,7 +40,7 @@ class ClientImages(Examples):
 
     @property
     def num_blank(self) -> int:
-        """How many images have one value throughout: nothing is to be seen on them."""
+        """The number of images with a single value, which show nothing."""
         values = self.images.flatten(start_dim=2)
         return int((values == values[..., :1]).all(dim=2).all(dim=1).sum())
 
@@ -51,8 +51,13 @@ class ClientImages(Examples):
 
     def computed_digest(self) -> str:
         """SHA-256 of the tensors, the class names and the normalisation."""
-        fixed = {name: getattr(self, name) for name in ("class_names", "mean", "std", "augments")}
-        return sha256(json.dumps(fixed, sort_keys=True), self.tensors())
+        constants = {
+            "class_names": self.class_names,
+            "mean": self.mean,
+            "std": self.std,
+            "augments": self.augments,
+        }
+        return sha256(json.dumps(constants, sort_keys=True), self.tensors())
 
 
 def check_test(test: ClientImages, shape: str, class_names: Collection[str]) -> None:
@@ -64,12 +69,13 @@ def check_test(test: ClientImages, shape: str, class_names: Collection[str]) -> 
     """
     unknown = set(test.class_names) - set(class_names)
     if test.shape != shape or unknown:
-        what = (
-            f"images of {test.shape}" if test.shape != shape else f"classes {sorted(unknown)[:5]}"
-        )
+        problem = f"of classes {sorted(unknown)[:5]}"
+        if test.shape != shape:
+            problem = f"of shape {test.shape}"
         raise DataError(
-            f"there are test images {what}; allowed are images of {shape} and the"
-            f" {len(class_names)} classes of the clients"
+            f"there are test images {problem}; allowed are images of shape {shape} and the"
+            f" {len(class_names)} classes of the clients",
+            key="test-images",
         )
 
 
@@ -92,11 +98,11 @@ def client_images(
     masks : Tensor, (3, n), bool
         Train, validation, test.
     mean, std : tuple of float
-        Of the data set's channels. Where the images have another number of channels, each gets the
-        mean of these.
+        Per channel of the data set. If the images have another number of channels, each channel
+        gets their mean.
     """
     train, val, test = (mask.clone() for mask in masks)
-    made = ClientImages(
+    client = ClientImages(
         images=images,
         labels=labels,
         train=train,
@@ -108,7 +114,7 @@ def client_images(
         augments=augments,
         partition_digest=partition_digest,
     )
-    return replace(made, digest=made.computed_digest())
+    return replace(client, digest=client.computed_digest())
 
 
 def _per_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:

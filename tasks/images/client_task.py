@@ -1,5 +1,5 @@
-"""The task of image data: batches of a client's images, the local loss, and what a model makes of
-the test images."""
+"""The task of image data: batches of a client's images, the local loss, and the predictions for
+test images."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, cast
@@ -19,25 +19,25 @@ EVALUATION_BATCH = 512
 
 
 class ImageTask(Task):
-    """One client's images on its device, as bytes: a batch is converted when it is needed.
+    """One client's images on its device, as bytes; each batch is converted on demand.
 
     Parameters
     ----------
     images : ClientImages
-        Of any number, also none.
+        Any number of images, also none.
     class_names, device
         As in `Task`.
     batch_size : int
-        0 takes all images at once. The last batch of a pass takes the remaining images.
+        0: all images. The last batch of a pass takes the remaining images.
     objective : callable
         The local loss of a batch (`curvfed.tasks.images.objectives`).
     augment : bool
         Whether training images are cropped and flipped at random.
     mixed_precision : bool
-        Whether the model's body is trained in bfloat16 where it may be.
+        Whether the model's body trains in bfloat16 where that is safe.
     has_batch_norm : bool
         Whether the model has batch normalisation, which cannot train on a batch of one image: a
-        last batch of one joins the batch before it, and where all batches are of one image the
+        last batch of one image joins the batch before it, and if all batches have one image the
         layers normalise by their running statistics.
     """
 
@@ -55,17 +55,15 @@ class ImageTask(Task):
         super().__init__(images, class_names, device)
         self._num_classes = len(class_names)
         self._bytes = images.images.to(device)
-        self._mean, self._std = (
-            255 * torch.tensor(values, device=device)[:, None, None]
-            for values in (images.mean, images.std)
-        )
-        # A convolution on a GPU's matrix units wants the channels of a pixel side by side.
+        self._mean = 255 * torch.tensor(images.mean, device=device)[:, None, None]
+        self._std = 255 * torch.tensor(images.std, device=device)[:, None, None]
+        # Convolutions on a GPU's matrix units need the channels of a pixel side by side.
         self._layout = torch.channels_last if device.type == "cuda" else torch.contiguous_format
         self._objective = objective
         self._augment = augment
         self._mixed_precision = mixed_precision
         self._sizes = _batch_sizes(self.num_examples, batch_size, merges_one=has_batch_norm)
-        self._keeps_norms = has_batch_norm and 1 in self._sizes
+        self._freezes_norms = has_batch_norm and 1 in self._sizes
 
     @property
     def num_steps(self) -> int:
@@ -76,47 +74,45 @@ class ImageTask(Task):
         """One pass in shuffled batches, each image once."""
         net = cast(ImageNet, model)
         net.mixed_precision = self._mixed_precision
-        if self._keeps_norms:
+        if self._freezes_norms:
             for layer in net.modules():
                 if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
                     layer.eval()
         train = self.parts["train"]
-        for chosen in train[torch.randperm(len(train), device=train.device)].split(self._sizes):
-            yield Batch(self._batch(chosen, self._augment), self.labels[chosen])
+        shuffled = train[torch.randperm(len(train), device=train.device)]
+        for numbers in shuffled.split(self._sizes):
+            yield Batch(self._batch(numbers, self._augment), self.labels[numbers])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The local objective of a batch."""
         return self._objective(cast(ImageNet, model), batch.inputs, batch.labels)
 
-    def _batch(self, chosen: Tensor, augment: bool = False) -> Tensor:
-        """Images (b, c, h, w), float32, of mean 0 and variance 1 over the data set."""
-        pixels = self._bytes.index_select(0, chosen)
+    def _batch(self, numbers: Tensor, augment: bool = False) -> Tensor:
+        """Images (b, c, h, w), float32, with mean 0 and variance 1 over the data set."""
+        pixels = self._bytes.index_select(0, numbers)
         if augment:
             pixels = crop_and_flip(pixels)
         return pixels.to(torch.float32, memory_format=self._layout).sub_(self._mean).div_(self._std)
 
-    def features(self, model: nn.Module, part: str = "train") -> Iterator[tuple[Tensor, Tensor]]:
-        """Features (b, d), float32, and labels (b,) of a part's images in batches, in evaluation
-        mode."""
+    def features(self, model: nn.Module, role: str = "train") -> Iterator[tuple[Tensor, Tensor]]:
+        """Features (b, d), float32, and labels (b,) of the "train", "val" or "test" images in
+        batches, in evaluation mode."""
         model.eval()
-        for chosen in self.parts[part].split(EVALUATION_BATCH):
-            if len(chosen):  # torch splits an empty tensor into one empty chunk
-                # Not inference mode: no head could be trained on its tensors.
+        for numbers in self.parts[role].split(EVALUATION_BATCH):
+            if len(numbers):  # torch splits an empty tensor into one empty chunk
+                # A head cannot train on tensors of inference mode.
                 with torch.no_grad():
-                    features = cast(ImageNet, model).features(self._batch(chosen))
-                yield features, self.labels[chosen]
+                    features = cast(ImageNet, model).features(self._batch(numbers))
+                yield features, self.labels[numbers]
 
-    def logits(self, model: nn.Module, part: str) -> Tensor:
+    def logits(self, model: nn.Module, role: str) -> Tensor:
         """Logits (n, C) of the "train", "val" or "test" images, in evaluation mode and float32."""
+        head = cast(ImageNet, model).head
         with torch.no_grad():
-            found = [
-                cast(ImageNet, model).head(features) for features, _ in self.features(model, part)
-            ]
-        return (
-            torch.cat(found)
-            if found
-            else torch.zeros(0, self._num_classes, device=self.labels.device)
-        )
+            logits = [head(features) for features, _ in self.features(model, role)]
+        if not logits:
+            return torch.zeros(0, self._num_classes, device=self.labels.device)
+        return torch.cat(logits)
 
     def scored_logits(self, model: nn.Module) -> dict[str, Tensor]:
         """Logits (m, C) of the "val" and of the "test" images."""
@@ -129,7 +125,7 @@ class Predictions(NamedTuple):
     Attributes
     ----------
     labels, predicted : Tensor, (n,), int64
-        `predicted` is −1, which is never a label, where a logit is not finite.
+        `predicted` is −1, which is never a label, if a logit is not finite.
     features : Tensor, (n, d), float32
     """
 
@@ -155,12 +151,12 @@ def evaluate(
             for features, labels in task.features(model, "test")
         ]
     if not batches:
-        raise DataError("there are no test images to evaluate a model on")
+        raise DataError("there are no test images to evaluate a model on", key="no-test-images")
     return Predictions(*(torch.cat(column).cpu() for column in zip(*batches, strict=True)))
 
 
 def _batch_sizes(num: int, size: int, merges_one: bool) -> list[int]:
-    """Full batches, and one of the remaining images."""
+    """Sizes of full batches, and of a batch with the remaining images."""
     size = size or num
     sizes = [min(size, num - first) for first in range(0, num, size or 1)]
     if merges_one and len(sizes) > 1 and sizes[-1] == 1 and size > 1:

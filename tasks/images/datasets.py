@@ -1,4 +1,4 @@
-"""The image files of a data set, by its name or by the path of a folder: where they lie, and what
+"""The image files of a data set, by its name or by the path of a folder: where they are, and what
 reads them."""
 
 from collections.abc import Mapping
@@ -26,50 +26,50 @@ def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
     Raises
     ------
     DataError
-        An unknown name, an absent folder, or files that are absent and cannot be downloaded; names
-        the folders looked in and the command to download them.
+        An unknown name, an absent folder, or a failed download; names the folders searched and the
+        command to download the files.
     """
     source = source_of(dataset)
     if source is not None:
         located = source.find_or_download(data_dir, partial(find, source))
         return Located(located.files, partial(_read, source, data_dir, located))
-    if (own := locate_plugin_data(dataset, data_dir, RawImages)) is not None:
-        return own
+    plugin_data = locate_plugin_data(dataset, data_dir, RawImages)
+    if plugin_data is not None:
+        return plugin_data
     path = find_path(dataset, data_dir, Path.is_dir)
     if untrained := read_layout(path).untrained:
         raise DataError(
-            f"{path}: {names_listed(untrained)} are classes of the test part alone, and no model"
-            " learns them; allowed are test images of the classes of the training part"
+            f"{path}: {names_listed(untrained)} are classes of only the test part, which no model"
+            " learns; allowed are test images of the classes of the training part",
+            key="untrained-classes",
         )
     return locate_folder(path)
 
 
 def locate_folder(path: Path) -> Located[RawImages]:
-    """A user's folder of images.
+    """Locate a user's folder of images.
 
     Raises
     ------
     DataError
-        If there is no folder, or its classes cannot be told.
+        If the folder is absent, or its classes are ambiguous.
     """
     path = path.expanduser()
     if not path.is_dir():
-        raise DataError(f"no folder {path}; allowed is one with {LAYOUTS}")
+        raise DataError(f"no folder {path}; allowed is one with {LAYOUTS}", key="no-file")
     return _located(path)
 
 
 def find(source: Source, data_dir: Path) -> Located[RawImages] | None:
-    """The files of a public data set, if they are there."""
+    """The files of a public data set, or None if they are absent."""
     folder = source.folder(data_dir)
     top = data_dir.expanduser()
     if not source.folders:
         return Located((), readers.read_digits)
     if folder is not None and source.files:
         reader, *arguments = source.read
-        return Located(
-            tuple(folder / name for name in source.files),
-            partial(getattr(readers, reader), *arguments, top),
-        )
+        files = tuple(folder / name for name in source.files)
+        return Located(files, partial(getattr(readers, reader), *arguments, top))
     if source.title == "CIFAR-10":
         return _find_cifar10(top)
     return _find_tiny(top) if source.title == "TinyImageNet" else None
@@ -80,7 +80,7 @@ def _read(source: Source, data_dir: Path, located: Located[RawImages]) -> RawIma
         return located.read()
     except (DataError, ImportError):
         raise
-    except Exception as error:  # the loaders raise whatever they come upon
+    except Exception as error:  # the loaders may raise anything
         folders = " or ".join(map(str, source.search_folders(data_dir)))
         raise DataError(
             f"the files of {source.title} in {folders} cannot be read ({type(error).__name__}:"
@@ -94,14 +94,14 @@ def _read(source: Source, data_dir: Path, located: Located[RawImages]) -> RawIma
 def _find_cifar10(data_dir: Path) -> Located[RawImages] | None:
     """CIFAR-10 as image files, CLASS/* in train/ and test/."""
     parts = {TRAIN: data_dir / "train", TEST: data_dir / "test"}
-    if any(class_folders(part) != CIFAR10 for part in parts.values()):
+    if any(class_folders(folder) != CIFAR10 for folder in parts.values()):
         return None
     return _located(data_dir, parts)
 
 
 def _find_tiny(data_dir: Path) -> Located[RawImages] | None:
-    """TinyImageNet: val/, the test part, is in one folder with a table, as published, or has a
-    folder per class."""
+    """TinyImageNet; its test part val/ is one folder with a table, as published, or has a folder
+    per class."""
     folder = data_dir / TINY
     parts = {TRAIN: folder / "train", TEST: folder / "val"}
     train, val = map(class_folders, parts.values())

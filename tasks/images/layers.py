@@ -1,6 +1,4 @@
-"""The layers of the image networks: a convolution with its normalisation, and its
-initialisation.
-"""
+"""The layers of the image networks: a convolution with its normalisation and initialisation."""
 
 from typing import Literal
 
@@ -18,11 +16,8 @@ def num_groups(channels: int) -> int:
     It is 32 for all multiples of 32 from 64 on (Wu & He, 2018). A group of one channel would
     normalise each map by itself, which erases its mean, and a map of one pixel completely.
     """
-    return max(
-        number
-        for number in range(1, MAX_GROUPS + 1)
-        if channels % number == 0 and 2 * number <= channels
-    )
+    numbers = range(1, MAX_GROUPS + 1)
+    return max(number for number in numbers if channels % number == 0 and 2 * number <= channels)
 
 
 def normalisation(channels: int, norm: str) -> nn.Module:
@@ -37,29 +32,28 @@ def normalisation(channels: int, norm: str) -> nn.Module:
 def convolution(
     channels: int, out: int, kernel: int, stride: int, norm: str, groups: int = 1, relu: bool = True
 ) -> nn.Sequential:
-    """Convolution, normalisation and, if asked for, ReLU; (h, w) becomes (⌈h / stride⌉, ⌈w /
-    stride⌉).
+    """Convolution, normalisation and optional ReLU; (h, w) becomes (⌈h / stride⌉, ⌈w / stride⌉).
 
-    Padded by half the (odd) kernel. The convolution has a bias where no normalisation follows that
-    brings its own.
+    Padded by half the (odd) kernel. The convolution has a bias only without normalisation, which
+    has its own.
     """
-    convolved = nn.Conv2d(
-        channels, out, kernel, stride, kernel // 2, groups=groups, bias=norm == "none"
+    layer = nn.Conv2d(
+        channels, out, kernel, stride, padding=kernel // 2, groups=groups, bias=norm == "none"
     )
-    start(convolved, "relu" if relu else "linear")
-    return nn.Sequential(
-        convolved, normalisation(out, norm), *([nn.ReLU(inplace=True)] if relu else [])
-    )
+    start(layer, "relu" if relu else "linear")
+    layers = [layer, normalisation(out, norm)]
+    if relu:
+        layers.append(nn.ReLU(inplace=True))
+    return nn.Sequential(*layers)
 
 
-def start(convolved: nn.Conv2d, activation: Literal["relu", "linear"]) -> None:
-    """Start a convolution by the normal weights of He et al. (2015), which keep the scale of its
-    input; biases of 0."""
-    # "fan_in": for the outputs of a depthwise convolution torch counts all groups, which is too
-    # many.
-    nn.init.kaiming_normal_(convolved.weight, mode="fan_in", nonlinearity=activation)
-    if convolved.bias is not None:
-        nn.init.zeros_(convolved.bias)
+def start(layer: nn.Conv2d, activation: Literal["relu", "linear"]) -> None:
+    """Initialise a convolution by the normal weights of He et al. (2015), which keep the scale of
+    its input, and biases of 0."""
+    # With "fan_out" torch counts the outputs of all groups of a depthwise convolution: too many.
+    nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity=activation)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
 
 
 def tin_stride(height: int, width: int) -> int:

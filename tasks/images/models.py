@@ -24,10 +24,9 @@ class ImageModelSpec:
     shape : tuple of int
         Channels, height and width of an image.
     norm : str
-        Normalisation layers, as `NETS` takes them.
+        Normalisation layers (see `NETS`).
     embedding_dim : int
-        Width of a linear layer between net and head; 0: none, the head takes the features of the
-        net.
+        Width of a linear layer between net and head; 0: without this layer.
     num_classes : int
     head, fixed, start, normalize, scale, slope
         As in `curvfed.tasks.heads.HeadSpec`; `head` is its kind.
@@ -57,8 +56,8 @@ class ImageNet(nn.Module):
     head : Module
         One of `curvfed.tasks.heads`.
     mixed_precision : bool
-        Whether the body computes in bfloat16, where that is safe, while it is trained. Features,
-        head and losses keep the dtype of the images, and so does the body in evaluation.
+        Whether the body trains in bfloat16 where that is safe. Features, head, losses and the body
+        in evaluation keep the dtype of the images.
     """
 
     def __init__(self, body: nn.Sequential, head: nn.Module) -> None:
@@ -82,19 +81,21 @@ class ImageNet(nn.Module):
 
 
 class WholeNet(ImageNet):
-    """The network of another package, from images to logits, which are also its features;
+    """The network of another package, from images to logits, which are also its features; its
     parameters keep their names."""
 
     def __init__(self, net: nn.Module) -> None:
         super().__init__(nn.Sequential(net), nn.Identity())
 
-    def named_parameters(self, *options: Any, **named: Any) -> Iterator[tuple[str, nn.Parameter]]:
+    def named_parameters(
+        self, *options: Any, **keywords: Any
+    ) -> Iterator[tuple[str, nn.Parameter]]:
         """The parameters of the network, without a prefix."""
-        return self.body[0].named_parameters(*options, **named)
+        return self.body[0].named_parameters(*options, **keywords)
 
-    def named_buffers(self, *options: Any, **named: Any) -> Iterator[tuple[str, Tensor]]:
+    def named_buffers(self, *options: Any, **keywords: Any) -> Iterator[tuple[str, Tensor]]:
         """The buffers of the network, without a prefix."""
-        return self.body[0].named_buffers(*options, **named)
+        return self.body[0].named_buffers(*options, **keywords)
 
 
 def build_image_model(spec: ImageModelSpec, seed: int) -> ImageNet:
@@ -103,21 +104,21 @@ def build_image_model(spec: ImageModelSpec, seed: int) -> ImageNet:
     The weights of a fixed head are zero: the server sends them, from `head_start` of `head_spec`.
     """
     with torch.random.fork_rng(devices=[]):
-        # torch.manual_seed would also seed the GPUs, and is slower
+        # torch.manual_seed would also seed the GPUs, and is slower.
         torch.default_generator.manual_seed(seed)
         if spec.kind not in NETS:
             return WholeNet(plugins.model(spec.kind, spec.shape, spec.num_classes))
         net, width = NETS[spec.kind](spec.shape, spec.norm)
         layers = [net, nn.Linear(width, spec.embedding_dim)] if spec.embedding_dim else [net]
-    of_head = _head_spec(spec, width)
-    model = ImageNet(nn.Sequential(*layers), make_head(of_head))
+    head_settings = _head_spec(spec, width)
+    model = ImageNet(nn.Sequential(*layers), make_head(head_settings))
     if not spec.fixed:
-        model.head.load_state_dict(head_start(of_head, seed))
+        model.head.load_state_dict(head_start(head_settings, seed))
     return model
 
 
 def head_spec(spec: ImageModelSpec) -> HeadSpec:
-    """The settings of the model's head, whose width is the embedding's or the net's own."""
+    """The settings of the model's head; its width is that of the embedding, or else of the net."""
     return _head_spec(spec, 0 if spec.embedding_dim else _width(spec.kind, spec.shape, spec.norm))
 
 
@@ -136,7 +137,6 @@ def _head_spec(spec: ImageModelSpec, width: int) -> HeadSpec:
 
 @lru_cache
 def _width(kind: str, shape: tuple[int, int, int], norm: str) -> int:
-    # The meta device would need no weights, but torch takes seconds to import what initialises them
-    # there.
+    # The meta device needs no weights, but torch takes seconds to import its initialisation.
     with torch.random.fork_rng(devices=[]):
         return NETS[kind](shape, norm)[1]

@@ -37,7 +37,7 @@ for TIN_S."""
 def cnn(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """Two 5x5 convolutions of stride 2, to 16 and 32 channels, flattened: 1,568 features of 28x28.
 
-    It has no normalisation layers, whatever `norm` says, and torch's default initialisation.
+    It has no normalisation layers, for any `norm`, and torch's default initialisation.
     """
     channels, height, width = shape
     layers = (
@@ -53,8 +53,8 @@ def cnn(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
 def convnet(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
     """SphereFed, Table 11: seven 3x3 convolutions, flattened; 1,024 features of 32x32 as of 28x28.
 
-    The table has no padding; 1 is what gives its 1,024. Other sizes give 256 ⌈h/16⌉ ⌈w/16⌉
-    features.
+    The table names no padding; with 1 there are its 1,024 features. Other sizes give 256 ⌈h/16⌉
+    ⌈w/16⌉ features.
     """
     channels, height, width = shape
     layers: list[nn.Module] = []
@@ -83,9 +83,9 @@ def vgg13(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
 
 class InvertedResidual(nn.Module):
     """Expansion, depthwise 3x3 convolution, projection (Sandler et al., 2018), added to the input
-    where shapes agree.
+    if shapes agree.
 
-    No activation follows the projection: it is that paper's linear bottleneck.
+    No activation follows the projection, the paper's linear bottleneck.
     """
 
     def __init__(self, channels: int, out: int, expansion: int, stride: int, norm: str) -> None:
@@ -100,8 +100,8 @@ class InvertedResidual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (n, channels, h, w) to (n, out, ⌈h / stride⌉, ⌈w / stride⌉)."""
-        made: Tensor = self.layers(x)
-        return x + made if self._adds else made
+        output: Tensor = self.layers(x)
+        return x + output if self._adds else output
 
 
 def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
@@ -124,21 +124,18 @@ def mobilenetv2(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]
 
 
 def has_batch_norm(model: nn.Module) -> bool:
-    """Whether a model keeps running statistics: whether any of its layers is a batch
-    normalisation.
-    """
+    """Whether any layer of a model is a batch normalisation, with running statistics."""
     return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
 
 
 def _checked(
-    name: str, build: Build, least: int, shape: tuple[int, int, int], norm: str
+    name: str, build: Build, min_size: int, shape: tuple[int, int, int], norm: str
 ) -> tuple[nn.Module, int]:
     channels, height, width = shape
-    if channels < 1 or min(height, width) < least:
-        given = f"{channels}x{height}x{width}"
-        allowed = f"1x{least}x{least}"
+    if channels < 1 or min(height, width) < min_size:
         raise ValueError(
-            f"{name} takes images of {allowed} (channels x height x width) or larger, not {given}"
+            f"{name} takes images of 1x{min_size}x{min_size} (channels x height x width) or larger,"
+            f" not {channels}x{height}x{width}"
         )
     return build(shape, norm)
 
@@ -154,7 +151,6 @@ _ROWS: tuple[tuple[str, Build, int], ...] = (
 )
 
 NETS: dict[str, Build] = {
-    name: partial(_checked, name, build, least) for name, build, least in _ROWS
+    name: partial(_checked, name, build, min_size) for name, build, min_size in _ROWS
 }
-"""The functions by name; they raise ValueError, with the least size allowed, for images that are
-too small."""
+"""The functions by name; they raise ValueError, with the minimum size, for smaller images."""

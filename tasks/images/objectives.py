@@ -24,10 +24,10 @@ def objective(
     Parameters
     ----------
     kind : str
-        "cross-entropy", "mse", "geodesic" or "triplet", which alone has the other settings.
+        "cross-entropy", "mse", "geodesic" or "triplet"; only "triplet" has the other settings.
     margin : float
-        m ≥ 0; 3 is the paper's. The loss can reach 0 only if m is at most the least distance of two
-        prototypes.
+        m ≥ 0; 3 in the paper. The loss can reach 0 only if m is at most the smallest distance
+        between two prototypes.
     negatives : str
         "one" of the other classes, drawn per image and step, or "all" of them.
     mixup : float
@@ -46,7 +46,7 @@ def cross_entropy(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
 def mse(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     """‖logits − one-hot label‖²/C. SphereFed, Eq. 5, where the head's temperature is 1."""
     logits = model(images)
-    # one_hot would read the labels, and so wait for a GPU.
+    # one_hot would read the labels, and thus wait for a GPU.
     return F.mse_loss(logits, torch.zeros_like(logits).scatter_(1, labels[:, None], 1.0))
 
 
@@ -64,7 +64,7 @@ def geodesic(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
 def triplet(
     margin: float, negatives: str, mixup: float, model: ImageNet, images: Tensor, labels: Tensor
 ) -> Tensor:
-    """max(d(z, w_y) − d(z, w_y') + m, 0), of one negative class y' ≠ y or the mean over all.
+    """max(d(z, w_y) − d(z, w_y') + m, 0), for one negative class y' ≠ y or the mean over all.
     HyperFed, Eq. 7.
 
     Parameters
@@ -77,29 +77,29 @@ def triplet(
     Raises
     ------
     ValueError
-        If there is a single class, and so no negative.
+        If there is a single class, and thus no negative.
 
     Notes
     -----
-    With `mixup`, that many times the cross-entropy of mixed images is added, as in the authors'
-    code. The logits are the cosines of features and prototypes, not scaled. Draws are from the
-    default generator of the images' device.
+    A nonzero `mixup` adds `mixup` times the cross-entropy of mixed images, as in the authors' code.
+    The logits are the cosines of features and prototypes, not scaled. Draws are from the default
+    generator of the images' device.
     """
     features = model.features(images)
     head = cast(PoincareHead, model.head)
     num_classes = len(head.weight)
     if num_classes == 1:
         raise ValueError(
-            "the triplet loss has no negative where the federation has 1 class: use 2 or more"
+            "the triplet loss has no negative if the federation has 1 class: use 2 or more"
         )
     if negatives == "one":
         negative = (labels + torch.randint_like(labels, 1, num_classes)) % num_classes
-        own, other = head.distances(features, torch.stack([labels, negative], dim=1)).unbind(1)
-        loss = (own - other + margin).relu().mean()
+        distances = head.distances(features, torch.stack([labels, negative], dim=1))
+        loss = (distances[:, 0] - distances[:, 1] + margin).relu().mean()
     else:
         distances = -head(features)
-        own = distances.gather(1, labels[:, None])
-        hinges = (own - distances + margin).relu().scatter(1, labels[:, None], 0.0)
+        to_label = distances.gather(1, labels[:, None])
+        hinges = (to_label - distances + margin).relu().scatter(1, labels[:, None], 0.0)
         loss = hinges.sum(dim=1).mean() / (num_classes - 1)
     return loss + mixup * _mixup(model, images, labels) if mixup else loss
 
@@ -108,12 +108,11 @@ def _mixup(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy of λ·images + (1 − λ)·(images in another order), with both labels. Zhang et
     al., mixup (2018)."""
     # sin²(πu/2) of a uniform u is Beta(1/2, 1/2).
-    share = (
-        (torch.rand((), device=images.device, dtype=images.dtype) * (math.pi / 2)).sin().square()
-    )
+    uniform = torch.rand((), device=images.device, dtype=images.dtype)
+    share = (uniform * (math.pi / 2)).sin().square()
     order = torch.randperm(len(images), device=images.device)
     features = model.features(torch.lerp(images[order], images, share))
     cosines = F.linear(unit(features), unit(cast(PoincareHead, model.head).prototypes))
-    return share * F.cross_entropy(cosines, labels) + (1 - share) * F.cross_entropy(
-        cosines, labels[order]
-    )
+    loss = F.cross_entropy(cosines, labels)
+    other_loss = F.cross_entropy(cosines, labels[order])
+    return share * loss + (1 - share) * other_loss

@@ -1,5 +1,4 @@
-"""The images of a data set before they are partitioned: the labels are known, the pixels are read
-when needed."""
+"""The images of a data set before partitioning: labels in memory, pixels read on demand."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,12 +11,11 @@ from torch import Tensor
 from curvfed.tasks.images.label_partition import Integers, by_class
 from curvfed.tasks.images.layout import TEST, TRAIN
 
-HELD_OUT = 0.2
-"""The share of every class that becomes the global test set of data without a test part, whatever
-the seed."""
+TEST_SHARE = 0.2
+"""The share of each class in the global test set of data without a test part, for all seeds."""
 
-AT_A_TIME = 4096
-"""How many images are converted together: intermediate results take several times their memory."""
+CONVERSION_BATCH = 4096
+"""Images converted together: intermediate results take several times their memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +28,10 @@ class RawImages:
         Indices into `class_names`.
     class_names : tuple of str
     roles : (n,), int64, or None
-        `TRAIN`, `VAL` or `TEST`, by the data set's own parts; None where it has none.
+        `TRAIN`, `VAL` or `TEST`, by the data set's own parts; None without parts.
     read : callable
-        (indices, size, channels) -> Tensor (len(indices), c, h, w), uint8: the images in that
-        order, converted as by `brought_to`. Raises DataError.
+        (indices, size, channels) -> Tensor (len(indices), c, h, w), uint8: the images in this
+        order, converted by `converted`. Raises DataError.
     """
 
     labels: Integers
@@ -42,9 +40,14 @@ class RawImages:
     read: Callable[[Integers, int, int], Tensor]
 
     def with_test(self) -> Integers:
-        """The data set's own roles; by default `TEST` for a `HELD_OUT` share of every class and
-        `TRAIN` for the others."""
-        return _held_out(self.labels) if self.roles is None else self.roles
+        """The data set's own roles; without roles `TEST` for `TEST_SHARE` of each class and `TRAIN`
+        for the other images."""
+        if self.roles is not None:
+            return self.roles
+        roles = np.full(len(self.labels), TRAIN)
+        for images in by_class(self.labels, np.random.default_rng(0)):
+            roles[images[: round(TEST_SHARE * len(images))]] = TEST
+        return roles
 
 
 def raw_images(
@@ -63,25 +66,23 @@ def raw_images(
         raise ValueError("images, labels and classes do not belong together")
 
     def read(indices: Integers, size: int, channels: int) -> Tensor:
-        return brought_to(images[torch.from_numpy(indices)], size, channels)
+        return converted(images[torch.from_numpy(indices)], size, channels)
 
     return RawImages(np.asarray(labels, dtype=np.int64), tuple(class_names), roles, read)
 
 
-def brought_to(images: Tensor, size: int, channels: int) -> Tensor:
+def converted(images: Tensor, size: int, channels: int) -> Tensor:
     """Convert images (n, c, h, w), uint8, to 1 or 3 channels and to `size` pixels in height and
-    width; 0 leaves them.
+    width; 0 keeps them.
 
-    Grey is the luma of ITU-R 601, in Pillow's arithmetic; images are resized bilinearly, with
-    antialiasing.
+    Grey is the luma of ITU-R 601, in Pillow's arithmetic; resizing is bilinear, with antialiasing.
     """
-    if (not channels or channels == images.shape[1]) and (
-        not size or images.shape[2:] == (size, size)
-    ):
+    has_channels = channels in (0, images.shape[1])
+    has_size = not size or images.shape[2:] == (size, size)
+    if has_channels and has_size:
         return images
-    return torch.cat(
-        [_resized(_in_channels(part, channels), size) for part in torch.split(images, AT_A_TIME)]
-    )
+    batches = torch.split(images, CONVERSION_BATCH)
+    return torch.cat([_resized(_in_channels(batch, channels), size) for batch in batches])
 
 
 def _in_channels(images: Tensor, channels: int) -> Tensor:
@@ -97,10 +98,3 @@ def _resized(images: Tensor, size: int) -> Tensor:
     if not size or images.shape[2:] == (size, size):
         return images
     return F.interpolate(images, size=(size, size), mode="bilinear", antialias=True)
-
-
-def _held_out(labels: Integers) -> Integers:
-    roles = np.full(len(labels), TRAIN)
-    for images in by_class(labels, np.random.default_rng(0)):
-        roles[images[: round(HELD_OUT * len(images))]] = TEST
-    return roles

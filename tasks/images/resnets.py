@@ -58,18 +58,18 @@ def _residual(
     def block(channels: int, out: int, stride: int) -> Any:
         same = channels == out and stride == 1
         shortcut = None if same else convolution(channels, out, 1, stride, norm, relu=False)
-        made = basic_block(
+        layer = basic_block(
             channels, out, stride, shortcut, norm_layer=partial(normalisation, norm=norm)
         )
         if squeezes:
-            made.bn2 = nn.Sequential(made.bn2, squeeze_excitation(out, out // REDUCTION))
-        for module in made.modules():
+            layer.bn2 = nn.Sequential(layer.bn2, squeeze_excitation(out, out // REDUCTION))
+        for module in layer.modules():
             if isinstance(module, nn.Conv2d):
-                # torchvision's block relies on its normalisation for it
+                # torchvision's block takes its biases from the normalisation.
                 if norm == "none" and module.bias is None:
                     module.bias = nn.Parameter(torch.zeros(out))
                 start(module, "relu")
-        return made
+        return layer
 
     parts: OrderedDict[str, nn.Module] = OrderedDict(stem=stem)
     channels = WIDTHS[0]

@@ -1,8 +1,7 @@
-"""The public data sets of images by name: where their files lie, how they are fetched and read, and
-their normalisation.
+"""The public data sets of images by name: their files, download, reader and normalisation.
 
-The reading itself is in `curvfed.tasks.images.datasets`, which takes seconds to import; commands
-need the names alone.
+`curvfed.tasks.images.datasets`, which takes seconds to import, reads them; commands need only the
+names.
 """
 
 from dataclasses import dataclass
@@ -18,10 +17,10 @@ class Source(PublicData):
     ----------
     read : tuple of str
         The function of `curvfed.tasks.images.readers`, and its arguments before the data folder; ()
-        where the data set is read as image files alone.
+        for a data set of image files.
     mean, std : tuple of float
-        For each channel, of pixels scaled to [0, 1]: over the training images, as widely published;
-        those of "digits" are those of a user's own folder.
+        Per channel, of pixels scaled to [0, 1], over the training images, as widely published; for
+        "digits" those of a user's folder.
     augments : bool
         Whether training images are usually cropped and flipped.
     """
@@ -43,16 +42,16 @@ def source_of(dataset: str) -> Source | None:
     return SOURCES.get(ALIASES.get(dataset.lower(), dataset.lower()))
 
 
-def _torchvision(collection: str, more: str = "") -> str:
+def _torchvision(collection: str, options: str = "") -> str:
     return (
         f"from torchvision.datasets import {collection}; {collection}({{root}},"
-        f" {more}download=True)"
+        f" {options}download=True)"
     )
 
 
 def _idx(*parts: str) -> tuple[str, ...]:
     return tuple(
-        f"{part}-{kind}-ubyte" for part in parts for kind in ("images-idx3", "labels-idx1")
+        f"{prefix}-{kind}-ubyte" for prefix in parts for kind in ("images-idx3", "labels-idx1")
     )
 
 

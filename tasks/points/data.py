@@ -13,7 +13,7 @@ from curvfed.tasks.graphs.data.partition import membership_digest
 from curvfed.tasks.history import log_history
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
 from curvfed.tasks.points.datasets import CURVATURES, locate
-from curvfed.tasks.points.partition import PARTITIONS, deal_out
+from curvfed.tasks.points.partition import PARTITIONS, partition_points
 from curvfed.tasks.points.readers import RawPoints, check_inside, in_order, read_points
 from curvfed.tasks.points.uniform import two_classes
 from curvfed.tasks.public_data import locate_plugin_data
@@ -54,7 +54,7 @@ class PointSpec:
     data_dir : Path
         The folder of the public data sets.
     partition, alpha, lacking
-        How training points are dealt to clients: see `curvfed.tasks.points.partition.deal_out`.
+        The partition of training points (`curvfed.tasks.points.partition.partition_points`).
     seed : int
         For everything that is drawn; at least 0.
     split_seed : int
@@ -270,7 +270,7 @@ def _dealt(spec: PointSpec, num_partitions: int, stamp: Stamp) -> tuple[Integers
     """The client of every point, −1 for test points, and a hash of these numbers."""
     raw, test = _pooled(spec, stamp)
     owners = np.full(len(test), -1)
-    owners[~test] = deal_out(
+    owners[~test] = partition_points(
         raw.labels[~test], num_partitions, spec.partition, spec.alpha, spec.seed, spec.lacking
     )
     return owners, membership_digest(owners)

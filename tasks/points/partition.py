@@ -15,7 +15,7 @@ LACKING_STREAM = 14
 """Random streams of the seed."""
 
 
-def deal_out(
+def partition_points(
     labels: Integers, num_clients: int, partition: str, alpha: float, seed: int, lacking: int = 0
 ) -> Integers:
     """The client of every point.
@@ -64,9 +64,11 @@ def _like_images(
     partition: str, labels: Integers, num_clients: int, alpha: float, seed: int
 ) -> Integers:
     """A partition of `label_partition`, in which clients may be empty."""
-    deal = label_partition.Deal(partition, alpha, min_client_size=0)
+    deal = label_partition.PartitionSpec(partition, alpha, min_client_size=0)
     owners = np.empty(len(labels), dtype=np.int64)
-    for client, share in enumerate(label_partition.deal_out(labels, num_clients, deal, seed)):
+    for client, share in enumerate(
+        label_partition.partition_images(labels, num_clients, deal, seed)
+    ):
         owners[share] = client
     return owners
 

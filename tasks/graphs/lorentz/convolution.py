@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from curvfed.tasks.graphs.dropout import kept
+from curvfed.tasks.graphs.dropout import dropout_factors
 from curvfed.tasks.graphs.lorentz.layers import first_order, refuse_autocast, row_dot
 from curvfed.tasks.graphs.sparse import Constant, multiply
 
@@ -96,7 +96,7 @@ class _Convolution(torch.autograd.Function):
         mixed = torch.addcmul(space * (1 - g), scale * (2 * g - 1), sums)
         passed = mixed.sign().clamp_(min=0)  # faster than a comparison
         if dropout:
-            passed.mul_(kept(mixed, dropout))
+            passed.mul_(dropout_factors(mixed, dropout))
         hidden = mixed.mul_(passed)
         ctx.adjacency = adjacency
         ctx.k = k

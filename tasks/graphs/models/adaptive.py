@@ -1,13 +1,12 @@
-"""A client's own network on top of a shared one that is frozen (AdaFGL, Li et al., ICDE 2024, stage
-2).
+"""A client's personal network on top of a frozen shared network (AdaFGL, Li et al., ICDE 2024,
+stage 2).
 
-The shared network, the extractor, predicts P̂ for all nodes. P̂ says which nodes are alike, and two
-modules use it: one for graphs whose neighbours have the same class, one for others. The homophily
-confidence score, which is computed from labels alone, weighs the two modules. Matrices are dense, N
-× N.
+The shared network, the extractor, predicts P̂ for all nodes. P̂ determines which nodes are alike,
+for two modules: one for homophilous graphs, one for heterophilous graphs. The homophily confidence
+score, computed only from labels, weighs the two modules. Matrices are dense, N × N.
 
-This follows the authors' code in OpenFGL, apart from what `signed_weights` and
-`homophily_confidence` say.
+This follows the authors' code in OpenFGL, with the exceptions named in `signed_weights` and
+`homophily_confidence`.
 """
 
 import itertools
@@ -24,16 +23,15 @@ from curvfed.tasks.graphs.label_propagation import propagate
 from curvfed.tasks.graphs.model_spec import start_all
 
 LABEL_STEPS = 10
-LABEL_KEPT = 0.5
-"""Label propagations for the confidence score, and κ, what a node keeps of its own label, as in the
-authors' code."""
+LABEL_SHARE = 0.5
+"""Label propagations for the confidence score, and κ, the share of its own label that a node keeps,
+as in the authors' code."""
 
 UNKNOWN = 0.5
-"""The confidence score where there are too few labels to measure it: both modules get the same
-weight."""
+"""The confidence score with too few labels to measure it: both modules get the same weight."""
 
 ALIKE = 0.999
-"""The cosine above which two nodes are predicted alike, as in the authors' code."""
+"""Two nodes are predicted alike if their cosine is larger, as in the authors' code."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +43,11 @@ class AdaptiveSpec:
     num_features, num_classes, width : int
     dropout : float
     steps : int
-        k, how often features are propagated.
+        k, the number of feature propagations.
     alpha : float
-        α, the weight of the edges where features are propagated; pairs that are predicted alike
-        have the rest.
+        α, the weight of the edges in feature propagation; pairs predicted alike have 1 − α.
     beta : float
-        β, the weight of these pairs in the signed weights; what the module learns has the rest.
+        β, the weight of these pairs in the signed weights; the learned similarity has 1 − β.
     """
 
     num_features: int
@@ -64,8 +61,8 @@ class AdaptiveSpec:
 
 @dataclass(frozen=True, eq=False)
 class _Constants:
-    """What is computed once per graph: P̂ (N, C), who is predicted alike (N, N), and the smoothed X
-    (N, (k + 1) F)."""
+    """The constants of a graph: P̂ (N, C), the pairs predicted alike (N, N), and the smoothed X (N,
+    (k + 1) F)."""
 
     inputs: GraphInputs
     predictions: Tensor
@@ -76,12 +73,12 @@ class _Constants:
 class AdaptiveNet(nn.Module):
     """Both modules and their mixture.
 
-    Homophilous: H̃ = MLP of the smoothed features, and Ŷ_ho = (softmax(H̃) + softmax(P̂))/2; P̂ are
-    shares already, so that the second half is nearly even. Heterophilous: H_s = another MLP of the
-    smoothed features, H_f = MLP of a node's own, H_m = `passed_on` of a third MLP of the smoothed
-    ones, Ŷ_he = (softmax(H_s) + softmax(H_f) + softmax(H_m))/3. Together Ŷ = s Ŷ_ho + (1 − s) Ŷ_he,
-    s the confidence score. The parameters, the extractor's among them, are all that the network
-    needs, so that it can be applied to any graph.
+    Homophilous: H̃ = MLP of the smoothed features, and Ŷ_ho = (softmax(H̃) + softmax(P̂))/2; as P̂
+    are shares already, the second term is nearly even. Heterophilous: H_s = another MLP of the
+    smoothed features, H_f = MLP of a node's own features, H_m = `pass_messages` of a third MLP of
+    the smoothed features, Ŷ_he = (softmax(H_s) + softmax(H_f) + softmax(H_m))/3. Together Ŷ = s
+    Ŷ_ho + (1 − s) Ŷ_he, s the confidence score. The network's state is its parameters, with the
+    extractor's, so that it applies to any graph.
 
     Parameters
     ----------
@@ -102,7 +99,7 @@ class AdaptiveNet(nn.Module):
         self.plain = _MLP(spec.num_features, spec, hidden=2)
         self.passing = _MLP(smoothed, spec, hidden=2)
         self.confidence = nn.Parameter(torch.tensor(confidence), requires_grad=False)
-        self._known: _Constants | None = None
+        self._constants: _Constants | None = None
 
     def train(self, mode: bool = True) -> "AdaptiveNet":
         """Set the mode of everything but the extractor."""
@@ -110,61 +107,55 @@ class AdaptiveNet(nn.Module):
         self.extractor.eval()
         return self
 
-    def parts(self, inputs: GraphInputs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def branches(self, inputs: GraphInputs) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """H̃, H_s, H_f and H_m, each (N, C), logits."""
-        known = self._constants(inputs)
-        logits = self.passing(known.smoothed)
-        passed = passed_on(
-            signed_weights(known.alike, logits, self.spec.beta), logits, self.passing.slope
-        )
+        constants = self._constants_of(inputs)
+        logits = self.passing(constants.smoothed)
+        weights = signed_weights(constants.alike, logits, self.spec.beta)
         return (
-            self.smooth(known.smoothed),
-            self.deep(known.smoothed),
+            self.smooth(constants.smoothed),
+            self.deep(constants.smoothed),
             self.plain(inputs.dense),
-            passed,
+            pass_messages(weights, logits, self.passing.slope),
         )
 
     def loss(self, inputs: GraphInputs, labels: Tensor, rows: Tensor) -> Tensor:
-        """The sum of the parts' cross-entropies on the labelled rows, and the mean square of H̃ −
-        P̂ over all nodes.
+        """The sum of the branches' cross-entropies on the labelled rows, plus the mean square of H̃
+        − P̂ over all nodes.
 
-        The last is the knowledge-preserving loss, of logits and shares as in the authors' code.
+        The last term is the knowledge-preserving loss, of logits and shares as in the authors'
+        code.
         """
-        parts = self.parts(inputs)
-        told = torch.stack([F.cross_entropy(part[rows], labels) for part in parts]).sum()
-        return told + F.mse_loss(parts[0], self._constants(inputs).predictions)
+        logits = self.branches(inputs)
+        supervised = torch.stack([F.cross_entropy(branch[rows], labels) for branch in logits]).sum()
+        return supervised + F.mse_loss(logits[0], self._constants_of(inputs).predictions)
 
     def forward(self, inputs: GraphInputs) -> Tensor:
         """log Ŷ, (N, C): logits whose softmax is Ŷ."""
-        shares = [
-            part.softmax(dim=1)
-            for part in (*self.parts(inputs), self._constants(inputs).predictions)
-        ]
-        smooth, deep, plain, passed, told = shares
-        mixed = torch.lerp((deep + plain + passed) / 3, (smooth + told) / 2, self.confidence)
+        logits = (*self.branches(inputs), self._constants_of(inputs).predictions)
+        smooth, deep, plain, passed, extracted = (branch.softmax(dim=1) for branch in logits)
+        mixed = torch.lerp((deep + plain + passed) / 3, (smooth + extracted) / 2, self.confidence)
         return mixed.clamp_min(torch.finfo(mixed.dtype).tiny).log()
 
-    def _constants(self, inputs: GraphInputs) -> _Constants:
-        """The constants of a graph: the extractor does not change."""
-        if self._known is None or self._known.inputs is not inputs:
+    def _constants_of(self, inputs: GraphInputs) -> _Constants:
+        """The constants of a graph, computed once, as the extractor does not change."""
+        if self._constants is None or self._constants.inputs is not inputs:
             with torch.inference_mode(False), torch.no_grad():
                 predictions = self.extractor(inputs).softmax(dim=1)
                 alike = predicted_alike(predictions)
                 smoothed = smoothed_features(alike, inputs, self.spec.alpha, self.spec.steps)
-                self._known = _Constants(inputs, predictions, alike, smoothed)
-        return self._known
+                self._constants = _Constants(inputs, predictions, alike, smoothed)
+        return self._constants
 
 
 class _MLP(nn.Module):
-    """Linear layers to logits, PReLU and dropout between them; weights start as large as the
-    authors'."""
+    """Linear layers to logits, with PReLU and dropout between them; initial weights are as large as
+    the authors'."""
 
     def __init__(self, num_in: int, spec: AdaptiveSpec, hidden: int) -> None:
         super().__init__()
-        layers = [
-            nn.Linear(*pair)
-            for pair in itertools.pairwise([num_in, *[spec.width] * hidden, spec.num_classes])
-        ]
+        widths = [num_in, *[spec.width] * hidden, spec.num_classes]
+        layers = [nn.Linear(*pair) for pair in itertools.pairwise(widths)]
         start_all(*layers, gain=math.sqrt(2))
         self.layers = nn.ModuleList(layers)
         self.slope = nn.PReLU()
@@ -172,18 +163,18 @@ class _MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(N, num_in) -> (N, C)."""
-        first, *rest = self.layers
+        first, *hidden = self.layers
         x = first(x)
-        for layer in rest:
+        for layer in hidden:
             x = layer(dropout(self.slope(x), self.dropout, self.training))
         return x
 
 
 def predicted_alike(predictions: Tensor) -> Tensor:
-    """1 where the rows of softmax(P̂) have a cosine above `ALIKE`, else 0, and 0 where i = j.
+    """1 if the rows of softmax(P̂) have a cosine above `ALIKE`, else 0, and 0 on the diagonal.
 
-    The paper has the cosines themselves, of P̂. The authors' code takes the softmax of shares and
-    rounds; nodes are alike if they have the same class and like shares of it.
+    The paper takes the cosines of P̂. The authors' code takes the softmax of shares and rounds;
+    nodes are alike if they have the same class with similar shares.
 
     Parameters
     ----------
@@ -200,14 +191,13 @@ def predicted_alike(predictions: Tensor) -> Tensor:
 
 
 def smoothed_features(alike: Tensor, inputs: GraphInputs, alpha: float, steps: int) -> Tensor:
-    """X, S X, …, Sᵏ X side by side, S = D^-1/2 (P + I) D^-1/2, P = α A + (1 − α) times who is
-    alike.
+    """X, S X, …, Sᵏ X side by side, S = D^-1/2 (P + I) D^-1/2, P = α A + (1 − α) `alike`.
 
     Parameters
     ----------
     alike : Tensor, (N, N)
     inputs : GraphInputs
-        Of the features X, (N, F), and the edges A.
+        With the features X, (N, F), and the edges A.
     alpha : float
         In [0, 1].
     steps : int
@@ -221,21 +211,21 @@ def smoothed_features(alike: Tensor, inputs: GraphInputs, alpha: float, steps: i
     row, column = inputs.edge_index
     propagation[row, column] += alpha
     scale = (propagation.sum(dim=1, keepdim=True) + 1).rsqrt()
-    found = [inputs.dense]
+    powers = [inputs.dense]
     for _ in range(steps):
-        scaled = scale * found[-1]
-        found.append(scale * (propagation @ scaled + scaled))
-    return torch.cat(found, dim=1)
+        scaled = scale * powers[-1]
+        powers.append(scale * (propagation @ scaled + scaled))
+    return torch.cat(powers, dim=1)
 
 
 def signed_weights(alike: Tensor, logits: Tensor, beta: float) -> Tensor:
-    """The weight of each node for each other, in [-1, 1], and 1 for itself.
+    """The weight of each node for each other node, in [-1, 1], and 1 on the diagonal.
 
-    R = β times who is alike + (1 − β) cos(softmax(H)), 0 where i = j. Entries above the mean of R
-    are scaled to (0, 1], entries below to [-1, 0): a similar node counts, a dissimilar one counts
-    with the opposite sign. The paper leaves this function open. The authors' code scales the upper
-    half in the same way; its lower half runs from 0 for the least similar to -1 at the mean, where
-    it jumps, which is taken for an error. On Cora both score the same.
+    R = β `alike` + (1 − β) cos(softmax(H)), 0 on the diagonal. Entries above the mean of R are
+    scaled to (0, 1], entries below to [-1, 0): similar nodes count, dissimilar nodes count with the
+    opposite sign. The paper does not specify this function. The authors' code scales the upper half
+    in the same way; its lower half runs from 0 for the least similar to -1 at the mean, where it
+    jumps, which is probably an error. On Cora both score the same.
 
     Parameters
     ----------
@@ -259,14 +249,15 @@ def signed_weights(alike: Tensor, logits: Tensor, beta: float) -> Tensor:
     return torch.where(centred > 0, centred / above, centred / below).masked_fill(loops, 1)
 
 
-def passed_on(weights: Tensor, logits: Tensor, sign: nn.Module) -> Tensor:
+def pass_messages(weights: Tensor, logits: Tensor, sign: nn.Module) -> Tensor:
     """H_m = (H + softmax(σ(W) H) − softmax(σ(−W) H))/2, σ a PReLU: messages with positive weights
-    less those with negative.
+    minus messages with negative weights.
 
     One pass, as in the authors' code; the softmax and the half keep sums over all nodes bounded.
     """
-    heard, opposed = (F.softmax(sign(one) @ logits, dim=1) for one in (weights, -weights))
-    return (logits + heard - opposed) / 2
+    positive = F.softmax(sign(weights) @ logits, dim=1)
+    negative = F.softmax(sign(-weights) @ logits, dim=1)
+    return (logits + positive - negative) / 2
 
 
 def homophily_confidence(
@@ -275,12 +266,11 @@ def homophily_confidence(
     """The homophily confidence score: the share of masked training nodes whose class their
     neighbourhoods predict.
 
-    Half of the training nodes, drawn from the generator that dropout draws from, are masked. The
-    labels of the others are propagated, Y ← κ Y₀ + (1 − κ) Â Y, Â the normalised adjacency with
-    self-loops. Rows of Y₀ without a label are 0; the authors' 1/C would add the same to all
-    classes. A node that no label reaches counts as wrong; there it has the first class. Their code
-    adds its label to a known node a second time in each step, which weighs nodes with known labels
-    more.
+    Half of the training nodes are masked, drawn from dropout's generator. The labels of the others
+    are propagated, Y ← κ Y₀ + (1 − κ) Â Y, Â the normalised adjacency with self-loops. Rows of Y₀
+    without a label are 0; the authors' 1/C would add the same to all classes. A node without any
+    propagated label counts as wrong; in the authors' code it has the first class. Their code adds
+    its label to a labelled node a second time in each step, which weighs labelled nodes more.
 
     Parameters
     ----------
@@ -298,12 +288,12 @@ def homophily_confidence(
     if len(rows) < 2:
         return UNKNOWN
     order = torch.randperm(len(rows), device=rows.device)
-    told = order[: len(rows) // 2]
+    labelled = order[: len(rows) // 2]
     masked = order[len(rows) // 2 :]
-    given = torch.zeros(
+    soft_labels = torch.zeros(
         inputs.num_nodes, num_classes, dtype=inputs.features.matrix.dtype, device=rows.device
     )
-    given[rows[told], labels[told]] = 1
-    found = propagate(given, inputs.adjacency, LABEL_STEPS, LABEL_KEPT)
-    largest = found[rows[masked]].max(dim=1)
+    soft_labels[rows[labelled], labels[labelled]] = 1
+    propagated = propagate(soft_labels, inputs.adjacency, LABEL_STEPS, LABEL_SHARE)
+    largest = propagated[rows[masked]].max(dim=1)
     return float(((largest.indices == labels[masked]) & (largest.values > 0)).double().mean())

@@ -10,7 +10,7 @@ from curvfed.tasks.graphs.sparse import Constant
 
 
 class GCN(nn.Module):
-    """The flat network (Kipf & Welling, 2017) with a linear classifier, as FED-PUB uses it."""
+    """The flat network (Kipf & Welling, 2017) with a linear classifier, as in FED-PUB."""
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""Training of a neighbour generator together with a classifier, and graphs mended by it (FedSage+,
-Zhang et al., 2021)."""
+"""Joint training of a neighbour generator and a classifier, and mended graphs (FedSage+, Zhang et
+al., 2021)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -23,20 +23,19 @@ from curvfed.tasks.task import Batch
 
 REPRESENTATIONS = "representations"
 MISSING = "missing"
-"""Arrays of a package beside the parameters of fGen: inputs of fGen, and the number of missing
+"""The arrays of a package besides the parameters of fGen: inputs of fGen, and the number of missing
 neighbours of each."""
 
 
 def blank_package(spec: GeneratorSpec, sample: int, dtype: DTypeLike) -> dict[str, NDArray[Any]]:
-    """Zeros in place of what a client shows the others: its fGen, and that many of its inputs."""
-    found = {
-        name: np.zeros(tuple(p.shape), dtype)
-        for name, p in FeatureGenerator(spec).named_parameters()
+    """A package of zeros: fGen and `sample` of its inputs, in the shapes that a client sends."""
+    package: dict[str, NDArray[Any]] = {
+        name: np.zeros(tuple(parameter.shape), dtype)
+        for name, parameter in FeatureGenerator(spec).named_parameters()
     }
-    return found | {
-        REPRESENTATIONS: np.zeros((sample, spec.width), dtype),
-        MISSING: np.zeros(sample, dtype),
-    }
+    package[REPRESENTATIONS] = np.zeros((sample, spec.width), dtype)
+    package[MISSING] = np.zeros(sample, dtype)
+    return package
 
 
 def generator_part(package: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -47,7 +46,7 @@ def generator_part(package: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any
 
 
 class JointModel(nn.Module):
-    """A generator and a classifier that are trained together on an impaired graph."""
+    """A generator and a classifier, trained together on an impaired graph."""
 
     def __init__(
         self, generator: NeighbourGenerator, classifier: nn.Module, impaired: Impaired
@@ -58,25 +57,20 @@ class JointModel(nn.Module):
         self.impaired = impaired
 
     def loss(self, batch: Batch) -> Tensor:
-        """L^d + L^f + L^c; the batch has rows and labels of the whole graph."""
+        """L^d + L^f + L^c; the batch has rows and labels of the complete graph."""
         impaired = self.impaired
         representations = self.generator.encode(impaired.inputs)
         counts = self.generator.counts(representations)
         generated = self.generator.features(representations + torch.randn_like(representations))
         count_loss = F.smooth_l1_loss(counts, impaired.missing.to(counts.dtype))
-        distances = feature_loss(
-            generated, impaired.missing, impaired.hidden, impaired.linked
-        ) / len(counts)
+        distances = feature_loss(generated, impaired.missing, impaired.hidden, impaired.linked)
         logits = self.classifier(mended(impaired.inputs, counts, generated))
-        return (
-            count_loss
-            + distances
-            + F.cross_entropy(logits[impaired.position[batch.rows]], batch.labels)
-        )
+        class_loss = F.cross_entropy(logits[impaired.position[batch.rows]], batch.labels)
+        return count_loss + distances / len(counts) + class_loss
 
 
 class MendedModel(nn.Module):
-    """A network that sees every graph with its generated neighbours, and classifies the graph's own
+    """A network that adds generated neighbours to each graph, and classifies the graph's own
     nodes."""
 
     def __init__(self, model: nn.Module, mend: Callable[[GraphInputs], GraphInputs]) -> None:
@@ -91,11 +85,11 @@ class MendedModel(nn.Module):
 
 
 def mend(generator: NeighbourGenerator, inputs: GraphInputs, seed: int) -> GraphInputs:
-    """The graph with the neighbours that a generator in evaluation mode makes from seeded noise,
-    without gradients."""
+    """The graph with neighbours generated in evaluation mode from seeded noise, without
+    gradients."""
     generator.eval()
     draws = torch.Generator().manual_seed(seed)
-    # The first call may come from scoring in inference mode, and the result is used in training.
+    # Scoring in inference mode may be the first call, and training uses the result.
     with torch.inference_mode(False), torch.no_grad():
         representations = generator.encode(inputs)
         noise = torch.randn(representations.shape, generator=draws, dtype=representations.dtype)
@@ -106,8 +100,8 @@ def mend(generator: NeighbourGenerator, inputs: GraphInputs, seed: int) -> Graph
 def hide_nodes(
     inputs: GraphInputs, trained_on: Tensor | None, share: float, seed: Sequence[int]
 ) -> Tensor:
-    """Numbers of the nodes to hide, ascending: a random share of all nodes, none of which is
-    trained on."""
+    """Numbers of the nodes to hide, ascending: a random share of all nodes, without training
+    nodes."""
     free = torch.ones(inputs.num_nodes, dtype=torch.bool)
     if trained_on is not None:
         free[trained_on.cpu()] = False
@@ -119,21 +113,21 @@ def hide_nodes(
 
 @torch.no_grad()
 def sample_lacking(
-    generator: NeighbourGenerator, impaired: Impaired, most: int
+    generator: NeighbourGenerator, impaired: Impaired, limit: int
 ) -> tuple[Tensor, Tensor]:
-    """Representations (n, width) and numbers of hidden neighbours (n,) of at most so many nodes
-    that lack some."""
+    """Representations (n, width) and numbers of hidden neighbours (n,) of at most `limit` nodes
+    with hidden neighbours."""
     generator.eval()
     representations = generator.encode(impaired.inputs)
     lacking = impaired.missing.nonzero().squeeze(1)
-    chosen = lacking[torch.randperm(len(lacking), device=lacking.device)][:most]
+    chosen = lacking[torch.randperm(len(lacking), device=lacking.device)][:limit]
     return representations[chosen], impaired.missing[chosen]
 
 
 def feature_gradients(
     generator: FeatureGenerator, representations: Tensor, missing: Tensor, candidates: Tensor
 ) -> dict[str, Tensor]:
-    """Gradients, by parameter name, of the distances of generated neighbours to the nearest
+    """Gradients, by parameter name, of the distances between generated neighbours and their nearest
     candidates."""
     parameters = dict(generator.named_parameters())
     loss = feature_loss(

@@ -1,9 +1,9 @@
 """Encoders of whole graphs: GIN, a GCN, and a Lorentz network that keeps GIN's counts.
 
 Each is input -> three layers of message passing -> sum over a graph's nodes -> hidden layer ->
-logits, dropout before the logits alone: within the layers it would change a point's time between
-training and evaluation. The methods decide by the names of the parameters which of them stay with a
-client: `input.*` and `head.*` where feature spaces or classes differ.
+logits, with dropout only before the logits: within the layers it would change a point's time
+between training and evaluation. Methods choose personal parameters by their names: `input.*` and
+`head.*` if feature spaces or classes differ.
 """
 
 from collections import OrderedDict
@@ -23,12 +23,12 @@ from curvfed.tasks.graphs.model_spec import ModelSpec, start_all
 DEPTH = 3
 
 MAX_RADIUS = 8.0
-"""Longest feature row, in units of √K, that enters Lorentz space: lengths grow like sinh there,
-sums must be finite."""
+"""Longest feature row, in units of √K, mapped to Lorentz space: lengths grow like sinh, and sums
+must be finite."""
 
 
 class FlatGraphNet(nn.Module):
-    """The flat network over one kind of layer."""
+    """The flat network with one kind of layer."""
 
     def __init__(self, spec: ModelSpec, layer: Callable[[int], nn.Module]) -> None:
         super().__init__()
@@ -89,11 +89,11 @@ def _head(spec: ModelSpec) -> nn.Sequential:
 
 
 class LorentzGIN(CurvedNet):
-    """GIN on the hyperboloid of curvature -1/K: points in place of vectors, carried by their space
-    coordinates.
+    """GIN on the hyperboloid of curvature -1/K: points, given by their space coordinates, replace
+    vectors.
 
-    Centroids, as in the network for nodes, lose how many points were summed, and with it the counts
-    of a graph. Here sums stay sums: their space part is kept and the time recomputed, so that the
+    Centroids, as in the network for nodes, lose the number of points and thus the counts of a
+    graph. Here sums stay sums: the space part is the sum and the time is recomputed, so that the
     point's radius grows with the count.
     """
 
@@ -132,8 +132,10 @@ class LorentzGINLayer(nn.Module):
 
     def forward(self, space: Tensor, inputs: GraphInputs, radius: Tensor) -> Tensor:
         """Space coordinates (N, width) in and out."""
-        own = space if self.gate is None else (1 + self.gate) * space
-        return F.relu(self.second(F.relu(self.first(own + inputs.sums @ space, radius)), radius))
+        weighted = space if self.gate is None else (1 + self.gate) * space
+        return F.relu(
+            self.second(F.relu(self.first(weighted + inputs.sums @ space, radius)), radius)
+        )
 
 
 class _LorentzHead(nn.Module):

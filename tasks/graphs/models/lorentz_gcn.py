@@ -1,8 +1,8 @@
-"""FlatLand's networks for nodes, each with two convolutions: Lorentz, and flat ones with its gate
-and its coordinate.
+"""FlatLand's networks for nodes, each with two convolutions: a Lorentz network, and flat networks
+with its gate and its coordinate.
 
 Each layer is linear -> neighbourhood -> ReLU, with dropout between layers and a linear or distance
-head. The methods decide by the names of the parameters which of them stay with a client.
+head. Methods choose personal parameters by their names.
 """
 
 import torch
@@ -20,7 +20,7 @@ from curvfed.tasks.graphs.sparse import Constant
 
 
 class LorentzGCN(CurvedNet):
-    """FlatLand's network: Lorentz layers and a head of Lorentz distances to one point per class.
+    """FlatLand's network: Lorentz layers, and a head of Lorentz distances to a point per class.
 
     The curvature is -1/K (`curvfed.tasks.graphs.lorentz.curvature`). Logits are 2K + 2<x, c> + b,
     minus the squared Lorentz distance to the class's point c, which is lifted from its space
@@ -48,10 +48,9 @@ class LorentzGCN(CurvedNet):
 
 
 class GatedGCN(GCN):
-    """The flat network with FlatLand's high-pass gate in both convolutions, and nothing else of it
-    (its Table 8).
+    """The flat network with only FlatLand's high-pass gate, in both convolutions (its Table 8).
 
-    Without the gate it is `GCN`, and with it `SplitGCN` without the unit that is set apart.
+    Without the gate it is `GCN`; with it, it is `SplitGCN` without the additional unit.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -64,13 +63,13 @@ class GatedGCN(GCN):
     def convolve(self, layer: nn.Linear, product: Tensor, adjacency: Constant) -> Tensor:
         """(N, width) in and out."""
         low = adjacency @ product
-        return (
-            _mix(layer.gate, low, product) if isinstance(layer.gate, Tensor) else low
-        ) + layer.bias
+        if isinstance(layer.gate, Tensor):
+            low = _mix(layer.gate, low, product)
+        return low + layer.bias
 
 
 class SplitLayer(nn.Module):
-    """A flat layer on (time, space): every parameter of the time unit, in and out, is personal."""
+    """A flat layer on (time, space); all parameters of the time unit are personal."""
 
     def __init__(self, num_in: int, num_out: int, gate: bool, first: bool) -> None:
         super().__init__()
@@ -78,7 +77,7 @@ class SplitLayer(nn.Module):
         self.bias = nn.Parameter(torch.empty(num_out))
         self.to_time = nn.Parameter(torch.empty(1, num_in))
         self.time_bias = nn.Parameter(torch.empty(1))
-        # In flat space the features' time coordinate is 0: the first layer has nothing to multiply.
+        # In flat space the features' time coordinate is 0, so the first layer needs no column.
         self.time = None if first else nn.Parameter(torch.zeros(num_out + 1))
         self.gate = nn.Parameter(torch.tensor(GATE_START)) if gate else None
         start(self.weight, self.bias)
@@ -89,7 +88,7 @@ class SplitLayer(nn.Module):
         return torch.cat([self.to_time.t(), self.weight.t()], dim=1)
 
     def forward(self, product: Tensor, time: Tensor | None, adjacency: Constant) -> Tensor:
-        """Output (N, 1 + width), time unit first, from the product of the input's space part with
+        """Output (N, 1 + width), time unit first, from the product of the input's space part and
         `matrix`."""
         if self.time is not None and time is not None:
             product = torch.addcmul(product, time, self.time)
@@ -99,11 +98,11 @@ class SplitLayer(nn.Module):
 
 
 class SplitGCN(nn.Module):
-    """FlatLand's decoupling without its geometry (its Table 4, "FlatLand (E)"; the paper leaves the
-    form open).
+    """FlatLand's decoupling without its geometry (its Table 4, "FlatLand (E)"; the paper does not
+    specify the form).
 
-    One more unit per layer takes the place of the time coordinate; its incoming row and outgoing
-    column are personal. It is an ordinary unit: no hyperboloid relates it to the others.
+    An additional unit per layer replaces the time coordinate; its incoming row and outgoing column
+    are personal. It is an ordinary unit: no hyperboloid relates it to the others.
     """
 
     def __init__(self, spec: ModelSpec) -> None:
@@ -125,7 +124,7 @@ class SplitGCN(nn.Module):
         return logits
 
 
-def _mix(gate: Tensor, low: Tensor, own: Tensor) -> Tensor:
-    """gate · low-pass + (1 - gate) · high-pass, the high-pass being a row less the mean of its
+def _mix(gate: Tensor, low: Tensor, rows: Tensor) -> Tensor:
+    """gate · low-pass + (1 - gate) · high-pass; the high-pass is a row minus the mean of its
     neighbourhood."""
-    return torch.lerp(own - low, low, torch.sigmoid(gate))
+    return torch.lerp(rows - low, low, torch.sigmoid(gate))

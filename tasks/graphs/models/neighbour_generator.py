@@ -1,5 +1,5 @@
-"""Missing neighbours of nodes: how many, of what features, and the graph with them (FedSage+, Zhang
-et al., 2021)."""
+"""Missing neighbours of nodes: their number, their features, and the graph with them (FedSage+,
+Zhang et al., 2021)."""
 
 from collections import OrderedDict
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ class GeneratorSpec:
     Attributes
     ----------
     num_features, width : int
-        `width` of representations and of the hidden layer.
+        `width` is that of representations and of the hidden layer.
     neighbours : int
-        P, the most neighbours that a node is given.
+        P, the maximum number of generated neighbours per node.
     dropout : float
     """
 
@@ -36,9 +36,9 @@ class GeneratorSpec:
 class FeatureGenerator(nn.Sequential):
     """fGen: from a node's representation and noise to the features of P neighbours.
 
-    Maps representations with noise added, (n, width), to (n, P, F). One hidden layer of the
-    representations' width, and a tanh at the end; the authors' code has two, of 256 and 2048 units,
-    of which the second alone would make messages some 60 MB large for the words of Cora.
+    It maps representations with noise, (n, width), to (n, P, F), by one hidden layer of the
+    representations' width, and a tanh at the end. The authors' code has two hidden layers, of 256
+    and 2048 units; the second would increase messages to some 60 MB for the words of Cora.
     """
 
     def __init__(self, spec: GeneratorSpec) -> None:
@@ -57,11 +57,10 @@ class FeatureGenerator(nn.Sequential):
 
 
 class NeighbourGenerator(nn.Module):
-    """NeighGen: an encoder, dGen, which predicts how many neighbours a node lacks, and fGen, which
-    predicts their features.
+    """NeighGen: an encoder; dGen, which predicts the number of missing neighbours of a node; and
+    fGen, which predicts their features.
 
-    The encoder is a two-layer GCN, as is the network whose graph it completes; in the paper both
-    are GraphSAGE.
+    The encoder is a two-layer GCN, as is the classifier; in the paper both are GraphSAGE.
     """
 
     def __init__(self, spec: GeneratorSpec) -> None:
@@ -83,18 +82,17 @@ class NeighbourGenerator(nn.Module):
         return F.relu(inputs.adjacency @ (hidden @ self.second.weight.t()) + self.second.bias)
 
     def counts(self, representations: Tensor) -> Tensor:
-        """dGen, a linear regression: numbers of missing neighbours, (N, width) -> (N,), neither
-        whole nor at least 0.
+        """dGen, a linear regression: real numbers of missing neighbours, (N, width) -> (N,).
 
-        The authors' code cuts them off at 0, where the gradient vanishes; `mended` takes a negative
-        number as none.
+        The authors' code cuts them off at 0, where the gradient vanishes; `mended` adds no
+        neighbour for a negative number.
         """
-        found: Tensor = self.count(representations).squeeze(1)
-        return found
+        counts: Tensor = self.count(representations).squeeze(1)
+        return counts
 
 
 class Varying(Constant):
-    """A matrix with a gradient of its own, in place of a constant one."""
+    """A matrix with a gradient, in place of a constant matrix."""
 
     def __matmul__(self, x: Tensor) -> Tensor:
         """Product (N, M) @ (M, d) -> (N, d)."""
@@ -103,20 +101,20 @@ class Varying(Constant):
 
 @dataclass(frozen=True, eq=False)
 class Impaired:
-    """A graph without some of its nodes, and the nodes that were hidden.
+    """A graph without some of its nodes, and these hidden nodes.
 
     Attributes
     ----------
     inputs : GraphInputs
-        The n nodes that remain, renumbered in their order.
+        The n visible nodes, renumbered in their order.
     position : Tensor, (N,), int64
-        A node's number among those that remain; meaningless for hidden nodes.
+        A node's number among the visible nodes; meaningless for hidden nodes.
     missing : Tensor, (n,), int64
-        How many hidden neighbours a node has.
+        The number of hidden neighbours of each node.
     hidden : Tensor, (h, F)
         Features of the hidden nodes.
     linked : Tensor, (n, h), bool
-        Which remaining node is a neighbour of which hidden one.
+        Whether a visible node and a hidden node are neighbours.
     """
 
     inputs: GraphInputs
@@ -137,18 +135,17 @@ def impaired(inputs: GraphInputs, hidden: Tensor) -> Impaired:
     across = stays[row] & ~stays[column]
     linked = torch.zeros(int(stays.sum()), len(hidden), dtype=torch.bool, device=features.device)
     linked[position[row[across]], position[column[across]]] = True
-    left = GraphInputs(Constant.of(features[stays]), position[inputs.edge_index[:, inner]])
-    return Impaired(left, position, linked.sum(dim=1), features[hidden], linked)
+    visible = GraphInputs(Constant.of(features[stays]), position[inputs.edge_index[:, inner]])
+    return Impaired(visible, position, linked.sum(dim=1), features[hidden], linked)
 
 
 def feature_loss(
     generated: Tensor, missing: Tensor, candidates: Tensor, linked: Tensor | None = None
 ) -> Tensor:
-    """Σ_v Σ_{p < n_v} min_u ‖x̃_vp − x_u‖²: squared distances of generated neighbours to the
-    nearest of the candidates.
+    """Σ_v Σ_{p < n_v} min_u ‖x̃_vp − x_u‖²: squared distances of generated neighbours to their
+    nearest candidates.
 
-    The paper's L^f without its factor 1/n, with the true n_v, which is known where neighbours were
-    hidden.
+    The paper's L^f without its factor 1/n, with the true n_v, known for hidden neighbours.
 
     Parameters
     ----------
@@ -159,52 +156,50 @@ def feature_loss(
     candidates : Tensor, (m, F)
         x.
     linked : Tensor, (n, m), bool, optional
-        Which candidates a node's neighbours are compared with; by default all.
+        The candidates for each node's neighbours; by default all.
 
     Returns
     -------
     Tensor, ()
-        0 where there is nothing to compare.
+        0 without candidates.
     """
-    wanted = torch.arange(generated.shape[1], device=generated.device) < missing[:, None]
+    counted = torch.arange(generated.shape[1], device=generated.device) < missing[:, None]
     if linked is not None:
-        wanted &= linked.any(dim=1, keepdim=True)
-    chosen = generated[wanted]
+        counted &= linked.any(dim=1, keepdim=True)
+    chosen = generated[counted]
     if not len(candidates):
         return chosen.sum() * 0
     with torch.no_grad():
         distances = torch.cdist(chosen, candidates)
         if linked is not None:
-            distances.masked_fill_(~linked[wanted.nonzero()[:, 0]], torch.inf)
+            distances.masked_fill_(~linked[counted.nonzero()[:, 0]], torch.inf)
         nearest = distances.argmin(dim=1)
     return (chosen - candidates[nearest]).square().sum()
 
 
 def mended(inputs: GraphInputs, counts: Tensor, generated: Tensor) -> GraphInputs:
-    """The graph with the generated neighbours as new nodes, after its own, each with one edge.
+    """The graph with the generated neighbours as new nodes after its own nodes, each with one edge.
 
     Parameters
     ----------
     inputs : GraphInputs
     counts : Tensor, (N,)
-        The number of neighbours that a node is given, which is rounded; at most P.
+        The number of new neighbours of each node, to be rounded; at most P.
     generated : Tensor, (N, P, F)
-        The features of P neighbours of each node, of which the first `counts` are used. They keep
-        their gradient.
+        The features of P neighbours of each node; the first `counts` are used, with their gradient.
 
     Returns
     -------
     GraphInputs
     """
-    given = (
-        torch.arange(generated.shape[1], device=generated.device) < counts.detach().round()[:, None]
-    )
-    owners = given.nonzero()[:, 0]
+    numbers = torch.arange(generated.shape[1], device=generated.device)
+    is_used = numbers < counts.detach().round()[:, None]
+    owners = is_used.nonzero()[:, 0]
     total = inputs.num_nodes + len(owners)
     fresh = torch.arange(inputs.num_nodes, total, device=owners.device)
     edges = torch.cat(
         [inputs.edge_index, torch.stack([owners, fresh]), torch.stack([fresh, owners])], dim=1
     )
     order = torch.argsort(edges[0] * total + edges[1])
-    features = torch.cat([inputs.dense, generated[given]])
+    features = torch.cat([inputs.dense, generated[is_used]])
     return GraphInputs(Varying(features, features.t()), edges[:, order])

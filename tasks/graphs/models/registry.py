@@ -25,16 +25,16 @@ MODELS: dict[str, dict[str, tuple[str, ...]]] = {
         "lorentz": ("graph_models", "LorentzGIN"),
     },
 }
-"""By task and name: the file beside this one, which is imported for its models alone, the class,
-and its layer's class."""
+"""By task and name: the module in this folder, imported only for its models, the class, and the
+class of its layers."""
 
 
 def build(spec: ModelSpec, seed: int) -> nn.Module:
     """The model with its seeded initialisation; equal on every machine for equal arguments."""
     with torch.random.fork_rng(devices=[]):
-        # torch.manual_seed would also seed the GPUs, and is slower
+        # torch.manual_seed would also seed the GPUs, and is slower.
         torch.default_generator.manual_seed(seed)
-        model = _ours(spec) if spec.kind in MODELS[spec.task] else _from_package(spec)
+        model = _built_in(spec) if spec.kind in MODELS[spec.task] else _from_package(spec)
     if spec.mask_threshold is not None:
         from curvfed.tasks.graphs.models.functional_embedding import add_embedding
         from curvfed.tasks.graphs.models.masked import add_masks
@@ -43,7 +43,7 @@ def build(spec: ModelSpec, seed: int) -> nn.Module:
     return model
 
 
-def _ours(spec: ModelSpec) -> nn.Module:
+def _built_in(spec: ModelSpec) -> nn.Module:
     file, *names = MODELS[spec.task][spec.kind]
     make, *layers = (getattr(import_module(f"{__package__}.{file}"), name) for name in names)
     model: nn.Module = make(spec, *layers)
@@ -51,9 +51,9 @@ def _ours(spec: ModelSpec) -> nn.Module:
 
 
 def _from_package(spec: ModelSpec) -> nn.Module:
-    """The model of another package, which takes x, edge_index and, for whole graphs, batch.
+    """The model of another package, with arguments x, edge_index and, for whole graphs, batch.
 
-    A hook before its `forward` makes these from `GraphInputs`, so that its parameters keep their
+    A hook before its `forward` computes these from `GraphInputs`, so that its parameters keep their
     names.
     """
     model: nn.Module = plugins.model(spec.kind, spec.num_features, spec.num_classes)
@@ -61,7 +61,9 @@ def _from_package(spec: ModelSpec) -> nn.Module:
     return model
 
 
-def _arguments(model: nn.Module, given: Any, named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    inputs: GraphInputs = given[0]
-    of_graphs = {} if inputs.graph_of_node is None else {"batch": inputs.graph_of_node}
-    return (inputs.dense, inputs.edge_index), of_graphs
+def _arguments(
+    model: nn.Module, arguments: Any, keywords: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    inputs: GraphInputs = arguments[0]
+    batch = {} if inputs.graph_of_node is None else {"batch": inputs.graph_of_node}
+    return (inputs.dense, inputs.edge_index), batch

@@ -18,7 +18,7 @@ from PIL import Image
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import client_images
 from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test, load_test_folder
-from curvfed.tasks.images.label_partition import Deal
+from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.names import tasks_of
 
 CLIENTS = 4
@@ -38,7 +38,9 @@ def spec_of(root, **settings):
         if name in ("partition", "alpha", "shards")
     }
     deal["min_client_size"] = settings.pop("min_client_size", 5)
-    return ImageSpec(**{"dataset": "mnist", "data_dir": root, "deal": Deal(**deal)} | settings)
+    return ImageSpec(
+        **{"dataset": "mnist", "data_dir": root, "partition": PartitionSpec(**deal)} | settings
+    )
 
 
 # Shares of a data set
@@ -122,7 +124,9 @@ def test_other_settings_are_not_served_from_the_cache(mnist, tmp_path):
     spec = spec_of(mnist[0], partition="iid")
     sizes = [len(load_client(spec, 0, clients, tmp_path).labels) for clients in (1, 2, 3)]
     assert sizes == [120, 60, 40]
-    deals = [{"deal": replace(spec.deal, partition=name)} for name in ("dirichlet", "shards")]
+    deals = [
+        {"partition": replace(spec.partition, partition=name)} for name in ("dirichlet", "shards")
+    ]
     changes = [*deals, {"train_size": 0.5}, {"size": 14}, {"channels": 3}]
     digests = {
         load_client(replace(spec, **change), 0, 3, tmp_path).digest for change in ({}, *changes)
@@ -275,7 +279,7 @@ def test_digits_need_no_files(tmp_path):
 
 def test_a_folder_without_a_test_part_holds_out_a_fifth(tmp_path):
     truth = write_classes(tmp_path / "own", {"a": 20, "b": 10, "c": 1})
-    spec = ImageSpec(str(tmp_path / "own"), tmp_path, deal=Deal(min_client_size=1))
+    spec = ImageSpec(str(tmp_path / "own"), tmp_path, partition=PartitionSpec(min_client_size=1))
     test = load_test(spec, tmp_path / "cache")
     assert np.bincount(test.labels).tolist() == [4, 2]
     rows = [
@@ -357,7 +361,10 @@ def test_own_images_are_kept_and_read_back(tmp_path):
     (path,) = (tmp_path / "cache").rglob("*.safetensors")
     written = path.stat().st_mtime_ns
     assert same(
-        first, load_own(tmp_path / "own", replace(spec, deal=Deal(alpha=0.1)), tmp_path / "cache")
+        first,
+        load_own(
+            tmp_path / "own", replace(spec, partition=PartitionSpec(alpha=0.1)), tmp_path / "cache"
+        ),
     )
     assert path.stat().st_mtime_ns == written
     Image.new("L", (8, 8)).save(tmp_path / "own/a/new.png")
@@ -379,9 +386,9 @@ def test_a_prepared_client_needs_torch_alone(mnist, tmp_path):
 import json, sys
 from pathlib import Path
 from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
-from curvfed.tasks.images.label_partition import Deal
+from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.names import tasks_of
-spec, cache = ImageSpec("mnist", Path({str(root)!r}), deal=Deal(min_client_size=5)), Path({str(tmp_path / "cache")!r})
+spec, cache = ImageSpec("mnist", Path({str(root)!r}), partition=PartitionSpec(min_client_size=5)), Path({str(tmp_path / "cache")!r})
 own = Path({str(tmp_path / "own")!r})
 found = [load_client(spec, 2, {CLIENTS}, cache), load_test(spec, cache), load_own(own, spec, cache)]
 assert tasks_of(str(own)) == ("images",)

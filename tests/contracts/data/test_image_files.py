@@ -17,14 +17,14 @@ from PIL import Image
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
-from curvfed.tasks.images.label_partition import Deal
+from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import EXTENSIONS, is_image_folder, read_layout
 from curvfed.tasks.images.sources import SOURCES
 
 
 def both(dataset, root, cache, **settings):
     """All training images, of one client, and the test set."""
-    spec = ImageSpec(dataset, root, deal=Deal(min_client_size=0), **settings)
+    spec = ImageSpec(dataset, root, partition=PartitionSpec(min_client_size=0), **settings)
     return load_client(spec, 0, 1, cache), load_test(spec, cache)
 
 
@@ -571,7 +571,7 @@ def test_many_files_are_told_of(tmp_path, monkeypatch, caplog):
 def test_images_in_memory_are_not_shared(tmp_path):
     """A client's tensors are its own: nothing that one changes shows at another."""
     write_idx(tmp_path)
-    spec = ImageSpec("mnist", tmp_path, deal=Deal(min_client_size=5))
+    spec = ImageSpec("mnist", tmp_path, partition=PartitionSpec(min_client_size=5))
     one, other = (load_client(spec, 1, 2, tmp_path / "cache") for _ in range(2))
     one.images.zero_()
     assert torch.count_nonzero(other.images)

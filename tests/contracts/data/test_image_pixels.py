@@ -13,7 +13,7 @@ from PIL import Image
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
-from curvfed.tasks.images.label_partition import Deal
+from curvfed.tasks.images.label_partition import PartitionSpec
 
 RAMP = np.arange(96, dtype=np.uint8).reshape(8, 12) * 2
 
@@ -91,7 +91,7 @@ def test_both_parts_are_read_with_one_depth(tmp_path):
     for part, factor in (("train", 16), ("test", 1)):
         for number in range(4):
             write(tmp_path / "own" / part, f"{number}.png", RAMP.astype(np.uint16) * factor)
-    spec = ImageSpec(str(tmp_path / "own"), tmp_path, deal=Deal(min_client_size=0))
+    spec = ImageSpec(str(tmp_path / "own"), tmp_path, partition=PartitionSpec(min_client_size=0))
     train, test = load_client(spec, 0, 1, tmp_path / "cache"), load_test(spec, tmp_path / "cache")
     assert np.array_equal(train.images[0, 0], RAMP)
     assert np.array_equal(test.images[0, 0], RAMP // 16)

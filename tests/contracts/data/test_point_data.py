@@ -20,7 +20,7 @@ from curvfed.tasks.points.data import (
     load_test,
     load_test_file,
 )
-from curvfed.tasks.points.partition import PARTITIONS, deal_out
+from curvfed.tasks.points.partition import PARTITIONS, partition_points
 
 COUNTS = {"b": 23, "a": 40, "d": 7, "c": 3}
 
@@ -132,7 +132,7 @@ def test_the_same_spec_gives_the_same_data(own):
     assert load_test(fixed).digest == load_test(other).digest
     assert digests(fixed) != digests(other)
     # What these draw is for good: runs can be repeated years later.
-    owners = deal_out(np.arange(12) % 3, 3, "stratified", 0.5, 7, lacking=1)
+    owners = partition_points(np.arange(12) % 3, 3, "stratified", 0.5, 7, lacking=1)
     assert owners.tolist() == [2, 1, 2, 0, 2, 2, 1, 0, 1, 1, 0, 2]
 
 
@@ -279,7 +279,8 @@ def test_lacking_classes(partition, num_clients, lacking, num_classes):
     for seed in range(5):
         labels = np.random.default_rng(seed).permutation(np.arange(100 * num_classes) % num_classes)
         before, after = (
-            deal_out(labels, num_clients, partition, 1e3, seed, least) for least in (0, lacking)
+            partition_points(labels, num_clients, partition, 1e3, seed, least)
+            for least in (0, lacking)
         )
         had, has = (np.zeros((num_clients, num_classes), dtype=int) for _ in range(2))
         np.add.at(had, (before, labels), 1)
@@ -299,7 +300,7 @@ def test_lacking_is_random():
     labels = np.arange(200) % 4
     drawn = set()
     for seed in range(200):
-        owners = deal_out(labels, 5, "stratified", 0.5, seed, 1)
+        owners = partition_points(labels, 5, "stratified", 0.5, seed, 1)
         has = np.zeros((5, 4), dtype=bool)
         has[owners, labels] = True
         drawn.add(tuple(np.argwhere(~has)[0]))
@@ -314,14 +315,14 @@ def test_too_many_lack_a_class(labels, num, lacking, possible):
     with pytest.raises(
         DataError, match=rf"points\.lacking is {lacking}; of {num} clients, only {possible} can"
     ):
-        deal_out(np.array(labels), num, "stratified", 0.5, 0, lacking)
+        partition_points(np.array(labels), num, "stratified", 0.5, 0, lacking)
 
 
 def test_a_client_without_points_lacks_nothing_more():
     """Four clients for two points; those two can each lose their one class, to another."""
     for seed in range(20):
-        owners = deal_out(np.array([0, 1]), 4, "stratified", 0.5, seed, 2)
-        before = deal_out(np.array([0, 1]), 4, "stratified", 0.5, seed)
+        owners = partition_points(np.array([0, 1]), 4, "stratified", 0.5, seed, 2)
+        before = partition_points(np.array([0, 1]), 4, "stratified", 0.5, seed)
         assert (owners != before).any()
 
 

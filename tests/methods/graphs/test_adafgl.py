@@ -26,7 +26,7 @@ from curvfed.tasks.graphs.models.adaptive import (
     AdaptiveNet,
     AdaptiveSpec,
     homophily_confidence,
-    passed_on,
+    pass_messages,
     predicted_alike,
     signed_weights,
     smoothed_features,
@@ -234,7 +234,7 @@ def test_signed_weights_and_what_is_passed_on(beta, dtype):
     assert -1 <= off.min() < 0 < off.max()
     sign = torch.nn.PReLU(init=0.25).to(dtype)
     np.testing.assert_allclose(
-        to_numpy(passed_on(found, torch.from_numpy(logits).to(dtype), sign)),
+        to_numpy(pass_messages(found, torch.from_numpy(logits).to(dtype), sign)),
         passed(expected, logits, 0.25),
         rtol=0,
         atol=10 * tolerance(dtype),

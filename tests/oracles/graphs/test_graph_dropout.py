@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from curvfed.tasks.graphs.dropout import dropout, kept
+from curvfed.tasks.graphs.dropout import dropout, dropout_factors
 
 SIDE = 700
 
@@ -14,7 +14,7 @@ SIDE = 700
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_share_of_zeros_and_mean(probability: float, dtype: torch.dtype) -> None:
     torch.manual_seed(0)
-    factors = kept(torch.empty(SIDE, SIDE, dtype=dtype), probability)
+    factors = dropout_factors(torch.empty(SIDE, SIDE, dtype=dtype), probability)
     zeros = int((factors == 0).sum())
     assert binomtest(zeros, SIDE * SIDE, probability).pvalue > 1e-4
     assert factors.dtype == dtype
@@ -25,7 +25,7 @@ def test_share_of_zeros_and_mean(probability: float, dtype: torch.dtype) -> None
 
 def test_neighbouring_entries_are_independent() -> None:
     torch.manual_seed(1)
-    dropped = (kept(torch.empty(SIDE * SIDE), 0.5) == 0).double() - 0.5
+    dropped = (dropout_factors(torch.empty(SIDE * SIDE), 0.5) == 0).double() - 0.5
     for apart in range(1, 9):  # four entries share a random number
         assert abs(float((dropped[apart:] * dropped[:-apart]).mean())) < 4 * 0.25 / SIDE
 
@@ -33,10 +33,10 @@ def test_neighbouring_entries_are_independent() -> None:
 @pytest.mark.parametrize("shape", [(), (1,), (3,), (5, 7), (0, 4)])
 def test_every_shape_and_the_seed(shape: tuple[int, ...]) -> None:
     torch.manual_seed(5)
-    first = kept(torch.empty(shape), 0.5)
+    first = dropout_factors(torch.empty(shape), 0.5)
     torch.manual_seed(5)
     assert first.shape == shape
-    assert torch.equal(first, kept(torch.empty(shape), 0.5))
+    assert torch.equal(first, dropout_factors(torch.empty(shape), 0.5))
 
 
 def test_not_in_evaluation_and_not_at_0() -> None:

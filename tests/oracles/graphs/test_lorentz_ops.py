@@ -10,7 +10,7 @@ from torch import Tensor
 
 from curvfed.geometry.lorentz import exp0, inner, lift, normalize
 from curvfed.geometry.safe_math import max_radius
-from curvfed.tasks.graphs.dropout import kept
+from curvfed.tasks.graphs.dropout import dropout_factors
 from curvfed.tasks.graphs.lorentz.convolution import convolve
 from curvfed.tasks.graphs.lorentz.layers import distance_logits, exp0_factor, lorentz_linear
 from curvfed.tasks.graphs.lorentz.layers import lift as lift_features
@@ -131,7 +131,7 @@ def test_dropout_in_a_layer_is_dropout_of_its_result(adjacency: Constant) -> Non
     )
     whole, _ = call(None, adjacency)
     torch.manual_seed(3)
-    factors = kept(whole, 0.3)
+    factors = dropout_factors(whole, 0.3)
     torch.manual_seed(3)
     found, square = call(None, adjacency, 0.3)
     torch.testing.assert_close(found, whole * factors)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.label_partition import PARTITIONS, Deal, deal_out
+from curvfed.tasks.images.label_partition import PARTITIONS, PartitionSpec, partition_images
 
 DEALS = st.builds(
-    Deal,
+    PartitionSpec,
     partition=st.sampled_from(sorted(PARTITIONS)),
     alpha=st.sampled_from([1e-310, 1e-9, 1e-3, 0.1, 1.0, 1e6, 1e300]),
     shards=st.integers(1, 3),
@@ -37,9 +37,9 @@ def test_every_image_is_dealt_once_and_no_client_is_short(labels, num_clients, d
     least = deal.min_client_size
     if len(labels) < num_clients * max(least, deal.shards if deal.partition == "shards" else 0):
         with pytest.raises(DataError, match=f"{num_clients} clients of .* there are {len(labels)}"):
-            deal_out(labels, num_clients, deal, seed)
+            partition_images(labels, num_clients, deal, seed)
         return
-    shares = deal_out(labels, num_clients, deal, seed)
+    shares = partition_images(labels, num_clients, deal, seed)
     assert len(shares) == num_clients
     assert sorted(np.concatenate(shares).tolist()) == list(range(len(labels)))
     assert all((np.diff(share) > 0).all() for share in shares)
@@ -49,7 +49,7 @@ def test_every_image_is_dealt_once_and_no_client_is_short(labels, num_clients, d
 @pytest.mark.parametrize("partition", sorted(PARTITIONS))
 def test_the_seed_alone_decides(partition):
     labels = np.random.default_rng(0).integers(10, size=500)
-    dealt = [deal_out(labels, 7, Deal(partition), seed) for seed in (0, 1, 0)]
+    dealt = [partition_images(labels, 7, PartitionSpec(partition), seed) for seed in (0, 1, 0)]
     assert all(map(np.array_equal, dealt[0], dealt[2]))
     assert not all(map(np.array_equal, dealt[0], dealt[1]))
 
@@ -60,10 +60,10 @@ def test_shares_of_a_class_are_dirichlet(alpha):
     alpha)."""
     clients, size = 5, 20_000
     labels = np.zeros(size, dtype=np.int64)
-    deal = Deal("dirichlet", alpha, min_client_size=0)
+    deal = PartitionSpec("dirichlet", alpha, min_client_size=0)
     found = np.array(
         [
-            [len(share) / size for share in deal_out(labels, clients, deal, seed)]
+            [len(share) / size for share in partition_images(labels, clients, deal, seed)]
             for seed in range(400)
         ]
     )
@@ -84,7 +84,10 @@ def test_a_full_client_gets_none_of_the_following_classes(alpha):
     labels = np.random.default_rng(1).integers(20, size=4000)
     for seed in range(5):
         counts = table(
-            labels, deal_out(labels, 10, Deal("dirichlet", alpha, min_client_size=0), seed)
+            labels,
+            partition_images(
+                labels, 10, PartitionSpec("dirichlet", alpha, min_client_size=0), seed
+            ),
         )
         before = np.cumsum(counts, axis=1) - counts
         assert (counts[before >= 400] == 0).all()
@@ -93,13 +96,17 @@ def test_a_full_client_gets_none_of_the_following_classes(alpha):
 
 def test_a_tiny_alpha_gives_every_class_to_one_client():
     labels = np.random.default_rng(2).integers(30, size=3000)
-    counts = table(labels, deal_out(labels, 10, Deal("dirichlet", 1e-5, min_client_size=0), 0))
+    counts = table(
+        labels, partition_images(labels, 10, PartitionSpec("dirichlet", 1e-5, min_client_size=0), 0)
+    )
     assert ((counts > 0).sum(axis=0) == 1).all()
 
 
 def test_a_huge_alpha_gives_every_client_its_part_of_every_class():
     labels = np.arange(5000) % 10
-    counts = table(labels, deal_out(labels, 10, Deal("dirichlet", 1e9, min_client_size=0), 0))
+    counts = table(
+        labels, partition_images(labels, 10, PartitionSpec("dirichlet", 1e9, min_client_size=0), 0)
+    )
     # By the last class a client may be full by the rounding of the others.
     assert np.abs(counts[:, :-1] - 50).max() <= 2
 
@@ -107,12 +114,16 @@ def test_a_huge_alpha_gives_every_client_its_part_of_every_class():
 def test_clients_may_be_empty_where_no_least_size_is_asked():
     labels = np.arange(300) % 3
     sizes = [
-        len(share) for share in deal_out(labels, 10, Deal("dirichlet", 1e-3, min_client_size=0), 0)
+        len(share)
+        for share in partition_images(
+            labels, 10, PartitionSpec("dirichlet", 1e-3, min_client_size=0), 0
+        )
     ]
     assert sizes.count(0) >= 5
     assert sum(sizes) == 300
     assert [
-        len(share) for share in deal_out(labels[:2], 4, Deal("iid", min_client_size=0), 0)
+        len(share)
+        for share in partition_images(labels[:2], 4, PartitionSpec("iid", min_client_size=0), 0)
     ].count(0) == 2
 
 
@@ -122,9 +133,13 @@ def test_what_a_short_client_takes_is_the_largest_ones_most_frequent_class():
     labels = np.random.default_rng(5).permutation(np.repeat([0, 1], [300, 600]))
     met = 0
     for seed in range(20):
-        free = table(labels, deal_out(labels, 2, Deal("dirichlet", 1e-3, min_client_size=0), seed))
+        free = table(
+            labels,
+            partition_images(labels, 2, PartitionSpec("dirichlet", 1e-3, min_client_size=0), seed),
+        )
         filled = table(
-            labels, deal_out(labels, 2, Deal("dirichlet", 1e-3, min_client_size=40), seed)
+            labels,
+            partition_images(labels, 2, PartitionSpec("dirichlet", 1e-3, min_client_size=40), seed),
         )
         if free.sum(axis=1).min() == 0:
             short = free.sum(axis=1).argmin()
@@ -136,30 +151,42 @@ def test_what_a_short_client_takes_is_the_largest_ones_most_frequent_class():
 
 def test_a_least_size_that_is_met_changes_nothing():
     labels = np.random.default_rng(3).integers(10, size=2000)
-    free = deal_out(labels, 5, Deal(alpha=1.0, min_client_size=0), 4)
+    free = partition_images(labels, 5, PartitionSpec(alpha=1.0, min_client_size=0), 4)
     assert min(map(len, free)) >= 40
     assert all(
-        map(np.array_equal, free, deal_out(labels, 5, Deal(alpha=1.0, min_client_size=40), 4))
+        map(
+            np.array_equal,
+            free,
+            partition_images(labels, 5, PartitionSpec(alpha=1.0, min_client_size=40), 4),
+        )
     )
 
 
 def test_all_of_them_are_as_small_as_allowed_where_there_are_just_enough():
     labels = np.arange(50) % 4
     for partition in PARTITIONS:
-        shares = deal_out(labels, 10, Deal(partition, 0.01, shards=1, min_client_size=5), 0)
+        shares = partition_images(
+            labels, 10, PartitionSpec(partition, 0.01, shards=1, min_client_size=5), 0
+        )
         assert [len(share) for share in shares] == [5] * 10
 
 
 @pytest.mark.parametrize(("num", "clients"), [(1000, 7), (60, 60), (10, 3)])
 def test_iid_sizes_differ_by_one(num, clients):
     labels = np.arange(num) % 10
-    sizes = [len(share) for share in deal_out(labels, clients, Deal("iid", min_client_size=0), 0)]
+    sizes = [
+        len(share)
+        for share in partition_images(labels, clients, PartitionSpec("iid", min_client_size=0), 0)
+    ]
     assert max(sizes) - min(sizes) <= 1
 
 
 def test_iid_classes_are_hypergeometric():
     labels = np.repeat([0, 1], [300, 700])
-    found = [np.sum(labels[deal_out(labels, 10, Deal("iid"), seed)[3]] == 0) for seed in range(400)]
+    found = [
+        np.sum(labels[partition_images(labels, 10, PartitionSpec("iid"), seed)[3]] == 0)
+        for seed in range(400)
+    ]
     expected = stats.hypergeom(1000, 300, 100)
     assert abs(np.mean(found) - expected.mean()) < 5 * expected.std() / 20
     assert 0.8 < np.std(found) / expected.std() < 1.2
@@ -168,7 +195,7 @@ def test_iid_classes_are_hypergeometric():
 @pytest.mark.parametrize("shards", [1, 2, 5])
 def test_shards_are_runs_of_the_sorted_labels(shards):
     labels = np.random.default_rng(4).permutation(np.arange(1000) % 10)
-    shares = deal_out(labels, 10, Deal("shards", shards=shards), 0)
+    shares = partition_images(labels, 10, PartitionSpec("shards", shards=shards), 0)
     assert [len(share) for share in shares] == [100] * 10
     counts = table(labels, shares)
     size = 100 // shards  # 100 images per class are a whole number of shards
@@ -179,7 +206,10 @@ def test_shards_are_runs_of_the_sorted_labels(shards):
 def test_shards_of_uneven_sizes_are_dealt_whole():
     labels = np.zeros(103, dtype=np.int64)
     sizes = sorted(
-        len(share) for share in deal_out(labels, 10, Deal("shards", shards=3, min_client_size=0), 0)
+        len(share)
+        for share in partition_images(
+            labels, 10, PartitionSpec("shards", shards=3, min_client_size=0), 0
+        )
     )
     assert sum(sizes) == 103
     assert 9 <= sizes[0] <= sizes[-1] <= 12
@@ -193,7 +223,7 @@ def test_shards_of_uneven_sizes_are_dealt_whole():
 )
 def test_unfit_settings(settings, text):
     with pytest.raises(DataError, match=text):
-        Deal(**settings)
+        PartitionSpec(**settings)
 
 
 def test_too_few_images_name_both_numbers():
@@ -201,9 +231,11 @@ def test_too_few_images_name_both_numbers():
         DataError,
         match="20 clients of at least min-client-size = 10 images need 200, there are 199",
     ):
-        deal_out(np.zeros(199, dtype=np.int64), 20, Deal(), 0)
+        partition_images(np.zeros(199, dtype=np.int64), 20, PartitionSpec(), 0)
     with pytest.raises(DataError, match="5 clients of shards = 3 need 15 images, there are 14"):
-        deal_out(np.zeros(14, dtype=np.int64), 5, Deal("shards", shards=3, min_client_size=0), 0)
+        partition_images(
+            np.zeros(14, dtype=np.int64), 5, PartitionSpec("shards", shards=3, min_client_size=0), 0
+        )
 
 
 @pytest.mark.parametrize(
@@ -213,6 +245,6 @@ def test_too_few_images_name_both_numbers():
 def test_large_sets_are_dealt_at_once(num, classes, clients, alpha):
     labels = np.random.default_rng(0).integers(classes, size=num)
     started = time.process_time()
-    shares = deal_out(labels, clients, Deal(alpha=alpha, min_client_size=40), 0)
+    shares = partition_images(labels, clients, PartitionSpec(alpha=alpha, min_client_size=40), 0)
     assert time.process_time() - started < 1
     assert min(map(len, shares)) >= 40
