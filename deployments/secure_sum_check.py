@@ -55,7 +55,7 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
 def _num_classes(config: RunConfig) -> int:
     """The number of classes of a run on points; 0 if it depends on the data."""
     built_in = 2 if config.dataset.lower() == "uniform" else 0
-    num_kept = len(point_spec(config, config.points).kept)
+    num_kept = len(point_spec(config, config.points).selected_classes)
     return config.table("hull").num_classes or num_kept or built_in
 
 

@@ -1,5 +1,4 @@
-"""The names of classes: which labels are one name, which are none, and how a list of names is
-written."""
+"""The names of classes: normalised labels, missing labels, and lists of names as text."""
 
 import csv
 import io
@@ -31,8 +30,8 @@ MISSING = frozenset(
         "null",
     )
 )
-"""What programs write in place of a label: R, spreadsheets, databases, and pandas, which reads all
-of them so."""
+"""Markers of missing labels in R, spreadsheets and databases; pandas reads all of them as
+missing."""
 
 
 PLACEHOLDERS = frozenset(
@@ -58,32 +57,32 @@ PLACEHOLDERS = frozenset(
         "unlabelled",
     )
 )
-"""Names, as by `alike`, that may be a class, and are more often what people write in place of a
-label."""
+"""Names, as returned by `alike`, that may be a class, but more often mean a missing label."""
 
 
 SHOWN = 6
-"""The names that are told of a longer list."""
+"""The number of names that a text quotes from a list."""
 
 
 def names_listed(names: Sequence[str]) -> str:
-    """Some of the names, with escapes for characters that cannot be printed."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(name if name.isprintable() else ascii(name) for name in names[:SHOWN]) + more
+    """The first names, with escapes for characters that cannot be printed."""
+    listed = ", ".join(name if name.isprintable() else ascii(name) for name in names[:SHOWN])
+    if len(names) <= SHOWN:
+        return listed
+    return f"{listed} and {len(names) - SHOWN} more"
 
 
 def normalised(name: str) -> str:
-    """A name in composed Unicode (NFC), with single blanks between its words: some programs write
-    it otherwise."""
+    """A name in composed Unicode (NFC), with single blanks between its words."""
     return " ".join(unicodedata.normalize("NFC", name).split())
 
 
 def class_name(label: object) -> str:
-    """The name of a label's class, the same for every type and format that it may be stored in.
+    """The class name of a label, independent of the type and format of the label.
 
     Parameters
     ----------
-    label : str, bytes, int, bool, float, or what stands for a missing one
+    label : str, bytes, int, bool, float, or a marker of a missing label
 
     Returns
     -------
@@ -93,7 +92,7 @@ def class_name(label: object) -> str:
     Raises
     ------
     ValueError
-        If it is of another type, or a float that is no whole number.
+        If the label has another type, or is a float that is not a whole number.
 
     Examples
     --------
@@ -107,19 +106,19 @@ def class_name(label: object) -> str:
         raise ValueError("neither a name nor a number")
     is_whole = re.fullmatch(r"-?\d{1,15}\.0*", name, re.ASCII)
     if isinstance(label, float) and not is_whole:
-        raise ValueError("no whole number")
+        raise ValueError("not a whole number")
     return str(int(float(name))) if is_whole else name
 
 
 def alike(name: str) -> str:
-    """What names that may mean one class have in common: letters, digits, + and the minus of a
+    """A common form of names that may mean one class: letters, digits, + and the minus of a
     marker."""
     words = re.findall(r"[^\W_]+|\+|-(?!\w)", unicodedata.normalize("NFKC", name).casefold())
     return "".join(word.removesuffix("s") if len(word) > 3 else word for word in words)
 
 
 def placeholders(names: Sequence[str]) -> list[str]:
-    """The names that people give to what has no class.
+    """The names that people give to examples without a class.
 
     Examples
     --------
@@ -148,7 +147,7 @@ def names_in(text: str) -> list[str]:
         row = next(csv.reader([text], skipinitialspace=True, strict=True), [])
     except csv.Error as error:
         raise ValueError(
-            f"{text} is no list of names: {error}; allowed are names separated by commas"
+            f"{text} is not a list of names: {error}; allowed are names separated by commas"
         ) from None
     return list(filter(None, map(normalised, row)))
 

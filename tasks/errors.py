@@ -1,4 +1,4 @@
-"""The base of all errors, those whose texts may be sent, and the error for unfit data."""
+"""The base of all errors, errors with texts safe to send, and the error for unfit data."""
 
 import contextlib
 import difflib
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 MAX_TEXT = 200
-"""Most characters of the name of a class or of another text about the data."""
+"""Maximum number of characters of a class name or another text about the data."""
 
 
 class KeyedError(Exception):
@@ -81,7 +81,7 @@ def unreadable(path: Path, error: Exception, expected: str) -> DataError:
     elif path.is_file() and not path.stat().st_size:
         reason = "it is empty, 0 bytes"
     else:
-        reason = f"it is damaged, or no {expected}"
+        reason = f"it is damaged, or not a valid {expected}"
     return DataError(
         f"{path} cannot be read ({type(error).__name__}): {reason} ({error})",
         str(error),
@@ -99,13 +99,12 @@ def naming(name: str) -> Iterator[None]:
         raise
 
 
-def did_you_mean(name: str, known: Iterable[str], lists: str) -> str:
-    """The end of a sentence about an unknown name: the known one that is meant, if one is alike;
-    the five that are spelled most like it; and what `lists` all."""
-    spelled = {one.lower(): one for one in known}
-    near = [
-        spelled[one] for one in difflib.get_close_matches(name.lower(), spelled, n=5, cutoff=0.0)
-    ]
-    meant = difflib.get_close_matches(name.lower(), spelled, n=1)
-    question = f'; did you mean "{spelled[meant[0]]}"?' if meant else "."
-    return f"{question} The nearest are {', '.join(near)}; {lists} lists all"
+def did_you_mean(name: str, names: Iterable[str], lists: str) -> str:
+    """The end of a sentence about an unknown name: a similar name, if there is one; the five names
+    with the most similar spelling; and what `lists` all."""
+    spelled = {candidate.lower(): candidate for candidate in names}
+    nearest = difflib.get_close_matches(name.lower(), spelled, n=5, cutoff=0.0)
+    listed = ", ".join(spelled[candidate] for candidate in nearest)
+    similar = difflib.get_close_matches(name.lower(), spelled, n=1)
+    question = f'; did you mean "{spelled[similar[0]]}"?' if similar else "."
+    return f"{question} The nearest are {listed}; {lists} lists all"

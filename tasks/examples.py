@@ -1,4 +1,4 @@
-"""The labelled examples of one client: the part that graphs and images have in common."""
+"""The labelled examples of one client, the common base of graphs and images."""
 
 import hashlib
 from abc import ABC, abstractmethod
@@ -11,14 +11,14 @@ from torch import Tensor
 from curvfed.tasks.errors import MAX_TEXT, DataError
 
 FAR = 10.0
-"""Norm of features, as tangent vectors at the origin of the Lorentz space, from which float32 no
-longer tells near points apart: its rounding is that of cosh², 1 at 8.7."""
+"""Norm of features, as tangent vectors at the origin of the Lorentz space, beyond which float32
+does not separate near points: its rounding is that of cosh², 1 at 8.7."""
 
 FAR_FEATURES = (
-    "that far out float32 tells no near points of the Lorentz space apart; use normalize = l2, or"
-    " scale the features"
+    "at that distance float32 does not separate near points of the Lorentz space; use normalize ="
+    " l2, or scale the features"
 )
-"""What is wrong beyond it."""
+"""The problem beyond this norm."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -28,9 +28,9 @@ class Examples(ABC):
     Attributes
     ----------
     labels : Tensor, (n,), int64
-        Indices into `class_names`; -1 where the class is unknown.
+        Indices into `class_names`; -1 for unknown classes.
     train, val, test : Tensor, (n,), bool
-        Disjoint; no example of an unknown class is in any.
+        Disjoint, without examples of unknown class.
     class_names : tuple of str
         The classes of this client's data set.
     partition_digest : str
@@ -41,7 +41,7 @@ class Examples(ABC):
     metric : str
         "accuracy" or "roc_auc".
     space : str
-        Where clients hold different data sets: the name of this client's. It stands for the
+        The name of this client's data set if clients hold different ones; it identifies the
         features and the classes.
     """
 
@@ -56,7 +56,7 @@ class Examples(ABC):
     space: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse names of classes that no message, log or table can have.
+        """Refuse names of classes that are unfit for messages, logs and tables.
 
         Raises
         ------
@@ -66,8 +66,9 @@ class Examples(ABC):
             if len(name) > MAX_TEXT or not name.isprintable():
                 raise DataError(
                     f"the name of class {name[:MAX_TEXT]!a} has {len(name)} characters, or one that"
-                    f" cannot be printed; allowed are up to {MAX_TEXT} printable ones",
+                    f" cannot be printed; allowed are up to {MAX_TEXT} printable characters",
                     f"{name[:MAX_TEXT]!a}",
+                    key="class-names",
                 )
 
     def tensors(self) -> dict[str, Tensor]:
@@ -75,9 +76,9 @@ class Examples(ABC):
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     @staticmethod
-    def from_tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The fields that `tensors` was made from."""
-        return named
+    def from_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The fields that `tensors` was computed from."""
+        return tensors
 
     @abstractmethod
     def computed_digest(self) -> str:
@@ -103,7 +104,7 @@ def example_statistics(examples: Examples) -> dict[str, Any]:
         order of `class_names`; "majority_accuracy", the test accuracy of always answering the most
         frequent training class, or None without training or test examples.
     """
-    known = examples.labels[examples.labels >= 0]
+    labels = examples.labels[examples.labels >= 0]
     test_labels = examples.labels[examples.test]
     train_labels = examples.labels[examples.train]
     majority = None
@@ -114,6 +115,6 @@ def example_statistics(examples: Examples) -> dict[str, Any]:
         "num_train": len(train_labels),
         "num_val": int(examples.val.sum()),
         "num_test": len(test_labels),
-        "class_counts": tuple(torch.bincount(known, minlength=len(examples.class_names)).tolist()),
+        "class_counts": tuple(torch.bincount(labels, minlength=len(examples.class_names)).tolist()),
         "majority_accuracy": majority,
     }

@@ -1,5 +1,4 @@
-"""Files and folders of other tools, which are no data sets here: what they are, and what to give in
-their place."""
+"""Recognise unsupported files and folders of other tools, and name an alternative."""
 
 import zipfile
 from itertools import islice
@@ -15,7 +14,7 @@ POINTS = (
     "give coordinates and classes as .npz, .csv, .tsv or .h5ad, or in Python as data=[(points,"
     " labels), …]"
 )
-TABLES = f"what it holds cannot be told; {IMAGES}; or {POINTS}"
+TABLES = f"its content is unknown; {IMAGES}; or {POINTS}"
 UNPACK = "unpack it, and give the folder"
 
 KINDS = {
@@ -46,7 +45,7 @@ KINDS = {
     ".tgz": ("an archive", UNPACK),
     ".gz": ("a compressed file", UNPACK),
 }
-"""What files are, by the end of their names, and what to do."""
+"""Kinds of files by the end of their names, with alternatives."""
 
 FOLDERS = (
     ((".zgroup",), "a zarr store", POINTS),
@@ -54,41 +53,44 @@ FOLDERS = (
     (
         ("data_batch_1", "test_batch"),
         "CIFAR-10's batches",
-        "say dataset=cifar10 data-dir=FOLDER, in which it is",
+        "use dataset=cifar10 data-dir=FOLDER with the folder that holds it",
     ),
     (
         ("meta", "train", "test"),
         "CIFAR-100's batches",
-        "say dataset=cifar100 data-dir=FOLDER, in which it is",
+        "use dataset=cifar100 data-dir=FOLDER with the folder that holds it",
     ),
     (("dataset_dict.json",), "a data set saved by Hugging Face's datasets", IMAGES),
     (("dataset_info.json",), "a data set saved by Hugging Face's datasets", IMAGES),
 )
-"""What folders are, by the names of files in them, and what to do."""
+"""Kinds of folders by the names of files in them, with alternatives."""
 
 PEEK_FILES = 1000
-"""How many files of a folder are looked at."""
+"""The maximum number of files to check in a folder."""
 
 
 def refuse_foreign(path: Path) -> None:
-    """Refuse a file or folder of another tool; nothing is done where the path is absent, or may be
-    a data set.
+    """Refuse a file or folder of another tool; accept an absent path, or a possible data set.
 
     Raises
     ------
     DataError
-        Says what it is, and what to give in its place.
+        Names the kind and the alternative.
     """
-    kind = (
-        _kind_of_folder(path) if path.is_dir() else _kind_of_file(path) if path.is_file() else None
-    )
+    kind = None
+    if path.is_dir():
+        kind = _kind_of_folder(path)
+    elif path.is_file():
+        kind = _kind_of_file(path)
     if kind is not None:
-        raise DataError(f"{path} is {kind[0]}, which is not read; {kind[1]}")
+        raise DataError(
+            f"{path} is {kind[0]}, which is not supported; {kind[1]}", key="foreign-format"
+        )
 
 
 def is_tu_folder(path: Path) -> bool:
-    """Whether a folder holds a file of the TU collection, as published or as PyTorch Geometric
-    keeps it."""
+    """Whether a folder holds a file of the TU collection, as published or as stored by PyTorch
+    Geometric."""
     return any(path.glob("*_A.txt")) or any(path.glob("raw/*_A.txt"))
 
 
@@ -113,19 +115,22 @@ def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
                     shape = read_array_header_1_0(array)[0]
                 if len(shape) > 2:
                     return "a file of images, as Keras's mnist.npz", IMAGES
-    except (OSError, ValueError, zipfile.BadZipFile):  # which reading it tells
+    # Reading a damaged file raises a better error later.
+    except (OSError, ValueError, zipfile.BadZipFile):
         pass
     return None
 
 
 def _kind_of_folder(path: Path) -> tuple[str, str] | None:
-    """What a folder without images is, by files of certain names, or else by the first file that is
-    known."""
+    """The kind of a folder without images, by files of certain names, or by the first file of a
+    known kind."""
     if is_tu_folder(path):
         return None
-    for names, what, instead in FOLDERS:
+    for names, kind, alternative in FOLDERS:
         if all((path / name).is_file() for name in names):
-            return what, instead
-    kinds = filter(None, map(_kind_of_file, islice(path.rglob("*"), PEEK_FILES)))
-    what, instead = next(kinds, ("", ""))
-    return (f"a folder that holds {what}", instead) if what else None
+            return kind, alternative
+    for file in islice(path.rglob("*"), PEEK_FILES):
+        kind_of_file = _kind_of_file(file)
+        if kind_of_file is not None:
+            return f"a folder that holds {kind_of_file[0]}", kind_of_file[1]
+    return None

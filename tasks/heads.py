@@ -13,9 +13,9 @@ from curvfed.geometry import normal_coordinates, poincare, prototypes
 CURVATURE = -1.0
 """The curvature of `PoincareHead`: the unit ball."""
 
-MOST_SPREAD = 2000
-"""Most classes whose prototypes are searched for: the search takes about two minutes, and four
-times that for twice."""
+MAX_SEARCHED = 2000
+"""The maximum number of classes in a search for prototypes: the search takes about two minutes, and
+four times that for twice the number."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class HeadSpec:
     num_classes, dim : int
         C and d, both ≥ 1.
     fixed : bool
-        Whether the server gives the weights, which are then never trained.
+        Whether the server sends the weights, which are then never trained.
     start : str
-        "default", that of `torch.nn.Linear`, for linear heads and those on the sphere; "uniform",
-        unit vectors with the least maximal cosine; "orthonormal", orthonormal rows where C ≤ d,
-        else as "uniform".
+        "default", as in `torch.nn.Linear`, for linear heads and heads on the sphere; "uniform",
+        unit vectors with the least maximal cosine; "orthonormal", orthonormal rows if C ≤ d, else
+        as "uniform".
     normalize : bool
         Whether a head on the sphere scales the features to unit norm.
     scale : float
@@ -45,8 +45,8 @@ class HeadSpec:
     Raises
     ------
     ValueError
-        If there are more than two prototypes in one dimension, or more than `MOST_SPREAD` to search
-        for.
+        If there are more than two prototypes in one dimension, or more than `MAX_SEARCHED` in a
+        search.
     """
 
     kind: str
@@ -64,15 +64,15 @@ class HeadSpec:
                 f"embedding-dim 1 has room for 2 prototypes, and there are {self.num_classes}"
                 " classes: use 2 or more"
             )
-        if self.is_searched and self.num_classes > MOST_SPREAD:
+        if self.is_searched and self.num_classes > MAX_SEARCHED:
             raise ValueError(
                 f"{self.num_classes} classes; the search for prototypes in {self.dim} dimensions"
-                f" allows up to {MOST_SPREAD}"
+                f" allows up to {MAX_SEARCHED}"
             )
 
     @property
     def is_searched(self) -> bool:
-        """Whether the start is found by a search."""
+        """Whether a search finds the initial weights."""
         fits = self.start == "orthonormal" and self.num_classes <= self.dim
         return self.start != "default" and not fits
 
@@ -110,11 +110,10 @@ class SphereHead(nn.Module):
 
 
 class PoincareHead(nn.Module):
-    """Logits −d(exp0(z), w) in the ball of curvature −1, so that the largest logit is the nearest
-    prototype's.
+    """Logits −d(exp0(z), w) in the ball of curvature −1: the nearest prototype has the largest
+    logit.
 
-    The features are read as tangent vectors at the origin: HyperFed's Eq. 6, for features of any
-    length.
+    The features are tangent vectors at the origin: HyperFed's Eq. 6, for features of any length.
 
     Attributes
     ----------
@@ -155,22 +154,22 @@ HEADS: dict[str, type[nn.Module]] = {
 
 
 def make_head(spec: HeadSpec) -> nn.Module:
-    """The head with weights of zero: `head_start`, which can take seconds, has those to load."""
+    """The head with zero weights; `head_start`, which can take seconds, computes the initial
+    weights."""
     return HEADS[spec.kind](spec)
 
 
 def head_start(spec: HeadSpec, seed: int) -> dict[str, Tensor]:
-    """The weights that a head starts from, and keeps where it is fixed, by the names of its
-    parameters.
+    """The initial weights of a head, final if the head is fixed, by the names of its parameters.
 
     Returns
     -------
     dict of str to Tensor, float32, on the CPU
         "weight" (C, d), and "bias" (C,) for a linear head. Equal arguments give equal bits on one
-        machine; on another the search for prototypes may end in another optimum, so that fixed ones
-        are sent, not computed again.
+        machine; on another machine the search for prototypes may find another optimum, so fixed
+        weights are sent, not computed again.
     """
-    # other numbers than those of the body of the same seed
+    # The body uses the same seed, so the head needs another one.
     generator = torch.Generator().manual_seed(~seed)
     weight = torch.empty(spec.num_classes, spec.dim)
     bias = torch.zeros(spec.num_classes)
@@ -191,10 +190,10 @@ def unit(features: Tensor) -> Tensor:
 
 def _directions(spec: HeadSpec, seed: int) -> Tensor:
     draw = prototypes.uniform if spec.is_searched else prototypes.orthonormal
-    found = draw(spec.num_classes, spec.dim, seed)
+    directions = draw(spec.num_classes, spec.dim, seed)
     if spec.kind == "poincare":
-        found = poincare.log0(spec.slope * found, CURVATURE)
-    return found.float()
+        directions = poincare.log0(spec.slope * directions, CURVATURE)
+    return directions.float()
 
 
 def _zeros(spec: HeadSpec, *shape: int) -> nn.Parameter:

@@ -1,4 +1,4 @@
-"""Data in memory in place of a file, checked in the same way as files are."""
+"""Check data in memory as files are checked."""
 
 from collections.abc import Sequence
 
@@ -40,14 +40,14 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
     item : object
         One of `ALLOWED`; arrays are NumPy's or torch's, labels whole numbers or names.
     stand_in : sequence of str
-        Class names for data without classes, if these are allowed: the class of every node or graph
-        is then unknown, and every image or point has the first. An array without labels is then
-        allowed as well.
+        Class names for data without classes: the class of each node or graph is then unknown, each
+        image or point has the first class, and an array without labels is allowed. Empty: labels
+        are required.
 
     Raises
     ------
     DataError
-        Says what is wrong, and what is allowed.
+        Names what is wrong and what is allowed.
     """
     if hasattr(item, "__array__"):
         item = (item, None)
@@ -60,13 +60,15 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
             return raw_points(where, examples, _array(labels), ("points", "labels"))
         return _images(where, examples, _array(labels))
     if not isinstance(item, list | tuple | dict) and not hasattr(item, "stores"):
-        raise DataError(f"{where} is a {type(item).__name__}; allowed is {ALLOWED}")
+        raise DataError(
+            f"{where} is a {type(item).__name__}; allowed is {ALLOWED}", key="unsupported-data"
+        )
     return check_graphs(where, item, stand_in)
 
 
 def _images(where: str, images: NDArray[np.generic], labels: NDArray[np.generic]) -> RawImages:
     pixels = images[:, None] if images.ndim == 3 else images
-    # channels last
+    # These images have the channels last.
     if pixels.ndim == 4 and pixels.shape[1] not in (1, 3) and pixels.shape[3] in (1, 3):
         pixels = pixels.transpose(0, 3, 1, 2)
     if (
@@ -77,7 +79,8 @@ def _images(where: str, images: NDArray[np.generic], labels: NDArray[np.generic]
     ):
         raise DataError(
             f"{where}: images are {images.dtype} of shape {images.shape}; allowed are uint8, 0 to"
-            " 255, of shape (n, h, w), (n, c, h, w) or (n, h, w, c) with c of 1 or 3"
+            " 255, of shape (n, h, w), (n, c, h, w) or (n, h, w, c) with c of 1 or 3",
+            key="images",
         )
     numbers, names = number_labels(where, labels, len(pixels), "labels")
     return raw_images(torch.from_numpy(np.ascontiguousarray(pixels)), numbers, names)

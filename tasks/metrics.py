@@ -19,8 +19,8 @@ def score(metric: str, logits: Tensor, labels: Tensor) -> float | None:
     Returns
     -------
     float or None
-        In [0, 1]; None where the score is not defined: no examples, or for "roc_auc" a single
-        class. Logits that are not finite count as wrong for "accuracy" and leave "roc_auc"
+        In [0, 1]; None if the score is undefined: without examples, or for "roc_auc" with a single
+        class. Logits that are not finite count as wrong for "accuracy" and make "roc_auc"
         undefined.
     """
     if len(labels) == 0:
@@ -33,8 +33,7 @@ def score(metric: str, logits: Tensor, labels: Tensor) -> float | None:
 
 
 def predictions(logits: Tensor) -> Tensor:
-    """The class (n,) of the largest of the logits (n, C); −1, which is no class, where they are not
-    all finite.
+    """The class (n,) of the largest of the logits (n, C), or −1, no class, unless all are finite.
 
     Examples
     --------

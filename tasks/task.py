@@ -1,5 +1,4 @@
-"""A client's data on its device, as the local training loop sees them, whatever kind of data they
-are."""
+"""A client's data on its device, with one interface for the local training loop."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ class Batch(NamedTuple):
         The argument of the model.
     labels : Tensor, (n,), int64
     rows : Tensor, (n,), int64, or None
-        The examples' rows in the model's output; None for all, in order.
+        The examples' rows in the model's output; None: all rows, in order.
 
     Examples
     --------
@@ -55,7 +54,7 @@ class Task(ABC):
     examples : Examples or ClientPoints
     class_names : tuple of str
         The classes that number the labels and the logits: those of the federation, or the client's
-        own where the clients have no classes in common.
+        own if the clients have no common classes.
     device : torch.device
 
     Attributes
@@ -115,30 +114,29 @@ class Task(ABC):
         unknown = set(examples.class_names) - set(class_names)
         if unknown:
             raise DataError(
-                f"classes {sorted(unknown)} are not among the federation's {list(class_names)}"
+                f"classes {sorted(unknown)} are not among the federation's {list(class_names)}",
+                key="unknown-class",
             )
         numbers = torch.tensor(
             [class_names.index(name) for name in examples.class_names], dtype=torch.int64
         )
         self.metric = examples.metric
-        given = torch.as_tensor(examples.labels)
-        self.labels = numbers[given].where(given >= 0, -1).to(device)
-        parts: dict[str, Any] = {name: torch.as_tensor(getattr(examples, name)) for name in PARTS}
-        self.parts = {name: part.nonzero().squeeze(1).to(device) for name, part in parts.items()}
+        local_labels = torch.as_tensor(examples.labels)
+        self.labels = numbers[local_labels].where(local_labels >= 0, -1).to(device)
+        masks = {name: torch.as_tensor(getattr(examples, name)) for name in PARTS}
+        self.parts = {name: mask.nonzero().squeeze(1).to(device) for name, mask in masks.items()}
         self.train_labels = self.labels[self.parts["train"]]
         self.num_examples = len(self.train_labels)
 
     @property
     @abstractmethod
     def num_steps(self) -> int:
-        """Steps of one pass over the training examples."""
+        """The number of steps of one pass over the training examples."""
 
     @abstractmethod
     def batches(self, model: nn.Module) -> Iterator[Batch]:
-        """One pass over the training examples, each once, in the batches of its steps.
-
-        Batches are drawn from the generator that dropout draws from.
-        """
+        """One pass over the training examples, each once, in batches drawn by dropout's
+        generator."""
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -159,26 +157,25 @@ class Task(ABC):
         Returns
         -------
         dict
-            "validation", and of the test examples "score", by the data set's own metric; where that
-            is not accuracy, also "accuracy", of the test examples. Scores that are not defined are
-            left out.
+            "validation", and "score" for the test examples, by the data set's own metric; for other
+            metrics than accuracy also "accuracy" of the test examples. Undefined scores are absent.
         """
         logits = self.scored_logits(model)
         labels = {name: self.labels[self.parts[name]] for name in logits}
-        found = {SCORED[name]: score(self.metric, logits[name], labels[name]) for name in logits}
+        scores = {SCORED[name]: score(self.metric, logits[name], labels[name]) for name in logits}
         if self.metric != "accuracy":
-            found["accuracy"] = score("accuracy", logits["test"], labels["test"])
-        return {name: value for name, value in found.items() if value is not None}
+            scores["accuracy"] = score("accuracy", logits["test"], labels["test"])
+        return {name: value for name, value in scores.items() if value is not None}
 
     def confusion(self, model: nn.Module) -> list[int]:
-        """True class, predicted class and number of test examples, for each pair that occurs, one
-        after the other.
+        """True class, predicted class and number of test examples of each pair that occurs, in one
+        flat list.
 
-        A prediction of −1 is no class, since a logit is not finite.
+        The prediction is −1, no class, if a logit is not finite.
         """
         labels = self.labels[self.parts["test"]]
         if not len(labels):
             return []
         pairs = torch.stack([labels, predictions(self.scored_logits(model)["test"])], dim=1)
-        found, counts = torch.unique(pairs, dim=0, return_counts=True)
-        return [int(number) for number in torch.cat([found, counts[:, None]], dim=1).flatten()]
+        distinct, counts = torch.unique(pairs, dim=0, return_counts=True)
+        return [int(number) for number in torch.cat([distinct, counts[:, None]], dim=1).flatten()]

@@ -183,7 +183,7 @@ def _read(path: Path, spec: PointSpec) -> Examples:
 
 def _test_points(examples: Examples, spec: PointSpec, points: ClientPoints) -> NDArray[np.bool_]:
     """Whether each point of a file is a test point of `points`, which have the run's classes."""
-    classes = spec.kept or [name for name in set(examples.labels) if name]
+    classes = spec.selected_classes or [name for name in set(examples.labels) if name]
     is_test = np.isin(examples.labels, classes)
     is_test[is_test] = points.test
     return is_test

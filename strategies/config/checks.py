@@ -272,7 +272,7 @@ def _check_points(config: RunConfig) -> None:
     keys = config.table("hull")
     try:
         spec = point_spec(config, config.points)
-        num_kept = len(spec.kept)
+        num_kept = len(spec.selected_classes)
     except DataError as error:
         raise ConfigError(str(error), key="points") from None
     for key, number in (("hull.num-classes", keys.num_classes), ("points.classes", num_kept)):

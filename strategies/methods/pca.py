@@ -15,7 +15,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
 from curvfed.tasks.class_names import names_in
-from curvfed.tasks.points.expression import LARGEST
+from curvfed.tasks.points.expression import MAX_LOGARITHM
 
 Array = NDArray[np.float64]
 
@@ -54,7 +54,7 @@ class Keys(Table):
         return names
 
 
-BOUND = LARGEST**2
+BOUND = MAX_LOGARITHM**2
 """Maximum that one cell adds to an entry of the sums."""
 
 LEAST_VARIANCE = 1e-8

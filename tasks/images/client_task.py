@@ -80,7 +80,7 @@ class ImageTask(Task):
                     layer.eval()
         train = self.parts["train"]
         shuffled = train[torch.randperm(len(train), device=train.device)]
-        for numbers in shuffled.split(self._sizes):
+        for numbers in torch.split(shuffled, self._sizes):
             yield Batch(self._batch(numbers, self._augment), self.labels[numbers])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
@@ -98,7 +98,7 @@ class ImageTask(Task):
         """Features (b, d), float32, and labels (b,) of the "train", "val" or "test" images in
         batches, in evaluation mode."""
         model.eval()
-        for numbers in self.parts[role].split(EVALUATION_BATCH):
+        for numbers in torch.split(self.parts[role], EVALUATION_BATCH):
             if len(numbers):  # torch splits an empty tensor into one empty chunk
                 # A head cannot train on tensors of inference mode.
                 with torch.no_grad():

@@ -1,5 +1,4 @@
-"""Where the images of a folder are: its parts, its classes, its files, and what is left out, in
-words."""
+"""Find the images of a folder: its parts, its classes, its files, and what is left out."""
 
 import errno
 import hashlib
@@ -21,7 +20,7 @@ TRAIN, VAL, TEST = range(3)
 """The roles of images."""
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""As torchvision's. Other files are left out and counted; hidden files and folders are ignored."""
+"""As in torchvision. Other files are counted and left out; hidden files and folders are ignored."""
 
 LAYOUTS = "CLASS/* or train/CLASS/* and test/CLASS/* (or val/CLASS/*), files in " + " ".join(
     EXTENSIONS
@@ -40,21 +39,20 @@ HIDDEN = (
     "desktop.ini",
     "icon\r",
 )
-"""What systems and tools leave in folders, in small letters."""
+"""Files and folders of systems and tools, in small letters."""
 
 ROLES = {
     TRAIN: r"train(ing)?(set)?",
     VAL: r"val(id(ation|ate)?)?(set)?|dev(set)?",
     TEST: r"test(ing)?(set)?",
 }
-"""A word in the name of a folder of each role, in any case."""
+"""The word in the folder name of each role, in any case."""
 
 TABLE = "val_annotations.txt"
-"""TinyImageNet's table in val/ as it is published: a file of val/images and its class per row, by
-tabs."""
+"""TinyImageNet's published table in val/: per row a file of val/images and its class, with tabs."""
 
 PEEK_FOLDERS = 1000
-"""How many folders `is_image_folder` looks into."""
+"""The maximum number of folders that `is_image_folder` searches."""
 
 
 class Layout(NamedTuple):
@@ -63,7 +61,7 @@ class Layout(NamedTuple):
     Attributes
     ----------
     files : tuple of Path
-        What is read: the folder of each part, as a whole, and a table of classes.
+        The folders of the parts, and a table of classes.
     class_names : tuple of str
         The names of the classes' folders, `curvfed.tasks.class_names.normalised`, in alphabetical
         order over all parts.
@@ -71,11 +69,11 @@ class Layout(NamedTuple):
         Path, label and role of each image; in a class in the order of torchvision's ImageFolder.
     has_test : bool
     untrained : tuple of str
-        The classes that have test or validation images, and no training images.
+        The classes with test or validation images, but without training images.
     notes : tuple of str
         What a user should know about the folder, in words.
     digest : str
-        SHA-256 of the class names, and of every image (see `file_stamps`).
+        SHA-256 of the class names and of all images (see `file_stamps`).
     """
 
     files: tuple[Path, ...]
@@ -88,36 +86,32 @@ class Layout(NamedTuple):
 
 
 def read_layout(folder: Path, parts: Mapping[int, Path] | None = None) -> Layout:
-    """The layout of a folder, or of `parts` below it, CLASS/* each.
+    """The layout of a folder, or of its `parts`, CLASS/* each, by role.
 
-    Within a process the result is kept until a folder or one of its classes changes; that the
-    content of a file has changed is seen by the next process.
+    A process stores the result until a folder or one of its classes changes; only the next process
+    notices a change in the contents of a file.
 
     Raises
     ------
     DataError
-        If a folder cannot be read, or it cannot be told which folders are the classes.
+        If a folder cannot be read, or the folders of the classes are ambiguous.
     """
     try:
         top = _unwrapped(folder)
         parts = _parts(top) if parts is None else parts
-        watched = [
-            path
-            for part in parts.values()
-            for path in (part, *(part / name for name in class_folders(part)))
-        ]
+        watched = [*parts.values()]
+        watched += [path for root in parts.values() for path in _class_paths(root)]
         changes = tuple(path.stat().st_mtime_ns for path in watched)
         return _layout(folder, top, tuple(parts.items()), changes)
     except OSError as error:
         below = Path(error.filename).parts[len(folder.parts) :]
         raise DataError(
-            f"{error.filename} cannot be looked into ({error.strerror})", *below
+            f"{error.filename} cannot be looked into ({error.strerror})", *below, key="unreadable"
         ) from error
 
 
 def class_folders(folder: Path) -> tuple[str, ...]:
-    """Names of the folders in `folder`, sorted, without hidden ones; none where `folder` is no
-    folder.
+    """The sorted names of the visible folders in `folder`; none if `folder` is not a folder.
 
     Raises
     ------
@@ -128,13 +122,12 @@ def class_folders(folder: Path) -> tuple[str, ...]:
         if not folder.is_dir():
             return ()
         with os.scandir(folder) as entries:
-            return tuple(
-                sorted(
-                    entry.name for entry in entries if entry.is_dir() and not _hidden(entry.name)
-                )
-            )
+            names = [entry.name for entry in entries if entry.is_dir() and not _hidden(entry.name)]
     except OSError as error:
-        raise DataError(f"{folder} cannot be looked into ({error.strerror})") from error
+        raise DataError(
+            f"{folder} cannot be looked into ({error.strerror})", key="unreadable"
+        ) from error
+    return tuple(sorted(names))
 
 
 def is_image_folder(path: Path) -> bool:
@@ -151,23 +144,30 @@ def is_image(path: str) -> bool:
     return path.lower().endswith(EXTENSIONS) and not _hidden(os.path.basename(path))
 
 
-def _parts(top: Path) -> dict[int, Path]:
-    """The folder of each role: training, test, and validation if all are there; without a test
-    part, val/ is it.
+def _class_paths(root: Path) -> list[Path]:
+    return [root / name for name in class_folders(root)]
 
-    Without a test part `TRAIN` is the only role: the training folder, or `top` itself where there
-    is none.
+
+def _parts(top: Path) -> dict[int, Path]:
+    """The folder of each role.
+
+    Without a test folder val/ is the test folder. Without both, `TRAIN` is the only role: the
+    training folder, or else `top` itself.
     """
-    parts = {role: part for role in ROLES if (part := _part(top, role)) is not None}
+    parts: dict[int, Path] = {}
+    for role in ROLES:
+        root = _role_folder(top, role)
+        if root is not None:
+            parts[role] = _unwrapped(root, is_part=True)
     if TRAIN not in parts:
         return {TRAIN: top}
     if TEST not in parts and VAL in parts:
         parts[TEST] = parts.pop(VAL)
-    return {role: _unwrapped(part, is_part=True) for role, part in parts.items()}
+    return parts
 
 
-def _part(top: Path, role: int) -> Path | None:
-    """The folder of a role in `top`, with a word of `ROLES` in its name.
+def _role_folder(top: Path, role: int) -> Path | None:
+    """The folder in `top` with a word of `ROLES` in its name.
 
     Raises
     ------
@@ -175,140 +175,149 @@ def _part(top: Path, role: int) -> Path | None:
         If there are several.
     """
     word = re.compile(rf"(?:.*[^a-z])?{ROLES[role]}(?:[^a-z].*)?")
-    named = [
+    matches = [
         name
         for name in class_folders(top)
         if word.fullmatch(name.lower()) and _holds_classes(top / name, role)
     ]
-    exact = [name for name in named if re.fullmatch(ROLES[role], name.lower())] or named
+    exact = [name for name in matches if re.fullmatch(ROLES[role], name.lower())] or matches
     if len(exact) > 1:
         raise DataError(
-            f"{top} has {names_listed(exact)}; allowed is one of them, and {LAYOUTS}", *exact
+            f"{top} has {names_listed(exact)}; allowed is one of them, and {LAYOUTS}",
+            *exact,
+            key="several-parts",
         )
     return top / exact[0] if exact else None
 
 
-def _holds_classes(part: Path, role: int) -> bool:
-    if role == TRAIN:  # with images it is a class like others
-        return bool(class_folders(part)) and not _has_images(part)
-    # Images of unknown classes are in one folder of this name, unless a table has their classes.
-    return class_folders(part) not in ((), ("images",)) or (part / TABLE).is_file()
+def _holds_classes(root: Path, role: int) -> bool:
+    # A folder called train that holds images is a class.
+    if role == TRAIN:
+        return bool(class_folders(root)) and not _has_images(root)
+    # A single folder "images" holds images of unknown classes, unless a table has their classes.
+    return class_folders(root) not in ((), ("images",)) or (root / TABLE).is_file()
 
 
 def _unwrapped(folder: Path, is_part: bool = False) -> Path:
-    """`folder`, or the folder of classes that is all it holds; a part holds one of its own name."""
+    """`folder`, or the folder of classes that is its only content; in a part the inner folder must
+    have the same name."""
     names = class_folders(folder)
     if len(names) != 1 or _has_images(folder):
         return folder
     inside = folder / names[0]
-    folders = class_folders(inside)
-    is_wrapper = inside.name == folder.name or (len(folders) > 1 and not is_part)
-    return (
-        _unwrapped(inside, is_part)
-        if folders and is_wrapper and not _has_images(inside)
-        else folder
-    )
+    inner = class_folders(inside)
+    is_wrapper = inside.name == folder.name or (len(inner) > 1 and not is_part)
+    if inner and is_wrapper and not _has_images(inside):
+        return _unwrapped(inside, is_part)
+    return folder
 
 
 @lru_cache(maxsize=8)
 def _layout(
     folder: Path, top: Path, parts: tuple[tuple[int, Path], ...], changes: tuple[int, ...]
 ) -> Layout:
-    # Walking through tens of thousands of files takes half a second, and a simulation asks once per
-    # client.
-    tables = [part / TABLE for role, part in parts if role == TEST and (part / TABLE).is_file()]
-    folders = [(role, part) for role, part in parts if part / TABLE not in tables]
-    names = sorted({normalised(name) for _, part in folders for name in class_folders(part)})
+    # The walk through tens of thousands of files takes half a second, and a simulation asks once
+    # per client.
+    tables = [root / TABLE for role, root in parts if role == TEST and (root / TABLE).is_file()]
+    classes = [
+        (role, path)
+        for role, root in parts
+        if root / TABLE not in tables
+        for path in _class_paths(root)
+    ]
+    names = sorted({normalised(path.name) for _, path in classes})
     if not names:
-        raise DataError(f"{folder} holds no folders of classes; allowed is {LAYOUTS}")
+        raise DataError(
+            f"{folder} holds no folders of classes; allowed is {LAYOUTS}", key="no-classes"
+        )
     _check_classes(parts[0][1], names)
     samples: list[tuple[str, int, int]] = []
-    others: dict[str, Counter[str]] = {name: Counter() for name in names}
-    for role, part in folders:
-        for name in class_folders(part):
-            images, endings = _contents(part / name)
-            label = names.index(normalised(name))
-            samples += [(path, label, role) for path in images]
-            others[names[label]].update(endings)
-    samples += [(path, label, TEST) for table in tables for path, label in _rows(table, names)]
-    filled = {label for _, label, _ in samples}
-    empty = [name for label, name in enumerate(names) if label not in filled]
-    for name in empty:
-        if others[name]:
-            raise DataError(
-                f"{folder}: no file of class {names_listed([name])} is an image that is read, but"
-                f" there are {names_listed(_counts(others[name]))}; allowed are folders of classes"
-                f" alone, with files in {' '.join(EXTENSIONS)}",
-                name,
-            )
-    trained = {label for _, label, role in samples if role == TRAIN}
-    untrained = [names[label] for label in sorted(filled - trained)]
-    places = [part.relative_to(top).parts[0] for _, part in parts if top in part.parents]
-    left_out = {
+    ignored: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for role, path in classes:
+        images, endings = _contents(path)
+        name = normalised(path.name)
+        samples += [(image, names.index(name), role) for image in images]
+        ignored[name].update(endings)
+    for table in tables:
+        samples += [(path, label, TEST) for path, label in _rows(table, names)]
+    filled = {names[label] for _, label, _ in samples}
+    trained = {names[label] for _, label, role in samples if role == TRAIN}
+    empty = [name for name in names if name not in filled]
+    _check_empty(folder, empty, ignored)
+    untrained = sorted(filled - trained)
+    read = {root.relative_to(top).parts[0] for _, root in parts if top in root.parents}
+    unread = sorted(set(class_folders(top)) - read) if read else []
+    facts = {
         "the classes are in the folder": [str(top)] if top != folder else [],
-        "folders that are not read": (
-            sorted(set(class_folders(top)) - set(places)) if places else []
-        ),
-        "files that are not read": _counts(sum(others.values(), Counter())),
+        "folders that are not read": unread,
+        "files that are not read": _counts(sum(ignored.values(), Counter())),
         "classes without images": empty,
         "classes without training images": untrained,
     }
+    stamps = file_stamps([path for path, _, _ in samples])
     return Layout(
-        files=(*(part for _, part in parts), *tables),
+        files=(*(root for _, root in parts), *tables),
         class_names=tuple(names),
         samples=tuple(samples),
         has_test=len(parts) > 1,
         untrained=tuple(untrained),
         notes=tuple(
-            f"{folder}: {words}: {names_listed(items)}"
-            for words, items in left_out.items()
-            if items
+            f"{folder}: {fact}: {names_listed(items)}" for fact, items in facts.items() if items
         ),
-        digest=hashlib.sha256(
-            json.dumps([names, file_stamps([path for path, _, _ in samples])]).encode()
-        ).hexdigest(),
+        digest=hashlib.sha256(json.dumps([names, stamps]).encode()).hexdigest(),
     )
 
 
-def _check_classes(part: Path, names: Sequence[str]) -> None:
-    """Refuse folders that hold the same folders: these are the classes, or they are parts of
-    unknown names."""
-    inner = Counter(class_folders(part / name) for name in names if (part / name).is_dir())
+def _check_classes(root: Path, names: Sequence[str]) -> None:
+    """Refuse folders that hold the same folders: these may be the classes, or parts with unknown
+    names."""
+    inner = Counter(class_folders(root / name) for name in names if (root / name).is_dir())
     largest = max(inner, key=len, default=())
-    if (
-        len(largest) > 1
-        and inner[largest] > 1
-        and not any(_has_images(part / name) for name in names)
-    ):
+    is_repeated = len(largest) > 1 and inner[largest] > 1
+    if is_repeated and not any(_has_images(root / name) for name in names):
         raise DataError(
-            f"{part}: {names_listed(names)} hold the same folders, {names_listed(largest)}: it"
-            f" cannot be told which are the classes; allowed is {LAYOUTS}",
+            f"{root}: {names_listed(names)} hold the same folders, {names_listed(largest)}, so the"
+            f" classes are ambiguous; allowed is {LAYOUTS}",
             *names,
             *largest,
+            key="ambiguous-classes",
         )
+
+
+def _check_empty(folder: Path, empty: Sequence[str], ignored: Mapping[str, Counter[str]]) -> None:
+    """Refuse classes with files, but without images."""
+    for name in empty:
+        if ignored[name]:
+            raise DataError(
+                f"{folder}: no file of class {names_listed([name])} is a supported image, but there"
+                f" are {names_listed(_counts(ignored[name]))}; allowed are only folders of classes,"
+                f" with files in {' '.join(EXTENSIONS)}",
+                name,
+                key="no-images",
+            )
 
 
 def _rows(table: Path, names: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Paths and labels of the images in a `TABLE`."""
-    numbers = {name: number for number, name in enumerate(names)}
-    for row, line in enumerate(table.read_text(encoding="utf-8").splitlines(), start=1):
-        file, _, rest = line.partition("\t")
-        label = numbers.get(normalised(rest.partition("\t")[0]))
-        if label is None:
+    for number, line in enumerate(table.read_text(encoding="utf-8").splitlines(), start=1):
+        file, _, fields = line.partition("\t")
+        name = normalised(fields.partition("\t")[0])
+        if name not in names:
             raise DataError(
-                f"{table}: row {row} names no class; allowed are a file and a folder of train/, and"
-                " a tab between"
+                f"{table}: row {number} names no class; allowed are a file and a folder of train/,"
+                " separated by a tab",
+                key="no-class",
             )
-        yield str(table.parent / "images" / file), label
+        yield str(table.parent / "images" / file), names.index(name)
 
 
 def _contents(folder: Path) -> tuple[list[str], Counter[str]]:
-    """The paths of the images in a class's folder, in torchvision's order, and the endings of other
-    files, counted."""
+    """The paths of the images in a class's folder, in torchvision's order, and the numbers of other
+    files by ending."""
     files = [entry.path for entry in _below(str(folder)) if not entry.is_dir()]
     images = sorted(filter(is_image, files), key=os.path.split)
-    others = (Path(path).suffix.lower() or "without ending" for path in files if not is_image(path))
-    return images, Counter(others)
+    ignored = [Path(path).suffix.lower() for path in files if not is_image(path)]
+    return images, Counter(ending or "without ending" for ending in ignored)
 
 
 def _counts(endings: Counter[str]) -> list[str]:
@@ -318,16 +327,15 @@ def _counts(endings: Counter[str]) -> list[str]:
 def _below(
     folder: str, above: frozenset[tuple[int, int]] = frozenset()
 ) -> Iterator[os.DirEntry[str]]:
-    """What is in a folder and in the folders in it, by name, without what is hidden; `above` are
-    the folders around it."""
-    own = os.stat(folder)
-    if (identity := (own.st_dev, own.st_ino)) in above:
+    """The visible entries of a folder and of the folders in it, by name; `above` identifies the
+    folders around it."""
+    stat = os.stat(folder)
+    identity = (stat.st_dev, stat.st_ino)
+    if identity in above:
         raise OSError(errno.ELOOP, "a link to a folder that holds it", folder)
     with os.scandir(folder) as entries:
-        visible = sorted(
-            (entry for entry in entries if not _hidden(entry.name)), key=lambda entry: entry.name
-        )
-    for entry in visible:
+        visible = [entry for entry in entries if not _hidden(entry.name)]
+    for entry in sorted(visible, key=lambda entry: entry.name):
         yield entry
         if entry.is_dir():
             yield from _below(entry.path, above | {identity})

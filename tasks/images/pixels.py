@@ -1,4 +1,4 @@
-"""The pixels of an image file: upright, of 8 bits, grey or in colour."""
+"""Decode the pixels of an image file: upright, 8 bits, grey or colour."""
 
 import logging
 import os
@@ -14,73 +14,75 @@ from torch import Tensor
 log = logging.getLogger("curvfed")
 
 UPRIGHT = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
-"""What turns an image upright, of `PIL.Image.Transpose`, by EXIF's orientation."""
+"""The value of `PIL.Image.Transpose` that turns an image upright, by EXIF's orientation."""
 
 ORIENTATION = 0x0112
 
 PHOTOMETRIC = 262
 WHITE_IS_ZERO = 0
-"""What TIFF says of negatives, such as radiographs."""
+"""TIFF's photometric value for negatives, such as radiographs."""
 
 DEPTHS = {8: range(128, 256), 12: range(2048, 4096), 16: range(4096, 2**16)}
-"""The bits that values of 16-bit files have, by the highest value. Values between these could be of
-either depth."""
+"""The bits of the values in 16-bit files, by the highest value. Values between the ranges are
+ambiguous."""
 
 
 class PixelError(ValueError):
-    """Pixels of which it cannot be told what they mean."""
+    """Pixels with an ambiguous meaning."""
 
 
 def decoded(path: str, bits: Callable[[], int]) -> Tensor:
     """The first frame of an image file, (1, c, h, w), uint8: one channel if the file is grey, else
     three.
 
-    Images are turned upright by EXIF's orientation. Of 16 bits per channel the upper 8 of those in
-    use are taken. A picture that is in the opacity alone, of one colour, is laid on white, or on
-    black if it is bright.
+    EXIF's orientation turns images upright. For 16 bits per channel the result has the upper 8 of
+    the bits in use. An image of one colour whose picture is only in the opacity is drawn on white,
+    or on black if the colour is bright.
 
     Parameters
     ----------
     path : str
     bits : callable
-        The bits in use in 16-bit files; called for such a file alone.
+        The number of bits in use in 16-bit files; called only for such a file.
 
     Raises
     ------
     PixelError
-        If it cannot be told what the pixels mean.
+        If the meaning of the pixels is ambiguous.
     Exception
-        Whatever Pillow comes upon.
+        Any error of Pillow.
     """
     from PIL import Image
 
-    if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would be waited for
+    # Reading a pipe would wait forever.
+    if not stat.S_ISREG(os.stat(path).st_mode):
         raise OSError("no regular file")
-    # By its path, Pillow would map an uncompressed file into memory, and garble one that is to be
-    # turned by a right angle.
+    # Given a path, Pillow would map an uncompressed file into memory, and garble an image that
+    # needs a turn by a right angle.
     with open(path, "rb") as file, Image.open(file) as image:
-        deep = _has_16_bits(image)
+        has_16_bits = _has_16_bits(image)
         image.load()
-        turned = UPRIGHT.get(_orientation(image))
-        upright = image if turned is None else image.transpose(Image.Transpose(turned))
-        if upright.mode.startswith("I"):  # Pillow would clip what exceeds 255
+        turn = UPRIGHT.get(_orientation(image))
+        upright = image if turn is None else image.transpose(Image.Transpose(turn))
+        # In these modes Pillow's conversion to 8 bits clips values above 255.
+        if upright.mode.startswith("I"):
             pixels = (_values(upright) >> (bits() - 8)).astype(np.uint8)
-            # Pillow turns those of 8 bits alone
+            # Pillow inverts only negatives of 8 bits.
             if getattr(image, "tag_v2", {}).get(PHOTOMETRIC) == WHITE_IS_ZERO:
                 pixels = 255 - pixels
-        elif deep and bits() < 16:
+        elif has_16_bits and bits() < 16:
             raise PixelError(
                 f"its colours have 16 bits per channel and use {bits()} of them; save it with 8"
                 " bits"
             )
         else:
-            pixels = _of_8_bits(upright)
+            pixels = _8_bit_pixels(upright)
     return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1)).permute(2, 0, 1)[None]
 
 
 def common_bits(paths: Iterable[str]) -> int:
-    """How many of the bits of 16-bit files are in use, by their highest value: 8, 12 or 16; 16
-    without such files.
+    """The number of bits in use in 16-bit files, by their highest value: 8, 12 or 16; 16 without
+    such files.
 
     Raises
     ------
@@ -101,16 +103,14 @@ def common_bits(paths: Iterable[str]) -> int:
             return bits
     if highest:
         raise PixelError(
-            f"it has 16 bits per channel, but no value in the folder is above {highest}: it cannot"
-            " be told which is white; save the images with 8 bits, or with values up to 65535"
+            f"it has 16 bits per channel, but no value in the folder is above {highest}, so the"
+            " value of white is ambiguous; save the images with 8 bits, or with values up to 65535"
         )
     return 16
 
 
 def _highest(path: str) -> int:
-    """The highest value of a 16-bit file; 0 for any other, which may be damaged: reading it
-    tells.
-    """
+    """The highest value of a 16-bit file; 0 for any other file, also a damaged one."""
     from PIL import Image
 
     try:
@@ -119,7 +119,7 @@ def _highest(path: str) -> int:
                 return 0
             if image.mode.startswith("I"):
                 return int(_values(image).max())
-            # Pillow reads the upper half of colours
+            # Pillow reads the upper half of the bits of colours.
             return 256 * int(np.asarray(image).max()) + 255
     except Exception:
         return 0
@@ -139,25 +139,25 @@ def _values(image: Any) -> NDArray[Any]:
 def _orientation(image: Any) -> int:
     try:
         return int(image.getexif().get(ORIENTATION, 1))
-    except Exception:  # damaged EXIF data, of an image that is whole
+    except Exception:  # a complete image may have damaged EXIF data
         return 1
 
 
-def _of_8_bits(image: Any) -> NDArray[np.uint8]:
+def _8_bit_pixels(image: Any) -> NDArray[np.uint8]:
     if image.mode == "F":
-        raise PixelError("its pixels are no integers")
+        raise PixelError("its pixels are not integers")
     is_grey = image.mode in ("1", "L", "LA", "La")
     if image.mode in ("LA", "PA", "RGBA", "P"):
         transparent = np.array(image.convert("RGBA"))
         colours = transparent[..., :3]
         opacity = transparent[..., 3:]
-        if np.ptp(opacity) and not np.ptp(colours, axis=(0, 1)).any():
+        has_one_colour = not np.ptp(colours, axis=(0, 1)).any()
+        if np.ptp(opacity) and has_one_colour:
             ground = 255 if colours[0, 0].mean() < 128 else 0
             shares = opacity / 255
-            flat: NDArray[np.uint8] = np.rint(shares * colours + (1 - shares) * ground).astype(
-                np.uint8
-            )
-            return flat[..., 0] if is_grey else flat
-    # A palette with transparency is read by way of RGBA: Pillow warns of the other.
+            flat = np.rint(shares * colours + (1 - shares) * ground)
+            pixels: NDArray[np.uint8] = flat.astype(np.uint8)
+            return pixels[..., 0] if is_grey else pixels
+    # Pillow warns of a direct conversion of palettes with transparency.
     image = image.convert("RGBA") if image.mode == "P" else image
     return np.array(image.convert("L" if is_grey else "RGB"))

@@ -1,4 +1,4 @@
-"""The cells of a client that have expression, and no coordinates in the disc yet."""
+"""The cells of a client, with expression and without coordinates in the disc."""
 
 import hashlib
 from collections.abc import Sequence
@@ -33,15 +33,17 @@ def client_cells(path: Path, genes: Sequence[str]) -> ClientCells:
     DataError
         If the file has no log-normalised expression, or lacks a gene.
     """
-    given = expression(read(path), path)
-    if missing := sorted(set(genes) - set(given.genes)):
+    stored = expression(read(path), path)
+    missing = sorted(set(genes) - set(stored.genes))
+    if missing:
         raise DataError(
             f"{path} lacks {len(missing)} of the {len(genes)} genes of pca.genes:"
-            f" {', '.join(missing[:10])}"
+            f" {', '.join(missing[:10])}",
+            key="no-gene",
         )
-    values = given.dense(list(genes))
-    none = np.zeros(len(values), dtype=np.bool_)
-    like = client_points(np.zeros((len(values), 2)), none.astype(np.int64), none, ("cell",), -1.0)
-    return ClientCells(
-        **vars(like) | {"digest": hashlib.sha256(values.data).hexdigest()}, values=values
-    )
+    values = stored.dense(list(genes))
+    labels = np.zeros(len(values), dtype=np.int64)
+    test = np.zeros(len(values), dtype=np.bool_)
+    cells = client_points(np.zeros((len(values), 2)), labels, test, ("cell",), -1.0)
+    fields = vars(cells) | {"digest": hashlib.sha256(values.data).hexdigest()}
+    return ClientCells(**fields, values=values)

@@ -88,7 +88,7 @@ def client_points(
     curvature: float,
     partition_digest: str = "",
 ) -> ClientPoints:
-    """Copy and hash a client's data. Points that are not in `test` are training points."""
+    """Copy and hash a client's data. Points outside `test` are training points."""
     points = np.array(points, dtype=np.float64, order="C")
     labels = np.array(labels, dtype=np.int64)
     test = np.array(test, dtype=np.bool_)
@@ -96,14 +96,14 @@ def client_points(
     for array in (points.astype("<f8"), labels.astype("<i8"), test):
         hasher.update(array.data)
     return ClientPoints(
-        points,
-        labels,
-        ~test,
-        test,
-        class_names,
-        float(curvature),
-        hasher.hexdigest(),
-        partition_digest,
+        points=points,
+        labels=labels,
+        train=~test,
+        test=test,
+        class_names=class_names,
+        curvature=float(curvature),
+        digest=hasher.hexdigest(),
+        partition_digest=partition_digest,
     )
 
 

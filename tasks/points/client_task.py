@@ -44,8 +44,7 @@ class TangentLogistic(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, points: Tensor) -> Tensor:
-        """Logits (n, C), float32, of points (n, 2), float64, in which points near the rim can be
-        told apart."""
+        """Logits (n, C), float32, of points (n, 2), float64, which resolves points near the rim."""
         logits: Tensor = self.head(poincare.log0(points * self.scale, -1.0).float())
         return logits
 
@@ -82,10 +81,9 @@ class PointTask(Task):
     def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass in shuffled batches, each point once."""
         train = self.parts["train"]
-        for chosen in train[torch.randperm(len(train), device=train.device)].split(
-            self._batch_size
-        ):
-            yield Batch(self._points[chosen], self.labels[chosen])
+        shuffled = train[torch.randperm(len(train), device=train.device)]
+        for numbers in torch.split(shuffled, self._batch_size):
+            yield Batch(self._points[numbers], self.labels[numbers])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Mean cross-entropy."""

@@ -29,11 +29,11 @@ __all__ = [
     "load_test_file",
 ]
 
-HELD_OUT_STREAM = 15
+TEST_STREAM = 15
 """Random stream for the test part of a node's own data."""
 
-FEWEST = 20
-"""Points below which each may be of a class of its own."""
+MIN_POINTS = 20
+"""With fewer points each may have its own class."""
 
 Stamp = tuple[str, int, int, str] | None
 """Path, size and time of a file, to notice that it was overwritten in the lifetime of this
@@ -43,7 +43,7 @@ process.
 
 @dataclass(frozen=True)
 class PointSpec:
-    """What determines the data of a run.
+    """The settings that determine the data of a run.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class PointSpec:
     label_key: str = "label"
 
     def __post_init__(self) -> None:
-        made_with = CURVATURES.get(self.dataset.lower(), self.curvature)
+        published = CURVATURES.get(self.dataset.lower(), self.curvature)
         for key, value, fits, allowed in (
             ("partition", self.partition, self.partition in PARTITIONS, ", ".join(PARTITIONS)),
             ("alpha", self.alpha, 0 < self.alpha < math.inf, "above 0 and finite"),
@@ -108,8 +108,8 @@ class PointSpec:
             (
                 "points.curvature",
                 self.curvature,
-                self.curvature == made_with,
-                f"{made_with} for {self.dataset}",
+                self.curvature == published,
+                f"{published} for {self.dataset}",
             ),
             ("points.lacking", self.lacking, self.lacking >= 0, "at least 0"),
             ("points.num", self.num_points, self.num_points >= 2, "at least 2"),
@@ -118,21 +118,21 @@ class PointSpec:
             ("points.reference", self.reference, 0 <= self.reference < 1, "in [0, 1)"),
         ):
             if not fits:
-                raise DataError(f"{key} is {value}; allowed: {allowed}")
+                raise DataError(f"{key} is {value}; allowed: {allowed}", key="point-settings")
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def selected_classes(self) -> tuple[str, ...]:
         """Names of the classes to keep, in order; none means all.
 
         Raises
         ------
         DataError
-            If `classes` is no list of names.
+            If `classes` is not a list of names.
         """
         try:
             return tuple(in_order([class_name(name) for name in names_in(self.classes)]))
         except ValueError as error:
-            raise DataError(f"points.classes: {error}") from None
+            raise DataError(f"points.classes: {error}", key="class-names") from None
 
 
 def load_client(spec: PointSpec, partition_id: int, num_partitions: int) -> ClientPoints:
@@ -146,17 +146,16 @@ def load_client(spec: PointSpec, partition_id: int, num_partitions: int) -> Clie
     if not 0 <= partition_id < num_partitions:
         raise DataError(
             f"partition-id is {partition_id}; with {num_partitions} clients it must be in"
-            f" 0..{num_partitions - 1}"
+            f" 0..{num_partitions - 1}",
+            key="partition-id",
         )
     stamp = _stamp(spec)
     raw, _ = _pooled(spec, stamp)
-    owners, digest = _dealt(spec, num_partitions, stamp)
-    mine = np.flatnonzero(owners == partition_id)
-    return log_history(
-        spec.dataset,
-        _client(raw, mine, np.zeros(len(mine), dtype=np.bool_), spec, digest),
-        partition_id,
-    )
+    owners, digest = _owners(spec, num_partitions, stamp)
+    indices = np.flatnonzero(owners == partition_id)
+    test = np.zeros(len(indices), dtype=np.bool_)
+    client = _client(raw, indices, test, spec, digest)
+    return log_history(spec.dataset, client, partition_id)
 
 
 def load_test(spec: PointSpec) -> ClientPoints | None:
@@ -168,12 +167,12 @@ def load_test(spec: PointSpec) -> ClientPoints | None:
         Missing or unusable data.
     """
     raw, test = _pooled(spec, _stamp(spec))
-    chosen = np.flatnonzero(test)
-    return _client(raw, chosen, test[chosen], spec) if len(chosen) else None
+    indices = np.flatnonzero(test)
+    return _client(raw, indices, test[indices], spec) if len(indices) else None
 
 
 def load_pooled(spec: PointSpec) -> ClientPoints:
-    """The whole data set. `load_client` deals out its training points.
+    """The whole data set, whose training points `load_client` partitions.
 
     Raises
     ------
@@ -208,9 +207,9 @@ def own_data(raw: RawPoints, spec: PointSpec) -> ClientPoints:
         If a point is not inside the disc.
     """
     check_inside("the data", raw.points, spec.curvature)
-    raw = _kept(raw, spec)
+    raw = _select_classes(raw, spec)
     _check_classes("the data", raw)
-    test = _held_out(raw.labels, spec) if raw.test is None else raw.test
+    test = _draw_by_class(raw.labels, spec) if raw.test is None else raw.test
     return _client(raw, np.arange(len(test)), test, spec)
 
 
@@ -224,8 +223,10 @@ def load_test_file(path: Path, spec: PointSpec) -> ClientPoints | None:
         See `curvfed.tasks.points.readers.read_points`.
     """
     raw = _read(path.expanduser(), spec)
-    chosen = np.arange(len(raw.labels)) if raw.test is None else np.flatnonzero(raw.test)
-    return _client(raw, chosen, np.ones(len(chosen), dtype=np.bool_), spec) if len(chosen) else None
+    indices = np.arange(len(raw.labels)) if raw.test is None else np.flatnonzero(raw.test)
+    if not len(indices):
+        return None
+    return _client(raw, indices, np.ones(len(indices), dtype=np.bool_), spec)
 
 
 def _stamp(spec: PointSpec) -> Stamp:
@@ -235,15 +236,16 @@ def _stamp(spec: PointSpec) -> Stamp:
 
 @lru_cache(maxsize=2)
 def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
-    """All points of a data set, and which of them are test points."""
-    if (own := locate_plugin_data(spec.dataset, spec.data_dir, RawPoints)) is not None:
-        raw = _kept(own.read(), spec)
+    """All points of a data set, and the mask of its test points."""
+    plugin_data = locate_plugin_data(spec.dataset, spec.data_dir, RawPoints)
+    if plugin_data is not None:
+        raw = _select_classes(plugin_data.read(), spec)
     elif stamp is None:
         radius = spec.sample_radius / math.sqrt(-spec.curvature)
         points, labels, _ = two_classes(
             spec.num_points, radius, spec.reference, spec.margin, spec.curvature, spec.seed
         )
-        raw = _kept(RawPoints(points, labels, ("0", "1"), None), spec)
+        raw = _select_classes(RawPoints(points, labels, ("0", "1"), None), spec)
     else:
         raw = _read(Path(stamp[0]), spec)
     unknown = [
@@ -251,23 +253,26 @@ def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
     ]
     if unknown:
         raise DataError(
-            f"points.classes: {spec.dataset} has no points of the classes {row_of(unknown)}; a name"
-            " with a comma stands in quotes"
+            f"points.classes: {spec.dataset} has no points of the classes {row_of(unknown)}; quote"
+            " a name with a comma",
+            key="unknown-class",
         )
     _check_classes(spec.dataset, raw)
-    named = spec.dataset.lower() in CURVATURES
-    test = _drawn(len(raw.labels), spec) if raw.test is None or named else raw.test
+    test = raw.test
+    if test is None or spec.dataset.lower() in CURVATURES:
+        test = _draw_test(len(raw.labels), spec)
     num_classes = len(np.unique(raw.labels[~test]))
     if num_classes < 2:
         raise DataError(
-            f"{spec.dataset} has training points of {num_classes} classes; at least 2 are needed"
+            f"{spec.dataset} has training points of {num_classes} classes; at least 2 are needed",
+            key="too-few-classes",
         )
     return raw, test
 
 
 @lru_cache(maxsize=2)
-def _dealt(spec: PointSpec, num_partitions: int, stamp: Stamp) -> tuple[Integers, str]:
-    """The client of every point, −1 for test points, and a hash of these numbers."""
+def _owners(spec: PointSpec, num_partitions: int, stamp: Stamp) -> tuple[Integers, str]:
+    """The client of each point, −1 for test points, and a hash of these numbers."""
     raw, test = _pooled(spec, stamp)
     owners = np.full(len(test), -1)
     owners[~test] = partition_points(
@@ -277,24 +282,25 @@ def _dealt(spec: PointSpec, num_partitions: int, stamp: Stamp) -> tuple[Integers
 
 
 def _read(path: Path, spec: PointSpec) -> RawPoints:
-    return _kept(read_points(path, spec.curvature, spec.embedding_key, spec.label_key), spec)
+    raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key)
+    return _select_classes(raw, spec)
 
 
-def _kept(raw: RawPoints, spec: PointSpec) -> RawPoints:
-    """The points of the classes to keep. Those of unknown class are neither trained on nor
-    scored.
-    """
-    return raw.only(spec.kept or raw.class_names)
+def _select_classes(raw: RawPoints, spec: PointSpec) -> RawPoints:
+    """The points of the selected classes. Points of unknown class are neither trained on nor
+    scored."""
+    return raw.only(spec.selected_classes or raw.class_names)
 
 
 def _check_classes(where: str, raw: RawPoints) -> None:
-    """Refuse classes that are rather names of single points, or measurements."""
-    count = len(raw.labels)
-    classes = len(np.unique(raw.labels))
-    if count >= FEWEST and 2 * classes > count:
+    """Refuse classes that are probably names of single points, or measurements."""
+    num_points = len(raw.labels)
+    num_classes = len(np.unique(raw.labels))
+    if num_points >= MIN_POINTS and 2 * num_classes > num_points:
         raise DataError(
-            f"{where}: {count} points are of {classes} classes; allowed are at most half as many"
-            " classes as points. Does points.label-key name the column of the classes?"
+            f"{where}: {num_points} points have {num_classes} classes; allowed is at most one class"
+            " per two points. Does points.label-key name the column of the classes?",
+            key="too-many-classes",
         )
 
 
@@ -302,12 +308,12 @@ def _client(
     raw: RawPoints, indices: Integers, test: Booleans, spec: PointSpec, partition_digest: str = ""
 ) -> ClientPoints:
     client = client_points(
-        raw.points[indices],
-        raw.labels[indices],
-        test,
-        raw.class_names,
-        spec.curvature,
-        partition_digest,
+        points=raw.points[indices],
+        labels=raw.labels[indices],
+        test=test,
+        class_names=raw.class_names,
+        curvature=spec.curvature,
+        partition_digest=partition_digest,
     )
     return replace(client, history=raw.left_out)
 
@@ -316,20 +322,20 @@ def _split_seed(spec: PointSpec) -> int:
     return spec.seed if spec.split_seed < 0 else spec.split_seed
 
 
-def _drawn(num: int, spec: PointSpec) -> Booleans:
-    """The test points that scikit-learn's `train_test_split` draws, with which published figures
-    were made."""
+def _draw_test(num: int, spec: PointSpec) -> Booleans:
+    """The test points that scikit-learn's `train_test_split` draws, as for published figures."""
     test = np.zeros(num, dtype=np.bool_)
     order = np.random.RandomState(_split_seed(spec) % 2**32).permutation(num)
     test[order[: math.ceil(spec.test_size * num)]] = True
     return test
 
 
-def _held_out(labels: Integers, spec: PointSpec) -> Booleans:
-    """`test_size` of every class, but never a whole class."""
-    rng = np.random.default_rng([_split_seed(spec), HELD_OUT_STREAM])
+def _draw_by_class(labels: Integers, spec: PointSpec) -> Booleans:
+    """Test points: `test_size` of each class, but never a whole class."""
+    rng = np.random.default_rng([_split_seed(spec), TEST_STREAM])
     test = np.zeros(len(labels), dtype=np.bool_)
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
-        test[members[: min(round(spec.test_size * len(members)), len(members) - 1)]] = True
+        count = min(round(spec.test_size * len(members)), len(members) - 1)
+        test[members[:count]] = True
     return test

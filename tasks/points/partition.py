@@ -1,5 +1,5 @@
-"""Partitions of the training points over clients: stratified, IID or Dirichlet; some clients can
-lack a class."""
+"""Partition training points among clients: stratified, IID or Dirichlet; some clients can lack a
+class."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,7 @@ LACKING_STREAM = 14
 def partition_points(
     labels: Integers, num_clients: int, partition: str, alpha: float, seed: int, lacking: int = 0
 ) -> Integers:
-    """The client of every point.
+    """The client of each point.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ def partition_points(
         Concentration of "dirichlet", above 0 and finite.
     seed : int, at least 0
     lacking : int
-        This number of clients lose all points of one class each, both drawn at random. The other
+        Number of clients that lose all points of a class; clients and classes are random. The other
         clients share these points evenly.
 
     Returns
@@ -41,17 +41,15 @@ def partition_points(
     Raises
     ------
     DataError
-        If this number of clients cannot lose a class while every class still has a client.
+        If `lacking` clients cannot lose a class while each class still has a client.
     """
     owners = PARTITIONS[partition](labels, num_clients, alpha, seed)
-    return _with_lacking(
-        owners, labels, num_clients, lacking, np.random.default_rng([seed, LACKING_STREAM])
-    )
+    rng = np.random.default_rng([seed, LACKING_STREAM])
+    return _with_lacking(owners, labels, num_clients, lacking, rng)
 
 
 def _stratified(labels: Integers, num_clients: int, alpha: float, seed: int) -> Integers:
-    """Deal points like cards: the clients' numbers of points, in total and of every class, differ
-    by at most one."""
+    """The clients' numbers of points, in total and of each class, differ by at most one."""
     rng = np.random.default_rng([seed, STRATIFIED_STREAM])
     shuffled = rng.permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
@@ -63,12 +61,11 @@ def _stratified(labels: Integers, num_clients: int, alpha: float, seed: int) -> 
 def _like_images(
     partition: str, labels: Integers, num_clients: int, alpha: float, seed: int
 ) -> Integers:
-    """A partition of `label_partition`, in which clients may be empty."""
-    deal = label_partition.PartitionSpec(partition, alpha, min_client_size=0)
+    """A partition of `label_partition`, with empty clients allowed."""
+    spec = label_partition.PartitionSpec(partition, alpha, min_client_size=0)
+    shares = label_partition.partition_images(labels, num_clients, spec, seed)
     owners = np.empty(len(labels), dtype=np.int64)
-    for client, share in enumerate(
-        label_partition.partition_images(labels, num_clients, deal, seed)
-    ):
+    for client, share in enumerate(shares):
         owners[share] = client
     return owners
 
@@ -89,9 +86,9 @@ def _with_lacking(
     for client in rng.permutation(num_clients):
         if done == lacking:
             break
-        held = np.unique(labels[owners == client])
-        # Classes that another client can take.
-        choice = held[may_hold[:, held].sum(axis=0) > 1]
+        classes = np.unique(labels[owners == client])
+        # Another client must be able to take the class.
+        choice = classes[may_hold[:, classes].sum(axis=0) > 1]
         if not len(choice):
             continue
         lost = rng.choice(choice)
@@ -102,7 +99,8 @@ def _with_lacking(
         done += 1
     if done < lacking:
         raise DataError(
-            f"points.lacking is {lacking}; of {num_clients} clients, only {done} can lose one of"
-            " their classes while another client holds it"
+            f"points.lacking is {lacking}; only {done} of {num_clients} clients can lose one of"
+            " their classes while another client holds it",
+            key="lacking",
         )
     return owners

@@ -1,4 +1,4 @@
-"""Points with their classes, checked, wherever they come from."""
+"""Checked points with their classes, from any source."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from curvfed.tasks.class_names import class_name
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import Booleans, Floats, Integers
 
-INTO_THE_DISC = (
-    "curvfed embed makes points in the disc from gene expression in an .h5ad, and a hyperbolic"
-    " embedding of your own from other features"
+EMBEDDING_HINT = (
+    "curvfed embed computes points in the disc from gene expression in an .h5ad; for other features"
+    " use your own hyperbolic embedding"
 )
-"""A hint for data that have no such points."""
+"""A hint for data without points in the disc."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,8 +25,8 @@ class RawPoints:
     points : (n, 2), float64
         Finite.
     labels : (n,), int64
-        Indices into `class_names`; −1 for points whose class is not known. These are predicted, and
-        in no training and no score.
+        Indices into `class_names`; −1 for points of unknown class, which are predicted, but neither
+        trained on nor scored.
     class_names : tuple of str
         In numerical order if all are whole numbers, else in alphabetical order.
     test : (n,), bool, or None
@@ -45,32 +45,35 @@ class RawPoints:
     left_out: str = ""
 
     def only(self, class_names: Sequence[str]) -> "RawPoints":
-        """The points of these classes, renumbered, none of unknown class. A class without points
-        keeps its number."""
+        """The points of these classes, renumbered, without points of unknown class. A class without
+        points keeps its number."""
         numbers = {name: number for number, name in enumerate(in_order(class_names))}
-        # The last entry is that of the label −1.
-        labels = np.array(
-            [numbers.get(name, -1) for name in self.class_names] + [-1], dtype=np.int64
-        )[self.labels]
-        kept = labels >= 0
-        unknown = int((self.labels < 0).sum())
-        words = (
-            f"{unknown} of {len(kept)} points are of unknown class, in no training and no score"
-            if unknown
-            else ""
+        # The last entry belongs to the label −1.
+        new_labels = [*(numbers.get(name, -1) for name in self.class_names), -1]
+        labels = np.array(new_labels, dtype=np.int64)[self.labels]
+        selected = labels >= 0
+        num_unknown = int((self.labels < 0).sum())
+        left_out = ""
+        if num_unknown:
+            left_out = (
+                f"{num_unknown} of {len(selected)} points have no known class; training and scores"
+                " leave them out"
+            )
+        return RawPoints(
+            points=self.points[selected],
+            labels=labels[selected],
+            class_names=tuple(numbers),
+            test=None if self.test is None else self.test[selected],
+            left_out=left_out,
         )
-        test = self.test[kept] if self.test is not None else None
-        return RawPoints(self.points[kept], labels[kept], tuple(numbers), test, left_out=words)
 
 
 def in_order(class_names: Sequence[str]) -> list[str]:
     """Each name once, sorted as numbers if all are whole numbers, else alphabetically."""
     names = sorted(set(class_names))
-    return (
-        sorted(names, key=int)
-        if all(name.removeprefix("-").isdecimal() for name in names)
-        else names
-    )
+    if all(name.removeprefix("-").isdecimal() for name in names):
+        return sorted(names, key=int)
+    return names
 
 
 def check_inside(where: str, points: Floats, curvature: float) -> None:
@@ -79,16 +82,18 @@ def check_inside(where: str, points: Floats, curvature: float) -> None:
     Raises
     ------
     DataError
-        Says how many points these are.
+        Names the number of these points.
     """
     with np.errstate(over="ignore"):
-        outside = int((-curvature * (points * points).sum(axis=1) >= 1).sum())
-    if outside:
+        num_outside = int((-curvature * (points * points).sum(axis=1) >= 1).sum())
+    if num_outside:
         raise DataError(
-            f"{where}: {outside} of {len(points)} points lie on or outside the boundary of the disc"
-            f" of curvature {curvature}; allowed is |curvature|·(x² + y²) < 1. Is points.curvature"
-            " that of the embedding? UMAP, t-SNE and PCA give points of a plane, not of a disc:"
-            f" {INTO_THE_DISC}"
+            f"{where}: {num_outside} of {len(points)} points lie on or outside the boundary of the"
+            f" disc of curvature {curvature}; allowed is |curvature|·(x² + y²) < 1. Is"
+            " points.curvature that of the embedding? UMAP, t-SNE and PCA give points of a plane,"
+            " not of a disc:"
+            f" {EMBEDDING_HINT}",
+            key="outside-disc",
         )
 
 
@@ -96,21 +101,21 @@ def raw_points(
     where: str,
     coordinates: object,
     classes: object,
-    what: tuple[str, str],
+    fields: tuple[str, str],
     names: Sequence[str] = (),
 ) -> RawPoints:
-    """Check the points of one part, and number their classes.
+    """Check points, and number their classes.
 
     Parameters
     ----------
     where : str
         The beginning of an error's text.
     coordinates : array-like, (n, 2), of real numbers
-    classes : array-like, (n,), as for `number_labels`; or None: no class is known
-    what : tuple of str
-        Names of the two in the file.
+    classes : array-like, (n,), as for `number_labels`; or None: all classes are unknown
+    fields : tuple of str
+        Names of coordinates and classes in the file.
     names : sequence of str, (n,)
-        Of the points, if the file has any.
+        Names of the points, if the file has any.
 
     Raises
     ------
@@ -122,34 +127,37 @@ def raw_points(
         points = points.reshape(0, 2)
     if points.ndim != 2 or points.shape[1] != 2 or points.dtype.kind not in "fiu":
         raise DataError(
-            f"{where}: {what[0]} is {points.dtype} of shape {points.shape}; allowed are real"
-            " numbers of shape (n, 2)"
+            f"{where}: {fields[0]} is {points.dtype} of shape {points.shape}; allowed are real"
+            " numbers of shape (n, 2)",
+            key="coordinates",
         )
     if classes is None:
         classes = np.full(len(points), "")
-    labels, class_names = number_labels(where, classes, len(points), what[1], gaps=True)
+    labels, class_names = number_labels(where, classes, len(points), fields[1], gaps=True)
     with np.errstate(over="ignore"):  # values beyond float64 become infinite
         points = points.astype(np.float64)
-    wrong = int((~np.isfinite(points).all(axis=1)).sum())
-    if wrong:
+    num_bad = int((~np.isfinite(points).all(axis=1)).sum())
+    if num_bad:
         raise DataError(
-            f"{where}: {wrong} of {len(points)} rows of {what[0]} are NaN or infinite; allowed are"
-            " numbers"
+            f"{where}: {num_bad} of {len(points)} rows of {fields[0]} are NaN or infinite; allowed"
+            " are numbers",
+            key="not-finite",
         )
     return RawPoints(points, labels, class_names, None, names)
 
 
 def number_labels(
-    where: str, classes: object, count: int, what: str, gaps: bool = False
+    where: str, classes: object, count: int, field: str, gaps: bool = False
 ) -> tuple[Integers, tuple[str, ...]]:
     """The class of each example as an index into the class names, and these names `in_order`.
 
     Parameters
     ----------
-    where, what : str
-        As in `raw_points`; `what` is the name of the classes.
-    classes : array-like, (count,) or (count, 1), of labels as
-    `curvfed.tasks.class_names.class_name` reads them count : int
+    where, field : str
+        As in `raw_points`; `field` is the name of the classes.
+    classes : array-like, (count,) or (count, 1)
+        Labels as `curvfed.tasks.class_names.class_name` reads them.
+    count : int
         The number of examples.
     gaps : bool
         Whether labels may be missing. Their index is −1.
@@ -164,22 +172,26 @@ def number_labels(
     if labels.shape != (count,):
         hint = ": of one-hot codes take argmax(axis=1)" if labels.ndim == 2 else ""
         raise DataError(
-            f"{where}: {what} has shape {labels.shape}; allowed is {(count,)}, a class for"
-            f" each{hint}"
+            f"{where}: {field} has shape {labels.shape}; allowed is {(count,)}, a class for"
+            f" each{hint}",
+            key="labels",
         )
     items = labels.tolist()
     try:
-        written = {label: class_name(label) for label in set(items)}
+        spelled = {label: class_name(label) for label in set(items)}
     except (ValueError, TypeError):  # a list is no key
         raise DataError(
-            f"{where}: {what} is {labels.dtype}; allowed are whole numbers or strings"
+            f"{where}: {field} is {labels.dtype}; allowed are whole numbers or strings",
+            key="labels",
         ) from None
-    names = in_order([name for name in written.values() if name])
-    places = {name: place for place, name in enumerate(names)} | {"": -1}
-    numbers = np.array([places[written[label]] for label in items], dtype=np.int64)
-    missing = int((numbers < 0).sum())
-    if missing and not gaps:
+    names = in_order([name for name in spelled.values() if name])
+    places = {name: place for place, name in enumerate(names)}
+    places[""] = -1
+    numbers = np.array([places[spelled[label]] for label in items], dtype=np.int64)
+    num_missing = int((numbers < 0).sum())
+    if num_missing and not gaps:
         raise DataError(
-            f"{where}: {missing} of {count} entries of {what} are empty; allowed are names"
+            f"{where}: {num_missing} of {count} entries of {field} are empty; allowed are names",
+            key="missing-labels",
         )
     return numbers, tuple(names)

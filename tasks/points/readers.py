@@ -36,7 +36,7 @@ NPZ_KEYS = (
 def read_points(
     path: Path, curvature: float, embedding_key: str, label_key: str, bare: bool = False
 ) -> RawPoints:
-    """Read a file. The ending of its name, in any case, tells its format.
+    """Read a file in the format given by the ending of its name, in any case.
 
     Parameters
     ----------
@@ -64,68 +64,68 @@ def read_points(
     """
     allowed = f"allowed is a file of points, {', '.join(READERS)}"
     if path.suffix.lower() not in READERS:
-        raise DataError(f"{path} is of no kind that is read; {allowed}")
+        raise DataError(f"{path} has no supported ending; {allowed}", key="file-format")
     if not path.is_file():
-        raise DataError(f"no file {path}; {allowed}")
+        raise DataError(f"no file {path}; {allowed}", key="no-file")
     try:
         raw = READERS[path.suffix.lower()](path, embedding_key, label_key, bare)
         if path.suffix.lower() == ".npz":
             _check_curve(path, curvature)
     except (DataError, ImportError):
         raise
-    except Exception as error:  # every format has errors of its own
-        raise unreadable(
-            path, error, f"{path.suffix.lower()} file of numbers and strings"
-        ) from error
+    except Exception as error:  # each format has its own errors
+        expected = f"{path.suffix.lower()} file of numbers and strings"
+        raise unreadable(path, error, expected) from error
     check_inside(str(path), raw.points, curvature)
     return raw
 
 
 def _read_npz(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
-    # Opened here, because NumPy does not close a file that is not a whole archive.
+    # NumPy does not close a file that is not a complete archive, so it is opened here.
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         if "data" in stored and "label" in stored:
             return raw_points(str(path), stored["data"], stored["label"], ("data", "label"))
-        alone = [
+        unlabelled = [
             stored[key]
             for key in stored
             if key in ("x_train", "x_test", "data") or len(stored.files) == 1
         ]
-        if bare and alone and not {"y_train", "y_test"} & set(stored):
-            return raw_points(str(path), np.concatenate(alone), None, ("coordinates", "classes"))
-        parts = ["train", "test"] if "x_test" in stored or "y_test" in stored else ["train"]
-        absent = [key for part in parts for key in (f"x_{part}", f"y_{part}") if key not in stored]
+        if bare and unlabelled and not {"y_train", "y_test"} & set(stored):
+            points = np.concatenate(unlabelled)
+            return raw_points(str(path), points, None, ("coordinates", "classes"))
+        fields = [("x_train", "y_train")]
+        if "x_test" in stored or "y_test" in stored:
+            fields.append(("x_test", "y_test"))
+        absent = [key for pair in fields for key in pair if key not in stored]
         if absent:
-            there = ", ".join(stored) or "nothing"
+            present = ", ".join(stored) or "nothing"
             raise DataError(
-                f"{path} lacks {', '.join(absent)}; it holds {there}, wanted are {NPZ_KEYS}", there
+                f"{path} lacks {', '.join(absent)}; it holds {present}, required are {NPZ_KEYS}",
+                present,
+                key="no-array",
             )
-        read = [
-            raw_points(
-                str(path), stored[f"x_{part}"], stored[f"y_{part}"], (f"x_{part}", f"y_{part}")
-            )
-            for part in parts
-        ]
-    names = in_order([name for part in read for name in part.class_names])
-    # the last is that of the label −1
-    places = [np.array([*map(names.index, part.class_names), -1]) for part in read]
-    return RawPoints(
-        np.concatenate([part.points for part in read]),
-        np.concatenate([place[part.labels] for place, part in zip(places, read)]),
-        tuple(names),
-        np.repeat([False, True], [len(part.points) for part in read]) if len(read) == 2 else None,
-    )
+        groups = [raw_points(str(path), stored[x], stored[y], (x, y)) for x, y in fields]
+    names = in_order([name for group in groups for name in group.class_names])
+    # The last entry belongs to the label −1.
+    places = [np.array([*map(names.index, group.class_names), -1]) for group in groups]
+    labels = [place[group.labels] for place, group in zip(places, groups)]
+    test = None
+    if len(groups) == 2:
+        test = np.repeat([False, True], [len(group.points) for group in groups])
+    points = np.concatenate([group.points for group in groups])
+    return RawPoints(points, np.concatenate(labels), tuple(names), test)
 
 
 def _check_curve(path: Path, curvature: float) -> None:
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        curve = (
-            float(np.asarray(stored["curve"]).reshape(-1)[0]) if "curve" in stored else curvature
-        )
+        if "curve" not in stored:
+            return
+        curve = float(np.asarray(stored["curve"]).reshape(-1)[0])
     if not np.isclose(abs(curve), -curvature, rtol=1e-6, atol=0):
         raise DataError(
-            f"{path} was made with curve {curve:g}, points.curvature is {curvature:g}; allowed is"
-            f" -{abs(curve):g}"
+            f"{path} has curve {curve:g}, points.curvature is {curvature:g}; allowed is"
+            f" -{abs(curve):g}",
+            key="curvature",
         )
 
 
@@ -144,15 +144,19 @@ def _read_h5ad(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
         names = list(map(str, stored.obs_names))
     finally:
         stored.file.close()
-    what = (f'obsm["{embedding_key}"]', f'obs["{label_key}"]')
-    return raw_points(str(path), coordinates, classes, what, names)
+    fields = (f'obsm["{embedding_key}"]', f'obs["{label_key}"]')
+    return raw_points(str(path), coordinates, classes, fields, names)
 
 
-def _lacks(path: Path, part: str, key: str, there: Any, option: str) -> DataError:
-    names = ", ".join(map(str, there)) or "none"
-    hint = "; cells with gene expression get coordinates by curvfed embed" if part == "obsm" else ""
+def _lacks(path: Path, group: str, key: str, present: Any, option: str) -> DataError:
+    names = ", ".join(map(str, present)) or "none"
+    hint = (
+        "; cells with gene expression get coordinates by curvfed embed" if group == "obsm" else ""
+    )
     return DataError(
-        f'{path} has no {part}["{key}"]; {option} names it, and there are {names}{hint}', names
+        f'{path} has no {group}["{key}"]; {option} names it, and there are {names}{hint}',
+        names,
+        key="no-column",
     )
 
 

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.raw_points import INTO_THE_DISC, RawPoints, raw_points
+from curvfed.tasks.points.raw_points import EMBEDDING_HINT, RawPoints, raw_points
 
 COLUMNS = "two columns of coordinates and one of classes"
 
@@ -27,20 +27,22 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
     DataError
         Says the line and the column, and never a value.
     """
-    least = 2 if bare else 3
-    rows = _rows(path, least)
+    min_columns = 2 if bare else 3
+    rows = _rows(path, min_columns)
     if not rows:
-        raise DataError(f"{path} is empty; wanted are {COLUMNS}")
+        raise DataError(f"{path} is empty; required are {COLUMNS}", key="empty")
     first_line, first_row = rows[0]
     width = len(first_row)
-    if width < least:
+    if width < min_columns:
         raise DataError(
-            f"{path}, line {first_line}: there are {width} columns; wanted are {COLUMNS}"
+            f"{path}, line {first_line}: there are {width} columns; required are {COLUMNS}",
+            key="columns",
         )
     for line, row in rows:
         if len(row) != width:
             raise DataError(
-                f"{path}, line {line}: there are {len(row)} columns, in the first line {width}"
+                f"{path}, line {line}: there are {len(row)} columns, in the first line {width}",
+                key="columns",
             )
     header = first_row if _is_header(first_row, label_key) else []
     body = rows[1:] if header else rows
@@ -50,20 +52,18 @@ def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> Ra
         raise _unlabelled(path, header or [""] * width, label_key)
     columns = _coordinate_columns(path, header, first, label) if body else []
     points = [[_coordinate(path, line, row, column) for column in columns] for line, row in body]
-    # The first column has the names of the points, where it is text, or the index that pandas
-    # writes.
-    is_named = 0 not in (label, *columns) and (
-        header[:1] == [""] or math.isnan(_number(first[1][0]))
-    )
+    # The first column has the names of the points if it holds text, or the index of pandas.
+    is_text_or_index = header[:1] == [""] or math.isnan(_number(first[1][0]))
+    is_named = is_text_or_index and 0 not in (label, *columns)
     names = [row[0] for _, row in body] if is_named else []
     classes = None if label is None else [row[label] for _, row in body]
     return raw_points(str(path), points, classes, ("coordinates", "classes"), names)
 
 
-def _rows(path: Path, least: int) -> list[Row]:
-    """The lines that are not blank, split where they have at least `least` columns.
+def _rows(path: Path, min_columns: int) -> list[Row]:
+    """The nonblank lines, split by the first separator that gives at least `min_columns` columns.
 
-    Spreadsheets put semicolons in place of commas where commas are in numbers.
+    Spreadsheets write semicolons in place of commas if numbers contain commas.
     """
     text = _text(path)
     line = next((line for line in text.splitlines() if line.strip()), "")
@@ -71,7 +71,7 @@ def _rows(path: Path, least: int) -> list[Row]:
     fitting = [
         mark
         for mark in (usual, ";", "\t", ",")
-        if len(next(csv.reader([line], delimiter=mark), [])) >= least
+        if len(next(csv.reader([line], delimiter=mark), [])) >= min_columns
     ]
     has_decimal_commas = usual == "," and re.search(r"\d,\d+;[+-]?\d+,\d", line)
     separator = ";" if has_decimal_commas else (*fitting, usual)[0]
@@ -88,62 +88,66 @@ def _text(path: Path) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path}, line {line}: no text in UTF-8, nor in UTF-16 with its mark; allowed are these"
-            " two. A table in another encoding, such as cp1252 of Windows, is to be saved as UTF-8"
-            ' (in Excel "CSV UTF-8")'
+            f"{path}, line {line}: text is neither in UTF-8 nor in UTF-16 with its mark. Save a"
+            " table in another encoding, such as cp1252 of Windows, as UTF-8 (in Excel"
+            ' "CSV UTF-8")',
+            key="encoding",
         ) from error
 
 
 def _is_header(row: list[str], label_key: str) -> bool:
-    """Whether the first line has the columns' names. Those that pandas gives on its own are 0 and
-    1."""
+    """Whether the first line has the columns' names; the default names of pandas are 0 and 1."""
     numbers = [cell for cell in row if not math.isnan(_number(cell))]
     return not numbers or label_key in row or numbers == ["0", "1"]
 
 
 def _label_column(header: list[str], first: list[str], label_key: str) -> int | None:
-    """The column of that name. The last of three columns, if the name is the default: any other
+    """The column with this name; for the default name also the last of three columns, as any other
     guess may be wrong."""
     if label_key in header:
         return header.index(label_key)
-    # A column with an empty header is the index that pandas writes.
-    named = [place for place in range(len(first)) if not header or header[place]]
-    if len(named) != 3 or (header and label_key != DEFAULT_LABEL):
+    # A column with an empty header is the index of pandas.
+    places = [place for place in range(len(first)) if not header or header[place]]
+    if len(places) != 3 or (header and label_key != DEFAULT_LABEL):
         return None
-    numbers = [place for place in named if not math.isnan(_number(first[place]))]
-    is_coordinate = numbers[-1:] == named[-1:] and len(numbers) == 2
-    if is_coordinate or (header and header[named[-1]].lower() in ("x", "y")):
+    numbers = [place for place in places if not math.isnan(_number(first[place]))]
+    is_coordinate = numbers[-1:] == places[-1:] and len(numbers) == 2
+    if is_coordinate or (header and header[places[-1]].lower() in ("x", "y")):
         return None
-    return named[-1]
+    return places[-1]
 
 
 def _unlabelled(path: Path, header: list[str], label_key: str) -> DataError:
-    named = [name for name in header if name]
-    there = ", ".join(named[:20])
-    columns = f"; its columns are {there}" if there else ""
+    names = [name for name in header if name]
+    columns_listed = ", ".join(names[:20])
+    columns = f"; its columns are {columns_listed}" if columns_listed else ""
     return DataError(
-        f'{path} has {len(named) or len(header)} columns and none is named "{label_key}"'
+        f'{path} has {len(names) or len(header)} columns and none is named "{label_key}"'
         f" (points.label-key){columns}",
-        there,
+        columns_listed,
+        key="no-column",
     )
 
 
 def _coordinate_columns(path: Path, header: list[str], first: Row, label: int | None) -> list[int]:
-    """The columns "x" and "y"; if there are none, the two columns of numbers besides the class."""
+    """The columns "x" and "y", or else the two columns of numbers besides the class."""
     line, row = first
     lower = [name.lower() for name in header]
     if lower.count("x") == lower.count("y") == 1:
         return [lower.index("x"), lower.index("y")]
-    named = [place for place in range(len(row)) if place != label and (not header or header[place])]
-    if label is None and len(named) == 2:
-        return named
-    columns = [place for place in named if not math.isnan(_number(row[place]))]
+    places = [
+        place for place in range(len(row)) if place != label and (not header or header[place])
+    ]
+    if label is None and len(places) == 2:
+        return places
+    columns = [place for place in places if not math.isnan(_number(row[place]))]
     if len(columns) != 2:
-        beside = "" if label is None else f"beside the class, column {label + 1}, "
-        hint = f". {INTO_THE_DISC}" if len(columns) > 2 else ""
+        besides = "" if label is None else f"besides the class, column {label + 1}, "
+        hint = f". {EMBEDDING_HINT}" if len(columns) > 2 else ""
         raise DataError(
-            f"{path}, line {line}: {beside}{len(columns)} columns are numbers; wanted are"
-            f" {COLUMNS}{hint}"
+            f"{path}, line {line}: {besides}{len(columns)} columns are numbers; required are"
+            f" {COLUMNS}{hint}",
+            key="columns",
         )
     return columns
 
@@ -152,13 +156,14 @@ def _coordinate(path: Path, line: int, row: list[str], column: int) -> float:
     value = _number(row[column])
     if not math.isfinite(value):
         raise DataError(
-            f"{path}, line {line}: column {column + 1} is no finite number; it is a coordinate"
+            f"{path}, line {line}: column {column + 1}, a coordinate, is no finite number",
+            key="not-finite",
         )
     return value
 
 
 def _number(cell: str) -> float:
-    """The number in a cell, with a decimal point or comma; NaN if there is none."""
+    """The number in a cell, with a decimal point or comma, or NaN."""
     try:
         return float(cell.replace(",", "."))
     except ValueError:

@@ -13,8 +13,8 @@ POINTS_STREAM = 11
 HYPERPLANE_STREAM = 12
 """Random streams of the seed."""
 
-LEAST_SIDE = 0.05
-"""Smallest share of the points in a class. A hyperplane that leaves fewer is drawn again."""
+MIN_SIDE = 0.05
+"""Minimum share of the points in a class; with fewer the hyperplane is drawn again."""
 
 TRIES = 1000
 
@@ -103,7 +103,7 @@ def two_classes(
     """Points labelled by the side of a random hyperplane (Prakash et al., 2024, section 6.2).
 
     The hyperplane goes through a point of norm `reference` times `radius`. The directions of this
-    point and of the normal are random, and drawn again until each class has `LEAST_SIDE` of the
+    point and of the normal are random, and drawn again until each class has `MIN_SIDE` of the
     points.
 
     Parameters
@@ -132,24 +132,21 @@ def two_classes(
     """
     points = uniform_points(num, radius, curvature, np.random.default_rng([seed, POINTS_STREAM]))
     rng = np.random.default_rng([seed, HYPERPLANE_STREAM])
-    least = max(1, LEAST_SIDE * num)
+    min_side = max(1, MIN_SIDE * num)
     for _ in range(TRIES):
         to_reference, to_normal = 2 * np.pi * rng.random(2)
-        hyperplane = Hyperplane(
-            (
-                reference * radius * math.cos(to_reference),
-                reference * radius * math.sin(to_reference),
-            ),
-            (math.cos(to_normal), math.sin(to_normal)),
-            curvature,
-        )
+        norm = reference * radius
+        point = (norm * math.cos(to_reference), norm * math.sin(to_reference))
+        normal = (math.cos(to_normal), math.sin(to_normal))
+        hyperplane = Hyperplane(point, normal, curvature)
         distance = hyperplane.distance(points)
-        kept = np.abs(distance) >= margin
-        positive = int((kept & (distance >= 0)).sum())
-        if min(positive, int(kept.sum()) - positive) >= least:
-            return points[kept], (distance[kept] >= 0).astype(np.int64), hyperplane
+        is_outside = np.abs(distance) >= margin
+        positive = int((is_outside & (distance >= 0)).sum())
+        if min(positive, int(is_outside.sum()) - positive) >= min_side:
+            return points[is_outside], (distance[is_outside] >= 0).astype(np.int64), hyperplane
     raise DataError(
-        f"uniform: no hyperplane leaves {LEAST_SIDE:.0%} of the points on each side; allowed is a"
+        f"uniform: no hyperplane leaves {MIN_SIDE:.0%} of the points on each side; allowed is a"
         f" smaller points.margin, now {margin}, or points.reference, now {reference}, or a larger"
-        f" points.num, now {num}"
+        f" points.num, now {num}",
+        key="uniform-points",
     )

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import kstest
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.uniform import LEAST_SIDE, Hyperplane, two_classes, uniform_points
+from curvfed.tasks.points.uniform import MIN_SIDE, Hyperplane, two_classes, uniform_points
 
 EPS = np.finfo(np.float64).eps
 CURVATURES = [-1.0, -0.0015, -4.0]
@@ -100,7 +100,7 @@ def test_two_classes(curvature):
     distance = hyperplane.distance(points)
     assert ((distance > 0) == (labels == 1)).all()
     assert (np.abs(distance) >= margin).all()
-    assert np.bincount(labels).min() >= LEAST_SIDE * 2000
+    assert np.bincount(labels).min() >= MIN_SIDE * 2000
     # What is removed is what lay nearer, no more: without a margin all points are there, in the
     # same order.
     everything, sides, same = two_classes(2000, radius, 0.5, 0.0, curvature, seed=3)

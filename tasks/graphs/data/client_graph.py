@@ -76,14 +76,14 @@ class ClientGraph(Examples):
         return tensors
 
     @staticmethod
-    def from_tensors(named: dict[str, Tensor]) -> dict[str, Tensor]:
+    def from_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The fields that `tensors` was computed from."""
-        if "dense" in named:
-            return named | {"features": named.pop("dense")}
+        if "dense" in tensors:
+            return tensors | {"features": tensors.pop("dense")}
         crow, col, values, num_features = (
-            named.pop(name) for name in ("crow", "col", "values", "num_features")
+            tensors.pop(name) for name in ("crow", "col", "values", "num_features")
         )
-        return named | {"features": csr(crow, col, values, int(num_features))}
+        return tensors | {"features": csr(crow, col, values, int(num_features))}
 
     def computed_digest(self) -> str:
         """SHA-256 of the tensors and the class names, without `numbers` and `clusters`."""

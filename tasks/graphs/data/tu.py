@@ -46,7 +46,7 @@ _TOX21_PARTS = ("training", "testing", "evaluation")
 NAMES = (
     *GROUPS["BIO-CHEM-SN"],
     *_OTHERS.split(),
-    *(f"Tox21_{assay}_{part}" for assay in _TOX21_ASSAYS for part in _TOX21_PARTS),
+    *(f"Tox21_{assay}_{role}" for assay in _TOX21_ASSAYS for role in _TOX21_PARTS),
 )
 """The data sets of the TU collection for classification, without those for regression and those of
 temporal graphs."""

@@ -289,7 +289,7 @@ def test_check_names_all_values_that_are_wrong(capsys):
         ),
         (
             ["test-data=presets/hull.toml", "method=hull"],
-            "presets/hull.toml is of no kind that is read; allowed is a file",
+            "presets/hull.toml has no supported ending; allowed is a file",
         ),
         (
             ["method=hull", "num-supernodes=1"],

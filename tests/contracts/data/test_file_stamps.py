@@ -20,7 +20,7 @@ def rewrite(path: Path, content: bytes) -> None:
     assert (path.stat().st_size, path.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("limit", ["MOST_BYTES", "MOST_FILES", None])
+@pytest.mark.parametrize("limit", ["MAX_BYTES", "MAX_FILES", None])
 def test_other_contents_of_one_size_and_time_are_seen(limit, tmp_path, monkeypatch):
     if limit is not None:  # as if the file were too large, or one of too many
         monkeypatch.setattr(stored_files, limit, 0)

@@ -7,11 +7,11 @@ import pickle
 
 import numpy as np
 import pytest
+from errors import refuses
 from image_fixtures import write_classes
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.foreign import KINDS
 from curvfed.tasks.names import kind_of_path, tasks_of
 
@@ -54,20 +54,23 @@ CASES = [
     (folder_of("data_batch_1", "test_batch"), "CIFAR-10's batches"),
     (folder_of(".zgroup", "obs/.zgroup"), "zarr store"),
     (folder_of("zarr.json"), "zarr store"),
-    (folder_of("dataset_info.json", "data-00000-of-00001.arrow"), "Hugging Face"),
-    (folder_of("data/train-00000-of-00001.parquet"), "a folder that holds a Parquet file"),
-    (folder_of("train-0.tfrecord"), "a folder that holds a TFRecord file"),
-    (leaf, "a folder that holds a JSON file, such as LEAF's"),
+    (
+        folder_of("dataset_info.json", "data-00000-of-00001.arrow"),
+        "Hugging Face",
+    ),
+    (folder_of("data/train-00000-of-00001.parquet"), "Parquet file"),
+    (folder_of("train-0.tfrecord"), "TFRecord file"),
+    (leaf, "LEAF"),
 ]
 
 
-@pytest.mark.parametrize(("make", "words"), CASES)
+@pytest.mark.parametrize(("make", "kind"), CASES)
 @pytest.mark.parametrize("method", ["fedavg", "hyperfed"])
-def test_what_it_is_goes_before_what_the_method_needs(tmp_path, make, words, method):
+def test_what_it_is_goes_before_what_the_method_needs(tmp_path, make, kind, method):
     path = make(tmp_path)
-    with pytest.raises(ConfigError, match=rf'dataset = ".*it.*": .*{words}.* is not read; .*'):
+    with pytest.raises(ConfigError, match=rf'dataset = ".*it.*": .*{kind}.* is not supported; '):
         parse({"dataset": str(path), "method": method})
-    with pytest.raises(DataError, match=words):
+    with refuses("foreign-format", kind):
         kind_of_path(path)
 
 
@@ -75,7 +78,7 @@ def test_what_it_is_goes_before_what_the_method_needs(tmp_path, make, words, met
 def test_every_ending(tmp_path, ending):
     path = tmp_path / f"it{ending.upper()}"
     path.touch()
-    with pytest.raises(DataError, match="which is not read; "):
+    with refuses("foreign-format"):
         tasks_of(str(path))
 
 

@@ -97,10 +97,7 @@ def test_the_original_goes_before_its_copy(tmp_path, monkeypatch):
 def test_another_folder_is_not_taken_for_cifar10(tmp_path, offline, classes):
     write_classes(tmp_path / "train", dict.fromkeys(CIFAR10, 1), (32, 32, 3))
     write_classes(tmp_path / "test", dict.fromkeys(classes, 1), (32, 32, 3))
-    with pytest.raises(
-        DataError,
-        match=r"files of CIFAR-10 .*are not in .*cifar-10-batches-py nor in .*train nor in",
-    ):
+    with refuses("no-public-data", "CIFAR-10", "cifar-10-batches-py"):
         both("cifar10", tmp_path, tmp_path / "cache")
 
 
@@ -128,9 +125,7 @@ def test_tiny_imagenet_by_class(tmp_path):
 def test_tiny_imagenet_without_the_labels_of_its_test_part(tmp_path, offline):
     write_tiny(tmp_path)
     (tmp_path / "tiny-imagenet-200/val/val_annotations.txt").unlink()
-    with pytest.raises(
-        DataError, match=r"files of TinyImageNet are not in .*tiny-imagenet-200.*, and the download"
-    ):
+    with refuses("no-public-data", "TinyImageNet", "tiny-imagenet-200"):
         both("tinyimagenet", tmp_path, tmp_path / "cache")
 
 
@@ -145,22 +140,22 @@ def test_grey_pictures_among_those_of_a_named_set(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("row", "text"),
+    ("row", "facts"),
     [
-        ("0.JPEG\tn99\t0\t0\t1\t1", "row 2 names no class"),
-        ("0.JPEG n00000000", "row 2 names no class"),
+        ("0.JPEG\tn99\t0\t0\t1\t1", ("no-class", "2")),
+        ("0.JPEG n00000000", ("no-class", "2")),
         (
             "absent.JPEG\tn00000000",
-            "image val/images/absent.JPEG cannot be read .FileNotFoundError: ",
+            ("unreadable", "val/images/absent.JPEG"),
         ),
     ],
 )
-def test_an_unfit_table_of_tiny_imagenet(tmp_path, row, text):
+def test_an_unfit_table_of_tiny_imagenet(tmp_path, row, facts):
     write_tiny(tmp_path)
     table = tmp_path / "tiny-imagenet-200/val/val_annotations.txt"
     lines = table.read_text().splitlines()
     table.write_text("\n".join([lines[0], row, *lines[2:]]))
-    with pytest.raises(DataError, match=text):
+    with refuses(*facts):
         load_test(ImageSpec("tinyimagenet", tmp_path), tmp_path / "cache")
 
 
@@ -290,7 +285,7 @@ def test_damaged_idx_files(tmp_path, file, change):
     write_idx(tmp_path)
     path = tmp_path / "MNIST/raw" / file
     path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(DataError, match=r"files of MNIST in .*MNIST/raw cannot be read") as error:
+    with refuses("unreadable", "MNIST", "MNIST/raw") as error:
         both("mnist", tmp_path, tmp_path / "cache")
     assert "download=True" in str(error.value)
     assert not (tmp_path / "cache").exists()
@@ -303,9 +298,7 @@ def test_damaged_pickles(tmp_path, monkeypatch, content):
     path = tmp_path / "cifar-10-batches-py/data_batch_3"
     path.write_bytes(path.read_bytes()[:-5] if content is None else content)
     monkeypatch.setattr("pickle.load", lambda *_, **__: pytest.fail("unpickled"))
-    with pytest.raises(
-        DataError, match=r"files of CIFAR-10 in .*: they are damaged, or not the original ones"
-    ):
+    with refuses("unreadable", "CIFAR-10"):
         both("cifar10", tmp_path, tmp_path / "cache")
 
 
@@ -348,19 +341,14 @@ def test_folders_of_classes_may_be_links(tmp_path):
     assert len(load_own(tmp_path / "own", spec, tmp_path / "cache").labels) == 5
     for name in ("loop", "other"):  # two of them double at every level
         (tmp_path / "own" / "b" / name).symlink_to(tmp_path / "own")
-    with pytest.raises(
-        DataError,
-        match=r"own/b/loop(/b)? cannot be looked into \(a link to a folder that holds it\)$",
-    ):
+    with refuses("unreadable"):
         load_own(tmp_path / "own", spec, tmp_path / "cache")
 
 
 def test_a_pipe_among_the_images_is_named_and_not_waited_for(tmp_path):
     write_classes(tmp_path / "own", {"a": 2, "b": 3})
     os.mkfifo(tmp_path / "own" / "a" / "9.png")
-    with pytest.raises(
-        DataError, match=r"image a/9\.png cannot be read \(OSError: no regular file\)"
-    ):
+    with refuses("unreadable", "a/9.png", "(OSError"):
         load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
 
 
@@ -422,13 +410,7 @@ def test_sizes(tmp_path):
     spec = ImageSpec("trees", tmp_path)
     assert load_own(tmp_path / "own", spec).shape == "3x8x12"
     write_classes(tmp_path / "own", {"b": 1}, (12, 8, 3))
-    with pytest.raises(
-        DataError,
-        match=(
-            r"image b/0000\.png is 12x8 \(height x width\), those before it are 8x12; .*"
-            r" images\.size=32"
-        ),
-    ):
+    with refuses("image-sizes", "b/0000.png", "12x8", "8x12", "images.size=32"):
         load_own(tmp_path / "own", spec)
     client = load_own(tmp_path / "own", replace(spec, size=8))
     assert client.shape == "3x8x8"
@@ -450,43 +432,37 @@ DAMAGES = {
 def test_a_damaged_image_is_named(tmp_path, damage, suffix):
     write_classes(tmp_path / "own", {"cat": 3, "dog": 3}, (16, 16, 3), suffix=suffix)
     DAMAGES[damage](tmp_path / f"own/dog/0001{suffix}")
-    with pytest.raises(
-        DataError,
-        match=rf"own: image dog/0001{suffix} cannot be read \(\w+: .+\); allowed are whole images",
-    ):
+    with refuses("unreadable", f"own: image dog/0001{suffix}"):
         load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
 
 
 def test_an_image_of_floats(tmp_path):
     (tmp_path / "own/a").mkdir(parents=True)
     Image.fromarray(np.zeros((4, 4), dtype=np.float32)).save(tmp_path / "own/a/0.tif")
-    with pytest.raises(
-        DataError,
-        match=r"image a/0.tif cannot .*\(PixelError: its pixels are no integers\); allowed",
-    ):
+    with refuses("unreadable", "a/0.tif"):
         load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("make", "text"),
+    ("make", "facts"),
     [
-        (lambda path: None, "no folder .*own; allowed is one with CLASS/. or train/CLASS"),
-        (lambda path: path.write_text(""), "no folder .*own; allowed"),
-        (lambda path: path.mkdir(), "own holds no folders of classes; allowed is CLASS/"),
+        (lambda path: None, ("no-file", "CLASS/", "train/CLASS")),
+        (lambda path: path.write_text(""), ("no-file",)),
+        (lambda path: path.mkdir(), ("no-classes", "CLASS/")),
         (
             lambda path: (path / "a").mkdir(parents=True),
-            "own holds no images; allowed is CLASS/.* .jpg .jpeg .png",
+            ("no-images", "CLASS/"),
         ),
         (
             lambda path: Image.new("L", (8, 8)).save(path.mkdir() or path / "0.png"),
-            "own holds no folders of classes",
+            ("no-classes",),
         ),
     ],
     ids=["absent", "file", "empty", "no images", "no classes"],
 )
-def test_an_unfit_folder(tmp_path, make, text):
+def test_an_unfit_folder(tmp_path, make, facts):
     make(tmp_path / "own")
-    with pytest.raises(DataError, match=text):
+    with refuses(*facts):
         load_own(tmp_path / "own", ImageSpec("mnist", tmp_path), tmp_path / "cache")
 
 
@@ -497,13 +473,13 @@ def test_a_folder_that_cannot_be_looked_into(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr("os.scandir", refuse)
-    with pytest.raises(DataError, match=r"own cannot be looked into \(Permission denied\)"):
+    with refuses("unreadable"):
         load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
     assert not is_image_folder(tmp_path / "own")
 
 
 def test_an_absent_dataset_folder(tmp_path):
-    with pytest.raises(DataError, match=r"no folder some/where, nor .*/some/where"):
+    with refuses("no-file"):
         load_test(ImageSpec("some/where", tmp_path), tmp_path / "cache")
 
 
@@ -561,7 +537,7 @@ def test_a_digest_sees_names_sizes_times_and_folders(tmp_path):
 
 
 def test_many_files_are_told_of(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("curvfed.tasks.images.folder.MANY", 4)
+    monkeypatch.setattr("curvfed.tasks.images.folder.LOGGED_IMAGES", 4)
     write_classes(tmp_path / "own", {"a": 5})
     with caplog.at_level("INFO", "curvfed"):
         load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))

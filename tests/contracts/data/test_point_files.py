@@ -74,44 +74,44 @@ def test_npz_with_a_test_part(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "facts"),
     [
-        ({"y_train": None}, "lacks y_train; it holds x_train, wanted are x_train .*y_train"),
-        ({"x_test": POINTS}, "lacks y_test; it holds x_train, y_train, x_test, wanted"),
+        ({"y_train": None}, ("no-array", "y_train", "x_train")),
+        ({"x_test": POINTS}, ("no-array", "y_test", "x_train", "y_train", "x_test")),
         (
             {"x_train": np.zeros((4, 3))},
-            r"x_train is float64 of shape \(4, 3\); allowed are real .* shape \(n, 2\)",
+            ("coordinates", "x_train", "float64", "(4, 3)", "(n, 2)"),
         ),
-        ({"x_train": np.zeros(8)}, r"x_train is float64 of shape \(8,\)"),
-        ({"x_train": np.zeros((4, 2), dtype=complex)}, "x_train is complex128"),
-        ({"y_train": CLASSES[:3]}, r"y_train has shape \(3,\); allowed is \(4,\)"),
-        ({"y_train": np.stack([CLASSES, CLASSES], axis=1)}, r"y_train has shape \(4, 2\)"),
-        ({"y_train": np.full(4, 0.5)}, "y_train is float64; allowed are whole numbers or strings"),
-        ({"curve": 0.5}, r"was made with curve 0\.5, points\.curvature is -1; allowed is -0\.5"),
+        ({"x_train": np.zeros(8)}, ("coordinates", "x_train", "float64", "(8,)")),
+        ({"x_train": np.zeros((4, 2), dtype=complex)}, ("coordinates", "x_train", "complex128")),
+        ({"y_train": CLASSES[:3]}, ("labels", "y_train", "(3,)", "(4,)")),
+        ({"y_train": np.stack([CLASSES, CLASSES], axis=1)}, ("labels", "y_train", "(4, 2)")),
+        ({"y_train": np.full(4, 0.5)}, ("labels", "y_train", "float64")),
+        ({"curve": 0.5}, ("curvature", "0.5", "points.curvature", "-1", "-0.5")),
         (
             {"x_train": np.array([[0.1, np.nan], [np.inf, 0], [0, 0], [0, 0]])},
-            "2 of 4 rows of x_train are NaN or inf",
+            ("not-finite", "2", "4", "x_train"),
         ),
         (
             {"x_test": np.full((2, 2), np.nan), "y_test": CLASSES[:2]},
-            "2 of 2 rows of x_test are NaN",
+            ("not-finite", "2", "x_test"),
         ),
         (
             {"y_train": np.array(["a", 1, None, "b"], dtype=object)},
-            r"cannot be read \(ValueError\)",
+            ("unreadable",),
         ),
         (
             {"x_train": np.full((4, 2), np.longdouble("1e4000"))},
-            "4 of 4 rows of x_train are NaN or infinite",
+            ("not-finite", "4", "x_train"),
         ),
     ],
 )
-def test_faults_of_an_npz(tmp_path, change, message):
+def test_faults_of_an_npz(tmp_path, change, facts):
     arrays = {"x_train": POINTS, "y_train": CLASSES} | change
     path = npz(
         tmp_path / "a.npz", **{name: array for name, array in arrays.items() if array is not None}
     )
-    with pytest.raises(DataError, match=message) as caught:
+    with refuses(*facts) as caught:
         read(path)
     assert str(path) in str(caught.value)
 
@@ -119,9 +119,7 @@ def test_faults_of_an_npz(tmp_path, change, message):
 @pytest.mark.parametrize("content", [b"PK\x03\x04 no zip", b"x,y,label\n"])
 def test_no_npz_at_all(tmp_path, content):
     (tmp_path / "a.npz").write_bytes(content)
-    with pytest.raises(
-        DataError, match=r"a\.npz cannot be read .*: it is damaged, or no \.npz file"
-    ):
+    with refuses("unreadable", "a.npz"):
         read(tmp_path / "a.npz")
 
 
@@ -131,7 +129,7 @@ def test_objects_are_not_run(tmp_path):
             return (pytest.fail, ("code from a file was run",))
 
     path = npz(tmp_path / "a.npz", x_train=POINTS, y_train=np.array([Trap()] * 4, dtype=object))
-    with pytest.raises(DataError, match="cannot be read"):
+    with refuses("unreadable"):
         read(path)
 
 
@@ -167,7 +165,7 @@ def test_points_must_be_inside(tmp_path, curvature, outside):
 
 
 def test_far_outside(tmp_path):
-    with pytest.raises(DataError, match="1 of 1 points"):
+    with refuses("outside-disc", "1"):
         read(npz(tmp_path / "a.npz", x_train=[[1e200, -1e200]], y_train=["a"]))
 
 
@@ -201,49 +199,49 @@ def test_csv_with_numbers_as_classes(tmp_path):
     assert named(raw) == ["10", "9"]
     assert raw.class_names == ("9", "10")
     lines = ["x,y,more,other", "0.1,-0.2,10,5", "0.3,0.4,9,5"]
-    with pytest.raises(DataError, match='4 columns and none is named "absent"'):
+    with refuses("no-column", "4", '"absent"'):
         read(text(tmp_path / "b.csv", *lines), label_key="absent")
 
 
 @pytest.mark.parametrize(
-    ("lines", "message"),
+    ("lines", "facts"),
     [
-        ([""], "is empty; wanted are two columns"),
+        ([""], ("empty",)),
         (
             ["PD1,PD2,PD3,label", "0.1,0.2,0.3,a"],
-            "line 2: beside the class, column 4, 3 columns are numbers",
+            ("columns", "2", "4", "3"),
         ),
         (
             ["PD1,name,label", "0.1,b,a"],
-            "line 2: beside the class, column 3, 1 columns are numbers",
+            ("columns", "2", "3", "1"),
         ),
-        (["x,y,kind,time", "0.1,0.2,a,7"], 'has 4 columns and none is named "label"'),
-        (["x,y", "0.1,0.2"], "line 1: there are 2 columns; wanted"),
-        (["x|y|label", "0.1|0.2|a"], "line 1: there are 1 columns; wanted"),
-        (["x,y,label", "0.1,0.2,a", SECRET], "line 3: there are 1 columns, in the first line 3"),
+        (["x,y,kind,time", "0.1,0.2,a,7"], ("no-column", "4", '"label"')),
+        (["x,y", "0.1,0.2"], ("columns", "1", "2")),
+        (["x|y|label", "0.1|0.2|a"], ("columns", "1")),
+        (["x,y,label", "0.1,0.2,a", SECRET], ("columns", "3", "1")),
         (
             ["x,y,label", "0.1,0.2,a", "", f'0.1,"{SECRET}\nb",a'],
-            "line 5: column 2 is no finite number",
+            ("not-finite", "5", "2"),
         ),
-        (["x,y,label", "0.1,0.2,a", f"nan,{SECRET},a"], "line 3: column 1 is no finite number"),
+        (["x,y,label", "0.1,0.2,a", f"nan,{SECRET},a"], ("not-finite", "3", "1")),
         (
             ["x,y,label", f"0.1,{SECRET},a", f"-inf,{SECRET},a"],
-            "line 3: column 1 is no finite number",
+            ("not-finite", "3", "1"),
         ),
         (
             ["x,y,label", f"a,{SECRET},b"],
-            "line 2: column 1 is no finite number; it is a coordinate",
+            ("not-finite", "2", "1"),
         ),
         (
             [f"{SECRET},b,a", "0.1,0.2,a"],
-            "line 1: beside the class, column 3, 1 columns are numbers",
+            ("columns", "1", "3"),
         ),
-        (["x,y,label", f"{SECRET},{SECRET},a"], "1 of 1 points lie on or outside"),
+        (["x,y,label", f"{SECRET},{SECRET},a"], ("outside-disc", "1")),
     ],
 )
-def test_faults_of_a_csv(tmp_path, lines, message):
+def test_faults_of_a_csv(tmp_path, lines, facts):
     path = text(tmp_path / "a.csv", *lines)
-    with pytest.raises(DataError, match=message) as caught:
+    with refuses(*facts) as caught:
         read(path)
     assert str(path) in str(caught.value)
     assert SECRET not in str(caught.value)
@@ -251,7 +249,7 @@ def test_faults_of_a_csv(tmp_path, lines, message):
 
 def test_a_csv_that_is_none(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xff\xfe\x00binary")
-    with pytest.raises(DataError, match=r"line 1: no text in UTF-8, nor in UTF-16"):
+    with refuses("encoding", "1", "UTF-8", "UTF-16"):
         read(tmp_path / "a.csv")
 
 
@@ -277,9 +275,7 @@ def test_tables_of_spreadsheets(tmp_path, lines, encoding):
 def test_a_table_in_another_encoding_is_refused_by_its_line(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("x,y,label\n0.1,0.2,a\n0.1,0.2,M\u00fcller".encode("cp1252"))
-    with pytest.raises(
-        DataError, match=r"line 3: no text in UTF-8, .* cp1252 .* saved as UTF-8"
-    ) as caught:
+    with refuses("encoding", "3", "UTF-8", "cp1252") as caught:
         read(path)
     assert "ller" not in str(caught.value)
 
@@ -295,9 +291,7 @@ def test_a_table_in_another_encoding_is_refused_by_its_line(tmp_path):
 )
 def test_a_coordinate_is_no_class(tmp_path, lines):
     path = text(tmp_path / "a.csv", *lines)
-    with pytest.raises(
-        DataError, match=r'has 3 columns and none is named "label" \(points\.label-key\)'
-    ):
+    with refuses("no-column", "3", '"label"', "(points.label-key)"):
         read(path)
     raw = read_points(path, -1.0, "X_poincare", "label", bare=True)
     assert raw.points.tolist() == [[0.1, 0.2]]
@@ -390,25 +384,25 @@ def test_an_h5ad_is_closed(h5ad, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("embedding", "label", "message"),
+    ("embedding", "label", "facts"),
     [
         (
             "X_umap",
             "cell",
-            r'no obsm\["X_umap"\]; points\.embedding-key names it, and there are X_disc, X_pca',
+            ("no-column", "points.embedding-key", "X_disc", "X_pca"),
         ),
         (
             "X_disc",
             "type",
-            r'no obs\["type"\]; points\.label-key names it, and there are cell, batch',
+            ("no-column", "points.label-key"),
         ),
-        ("X_pca", "cell", r'obsm\["X_pca"\] is float64 of shape \(4, 5\)'),
-        ("X_disc", "score", r'obs\["score"\] is float64; allowed are whole numbers or strings'),
+        ("X_pca", "cell", ("coordinates", "float64", "(4, 5)")),
+        ("X_disc", "score", ("labels", "float64")),
     ],
 )
-def test_faults_of_an_h5ad(h5ad, embedding, label, message):
+def test_faults_of_an_h5ad(h5ad, embedding, label, facts):
     path = h5ad(score=[0.5, 1.5, 2.5, 3.5])
-    with pytest.raises(DataError, match=message):
+    with refuses(*facts):
         read(path, embedding_key=embedding, label_key=label)
 
 
@@ -427,20 +421,20 @@ def test_a_file_in_use_is_not_damaged(h5ad):
     path = h5ad()
     with path.open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # as HDF5 does where it writes
-        with pytest.raises(DataError, match=r"another program has it open") as caught:
+        with refuses("unreadable", "another program") as caught:
             read(path)
     assert "damaged" not in str(caught.value)
     assert caught.value.names == (str(caught.value.__cause__),)
 
 
 def test_cells_without_coordinates_are_told_of_embed(h5ad):
-    with pytest.raises(DataError, match=r'no obsm\["X_poincare"\]; .* curvfed embed'):
+    with refuses("no-column", 'obsm["X_poincare"]', "curvfed embed"):
         read(h5ad(), label_key="cell")
 
 
 def test_an_h5ad_that_is_none(tmp_path):
     (tmp_path / "a.h5ad").write_bytes(b"no HDF5")
-    with pytest.raises(DataError, match=r"cannot be read .*: it is damaged, or no \.h5ad file"):
+    with refuses("unreadable", ".h5ad"):
         read(tmp_path / "a.h5ad")
 
 
@@ -448,14 +442,11 @@ def test_an_h5ad_that_is_none(tmp_path):
 
 
 def test_absent_files(tmp_path):
-    with pytest.raises(
-        DataError,
-        match=r"no file .*a\.csv; allowed is a file of points, \.npz, \.csv, \.tsv, \.h5ad",
-    ):
+    with refuses("no-file", "a.csv", ".h5ad"):
         load_own(tmp_path / "a.csv", PointSpec("uniform", tmp_path))
-    with pytest.raises(DataError, match=r"a\.txt is of no kind that is read; allowed"):
+    with refuses("file-format", "a.txt"):
         load_own(text(tmp_path / "a.txt", "1"), PointSpec("uniform", tmp_path))
-    with pytest.raises(DataError, match=r"no file folder/a\.csv, nor .*folder/a\.csv"):
+    with refuses("no-file", "folder/a.csv"):
         load_test(PointSpec("folder/a.csv", tmp_path))
     with refuses("no-file", "olson"):
         load_test(PointSpec("olson", tmp_path))
@@ -483,7 +474,7 @@ def test_olsson_is_pooled(tmp_path):
     assert (whole.labels == labels).all()
     assert whole.test.sum() == 6
     assert whole.curvature == -1
-    with pytest.raises(DataError, match=r"points\.curvature is -2; allowed: -1\.0 for olsson"):
+    with refuses("point-settings", "points.curvature", "-2", "-1.0"):
         PointSpec("olsson", tmp_path, curvature=-2)
 
 
@@ -559,9 +550,7 @@ def test_tsv(tmp_path):
 def test_a_misspelt_label_key_is_named(tmp_path):
     path = text(tmp_path / "a.csv", "x,y,kind", "0.1,0.2,a")
     assert named(read(path)) == ["a"]
-    with pytest.raises(
-        DataError, match=r'none is named "knid" \(points\.label-key\); its columns are x, y, kind'
-    ):
+    with refuses("no-column", '"knid"', "(points.label-key)"):
         read(path, label_key="knid")
 
 
@@ -576,19 +565,16 @@ def test_cells_of_unknown_class_are_neither_trained_on_nor_scored(h5ad, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("text", "facts"),
     [
-        ("four.csv", "a,b,c,d,label\n0.1,0.2,0.3,0.4,p\n0.2,0.2,0.3,0.4,q\n"),
-        ("umap.csv", "x,y,label\n-4.1,11.2,p\n3.2,-0.2,q\n"),
+        ("a,b,c,d,label\n0.1,0.2,0.3,0.4,p\n0.2,0.2,0.3,0.4,q\n", ("columns",)),
+        ("x,y,label\n-4.1,11.2,p\n3.2,-0.2,q\n", ("outside-disc", "UMAP")),
     ],
 )
-def test_what_is_not_in_a_disc_is_told_how_to_get_there(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    with pytest.raises(
-        DataError, match="curvfed embed makes points in the disc from gene expression"
-    ) as caught:
-        read_points(tmp_path / name, -1.0, "", "label")
-    assert ("UMAP" in str(caught.value)) == (name == "umap.csv")
+def test_what_is_not_in_a_disc_is_told_how_to_get_there(tmp_path, text, facts):
+    (tmp_path / "points.csv").write_text(text)
+    with refuses(*facts, "curvfed embed"):
+        read_points(tmp_path / "points.csv", -1.0, "", "label")
 
 
 @pytest.mark.parametrize("name", ["empty.npz", "empty.csv", "empty.h5ad"])
@@ -600,5 +586,5 @@ def test_an_empty_file_is_called_empty(tmp_path, name):
 
 def test_one_hot_classes(tmp_path):
     np.savez(tmp_path / "codes.npz", data=np.full((3, 2), 0.1), label=np.eye(3))
-    with pytest.raises(DataError, match=r"label has shape \(3, 3\).*of one-hot codes take argmax"):
+    with refuses("labels", "(3, 3)", "one-hot"):
         read_points(tmp_path / "codes.npz", -1.0, "", "label")

@@ -82,11 +82,11 @@ def test_what_marks_a_missing_label_is_no_class_or_is_told(tmp_path, caplog, cap
     caplog.set_level("INFO", "curvfed")
     run = curvfed.simulate("fedavg", num_supernodes=2, **keys)
     assert [text for text in run.summary["warnings"] if "scored as classes: Unassigned." in text]
-    assert caplog.text.count("15 of 60 points are of unknown class") == 1
+    assert caplog.text.count("15 of 60 points have no known class") == 1
     run = curvfed.simulate("fedavg", num_supernodes=2, **keys | {"points": {"classes": ["a", "b"]}})
     assert not [text for text in run.summary["warnings"] if "scored as classes" in text]
     assert main(["check", "method=fedavg", f"dataset={tmp_path}/own.csv", "num-supernodes=2"]) == 0
-    assert "read: 15 of 60 points are of unknown class" in capsys.readouterr().out
+    assert "read: 15 of 60 points have no known class" in capsys.readouterr().out
 
 
 def test_folders_of_one_class_may_be_written_in_two_ways(tmp_path):

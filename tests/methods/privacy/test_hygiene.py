@@ -186,14 +186,14 @@ def no_graph(folder: Path) -> Path:
 
 UNFIT = {
     broken_image: (
-        "data-path: image … cannot be read (UnidentifiedImageError: …); allowed are whole images"
+        "data-path: image … cannot be read (UnidentifiedImageError: …); allowed are complete images"
     ),
-    smaller_image: "data-path: image … is …x… (height x width), those before it are …x…",
+    smaller_image: "data-path: image … is …x… (height x width), the images before it are …x…",
     headless_table: (
         'data-path has … columns and none is named "label" (points.label-key); its columns are …'
     ),
-    other_arrays: "data-path lacks x_train, y_train; it holds …, wanted are",
-    damaged_collection: "data-path/…graph_labels.txt: unreadable at row …; every row must hold",
+    other_arrays: "data-path lacks x_train, y_train; it holds …, required are",
+    damaged_collection: "data-path/…graph_labels.txt: unreadable at row …; each row must hold",
     two_collections: "data-path holds the data sets …; it must hold the files of one",
     no_graph: "data-path: x has NaN or infinite values in … of … rows",
 }
