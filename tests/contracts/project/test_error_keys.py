@@ -17,7 +17,9 @@ KEYED_ROOMS: tuple[str, ...] = (
     "client_app",
     "curvfed",
     "deployments",
+    "geometry",
     "strategies",
+    "tasks",
 )
 """Rooms in which every error names its kind."""
 
