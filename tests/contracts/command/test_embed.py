@@ -119,23 +119,23 @@ def test_missing_genes_are_told_and_too_few_refused(files, capsys):
         (
             100 * SHARES,
             None,
-            "are normalised, but no logarithms: so every cell has the sum 100; allowed",
+            "are normalised, but no logarithms, as every cell then has the sum 100; allowed",
         ),
         (
             np.log1p(COUNTS),
             None,
-            "are natural logarithms of counts that are not normalised: in each cell they are",
+            "are natural logarithms of counts that are not normalised, as they are whole numbers",
         ),
         (np.log2(COUNTS + 1), None, "are logarithms of base 2 of counts that are not normalised"),
         (
             np.log2(1e4 * SHARES + 1),
             None,
-            "are logarithms of base 2: so every cell has the sum 1e+04; allowed",
+            "are logarithms of base 2, as every cell then has the sum 1e+04; allowed",
         ),
         (
             np.log10(1e4 * SHARES + 1),
             None,
-            "are logarithms of base 10: so every cell has the sum 1e+04; allowed",
+            "are logarithms of base 10, as every cell then has the sum 1e+04; allowed",
         ),
     ],
 )
@@ -235,11 +235,11 @@ LOGS = np.log1p(1e4 * SHARES)
         ({"raw": LOGS, "X": LOGS}, "X", "X"),
         ({"X": COUNTS, "logs": LOGS, "spliced": COUNTS}, "", 'layers["logs"]'),
         ({"X": None, "logs": LOGS}, "logs", 'layers["logs"]'),
-        ({"X": COUNTS, "logs": LOGS, "more": LOGS}, "", "logs, more; --layer names one of them"),
+        ({"X": COUNTS, "logs": LOGS, "more": LOGS}, "", "logs, more; choose one by --layer"),
         (
             {"raw": COUNTS, "X": LOGS - 1},
             "",
-            "raw.X are from 0 to .*, whole numbers, those in X are from -1 to",
+            "raw.X are from 0 to .*, whole numbers, in X are from -1 to",
         ),
         ({"raw": COUNTS, "X": LOGS}, "raw", "raw.X are from 0 to"),
         ({"X": LOGS}, "raw", "no layer raw; there are X"),
@@ -270,7 +270,7 @@ def test_genes_of_one_name_are_numbered_as_scanpy_does(tmp_path, capsys):
     genes = ["a", "b", "a", *(f"gene{number}" for number in range(47))]
     path, out = small(tmp_path / "a.h5ad", LOGS, genes), tmp_path / "b.h5ad"
     assert run(path, "--make-reference", "--out", out) == 0
-    assert "1 genes have the name of another before them" in capsys.readouterr().err
+    assert "1 genes repeat a name" in capsys.readouterr().err
     assert {"a", "a-1", "b"} <= {*anndata.read_h5ad(out).uns["curvfed"]["genes"]}
 
 

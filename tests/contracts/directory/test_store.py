@@ -51,7 +51,7 @@ def test_the_file_is_one_of_safetensors(tmp_path):
     assert all(np.array_equal(theirs[name], array) for name, array in ARRAYS.items())
     contiguous = {name: np.ascontiguousarray(array) for name, array in ARRAYS.items()}
     save_file(contiguous, tmp_path / "00000002.safetensors", {"json": "[]"})
-    with pytest.raises(LostState, match=r"round 2 .* not those of its digest"):
+    with pytest.raises(LostState, match=r"round 2 .* do not match its digest"):
         store.load(2)
 
 
