@@ -8,42 +8,41 @@ from curvfed.server_app.federation import Federation
 from curvfed.tasks.class_names import alike, placeholders, row_of
 
 SHOWN = 5
-"""The most classes that a sentence names."""
+"""Largest number of classes that a sentence names."""
 
 FEWEST = 20
-"""Training examples below which each may be of a class of its own."""
+"""Minimum number of training examples of the check; fewer may each have a class of their own."""
 
 
 def of_one_client(federation: Federation) -> str:
-    """The classes that a single client has, and what they may be called at the others; "" if there
-    are none."""
+    """The classes that a single client has, with similar names of other clients; "" for none."""
     holders = defaultdict(list)
-    own = {
-        partition: about
-        for partition, about in federation.descriptions.items()
-        if not about.partition_digest
+    own_data = {
+        partition: description
+        for partition, description in federation.descriptions.items()
+        if not description.partition_digest
     }
-    for partition, about in sorted(own.items()):
-        for name in about.class_names:
+    for partition, description in sorted(own_data.items()):
+        for name in description.class_names:
             holders[name].append(partition)
     spellings = defaultdict(list)
     for name in holders:
         spellings[alike(name)].append(name)
     matched = []
-    others = []
-    for name, (client, *more) in holders.items():
-        if more or len(own) == 1:
+    unmatched = []
+    for name, (client, *further) in holders.items():
+        if further or len(own_data) == 1:
             continue
         match = next(
-            (other for other in spellings[alike(name)] if client not in holders[other]), ""
+            (spelling for spelling in spellings[alike(name)] if client not in holders[spelling]), ""
         )
         if match:
             matched.append(
                 f'client {client} "{name}", perhaps "{match}" of client {holders[match][0]}'
             )
         else:
-            others.append(f'client {client} "{name}"')
-    listed = matched + others
+            unmatched.append(f'client {client} "{name}"')
+    listed = matched + unmatched
     if not listed:
         return ""
     if len(listed) > SHOWN:
@@ -55,7 +54,7 @@ def of_one_client(federation: Federation) -> str:
 
 
 def unlabelled(federation: Federation) -> str:
-    """The classes whose names say that there is no class."""
+    """The classes whose names are placeholders for a missing label."""
     names = placeholders(federation.facts.class_names)
     if not names:
         return ""
@@ -66,11 +65,11 @@ def unlabelled(federation: Federation) -> str:
 
 
 def crowded(num_classes: int, sizes: Collection[int | None]) -> str:
-    """Nearly as many classes as training examples, which are rather names of examples, or
+    """More than half as many classes as training examples: probably names of examples or
     measurements."""
-    known = [size for size in sizes if size is not None]
-    count = sum(known)
-    if len(known) < len(sizes) or count < FEWEST or 2 * num_classes <= count:
+    shared = [size for size in sizes if size is not None]
+    count = sum(shared)
+    if len(shared) < len(sizes) or count < FEWEST or 2 * num_classes <= count:
         return ""
     return (
         f"there are {num_classes} classes for {count} training examples: look at what the labels of"

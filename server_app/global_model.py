@@ -205,10 +205,10 @@ def _thumbnails(images: Tensor) -> NDArray[Any]:
 
 
 def _test_points(config: RunConfig, federation: Federation) -> "ClientPoints | None":
-    from curvfed.server_app.one_shot.hull_scores import KnownPoints
+    from curvfed.server_app.one_shot.hull_scores import ServerPoints
     from curvfed.strategies.config.point_data import point_spec
 
-    return KnownPoints.read(point_spec(config, config.points), config.test_data, federation).test
+    return ServerPoints.read(point_spec(config, config.points), config.test_data, federation).test
 
 
 def _test_images(config: RunConfig, federation: Federation) -> ClientImages | None:

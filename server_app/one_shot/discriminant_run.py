@@ -10,7 +10,7 @@ import numpy as np
 
 from curvfed.geometry.classifiers.logistic import Log0Logistic, QuadraticLogistic
 from curvfed.server_app.directory.npz import write_npz
-from curvfed.server_app.one_shot.hull_scores import KnownPoints, point_arrays
+from curvfed.server_app.one_shot.hull_scores import ServerPoints, point_arrays
 from curvfed.server_app.one_shot.one_shot_run import EVALUATION, PROTOCOL, OneShotRun
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase
@@ -45,7 +45,9 @@ class DiscriminantRun(OneShotRun):
         """Length of a client's vector, and the bound of what one point adds to an entry."""
         return length(FEATURES, len(self.federation.facts.class_names)), BOUND
 
-    def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
+    def _finish(
+        self, arrays: Arrays, metadata: Mapping[str, Any], server_points: ServerPoints
+    ) -> None:
         """Compute the classifier, score it, write it."""
         started = time.monotonic()
         names = self.federation.facts.class_names
@@ -57,17 +59,21 @@ class DiscriminantRun(OneShotRun):
         self.state.add(seconds_aggregation=time.monotonic() - started)
         model = classifier.arrays()
         votes = self._score(model)
-        disputed = sum(one not in (-1, group) for group, one in enumerate(elect_names(votes)))
+        disputed = sum(
+            elected_class not in (-1, group) for group, elected_class in enumerate(elect_names(votes))
+        )
         self.metrics |= {"classifier": kind, "classes_disputed": disputed}
         predicted = np.empty(0, np.int64)
-        if known.test is not None and len(known.test.points):
+        if server_points.test is not None and len(server_points.test.points):
             # numbered after the clients', or in an order of their own
-            of_test = known.test.class_names
-            known_as = np.array([of_test.index(name) if name in of_test else -1 for name in names])
-            predicted = known_as[classifier.predict(known.test.points)]
-            self.state.scored["last"] = [float((predicted == known.test.labels).mean())]
+            test_names = server_points.test.class_names
+            test_numbers = np.array(
+                [test_names.index(name) if name in test_names else -1 for name in names]
+            )
+            predicted = test_numbers[classifier.predict(server_points.test.points)]
+            self.state.scored["last"] = [float((predicted == server_points.test.labels).mean())]
             self.metrics["confidence"] = float(
-                classifier.probabilities(known.test.points).max(axis=1).mean()
+                classifier.probabilities(server_points.test.points).max(axis=1).mean()
             )
         self.is_scored = True
         self.warn()
@@ -75,7 +81,7 @@ class DiscriminantRun(OneShotRun):
         self._write_model(model, names)
         content = {"names": np.array(names), "votes": votes, "voted_names": np.array(names)}
         content |= {"curvature": np.array(self.config.points.curvature)} | point_arrays(
-            known, predicted
+            server_points, predicted
         )
         write_npz(self.directory.path / "hulls.npz", content)
 

@@ -1,4 +1,4 @@
-"""A run of hulls: measure, sum the hulls in secret, decode them, group them, train, score."""
+"""A run of hulls: measure, sum the masked hulls, decode and group them, train, score."""
 
 import logging
 import time
@@ -10,7 +10,7 @@ import numpy as np
 
 from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.one_shot.hull_scores import (
-    KnownPoints,
+    ServerPoints,
     hull_arrays,
     learn_settings,
     scores,
@@ -34,8 +34,8 @@ from curvfed.strategies.wire.messages import HULLS, MEASURE, Parts
 
 log = logging.getLogger("curvfed")
 
-LEAST = 3
-"""Clients in a group: of two, each can compute the other's vector from the sum."""
+MIN_GROUP = 3
+"""Minimum number of clients in a group: each of two can compute the other's vector from the sum."""
 
 
 class HullRun(OneShotRun):
@@ -48,7 +48,7 @@ class HullRun(OneShotRun):
         return keys
 
     def _check_classes(self) -> None:
-        """Refuse classes that no sum is possible over."""
+        """Refuse classes that a sum of hulls cannot have."""
         classes = len(self.federation.facts.class_names)
         keys = self.keys
         if classes < 2:
@@ -58,17 +58,17 @@ class HullRun(OneShotRun):
                 f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed"
                 f" are {classes} and auto"
             )
-        named = [
-            set(about.class_names)
-            for about in self.federation.descriptions.values()
-            if about.class_names
+        names_of_clients = [
+            set(description.class_names)
+            for description in self.federation.descriptions.values()
+            if description.class_names
         ]
-        if len(named) > 1 and sum(map(len, named)) == classes:
+        if len(names_of_clients) > 1 and sum(map(len, names_of_clients)) == classes:
             raise ConfigError(
                 f"the clients' {classes} classes have no name in common; if clients use different"
                 " names for the same class, give hull.num-classes"
             )
-        if all(len(names) < classes for names in named):
+        if all(len(names) < classes for names in names_of_clients):
             log.warning(
                 "no client names all %d classes; if clients use different names for the same class,"
                 " give hull.num-classes",
@@ -81,7 +81,7 @@ class HullRun(OneShotRun):
             )
 
     def _public_parameters(self, num_clients: int) -> PublicParameters:
-        """Of a sum over that many clients, from the configuration and the clients' descriptions."""
+        """The public parameters of a sum over this number of clients."""
         return public_parameters(
             self.keys, self.config.points, len(self.federation.facts.class_names), num_clients
         )
@@ -92,15 +92,15 @@ class HullRun(OneShotRun):
             raise ConfigError(
                 f"{len(clients)} client can take part; a sum over fewer than 2 hides nothing"
             )
-        if self.keys.groups > 1 and len(clients) < LEAST * self.keys.groups:
+        if self.keys.groups > 1 and len(clients) < MIN_GROUP * self.keys.groups:
             raise ConfigError(
                 f"hull.groups = {self.keys.groups}: {len(clients)} clients can take part, and a"
-                f" group needs {LEAST}; allowed are 1 to {max(len(clients) // LEAST, 1)}"
+                f" group needs {MIN_GROUP}; allowed are 1 to {max(len(clients) // MIN_GROUP, 1)}"
             )
         return groups(clients, self.keys.groups)
 
     def _sum(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """All clients' hulls, by secure sums; None if the run is to stop before them."""
+        """The hulls of all clients, by secure sums; None for a dry run."""
         parts: dict[int, Parts] = {}
         self._check_classes()
         for group in self._groups(list(self.federation.nodes)):
@@ -140,7 +140,7 @@ class HullRun(OneShotRun):
         hulls, summed, figures = sum_hulls(
             self._ask, self.header(HULLS, PROTOCOL), parted, self._public_parameters, self.sums
         )
-        # A client that vanished after its vector was summed is a dropout, too.
+        # A client that drops out after its vector is summed counts as a dropout too.
         self.metrics |= figures | {"dropouts": len(self.federation.nodes) - self._unmasked}
         arrays = {
             "bins": np.concatenate([np.zeros(0, np.uint64), *hulls.bins]),
@@ -152,10 +152,12 @@ class HullRun(OneShotRun):
             "summed": summed,
         }
 
-    def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
-        """Group and train without labels; then use the labels to score."""
+    def _finish(
+        self, arrays: Arrays, metadata: Mapping[str, Any], server_points: ServerPoints
+    ) -> None:
+        """Group and train without labels, then score with the labels."""
         started = time.monotonic()
-        agreed = about["agreed"]
+        agreed = metadata["agreed"]
         public = public_parameters(
             self.keys, self.config.points, agreed["classes"], agreed["clients"]
         )
@@ -163,7 +165,7 @@ class HullRun(OneShotRun):
             np.split(arrays["bins"], np.cumsum(arrays["sizes"]))[:-1], arrays["clients"]
         )
         try:
-            learned = learn(hulls, public, learn_settings(self.keys, self.config.seed))
+            model = learn(hulls, public, learn_settings(self.keys, self.config.seed))
         except ValueError as error:
             raise RoundError(str(error)) from None
         seconds = time.monotonic() - started
@@ -173,38 +175,40 @@ class HullRun(OneShotRun):
             len(hulls.bins),
             len(np.unique(hulls.clients)),
             public.num_classes,
-            learned.classifier.c,
+            model.classifier.c,
             seconds,
         )
-        model = learned.classifier.arrays()
-        votes = self._score(model)
-        found = scores(learned, known, about["summed"], public, self.keys, self.config.seed)
-        if not all(found.group_names):  # test points may be absent, or lack a class
+        arrays_of_model = model.classifier.arrays()
+        votes = self._score(arrays_of_model)
+        scored = scores(
+            model, server_points, metadata["summed"], public, self.keys, self.config.seed
+        )
+        if not all(scored.group_names):  # no test points, or none of a class
             classes = self.federation.facts.class_names
             is_free = np.outer(
-                [not name for name in found.group_names], ~np.isin(classes, found.group_names)
+                [not name for name in scored.group_names], ~np.isin(classes, scored.group_names)
             )
-            names, found.metrics["votes_agreed"] = names_by_votes(votes * is_free, classes)
-            both = zip(found.group_names, names, strict=True)
-            found = replace(found, group_names=tuple(known or voted for known, voted in both))
-        self.metrics |= found.metrics
-        self.state.scored["last"] = [found.accuracy] if found.accuracy is not None else []
+            voted_names, scored.metrics["votes_agreed"] = names_by_votes(votes * is_free, classes)
+            both = zip(scored.group_names, voted_names, strict=True)
+            scored = replace(scored, group_names=tuple(tested or voted for tested, voted in both))
+        self.metrics |= scored.metrics
+        self.state.scored["last"] = [scored.accuracy] if scored.accuracy is not None else []
         self.is_scored = True
         self.warn()
-        self._write_model(model, found.group_names)
-        content = hull_arrays(learned, known, found, public)
+        self._write_model(arrays_of_model, scored.group_names)
+        content = hull_arrays(model, server_points, scored, public)
         content |= {"votes": votes, "voted_names": np.array(self.federation.facts.class_names)}
         write_npz(self.directory.path / "hulls.npz", content)
 
     def _record_revealed(self, measured: Phase) -> None:
-        """Record how many points the hulls reveal, if all clients tell it."""
+        """Record the number of points that hulls reveal, if all clients report it."""
         figures = [
             reply.metrics for reply in measured.replies.values() if "points" in reply.metrics
         ]
         if len(figures) < len(measured.replies) or not figures:
             return
         points, revealed, moved, thinned = (
-            int(sum(one[name] for one in figures))
+            int(sum(counts[name] for counts in figures))
             for name in ("points", "revealed", "moved", "thinned")
         )
         self.metrics |= {
@@ -213,7 +217,9 @@ class HullRun(OneShotRun):
             "hull_share_revealed": revealed / points if points else 0.0,
             "hull_points_moved": moved,
             "hull_vertices_thinned": thinned,
-            "clients_mostly_sent": sum(2 * one["revealed"] > one["points"] for one in figures),
+            "clients_mostly_sent": sum(
+                2 * counts["revealed"] > counts["points"] for counts in figures
+            ),
         }
         log.info(
             "%d of %d training points (%.1f%%) are vertices of hulls",

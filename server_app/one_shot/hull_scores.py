@@ -1,4 +1,5 @@
-"""Figures of a one-shot run. Only here the server uses labels, after the classifier is trained."""
+"""Figures of a one-shot run. The server uses labels only here, after it has trained the
+classifier."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -35,22 +36,22 @@ KINDS: Mapping[str, Kind | Literal["auto"]] = {
 }
 """The kinds of classifiers by the values of `hull.classifier`."""
 
-SHOWN_POINTS = 4000
-"""Largest number of training points that the report draws."""
+MAX_DRAWN_POINTS = 4000
+"""Largest number of training points in the report's pictures."""
 
 
 @dataclass(frozen=True, eq=False)
-class KnownPoints:
-    """The points that the server knows, for evaluation only.
+class ServerPoints:
+    """The points that the server has, for evaluation only.
 
     Attributes
     ----------
     test : ClientPoints or None
         Labelled points that no client has.
     pooled : ClientPoints or None
-        All points of a simulation. The points of real clients are unknown to the server.
+        All points of a simulation; None for real clients, whose points stay with them.
     clients : mapping of partition to ClientPoints
-        Each client's part of `pooled`, if its digest is the one that the client told.
+        Each client's part of `pooled`, if the client reported the same digest.
     """
 
     test: ClientPoints | None
@@ -58,8 +59,8 @@ class KnownPoints:
     clients: Mapping[int, ClientPoints]
 
     @classmethod
-    def read(cls, spec: PointSpec, test_data: str, federation: Federation) -> "KnownPoints":
-        """Read them; `test_data` is the key of that name.
+    def read(cls, spec: PointSpec, test_data: str, federation: Federation) -> "ServerPoints":
+        """Read the points; `test_data` is the key of that name.
 
         Raises
         ------
@@ -67,7 +68,7 @@ class KnownPoints:
             If the test data or a simulation's data cannot be read.
         """
         described = federation.descriptions
-        simulated = all(about.partition_digest for about in described.values())
+        simulated = all(description.partition_digest for description in described.values())
         test = None
         if test_data not in ("auto", "none"):
             try:
@@ -77,31 +78,35 @@ class KnownPoints:
         elif simulated and test_data == "auto":
             test = load_test(spec)
         else:
-            log.info("global accuracy: none, because the server has no test data (test-data)")
+            log.info("no global accuracy: the server has no test data (test-data)")
         if not simulated:
             return cls(test, None, {})
         try:
-            read = {p: load_client(spec, p, about.num_partitions) for p, about in described.items()}
+            parts = {
+                partition: load_client(spec, partition, description.num_partitions)
+                for partition, description in described.items()
+            }
             pooled = load_pooled(spec)
         except DataError as error:
             raise ConfigError(str(error)) from None
-        parts = {
+        same = {
             partition: part
-            for partition, part in read.items()
+            for partition, part in parts.items()
             if part.digest == described[partition].digest
         }
-        if others := ", ".join(str(partition) for partition in read if partition not in parts):
+        if changed := ", ".join(str(partition) for partition in parts if partition not in same):
             log.warning(
-                "the points here are not those of partition-id %s: these are compared with nothing",
-                others,
+                "the server's points differ from those of partition-id %s: their hulls are not"
+                " compared",
+                changed,
             )
-        if not parts:
+        if not same:
             return cls(test, None, {})
-        return cls(_renumbered(test, pooled.class_names) if test else None, pooled, parts)
+        return cls(_renumbered(test, pooled.class_names) if test else None, pooled, same)
 
 
 def _renumbered(test: ClientPoints, names: tuple[str, ...]) -> ClientPoints:
-    """Test points with the clients' class numbers. Classes that no client has come last."""
+    """Test points with the clients' class numbers; classes that no client has come last."""
     all_names = tuple(dict.fromkeys((*names, *test.class_names)))
     numbers = np.array([all_names.index(name) for name in test.class_names], np.int64)
     return replace(test, labels=numbers[test.labels], class_names=all_names)
@@ -109,7 +114,7 @@ def _renumbered(test: ClientPoints, names: tuple[str, ...]) -> ClientPoints:
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Figures, and the names of the groups.
+    """Figures of a classifier, and the names of the groups.
 
     Attributes
     ----------
@@ -117,9 +122,9 @@ class Scores:
         On the server's test points.
     metrics : dict
     predicted : int array (t,)
-        Class of each test point; -1 for a group without a name.
+        Class of each test point; -1 in a group without a name.
     group_names : tuple of str
-        "" for an unknown name.
+        "" without a name.
     """
 
     accuracy: float | None
@@ -129,8 +134,8 @@ class Scores:
 
 
 def scores(
-    learned: Learned,
-    known: KnownPoints,
+    model: Learned,
+    server_points: ServerPoints,
     summed: Sequence[int],
     public: PublicParameters,
     keys: Keys,
@@ -141,45 +146,41 @@ def scores(
     Parameters
     ----------
     summed : sequence of int
-        The partitions whose vectors are in the sum.
+        The partitions in the sum.
     """
-    sizes = [len(bins) for bins in learned.hulls.bins]
+    sizes = [len(bins) for bins in model.hulls.bins]
     metrics: dict[str, Any] = {
         "hull_vertices_mean": float(np.mean(sizes)),
         "hull_vertices_max": max(sizes),
         "hull_count": len(sizes),
-        "hull_groups": len(np.unique(learned.groups)),
+        "hull_groups": len(np.unique(model.groups)),
         "hull_bins": public.quantizer.num_bins,
         "hull_prime": public.prime,
         "hull_symbols": public.length,
         "hull_epsilon": public.epsilon,
         "svm_c": (
-            learned.classifier.c
-            if np.isfinite(learned.classifier.c) or keys.svm == "hard"
-            else None
+            model.classifier.c if np.isfinite(model.classifier.c) or keys.svm == "hard" else None
         ),
-        "classifier": learned.classifier.kind,
-        "classifier_temperature": learned.classifier.temperature,
-        "clients_odd": len(learned.outlying),
+        "classifier": model.classifier.kind,
+        "classifier_temperature": model.classifier.temperature,
+        "clients_odd": len(model.outlying),
     }
-    if learned.comparison.choices:
-        metrics |= {
-            f"left_out_{choice.kind}": choice.share for choice in learned.comparison.choices
-        }
-        metrics["classifiers_disagree"] = learned.comparison.disagreement
-    if known.clients.keys() >= set(summed) and known.clients:
+    if model.comparison.choices:
+        metrics |= {f"left_out_{choice.kind}": choice.share for choice in model.comparison.choices}
+        metrics["classifiers_disagree"] = model.comparison.disagreement
+    if server_points.clients.keys() >= set(summed) and server_points.clients:
         metrics |= _against_clients_hulls(
-            learned, [known.clients[partition] for partition in summed], public
+            model, [server_points.clients[partition] for partition in summed], public
         )
-    if known.test is None:
+    if server_points.test is None:
         return Scores(None, metrics, np.zeros(0, np.int64), ("",) * public.num_classes)
-    points = known.test.points
-    labels = known.test.labels
-    classes = known.test.class_names
-    predicted = learned.classifier.predict(points)
+    points = server_points.test.points
+    labels = server_points.test.labels
+    classes = server_points.test.class_names
+    predicted = model.classifier.predict(points)
     if len(points):
-        metrics["confidence"] = float(learned.classifier.probabilities(points).max(axis=1).mean())
-        metrics["unknown"] = float(learned.classifier.unknown(points).mean())
+        metrics["confidence"] = float(model.classifier.probabilities(points).max(axis=1).mean())
+        metrics["unknown"] = float(model.classifier.unknown(points).mean())
     names = name_groups(predicted, labels, public.num_classes, len(classes))
     return Scores(
         accuracy(predicted, labels, names),
@@ -190,33 +191,39 @@ def scores(
 
 
 def learn_settings(keys: Keys, seed: int) -> Settings:
-    """How the server learns from hulls."""
+    """The settings of the server's learning from hulls."""
     return Settings(keys.grouping, KINDS[keys.classifier], keys.svm == "hard", keys.c or 0.0, seed)
 
 
 def _against_clients_hulls(
-    learned: Learned, clients: Sequence[ClientPoints], public: PublicParameters
+    model: Learned, clients: Sequence[ClientPoints], public: PublicParameters
 ) -> dict[str, Any]:
-    """In a simulation: are the decoded hulls those of the clients, and are the hulls of a class in
-    the same group?"""
-    of_client = []
+    """In a simulation: whether the decoded hulls equal the clients' hulls, and the accuracy of the
+    groups."""
+    clients_hulls = []
     for client in clients:
-        mine = _local(client, public)
-        of_client.append(
-            sorted(zip([tuple(bins.tolist()) for bins in mine.hulls], mine.classes, strict=True))
+        own_hulls = _local(client, public)
+        clients_hulls.append(
+            sorted(
+                zip(
+                    [tuple(bins.tolist()) for bins in own_hulls.hulls],
+                    own_hulls.classes,
+                    strict=True,
+                )
+            )
         )
-    # Sorted as decoded hulls are: by bins, within a client and then clients by their hulls.
-    true = sorted(
-        (hulls for hulls in of_client if hulls), key=lambda hulls: [bins for bins, _ in hulls]
+    # In the order of decoded hulls: sorted by bins within a client, then clients by their hulls.
+    true_hulls = sorted(
+        (hulls for hulls in clients_hulls if hulls), key=lambda hulls: [bins for bins, _ in hulls]
     )
-    owners = np.repeat(np.arange(len(true)), [len(hulls) for hulls in true])
-    true_bins = [bins for hulls in true for bins, _ in hulls]
-    decoded = [tuple(bins.tolist()) for bins in learned.hulls.bins]
-    if decoded != true_bins or not np.array_equal(learned.hulls.clients, owners):
+    owners = np.repeat(np.arange(len(true_hulls)), [len(hulls) for hulls in true_hulls])
+    true_bins = [bins for hulls in true_hulls for bins, _ in hulls]
+    decoded = [tuple(bins.tolist()) for bins in model.hulls.bins]
+    if decoded != true_bins or not np.array_equal(model.hulls.clients, owners):
         return {"hulls_exact": False}
-    classes = np.array([one for hulls in true for _, one in hulls])
-    names = name_groups(learned.groups, classes, public.num_classes, public.num_classes)
-    return {"hulls_exact": True, "grouping_accuracy": accuracy(learned.groups, classes, names)}
+    classes = np.array([number for hulls in true_hulls for _, number in hulls])
+    names = name_groups(model.groups, classes, public.num_classes, public.num_classes)
+    return {"hulls_exact": True, "grouping_accuracy": accuracy(model.groups, classes, names)}
 
 
 def _local(client: ClientPoints, public: PublicParameters) -> LocalHulls:
@@ -224,27 +231,27 @@ def _local(client: ClientPoints, public: PublicParameters) -> LocalHulls:
 
 
 def hull_arrays(
-    learned: Learned, known: KnownPoints, found: Scores, public: PublicParameters
+    model: Learned, server_points: ServerPoints, scores: Scores, public: PublicParameters
 ) -> Arrays:
     """The content of `hulls.npz`: the hulls and the classifier; in a simulation also the clients'
     points and hulls."""
     arrays: Arrays = {
-        "bins": np.concatenate(learned.hulls.bins),
-        "points": learned.points,
-        "client": learned.per_vertex(learned.hulls.clients),
-        "hull": learned.per_vertex(np.arange(len(learned.hulls.bins))),
-        "group": learned.per_vertex(learned.groups),
-        "references": learned.classifier.references,
-        "normals": learned.classifier.normals[: len(learned.classifier.references)],
+        "bins": np.concatenate(model.hulls.bins),
+        "points": model.points,
+        "client": model.per_vertex(model.hulls.clients),
+        "hull": model.per_vertex(np.arange(len(model.hulls.bins))),
+        "group": model.per_vertex(model.groups),
+        "references": model.classifier.references,
+        "normals": model.classifier.normals[: len(model.classifier.references)],
         "curvature": np.array(public.curvature),
         "epsilon": np.array(public.epsilon),
         "radius": np.array(public.radius),
-        "names": np.array(found.group_names),
-    } | point_arrays(known, found.predicted)
-    if known.pooled is not None:
-        hulls = [_local(client, public) for client in known.clients.values()]
-        vertices = [corners for mine in hulls for corners in mine.vertices]
-        classes = [one for mine in hulls for one in mine.classes]
+        "names": np.array(scores.group_names),
+    } | point_arrays(server_points, scores.predicted)
+    if server_points.pooled is not None:
+        hulls = [_local(client, public) for client in server_points.clients.values()]
+        vertices = [corners for client_hulls in hulls for corners in client_hulls.vertices]
+        classes = [number for client_hulls in hulls for number in client_hulls.classes]
         sizes = list(map(len, vertices))
         arrays |= {
             "true_points": np.concatenate(vertices),
@@ -254,23 +261,22 @@ def hull_arrays(
     return arrays
 
 
-def point_arrays(known: KnownPoints, predicted: NDArray[np.int64]) -> Arrays:
-    """What `hulls.npz` has of the points that the server knows, with the class predicted for each
-    test point."""
+def point_arrays(server_points: ServerPoints, predicted: NDArray[np.int64]) -> Arrays:
+    """The server's points in `hulls.npz`, with the predicted class of each test point."""
     arrays: Arrays = {}
-    if known.test is not None:
+    if server_points.test is not None:
         arrays |= {
-            "class_names": np.array(known.test.class_names),
-            "test_points": known.test.points[:SHOWN_POINTS],
-            "test_labels": known.test.labels[:SHOWN_POINTS],
-            "test_predicted": predicted[:SHOWN_POINTS],
+            "class_names": np.array(server_points.test.class_names),
+            "test_points": server_points.test.points[:MAX_DRAWN_POINTS],
+            "test_labels": server_points.test.labels[:MAX_DRAWN_POINTS],
+            "test_predicted": predicted[:MAX_DRAWN_POINTS],
         }
-    if known.pooled is not None:
-        points = known.pooled.train_points
-        labels = known.pooled.train_labels
-        shown = np.random.default_rng(0).permutation(len(points))[:SHOWN_POINTS]
+    if server_points.pooled is not None:
+        points = server_points.pooled.train_points
+        labels = server_points.pooled.train_labels
+        shown = np.random.default_rng(0).permutation(len(points))[:MAX_DRAWN_POINTS]
         arrays |= {
-            "class_names": np.array((known.test or known.pooled).class_names),
+            "class_names": np.array((server_points.test or server_points.pooled).class_names),
             "sample_points": points[shown],
             "sample_labels": labels[shown],
         }

@@ -24,8 +24,7 @@ def sum_hulls(
     public: Callable[[int], PublicParameters],
     sums: SumsOfRun,
 ) -> tuple[DecodedHulls, list[int], dict[str, float]]:
-    """Sum and decode the hulls of each group; a group that fails is told and left out, never asked
-    again.
+    """Sum and decode the hulls of each group; a group that fails is logged and left out for good.
 
     Parameters
     ----------
@@ -50,7 +49,7 @@ def sum_hulls(
     RoundError
         If no group gives hulls.
     """
-    found: list[tuple[Phase, DecodedHulls, int]] = []
+    results: list[tuple[Phase, DecodedHulls, int]] = []
     reasons = []
     seconds = 0.0
     for group in groups:
@@ -58,38 +57,38 @@ def sum_hulls(
         try:
             phase, total = secure_sum(ask, header, group, parameters.prime, parameters.length, sums)
             started = time.monotonic()
-            found.append((phase, *without_forged(decode_hulls(total, parameters), parameters)))
+            results.append((phase, *without_forged(decode_hulls(total, parameters), parameters)))
             seconds += time.monotonic() - started
         except SecureSumError as error:
             reasons.append(f"the secure sum ends without a result: {error}")
         except HullError as error:
             reasons.append(str(error))
-    if not found:
+    if not results:
         raise RoundError("; ".join(reasons))
     for reason in reasons:
         log.warning("a group of clients is left out: %s", reason)
-    phases, decoded, refused = zip(*found, strict=True)
-    clients = [hulls for one in decoded for hulls in one.by_client()]
+    phases, decoded, refused = zip(*results, strict=True)
+    clients_hulls = [hulls for group_hulls in decoded for hulls in group_hulls.by_client()]
     summed = sorted(joined(phases).replies)
     forged = sum(refused)
     if forged:
         log.warning(
-            "%d clients are left out, because what they sent is no convex hull: an honest client"
-            " sends nothing else, so look at the nodes' versions and at who runs them",
+            "%d clients are left out: they sent no convex hull, as honest clients do; check the"
+            " nodes' versions and who runs them",
             forged,
         )
-    if missing := len(summed) - len(clients) - forged:
+    if missing := len(summed) - len(clients_hulls) - forged:
         log.warning(
-            "%d vectors are in the sum, and hulls of %d fewer clients: these sent none, or two sent"
-            " to one place",
+            "%d vectors are in the sum, but hulls of %d clients are missing: they sent none, or two"
+            " clients used one slot",
             len(summed),
             missing,
         )
     figures = {
         "clients_summed": len(summed),
-        "clients_decoded": len(clients),
+        "clients_decoded": len(clients_hulls),
         "clients_refused": forged,
         "groups_left_out": len(reasons),
         "seconds_decoding": seconds,
     }
-    return DecodedHulls.of(clients), summed, figures
+    return DecodedHulls.of(clients_hulls), summed, figures

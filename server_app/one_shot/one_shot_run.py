@@ -1,5 +1,5 @@
-"""A one-shot run: one secure sum, what the server learns from it, and the clients' scores of that.
-There are no rounds."""
+"""A one-shot run: one secure sum, a model that the server learns from it, and the clients' scores
+of the model. It has no rounds."""
 
 import logging
 import time
@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory.checkpoint import identity, with_facts
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.server_app.one_shot.hull_scores import KnownPoints
+from curvfed.server_app.one_shot.hull_scores import ServerPoints
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.run import Run
-from curvfed.server_app.run_warnings import told_of_clients
 from curvfed.server_app.secure.masked_phases import masked_phase
 from curvfed.server_app.secure.secure_sum import SumsOfRun
 from curvfed.strategies.base.average import Arrays
@@ -33,12 +32,15 @@ log = logging.getLogger("curvfed")
 
 PROTOCOL = 0
 EVALUATION = 1
-"""Round numbers in the messages. A resumed run drops the rows of the second, and asks for the
+"""Round numbers in the messages. A resumed run drops the rows of the evaluation and asks for the
 scores again."""
 
 SUMMED = 1
-"""Stamp of the stored sum. A resumed run reads it and does not ask the clients to reveal anything
-again."""
+"""Stamp of the stored sum. A resumed run reads it, so that clients reveal nothing twice."""
+
+
+DISAGREEMENT = 0.1
+"""Smallest share of drawn points on which the kinds of classifiers disagree that is a warning."""
 
 
 class OneShotRun(Run):
@@ -53,46 +55,47 @@ class OneShotRun(Run):
 
     @abstractmethod
     def _sum(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """What the clients' sum gives, and what else a resumed run needs; None if the run is to
-        stop before it."""
+        """The arrays and metadata of the clients' sum; None if the run stops before it."""
 
     @abstractmethod
-    def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
-        """Learn from what `_sum` gave, score, write."""
+    def _finish(
+        self, arrays: Arrays, metadata: Mapping[str, Any], server_points: ServerPoints
+    ) -> None:
+        """Learn from the result of `_sum`, score, write."""
 
     def run(self) -> None:
-        """Meet the clients, sum, learn, score, store.
+        """Connect the clients, sum, learn, score, store.
 
         Raises
         ------
         FederationError, ConfigError, RoundError
         """
         self.connect()
-        # Before the clients are asked to reveal anything.
-        known = KnownPoints.read(
+        # An error in these points must come before the clients reveal anything.
+        server_points = ServerPoints.read(
             point_spec(self.config, self.config.points), self.config.test_data, self.federation
         )
-        found = self._loaded() if self.config.resume else None
-        self.directory.start_writing(PROTOCOL if found else PROTOCOL - 1)
+        summed = self._loaded() if self.config.resume else None
+        self.directory.start_writing(PROTOCOL if summed else PROTOCOL - 1)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
-        if found is None and (found := self._sum()):
+        if summed is None and (summed := self._sum()):
             self.clock()
-            arrays, about = found
-            about |= {
+            arrays, metadata = summed
+            metadata |= {
                 "before": identity(self.federation),
                 "metrics": self.metrics,
                 "totals": self.state.totals,
             }
-            self._store.save(SUMMED, arrays, about, durable=True)
+            self._store.save(SUMMED, arrays, metadata, durable=True)
             self.sinks.flush()
-        if found is not None:
-            self._finish(*found, known)
+        if summed is not None:
+            self._finish(*summed, server_points)
         self.clock()
 
     def _write_model(self, arrays: Arrays, groups: Sequence[str] = ()) -> None:
-        """`model.safetensors`, with the names of the groups that the classifier tells apart."""
-        about = {
+        """Write `model.safetensors`, with the names of the classifier's groups."""
+        metadata = {
             "method": self.config.method,
             "metric": self.federation.metric,
             "facts": asdict(self.federation.facts),
@@ -100,10 +103,10 @@ class OneShotRun(Run):
             "last_round": 0,
             "groups": list(groups),
         }
-        self.directory.write_model(arrays, about)
+        self.directory.write_model(arrays, metadata)
 
     def own_settings(self) -> dict[str, Any]:
-        """None: every setting of this run is a key."""
+        """Empty: every setting of this run is a key."""
         return {}
 
     def own_metrics(self) -> dict[str, Any]:
@@ -111,12 +114,10 @@ class OneShotRun(Run):
         return self.metrics
 
     def _warnings(self) -> dict[str, str]:
-        return super()._warnings() | told_of_clients(self.metrics)
+        return super()._warnings() | one_shot_warnings(self.metrics)
 
     def _loaded(self) -> tuple[Arrays, dict[str, Any]] | None:
-        """What this run has stored of the sum, as `_sum` gave it; None if it did not get that
-        far.
-        """
+        """The stored result of `_sum`; None if the run ended before it."""
         try:
             arrays, metadata = self._store.load(SUMMED)
         except StoreError as error:
@@ -125,22 +126,22 @@ class OneShotRun(Run):
                     f"resume = true: {error}; restore the file, or start again with another"
                     " run-name"
                 ) from None
-            log.info("no sum yet: starting anew")
+            log.info("no stored sum: starting anew")
             return None
-        log.info("resuming with what was summed before")
+        log.info("resuming with the stored sum")
         self.federation = with_facts(self.federation, metadata["before"])
         self.metrics = metadata["metrics"]
         self.state.totals = metadata["totals"]
         return arrays, metadata
 
     def _score(self, arrays: Arrays) -> NDArray[np.float64]:
-        """Ask the clients how good the classifier is, and for names of the groups, each for itself
-        or by their sum.
+        """Ask the clients for scores of the classifier and names of the groups, singly or as a
+        secure sum.
 
         Returns
         -------
         array (groups, classes)
-            How many clients give a group the name of a class.
+            Number of clients that give a group the name of a class.
         """
         header = self.header(EVALUATE, EVALUATION)
         clients = list(self.federation.nodes)
@@ -155,7 +156,7 @@ class OneShotRun(Run):
                 arrays,
             )
             self.state.latest = {
-                p: dict(measured) for p, measured in scored.scores.items() if measured
+                partition: dict(scores) for partition, scores in scored.scores.items() if scores
             }
             self.metrics["clients_fallen"] = int(
                 sum(reply.arrays[FALLEN][0] for reply in scored.replies.values())
@@ -163,9 +164,9 @@ class OneShotRun(Run):
             return sum((reply.arrays[VOTES] for reply in scored.replies.values()), votes)
 
         def ask(
-            header: Header, parts: Mapping[int, Parts], check: Check, awaited: Arrays | None = None
+            header: Header, parts: Mapping[int, Parts], check: Check, expected: Arrays | None = None
         ) -> Phase:
-            return self._ask(header, parts, check, awaited, arrays if awaited else None)
+            return self._ask(header, parts, check, expected, arrays if expected else None)
 
         scored, total = masked_phase(ask, header, clients, self.sums, votes.size + 1)
         self.state.cohort = dict(scored.cohort or {})
@@ -177,26 +178,74 @@ class OneShotRun(Run):
         header: Header,
         parts: Mapping[int, Parts],
         check: Check | None = None,
-        awaited: Arrays | None = None,
+        expected: Arrays | None = None,
         arrays: Arrays | None = None,
     ) -> Phase:
-        """Send a phase and record it."""
+        """Run a phase and record it."""
         started = time.monotonic()
-        letters = {
-            partition: ClientRequest(arrays=arrays or {}, parts=one, awaited=awaited or {})
-            for partition, one in parts.items()
+        requests = {
+            partition: ClientRequest(arrays=arrays or {}, parts=values, awaited=expected or {})
+            for partition, values in parts.items()
         }
-        phase = self.send(header, letters, check)
-        name = header.phase
+        phase = self.send(header, requests, check)
+        phase_name = header.phase
         seconds = time.monotonic() - started
-        self._unmasked += len(phase.replies) * (name == UNMASK)
+        self._unmasked += len(phase.replies) * (phase_name == UNMASK)
         row = phase.row(self.federation) | {"seconds": seconds}
         self.record(phase, row, {})
-        for what, value in (
+        for cost, value in (
             ("seconds", seconds),
             ("bytes_up", row["bytes_up"]),
             ("bytes_down", row["bytes_down"]),
         ):
-            self.metrics[f"{what}_{name}"] = self.metrics.get(f"{what}_{name}", 0) + value
-        log.info("%s: %d of %d clients  %.2f s", name, len(phase.replies), len(parts), seconds)
+            self.metrics[f"{cost}_{phase_name}"] = (
+                self.metrics.get(f"{cost}_{phase_name}", 0) + value
+            )
+        log.info(
+            "%s: %d of %d clients  %.2f s", phase_name, len(phase.replies), len(parts), seconds
+        )
         return phase
+
+
+def one_shot_warnings(metrics: Mapping[str, Any]) -> dict[str, str]:
+    """Warnings of a one-shot run: clients that sent most of their points, outlying hulls, refused
+    hulls, clients that a model of their own serves better, and disagreeing classifiers."""
+    disagreement = metrics.get("classifiers_disagree", 0)
+    shares = [100 * value for name, value in metrics.items() if name.startswith("left_out_")]
+    odd = metrics.get("clients_odd", 0)
+    refused = metrics.get("clients_refused", 0)
+    fallen = metrics.get("clients_fallen", 0)
+    exposed = metrics.get("clients_mostly_sent", 0)
+    texts = {}
+    if exposed:
+        texts["sent"] = (
+            f"{exposed} clients sent most of their training points, as bins: nearly all of so few"
+            " points are vertices of hulls, which hide nothing of them; a larger hull.epsilon or a"
+            " lower hull.cap sends fewer"
+        )
+    if odd:
+        texts["odd"] = (
+            f"{odd} of {metrics.get('clients_decoded', odd)} clients are outliers: their hulls lie"
+            " where other clients have other classes, as with shuffled labels, another embedding"
+            " or made-up points; the sum does not say who they are, so let every site check its"
+            " labels and its embedding"
+        )
+    if refused:
+        texts["refused"] = (
+            f"{refused} clients sent no convex hull and are left out; check the nodes' versions and"
+            " who runs them"
+        )
+    if fallen:
+        texts["fallen"] = (
+            f"at {fallen} clients a model of the client's own points is far more accurate than the"
+            " run's classifier; their logs say how much; let these sites check their labels and"
+            " their embedding"
+        )
+    if disagreement >= DISAGREEMENT:
+        texts["classifiers"] = (
+            f"the kinds of classifiers disagree on {disagreement:.0%} of the points drawn within"
+            f" hulls of left-out clients, and put {min(shares):.0f} to {max(shares):.0f}% of them"
+            " in their group: hulls alone do not say for sure which kind is best; on test points"
+            " (test-data), compare the values of hull.classifier"
+        )
+    return texts

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from curvfed.server_app.one_shot.discriminant_run import DiscriminantRun
-from curvfed.server_app.one_shot.hull_scores import KnownPoints
+from curvfed.server_app.one_shot.hull_scores import ServerPoints
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.methods.pca import BOUND, length, reference
@@ -27,16 +27,20 @@ class PcaRun(DiscriminantRun):
     def _vector(self) -> tuple[int, float]:
         return length(len(self.genes)), BOUND
 
-    def _finish(self, arrays: Arrays, about: Mapping[str, Any], known: KnownPoints) -> None:
+    def _finish(
+        self, arrays: Arrays, metadata: Mapping[str, Any], server_points: ServerPoints
+    ) -> None:
         """Write the reference; there is nothing to score."""
         cells = self.metrics["points_summed"]
-        kept = self.config.table("pca").components
-        found, share = reference(arrays["moments"], cells, len(self.genes), kept)
-        if (count := len(found["variances"])) < 2:
+        max_components = self.config.table("pca").components
+        arrays_of_model, share = reference(
+            arrays["moments"], cells, len(self.genes), max_components
+        )
+        if (count := len(arrays_of_model["variances"])) < 2:
             raise RoundError(
                 f"the {cells} cells differ in {count} directions of pca.genes; a map needs 2 at"
                 " least"
             )
         self.metrics |= {"components": count, "variance_share": share}
         self.warn()
-        self._write_model(found)
+        self._write_model(arrays_of_model)

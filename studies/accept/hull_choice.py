@@ -21,7 +21,7 @@ from unittest import mock
 import numpy as np
 
 from curvfed.geometry.hull import from_klein
-from curvfed.server_app.run_warnings import DISAGREEMENT
+from curvfed.server_app.one_shot.one_shot_run import DISAGREEMENT
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.hull.classifier_choice import (
     CANDIDATES,
