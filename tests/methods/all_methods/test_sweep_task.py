@@ -88,7 +88,7 @@ def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, w
     error, run = made(**settings)
     assert (error, figures(run.path)) == ("", figures(whole.path))
     text = (run.path.parent / LOGS / "run.log").read_text()
-    assert ("resuming with what was summed before" in text) == (where == "_finish")
+    assert ("resuming with the stored sum" in text) == (where == "_finish")
 
 
 def test_a_run_that_failed_is_made_anew(made, monkeypatch):

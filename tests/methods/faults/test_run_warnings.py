@@ -234,7 +234,7 @@ def test_hulls_with_most_points_as_corners_are_told(points, sent, tmp_path):
     told = [
         text for text in found.summary["warnings"] if "sent most of their training points" in text
     ]
-    assert [text.split()[1] for text in told] == [str(sent)] * bool(sent)
+    assert [text.split()[0] for text in told] == [str(sent)] * bool(sent)
     assert found.summary["metrics"]["clients_mostly_sent"] == sent
 
 

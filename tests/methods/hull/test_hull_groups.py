@@ -93,7 +93,7 @@ def test_a_client_that_sends_no_hull_is_left_out_and_told(tmp_path, monkeypatch,
         3,
         1,
     )
-    assert "1 clients are left out, because what they sent is no convex hull" in caplog.text
+    assert "1 clients are left out: they sent no convex hull" in caplog.text
 
 
 @pytest.mark.parametrize("masked", [False, True], ids=["open", "masked"])

@@ -150,7 +150,7 @@ def test_parts_that_are_not_what_the_clients_hold_are_unknown(whose, tmp_path, c
     assert decoded(run) == expected(parts_of(3), 0.01)
     told = ", ".join(map(str, whose))
     assert (
-        f"the points here are not those of partition-id {told}: these are compared with nothing"
+        f"the server's points differ from those of partition-id {told}"
         in caplog.text
     )
     assert "hulls_exact" not in run.summary["metrics"]
