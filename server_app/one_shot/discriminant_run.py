@@ -60,7 +60,8 @@ class DiscriminantRun(OneShotRun):
         model = classifier.arrays()
         votes = self._score(model)
         disputed = sum(
-            elected_class not in (-1, group) for group, elected_class in enumerate(elect_names(votes))
+            elected_class not in (-1, group)
+            for group, elected_class in enumerate(elect_names(votes))
         )
         self.metrics |= {"classifier": kind, "classes_disputed": disputed}
         predicted = np.empty(0, np.int64)

@@ -42,9 +42,9 @@ SIZES = {
     "num_graphs": "graphs",
     "num_nodes": "nodes",
     "num_edges": "edges",
-    "num_train": "training",
-    "num_val": "validation",
-    "num_test": "test",
+    "num_train": "training data",
+    "num_val": "validation data",
+    "num_test": "test data",
     "majority_accuracy": "most frequent class",
     "forman": "Forman–Ricci",
 }

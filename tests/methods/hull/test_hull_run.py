@@ -149,10 +149,7 @@ def test_parts_that_are_not_what_the_clients_hold_are_unknown(whose, tmp_path, c
     run = hull_run(tmp_path, intercept=chain(*faults))
     assert decoded(run) == expected(parts_of(3), 0.01)
     told = ", ".join(map(str, whose))
-    assert (
-        f"the server's points differ from those of partition-id {told}"
-        in caplog.text
-    )
+    assert f"the server's points differ from those of partition-id {told}" in caplog.text
     assert "hulls_exact" not in run.summary["metrics"]
     assert run.summary["global_accuracy"] > 0.95
     assert ("true_points" in arrays_of(run)) == (len(whose) < 3)
