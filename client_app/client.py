@@ -400,7 +400,7 @@ class Client:
         ConfigError
             If they contain statistics of the data, which must not leave the node.
         """
-        if self.method.tells_statistics and not self.shares_statistics:
+        if self.method.reports_statistics and not self.shares_statistics:
             raise ConfigError(
                 f"{self.config.method} sends statistics of the data, which do not leave this node:"
                 " it needs share-statistics",

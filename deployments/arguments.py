@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
-from curvfed.strategies.base.dotted import dotted, plain, read_value, toml_text
+from curvfed.strategies.base.dotted import dotted, python_value, read_value, toml_text
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import nearest_key
 from curvfed.strategies.config.settings_file import check_format
@@ -152,7 +152,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def _read_file(path: Path, defaults: Mapping[str, Value]) -> dict[str, Value]:
     settings = dotted(read_toml(path))
     config: dict[str, Value] = {
-        key: plain(value, defaults.get(key)) for key, value in settings.items()
+        key: python_value(value, defaults.get(key)) for key, value in settings.items()
     }
     check_keys(config, defaults, f"{path}: ")
     for key, value in config.items():

@@ -22,7 +22,7 @@ from curvfed.deployments.round_bar import round_bar
 from curvfed.deployments.turns import turn
 from curvfed.server_app.directory.run_directory import check_name, default_name
 from curvfed.server_app.directory.tables import TABLES, TEXTS
-from curvfed.strategies.base.dotted import dotted, plain
+from curvfed.strategies.base.dotted import dotted, python_value
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import home
@@ -299,7 +299,7 @@ def simulate(
         if isinstance(value, os.PathLike):
             settings[key] = path_text(value)
         elif value is not None:
-            settings[key] = plain(value, defaults().get(key))
+            settings[key] = python_value(value, defaults().get(key))
     default = NUM_SUPERNODES
     if data is not None:
         data = _client_list(data)

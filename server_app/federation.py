@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from curvfed.strategies.base.method import ENDS
+from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.checks import MAX_CLASSES
@@ -157,7 +157,7 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
         log.warning(
             "the clients' feature spaces differ (%s): %s stay at each client",
             spaces,
-            ", ".join(ENDS),
+            ", ".join(INPUT_OUTPUT_LAYERS),
         )
     if config.row.lists_clients:
         facts = replace(facts, partitions=tuple(described))
@@ -242,7 +242,7 @@ def _facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
             f'the clients\' data are {facts.task}, method = "{config.method}" works on'
             f" {', '.join(row.tasks)}"
         )
-    if (CCVR in row.after or row.tells_statistics) and not all(
+    if (CCVR in row.after or row.reports_statistics) and not all(
         about.statistics for about in described.values()
     ):
         raise FederationError(

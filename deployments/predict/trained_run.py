@@ -23,8 +23,8 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.array_file import read
+from curvfed.strategies.wire.flower_records import lists_to_tuples
 from curvfed.strategies.wire.messages import Description, Facts
-from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.errors import KeyedError
 
@@ -307,7 +307,7 @@ def _description(entry: Mapping[str, Any]) -> Description:
     """A client's entry in `clients.json`."""
     names = [field.name for field in fields(Description)]
     values = {name: value for name, value in entry.items() if name in names}
-    return Description(**tuples(values | {"num_partitions": int(entry["num_partitions"])}))
+    return Description(**lists_to_tuples(values | {"num_partitions": int(entry["num_partitions"])}))
 
 
 def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
@@ -317,7 +317,7 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
         stored = json.loads(header["curvfed"])
         stamps = stored["stamps"].items()
         attributes = {
-            "facts": Facts(**tuples(stored["facts"])),
+            "facts": Facts(**lists_to_tuples(stored["facts"])),
             "arrays": arrays,
             "groups": tuple(map(str, stored.get("groups", ()))),
             "stamps": {int(partition): int(stamp) for partition, stamp in stamps},

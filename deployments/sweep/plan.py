@@ -38,7 +38,7 @@ from curvfed.deployments.arguments import (
 )
 from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
 from curvfed.server_app.report import SUPERNODES, Plan, Planned
-from curvfed.strategies.base.dotted import dotted, plain
+from curvfed.strategies.base.dotted import dotted, python_value
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
@@ -225,7 +225,7 @@ def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, 
             )
         values = value if isinstance(value, list) else [value]
         if isinstance(DEFAULTS[key], str):
-            values = [plain(item, DEFAULTS[key]) for item in values]
+            values = [python_value(item, DEFAULTS[key]) for item in values]
         for item in values:
             if not isinstance(item, Value):
                 raise UsageError(

@@ -11,8 +11,8 @@ from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import VALIDATION
 from curvfed.strategies.base.named_arrays import add_prefix, select_prefix
+from curvfed.strategies.wire.flower_records import lists_to_tuples
 from curvfed.strategies.wire.messages import Facts
-from curvfed.strategies.wire.records import tuples
 from curvfed.strategies.wire.store import Store, StoreError
 
 FIXED = "fixed/"
@@ -213,4 +213,4 @@ def with_facts(federation: Federation, known: dict[str, Any]) -> Federation:
             f"resume = true: the data of partitions {', '.join(changed)} have changed since the run"
             " began"
         )
-    return replace(federation, facts=Facts(**tuples(facts)))
+    return replace(federation, facts=Facts(**lists_to_tuples(facts)))

@@ -22,7 +22,7 @@ from curvfed.strategies.base.figures import (
     VALIDATION,
     find,
 )
-from curvfed.strategies.base.method import ENDS
+from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import FINE_TUNE
 
@@ -288,7 +288,11 @@ def phase_table(run: RunFiles) -> Table:
 def personal_parameters(run: RunFiles) -> list[str]:
     """The names of the parameters that stay with the clients."""
     method = METHODS.get(run.summary.get("method") or "")
-    return list(dict.fromkeys((method.personal if method else ()) + (ENDS if run.own_ends else ())))
+    return list(
+        dict.fromkeys(
+            (method.personal if method else ()) + (INPUT_OUTPUT_LAYERS if run.own_ends else ())
+        )
+    )
 
 
 def dropped_table(run: RunFiles) -> Table:

@@ -53,7 +53,7 @@ def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def plain(value: Any, default: Any) -> Any:
+def python_value(value: Any, default: Any) -> Any:
     """A value from Python or TOML in the form of a key: NumPy's numbers as Python's, and a list of
     names as text.
 
@@ -67,13 +67,13 @@ def plain(value: Any, default: Any) -> Any:
 def read_value(text: str, default: Scalar) -> Scalar:
     """Read a value as TOML, or as plain text if it is not TOML or if the default is a string.
 
-    `.5` is a number here, unlike in TOML. A list is text, as `plain` writes it.
+    `.5` is a number here, unlike in TOML. A list is text, as `python_value` writes it.
     """
     try:
         table = tomllib.loads("value = " + re.sub(r"^([+-]?)\.(?=\d)", r"\g<1>0.", text))
     except tomllib.TOMLDecodeError:
         return text
-    value = plain(table["value"], default)
+    value = python_value(table["value"], default)
     if (
         len(table) > 1
         or not isinstance(value, Scalar)
@@ -83,7 +83,7 @@ def read_value(text: str, default: Scalar) -> Scalar:
     return value
 
 
-def expanded(raw: Mapping[str, Any], defaults: Mapping[str, Scalar]) -> dict[str, Any]:
+def expand_extra(raw: Mapping[str, Any], defaults: Mapping[str, Scalar]) -> dict[str, Any]:
     """The keys with `extra` replaced by the keys in its value, `key=value key=value`.
 
     Flower passes every key, whether the user gave it or not; a key with its default value counts as

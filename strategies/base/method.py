@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from curvfed.strategies.base.learner import Learner
     from curvfed.strategies.base.run_keys import RunKeys
 
-ENDS = ("input.*", "head.*")
+INPUT_OUTPUT_LAYERS = ("input.*", "head.*")
 """Patterns of the first and last layers, which depend on a client's features and classes."""
 
 GRAPHS = ("nodes", "graphs")
@@ -80,7 +80,7 @@ class Method:
     whole_graph : bool
         Whether its learner looks at all nodes of a client's graph at once, so that `batch-size`
         cannot cut it.
-    tells_statistics : bool
+    reports_statistics : bool
         Whether its learner sends figures about the data; real nodes then need `share-statistics`.
     before, after : tuple of str
         Query phases that run once, in this order, before the first and after the last round.
@@ -131,7 +131,7 @@ class Method:
     sparsity: str = ""
     selection: str = ""
     whole_graph: bool = False
-    tells_statistics: bool = False
+    reports_statistics: bool = False
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     aggregation: str = "average"
@@ -155,5 +155,6 @@ class Method:
         are personal.
         """
         return any(
-            fnmatchcase(name, pattern) for pattern in self.personal + (ENDS if own_ends else ())
+            fnmatchcase(name, pattern)
+            for pattern in self.personal + (INPUT_OUTPUT_LAYERS if own_ends else ())
         )

@@ -9,7 +9,7 @@ from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Learner
-from curvfed.strategies.base.method import ENDS, Method
+from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS, Method
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.config.model_spec import build_model, is_fixed, model_spec
@@ -142,7 +142,7 @@ def _check_personal(config: RunConfig, facts: Facts) -> None:
     personal = () if config.row.space == "lorentz" else config.row.personal
     missing = [] if set(personal) & set(present) else list(personal)
     if facts.own_ends:
-        missing += [pattern for pattern in ENDS if pattern not in present]
+        missing += [pattern for pattern in INPUT_OUTPUT_LAYERS if pattern not in present]
     if missing:
         raise ConfigError(
             f'model = "{config.model}": method = "{config.method}" keeps {", ".join(missing)} at'
@@ -155,5 +155,5 @@ def _check_personal(config: RunConfig, facts: Facts) -> None:
 def personal_patterns(config: RunConfig, facts: Facts) -> list[str]:
     """The patterns of a run's personal parameters that match a parameter of its model."""
     names = list(named_state(build_model(model_spec(config, facts), config.seed)))
-    patterns = config.row.personal + (ENDS if facts.own_ends else ())
+    patterns = config.row.personal + (INPUT_OUTPUT_LAYERS if facts.own_ends else ())
     return [pattern for pattern in dict.fromkeys(patterns) if fnmatch.filter(names, pattern)]

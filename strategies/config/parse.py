@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from curvfed.strategies.base.dotted import EXTRA, Scalar, expanded, nested
+from curvfed.strategies.base.dotted import EXTRA, Scalar, expand_extra, nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
@@ -33,7 +33,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     """
     default_values = defaults()
     try:
-        raw = expanded(raw, default_values)
+        raw = expand_extra(raw, default_values)
     except ValueError as error:
         raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}', key="extra") from None
     _check_names(raw, default_values)

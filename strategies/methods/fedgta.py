@@ -227,7 +227,7 @@ METHODS = {
         "a personal average per client over clients with similar soft labels, by confidence (Li et"
         " al., 2024)",
         space="flat",
-        tells_statistics=True,
+        reports_statistics=True,
         aggregation="topology",
         tasks=("nodes",),
         whole_graph=True,

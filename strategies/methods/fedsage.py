@@ -391,7 +391,7 @@ METHODS = {
         "fedavg on graphs with generated missing neighbours, learned across clients (Zhang et al.,"
         " 2021)",
         space="flat",
-        tells_statistics=True,
+        reports_statistics=True,
         aggregation="fedsage",
         tasks=("nodes",),
         whole_graph=True,

@@ -13,7 +13,7 @@ from curvfed.strategies.base.aggregation import Aggregation, Replies
 from curvfed.strategies.base.average import Arrays, check_names, split_average
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.method import ENDS, GRAPHS, Method
+from curvfed.strategies.base.method import GRAPHS, INPUT_OUTPUT_LAYERS, Method
 from curvfed.strategies.base.named_arrays import join_groups, select_prefix, split_groups
 
 
@@ -311,7 +311,7 @@ METHODS = {
         "average within clusters of clients with similar updates, personal classifiers (Xie et al.,"
         " 2021)",
         space="flat",
-        personal=ENDS,
+        personal=INPUT_OUTPUT_LAYERS,
         aggregation="clusters",
         keys={"gcfl": Keys},
         tuned={task: {"gcfl.eps1": (25.0, 100.0)} for task in GRAPHS},

@@ -19,7 +19,13 @@ from curvfed.strategies.wire.checks import (
     check_statistics,
     check_texts,
 )
-from curvfed.strategies.wire.records import build, config_of, entry, lists, record_of
+from curvfed.strategies.wire.flower_records import (
+    build_dataclass,
+    config_of,
+    entry,
+    record_of,
+    tuples_to_lists,
+)
 
 DESCRIBE = "describe"
 CURVATURE = "curvature"
@@ -249,7 +255,7 @@ def encode_request(request: Request) -> RecordDict:
     """A request as Flower's records."""
     content = RecordDict({_HEADER: ConfigRecord(vars(request.header) | {"stamp": request.stamp})})
     if request.facts is not None:
-        content[_FACTS] = ConfigRecord(lists(vars(request.facts)))
+        content[_FACTS] = ConfigRecord(tuples_to_lists(vars(request.facts)))
     if request.arrays:
         content[_ARRAYS] = request.arrays
     if request.fixed:
@@ -268,12 +274,17 @@ def decode_request(content: RecordDict) -> Request:
         If a record or a key is missing or has another type.
     """
     header = config_of(content, _HEADER)
-    facts = build(Facts, config_of(content, _FACTS)) if _FACTS in content else None
+    facts = build_dataclass(Facts, config_of(content, _FACTS)) if _FACTS in content else None
     arrays, fixed = (
         record_of(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED)
     )
     return Request(
-        build(Header, header), entry(header, "stamp", int), facts, arrays, fixed, _parts(content)
+        build_dataclass(Header, header),
+        entry(header, "stamp", int),
+        facts,
+        arrays,
+        fixed,
+        _parts(content),
     )
 
 
@@ -291,8 +302,8 @@ def encode_reply(reply: Reply) -> RecordDict:
         statistics = {
             key: value for key, value in body.pop("statistics").items() if value is not None
         }
-        content[_BODY] = ConfigRecord(lists(body))
-        content["statistics"] = ConfigRecord(lists(statistics))
+        content[_BODY] = ConfigRecord(tuples_to_lists(body))
+        content["statistics"] = ConfigRecord(tuples_to_lists(statistics))
     if reply.arrays:
         content[_ARRAYS] = encode_arrays(reply.arrays)
     if reply.parts:
@@ -314,7 +325,7 @@ def decode_reply(content: RecordDict, expected: Header) -> Reply:
         phase or round.
     """
     record = config_of(content, _HEADER)
-    header = build(Header, record)
+    header = build_dataclass(Header, record)
     for name, value in vars(expected).items():
         received = getattr(header, name)
         if received != value:
@@ -350,7 +361,7 @@ def _description(content: RecordDict, partition: int) -> Description:
     """The checked description of a client."""
     body: dict[str, Any] = dict(config_of(content, _BODY))
     body["statistics"] = dict(config_of(content, "statistics"))
-    data = build(Description, body)
+    data = build_dataclass(Description, body)
     texts = (data.task, data.space, data.metric, data.digest, data.partition_digest, data.shape)
     check_texts(texts)
     check_texts(data.class_names)

@@ -8,7 +8,7 @@ import pytest
 from errors import refuses
 
 import curvfed
-from curvfed.strategies.base.dotted import plain, read_value
+from curvfed.strategies.base.dotted import python_value, read_value
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.pca import Keys
@@ -144,7 +144,7 @@ def test_a_list_of_names_is_a_row_of_csv():
 
 @pytest.mark.parametrize("given", [NAMES, tuple(NAMES), np.array(NAMES)])
 def test_python_gives_a_list(given):
-    assert names_in(plain(given, "")) == NAMES
+    assert names_in(python_value(given, "")) == NAMES
 
 
 def test_the_command_line_takes_quotes_and_lists():

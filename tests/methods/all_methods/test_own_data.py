@@ -93,7 +93,7 @@ def real_nodes(folder: Path, paths: list[Path]) -> list[dict[str, Any]]:
 def must_share(method: str) -> bool:
     """Whether the method demands figures about the data."""
     row = METHODS[method]
-    return row.tells_statistics or CCVR in row.after
+    return row.reports_statistics or CCVR in row.after
 
 
 def check_completed(run: curvfed.Run, clients: int) -> None:

@@ -26,8 +26,8 @@ from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.flower_records import lists_to_tuples
 from curvfed.strategies.wire.messages import Facts
-from curvfed.strategies.wire.records import tuples
 
 RATE, EPOCHS = 0.3, 2
 SOME = torch.tensor([0, 1, 1, 0, 1, 2, 1, 1])
@@ -190,7 +190,7 @@ def test_a_prediction_is_by_both_heads(tmp_path):
     kept = {
         name.removeprefix("parameter/own-head/"): array for name, array in load_file(file).items()
     }
-    facts = Facts(**tuples(found.described["facts"]))
+    facts = Facts(**lists_to_tuples(found.described["facts"]))
     model = build_model(model_spec(trained.config, facts), 0).eval()
     with torch.no_grad():
         for name, parameter in model.named_parameters():

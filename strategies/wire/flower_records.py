@@ -46,7 +46,7 @@ def entry(record: Mapping[str, Any], key: str, kind: type) -> Any:
     return value
 
 
-def build(kind: type[T], record: Mapping[str, Any]) -> T:
+def build_dataclass(kind: type[T], record: Mapping[str, Any]) -> T:
     """A dataclass from the entries of a record, with checked types."""
     values: dict[str, Any] = {}
     for item in fields(kind):  # type: ignore[arg-type]
@@ -65,15 +65,15 @@ def build(kind: type[T], record: Mapping[str, Any]) -> T:
     return kind(**values)
 
 
-def lists(values: Mapping[str, Any]) -> dict[str, Any]:
+def tuples_to_lists(values: Mapping[str, Any]) -> dict[str, Any]:
     """Replace tuples by lists, as Flower's records and JSON require."""
     return {
         key: list(value) if isinstance(value, tuple) else value for key, value in values.items()
     }
 
 
-def tuples(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Inverse of `lists`."""
+def lists_to_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Inverse of `tuples_to_lists`."""
     return {
         key: tuple(value) if isinstance(value, list) else value for key, value in values.items()
     }
