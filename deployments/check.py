@@ -103,7 +103,7 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     parts = [config.method, config.aggregation.partition(":")[0], encoder(config, task), *row.after]
     parts += [path.partition(".")[0] for path in (row.proximal, row.sparsity, row.selection)]
     tables = {task, *row.keys, *config.sinks.split(",")}
-    tables.update(PARTS.get(part, part) for part in parts)
+    tables.update(PARTS.get(name, name) for name in parts)
     if config.is_masked:
         tables.add("secure")
     return any(name == table or name.startswith((f"{table}-", f"{table}+")) for name in tables)

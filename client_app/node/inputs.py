@@ -129,11 +129,11 @@ def sketch(arrays: Arrays, seed: str) -> NDArray[np.float32]:
 
 def _distance(projection: bytes, stored: str) -> float:
     """The distance to a stored sketch; infinite if one of them is missing."""
-    other = base64.b64decode(stored)
-    if not projection or len(projection) != len(other):
+    stored_projection = base64.b64decode(stored)
+    if not projection or len(projection) != len(stored_projection):
         return math.inf
-    difference = np.frombuffer(projection, np.float32) - np.frombuffer(other, np.float32)
-    return float(np.linalg.norm(difference))
+    vectors = [np.frombuffer(content, np.float32) for content in (projection, stored_projection)]
+    return float(np.linalg.norm(vectors[0] - vectors[1]))
 
 
 def _digest(vector: NDArray[Any]) -> str:

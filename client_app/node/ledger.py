@@ -236,7 +236,8 @@ def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], min_s
     if len(cohorts) == 1:
         return
     nodes = sorted(frozenset().union(*cohorts))
-    sums = np.array([[node in cohort for node in nodes] for cohort in cohorts], np.float64)
+    rows = [np.isin(nodes, list(cohort)) for cohort in cohorts]
+    sums = np.array(rows, np.float64)
     leverage = np.diag(np.linalg.pinv(sums) @ sums).max()
     alone = 1 / min(map(len, cohorts))
     # A sum over min_size - 1 nodes has exactly this leverage, and rounding can put it just below.

@@ -1,15 +1,13 @@
-"""A process per message without its start-up: a parent process has imported everything, and is
-forked.
+"""A process per message without its start-up: a parent process with all imports is forked.
 
-A SuperNode starts the program `flwr-clientapp` for every message, which imports Flower and torch
-anew: seconds of a core. Here a program of that name stands first on the SuperNode's PATH and hands
-its arguments to a parent process that has imported both. A fork of the parent then does what
-Flower's program does, by Flower's own code. The app itself is not imported beforehand, since it
-comes with the run.
+A SuperNode starts the program `flwr-clientapp` for each message, and the imports of Flower and
+torch take seconds. Here a program of that name comes first on the SuperNode's PATH and sends its
+arguments to a parent process that has imported both. A fork of the parent then runs Flower's own
+code of the program. The app itself is not imported before, since it comes with the run.
 
     python -P deployments/cluster/forked_clients.py flower-supernode ARGUMENTS …
 
-If the parent is gone, Flower's program runs as it would without it.
+Without the parent, Flower's program runs as usual.
 """
 
 import contextlib
@@ -43,18 +41,18 @@ HEAVY = (
     "psutil",
     "cryptography.hazmat.primitives.asymmetric.x25519",
 )
-"""Modules of other packages that every client imports."""
+"""Modules of other packages that each client imports."""
 
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
-"""Without it NumPy's linear algebra starts threads when it is imported; a fork has only the thread
-that forked."""
+"""Otherwise the import of NumPy's linear algebra starts threads; a fork has only the thread that
+forked."""
 
 ORPHANED = 30.0
-"""Seconds that a client may live on after the SuperNode has begun the next message.
+"""Seconds that a client may run after the SuperNode has begun the next message.
 
-When the SuperNode gives up a message, because the SuperLink went away or the run was stopped, its
+When the SuperNode gives up a message, because the SuperLink has gone or the run was stopped, its
 client waits an hour for the rest of the message. If the client is killed within that hour, an error
-replaces the reply to the next message, and the node is one message behind from then on.
+replaces the reply to the next message, and from then on the node is one message behind.
 """
 
 _CLIENT = """
@@ -74,20 +72,18 @@ if not ready:
 
 
 def become_supernode(words: Sequence[str]) -> NoReturn:
-    """Start the parent of the forks as a child of this process, which then becomes the
-    SuperNode.
-    """
+    """Start the parent of the forks as a child of this process, and become the SuperNode."""
     _remove_abandoned()
-    # Readable by this user alone, and short, as the path of a socket must be.
+    # Readable only by this user, and short, since it is the path of a socket.
     folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
     real = Path(sys.executable).parent / PROGRAM
     client = folder / "client.py"
     client.write_text(_CLIENT, encoding="utf-8")
-    called = shlex.join([sys.executable, "-I", "-S", str(client), str(folder / "line"), str(real)])
+    command = shlex.join([sys.executable, "-I", "-S", str(client), str(folder / "line"), str(real)])
     shim = folder / PROGRAM
-    shim.write_text(f'#!/bin/sh\nexec {called} "$@"\n', encoding="utf-8")
+    shim.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
     shim.chmod(0o700)
-    # Started by its path: as a module it would import this `curvfed`, but each run brings its own.
+    # Started by its path: as a module it imports this `curvfed`, but each run has its own.
     serving = [sys.executable, "-P", __file__, SERVE, str(folder), str(os.getpid())]
     subprocess.Popen(serving, stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD)
     os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
@@ -95,7 +91,7 @@ def become_supernode(words: Sequence[str]) -> NoReturn:
 
 
 def _remove_abandoned() -> None:
-    """Remove the folders of SuperNodes that were killed with their parents."""
+    """Remove the folders of SuperNodes that were killed together with their parents."""
     for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}*-*"):
         pid = folder.name.removeprefix(FOLDER).partition("-")[0]
         with contextlib.suppress(OSError, ValueError):
@@ -104,12 +100,13 @@ def _remove_abandoned() -> None:
 
 
 def serve(folder: Path, parent: int) -> None:
-    """Import everything, then fork for every program that asks, until the SuperNode is gone."""
+    """Import all modules, then fork for each program that connects, until the SuperNode has
+    ended."""
     try:
         for module in HEAVY:
             importlib.import_module(module)
         (program,) = entry_points(group="console_scripts", name=PROGRAM)
-        # Ctrl-C is for the SuperNode, and this process ends with it
+        # Ctrl-C is for the SuperNode, with which this process ends.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         with _Parent(str(folder / "line"), program.load()) as server:
             while os.getppid() == parent:
@@ -120,11 +117,11 @@ def serve(folder: Path, parent: int) -> None:
 
 
 class _Parent(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
-    """Forks for every program that asks. A program that gets no answer runs by itself."""
+    """Forks for each program that connects. A program without an answer runs by itself."""
 
     timeout = 1.0
     request_queue_size = 64
-    max_children = 100_000  # it must never wait for a child to end
+    max_children = 100_000  # never wait for the end of a child
 
     def __init__(self, place: str, run: Callable[[], object]) -> None:
         super().__init__(place, _Client)
@@ -132,16 +129,15 @@ class _Parent(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
         self._deadlines: dict[int, float] = {}
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        # A SuperNode handles one message at a time: it no longer waits for the clients of earlier
-        # ones.
-        over = time.monotonic() + ORPHANED
+        # A SuperNode handles one message at a time: it does not wait for clients of earlier ones.
+        deadline = time.monotonic() + ORPHANED
         self._deadlines = {
-            pid: self._deadlines.get(pid, over) for pid in self.active_children or ()
+            pid: self._deadlines.get(pid, deadline) for pid in self.active_children or ()
         }
         super().process_request(request, client_address)
 
     def end_orphans(self) -> None:
-        """Ask the clients whose time is over to end, once each."""
+        """Terminate the clients after their deadlines, once each."""
         self.collect_children()
         for pid, deadline in self._deadlines.items():
             if pid in (self.active_children or ()) and time.monotonic() > deadline:
@@ -150,14 +146,14 @@ class _Parent(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
 
 
 class _Client(socketserver.StreamRequestHandler):
-    """The fork: it tells the program that it has begun, and then does the program's work."""
+    """The fork: it confirms to the program that it has begun, and then does the program's work."""
 
     timeout = 5.0
     server: _Parent
 
     def handle(self) -> None:
         line = self.rfile.readline()
-        if not line:  # the program went away
+        if not line:  # the program has ended
             return
         self.wfile.write(b"1")
         self.finish()

@@ -103,10 +103,9 @@ class StepRunner:
         self, step: str, settings: Mapping[Key, Mapping[str, Any]], seeds: Sequence[int]
     ) -> dict[Key, list[Run]]:
         """The runs of a step, one per seed for each of the settings."""
-        planned = {
-            key: [self._plan(configuration, seed) for seed in seeds]
-            for key, configuration in settings.items()
-        }
+        planned = {}
+        for key, configuration in settings.items():
+            planned[key] = [self._plan(configuration, seed) for seed in seeds]
         plan = Plan(
             path=COMMAND,
             scale="",
@@ -117,7 +116,10 @@ class StepRunner:
         )
         sweep(plan, self.folder, self.comparison.places, self.resources, self.console)
         runs = {run.planned.name: run for run in Results(self.folder).select(plan)}
-        return {key: [runs[run.name] for run in group] for key, group in planned.items()}
+        by_key = {}
+        for key, group in planned.items():
+            by_key[key] = [runs[run.name] for run in group]
+        return by_key
 
     def _plan(self, configuration: Mapping[str, Any], seed: int) -> Planned:
         settings = {**self.comparison.settings, **configuration, "seed": seed}

@@ -229,11 +229,11 @@ def configurations(
         factors = np.logspace(-1, 1, count)
         rates = (float(f"{config.learning_rate * factor:.3g}") for factor in factors)
         grid = {"learning-rate": list(dict.fromkeys((config.learning_rate, *rates)))} | grid
-    defaults, *others = (
+    defaults, *variants = (
         dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
     )
-    count = min(math.ceil(budget / len(schedules)) - 1, len(others))
-    points = [defaults, *random.Random(0).sample(others, count)]
+    count = min(math.ceil(budget / len(schedules)) - 1, len(variants))
+    points = [defaults, *random.Random(0).sample(variants, count)]
     # Each method is tried with a constant and a falling rate.
     if len(schedules) > 1:
         points = [point | {"schedule": name} for point in points for name in schedules]

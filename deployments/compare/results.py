@@ -153,12 +153,12 @@ def answer(rows: Sequence[Row], data: str) -> str:
             f"{best} is the best of these {len(rows)} methods on {data}, {mean:.1f} points above"
             f" {second['method']}, the next ({LEVEL:.0%} interval {low:.1f} to {high:.1f})."
         )
-    others = _listed([row["method"] for row in tied[1:]])
+    tied_names = _listed([row["method"] for row in tied[1:]])
     worse = [row["method"] for row in rows if row not in tied]
     end = f"; {_listed(worse)} scored less." if worse else "."
     return (
         f"There is no difference that these data can show between {best}, the best by its mean, and"
-        f" {others} on {data} (cheapest in bytes: {_cheapest(tied, 'bytes')}; in seconds:"
+        f" {tied_names} on {data} (cheapest in bytes: {_cheapest(tied, 'bytes')}; in seconds:"
         f" {_cheapest(tied, 'seconds')}){end}"
     )
 
@@ -284,5 +284,5 @@ def _listed(names: Sequence[str]) -> str:
 def _differences(rows: Sequence[Row], stem: Path) -> Picture:
     """The picture of the differences to the best method, the first row."""
     names = [row["method"] for row in rows[1:]]
-    intervals = [[100 * row[key] for key in ("difference", "low", "high")] for row in rows[1:]]
+    intervals = [[100 * row["difference"], 100 * row["low"], 100 * row["high"]] for row in rows[1:]]
     return draw_differences(rows[0]["method"], names, intervals, stem)

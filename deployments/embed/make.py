@@ -133,8 +133,8 @@ def distortion(points: Floats, paths: Floats, scale: float) -> float:
     """Mean |d(x, y) / (scale · path) − 1| over the pairs of points (n, 2) in the disc of curvature
     −1."""
     upper = np.triu_indices(len(points), 1)
-    left, right = (torch.from_numpy(points[indices]) for indices in upper)
-    return float(np.abs(dist(left, right, -1.0).numpy() / (scale * paths[upper]) - 1).mean())
+    first, second = (torch.from_numpy(points[indices]) for indices in upper)
+    return float(np.abs(dist(first, second, -1.0).numpy() / (scale * paths[upper]) - 1).mean())
 
 
 def interpolated(components: Floats, points: Floats, new: Floats) -> Floats:

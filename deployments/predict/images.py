@@ -89,11 +89,11 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
                 "the server's test images; to predict all images of a folder, give a copy of it"
             )
         return _examples(images, images.test, "the global test images", notes=notes)
-    part = load_data(run.config, client, run.part_of(client))
-    run.check_same(data, client, part.digest)
-    if not isinstance(part, ClientImages) or not len(part.labels):
+    client_data = load_data(run.config, client, run.part_of(client))
+    run.check_same(data, client, client_data.digest)
+    if not isinstance(client_data, ClientImages) or not len(client_data.labels):
         raise PredictError(f"client {client} has no images of {data}", key="no-data")
-    return _examples(part, part.test, "the test images")
+    return _examples(client_data, client_data.test, "the test images")
 
 
 def _examples(images: ClientImages, scored: Tensor, scored_words: str, **fields: Any) -> Examples:

@@ -395,7 +395,7 @@ def test_check_says_where_a_download_would_go(capsys, tmp_path):
     ]
     absent = tmp_path / "absent"
     assert said(capsys, "dataset=cora", f"data-dir={absent}") == [
-        told.format(absent) + ", a folder that is not there yet, as does",
+        told.format(absent) + ", a new folder, as does",
         command(absent),
     ]
     assert not absent.exists()

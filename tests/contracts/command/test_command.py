@@ -204,11 +204,11 @@ def test_sweeps_go_by_name(capsys, tmp_path):
     assert set(package_files(SWEEPS)) == {"flatland-by-design", "wire-precision"}
     for command in ("sweep", "report"):
         assert main([command, "wire-precison", "--results", str(tmp_path)]) == 2
-        assert "did you mean 'wire-precision'?" in capsys.readouterr().out
+        assert "did you mean 'wire-precision'?" in capsys.readouterr().err
         assert main([command, "wire-precision", "--scale", "big", "--results", str(tmp_path)]) == 2
-        assert "wire-precision.toml has no scale 'big'" in capsys.readouterr().out
+        assert "wire-precision.toml has no scale 'big'" in capsys.readouterr().err
     assert main(["report", "wire-precision", "--results", str(tmp_path)]) == 2
-    assert "no run of wire-precision is in" in capsys.readouterr().out
+    assert "no run of wire-precision is in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
