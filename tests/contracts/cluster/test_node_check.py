@@ -223,7 +223,7 @@ WRONG = {
     'partition-id=0 num-partitions=1 device="gpu"': (
         'device = "gpu": allowed is auto, cpu, cuda or cuda:N'
     ),
-    'partition-id=0 num-partitions=1 device="cuda:99"': 'device = "cuda:99": this machine has ',
+    'partition-id=0 num-partitions=1 device="cuda:99"': 'device = "cuda:99": ',
     'partition-id=0 data-path="nowhere.pt"': "nowhere.pt on this machine",
     'partition-id=0 data-path="notes.txt"': "notes.txt cannot be read",
     'partition-id=0 data-path="tu"': "holds a data set in the layout of the TU collection",

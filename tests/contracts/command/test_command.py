@@ -273,7 +273,7 @@ def bad_data(folder: Path) -> dict[str, list[str]]:
         "nowhere.pt": ["dataset=/nowhere.pt"],
         "no folder /no/where": ["method=fedavg", "dataset=digits", "test-data=/no/where"],
         "works on nodes": ["method=fedgta", f"dataset={folder / 'images'}"],
-        'device = "cuda:99": this machine has': ["device=cuda:99"],
+        'device = "cuda:99": ': ["device=cuda:99"],
     }
 
 

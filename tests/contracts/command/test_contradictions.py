@@ -86,7 +86,7 @@ def test_a_name_that_is_taken_and_a_device_that_is_not_there(
 @pytest.mark.parametrize("command", ["check", "simulate"])
 @pytest.mark.parametrize(
     ("body", "reason"),
-    [("raise KeyError", "KeyError"), ("return 1", "makes a int")],
+    [("raise KeyError", "KeyError"), ("return 1", "returns a int")],
     ids=["raises", "number"],
 )
 def test_a_model_that_cannot_be_made(
