@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.messages import MESSAGE_TYPES
-
 CLIENT = "client"
 ROUND = "round"
 RUN = "run"
@@ -124,6 +121,9 @@ class Figure:
         if is_allowed and self.is_count:
             is_allowed = value == int(value)
         if not is_allowed:
+            # Commands read the registry, and refuse wrong usage before they import Flower.
+            from curvfed.strategies.wire.arrays import MessageError
+
             kind = "a whole number" if self.is_count else "a number"
             raise MessageError(
                 f"{self.name} is {value}; allowed is {kind} from {self.low:g} to {self.high:g}",
@@ -310,7 +310,11 @@ def _of_phase(name: str) -> Figure | None:
     """A cost of a single phase of a one-shot run."""
     cost, _, phase = name.rpartition("_")
     row = FIGURES.get(cost)
-    if row is None or phase not in MESSAGE_TYPES:
+    if row is None:
+        return None
+    from curvfed.strategies.wire.messages import MESSAGE_TYPES
+
+    if phase not in MESSAGE_TYPES:
         return None
     return replace(row, name=name, words=f"{row.words}, {phase}", levels=(DETAIL,))
 
@@ -325,6 +329,8 @@ def check_sent(metrics: Mapping[str, float]) -> None:
     """
     for name, value in metrics.items():
         if name not in SENT:
+            from curvfed.strategies.wire.arrays import MessageError
+
             raise MessageError(
                 f'the metric "{name}" is unexpected; expected are {", ".join(sorted(SENT))}',
                 key="unexpected-figure",
