@@ -227,7 +227,8 @@ def training_only(parameters: Mapping[str, nn.Parameter], names: Iterable[str]) 
     --------
     >>> parameters = dict(nn.Linear(2, 1).named_parameters())
     >>> with training_only(parameters, ["bias"]):
-    ...     [name for name, weight in parameters.items() if weight.requires_grad] ['bias']
+    ...     [name for name, weight in parameters.items() if weight.requires_grad]
+    ['bias']
     >>> [name for name, weight in parameters.items() if weight.requires_grad]
     ['weight', 'bias']
     """
