@@ -122,9 +122,9 @@ def hull_depths(hulls: list[Array], points: Array) -> Array:
     depths = np.empty((len(points), len(hulls)))
     step = max(1, _CHUNK // len(begin))
     for begin_row in range(0, len(points), step):
-        x, y = (
-            points[begin_row : begin_row + step, None, axis] - begin[:, axis] for axis in (0, 1)
-        )
+        chunk = points[begin_row : begin_row + step, None]
+        x = chunk[..., 0] - begin[:, 0]
+        y = chunk[..., 1] - begin[:, 1]
         along = np.clip((x * edge[:, 0] + y * edge[:, 1]) / square, 0, 1)
         far = np.square(x - along * edge[:, 0]) + np.square(y - along * edge[:, 1])
         inward = (edge[:, 0] * y - edge[:, 1] * x) / length

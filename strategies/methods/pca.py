@@ -102,8 +102,8 @@ def reference(
 
 
 def principal(gram: Array, count: int) -> tuple[Array, Array]:
-    """The largest eigenvalues (c,), falling, and axes (g, c), each with a positive largest entry,
-    of a matrix (g, g)."""
+    """The largest eigenvalues (c,), descending, and axes (g, c), each with a positive largest
+    entry, of a matrix (g, g)."""
     from scipy.linalg import eigh
 
     size = len(gram)
