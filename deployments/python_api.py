@@ -34,7 +34,6 @@ from curvfed.strategies.run_log import log_to_stdout, logged_from
 from curvfed.tasks.names import OWN, path_text
 
 if TYPE_CHECKING:  # pandas takes a second to import
-    from matplotlib.figure import Figure
     from pandas import DataFrame
 
     from curvfed.strategies.base.learner import Learner
@@ -102,7 +101,7 @@ class Run:
         return path if path.exists() else write_report(self.path)
 
     @turn("plot", may_nest=True)
-    def plot(self) -> "Figure":
+    def plot(self) -> Any:
         """Draw the accuracy over the rounds, as in the report, or the disc of a one-shot run.
 
         Returns
@@ -117,8 +116,7 @@ class Run:
         """
         from curvfed.server_app.report import run_figure
 
-        figure: Figure = run_figure(self.path)
-        return figure
+        return run_figure(self.path)
 
     @turn("predict", may_nest=True)
     def predict(self, data: object, client: int | None = None) -> "DataFrame":

@@ -42,17 +42,22 @@ ON_COLOUR = "#0e1317"
 
 
 class Share(NamedTuple):
-    """A share of `of` points with its interval, and what it is a share of."""
+    """A share of `total` examples that are right, with its 95% interval."""
 
     name: str
-    of: int
+    total: int
     share: float
     low: float
     high: float
     note: str = ""
 
 
-def wilson(right: int, of: int) -> tuple[float, float]:
+def share(name: str, right: int, total: int, note: str = "") -> Share:
+    """The share with Wilson's interval."""
+    return Share(name, total, right / total, *wilson(right, total), note)
+
+
+def wilson(right: int, total: int) -> tuple[float, float]:
     """The 95% interval of a binomial share (Wilson, 1927), which holds for few points and for
     shares of 0 and 1 too.
 
@@ -61,61 +66,60 @@ def wilson(right: int, of: int) -> tuple[float, float]:
     >>> [round(bound, 3) for bound in wilson(8, 10)]
     [0.49, 0.943]
     """
-    middle = (right + Z * Z / 2) / (of + Z * Z)
-    half = Z * np.sqrt(right * (of - right) / of + Z * Z / 4) / (of + Z * Z)
+    middle = (right + Z * Z / 2) / (total + Z * Z)
+    half = Z * np.sqrt(right * (total - right) / total + Z * Z / 4) / (total + Z * Z)
     return max(0.0, float(middle - half)), min(1.0, float(middle + half))
 
 
-def named(names: Sequence[str], least: int) -> list[str]:
-    """The names of at least so many classes; a class without a name is called by its number."""
-    return [*names, *map(str, range(len(names), least))]
+def class_labels(names: Sequence[str], count: int) -> list[str]:
+    """The names of at least `count` classes; a class without a name is called by its number."""
+    return [*names, *map(str, range(len(names), count))]
 
 
-def counted(labels: NDArray[np.intp], predicted: NDArray[np.intp]) -> Counts:
+def count_pairs(labels: NDArray[np.intp], predicted: NDArray[np.intp]) -> Counts:
     """The number of examples of each pair of a true and a predicted class, from their numbers
-    (n,).
-    """
+    (n,)."""
     return Counter(zip(labels.tolist(), predicted.tolist(), strict=True))
 
 
-def of_run(run: RunFiles) -> Counts:
-    """Of the server's test data, or where it has none of all clients', after the last round; empty
-    where nobody tells."""
+def run_counts(run: RunFiles) -> Counts:
+    """Counts on the server's test data, or where it has none on all clients', after the last
+    round."""
     if run.global_test is not None:
-        return counted(run.global_test.labels, run.global_test.predicted)
-    return sum(_by_client(run).values(), Counter())
+        return count_pairs(run.global_test.labels, run.global_test.predicted)
+    return sum(_counts_by_client(run).values(), Counter())
 
 
-def by_client(run: RunFiles) -> list[Share]:
-    """Of each client that tells it the share of its own test data that is right, the worst first,
-    and its worst class."""
-    found = []
-    for partition, counts in _by_client(run).items():
-        right = sum(count for (true, other), count in counts.items() if true == other)
-        of = counts.total()
+def client_shares(run: RunFiles) -> list[Share]:
+    """Each client's share of right test examples, the worst client first, with its worst class."""
+    shares = []
+    for partition, counts in _counts_by_client(run).items():
+        right = sum(count for (true, predicted), count in counts.items() if true == predicted)
         worst = recalls(counts, run.class_names)[0]
-        told = f"{worst.name} ({round(worst.share * worst.of)} of {worst.of})" if right < of else ""
-        found.append(Share(f"client {partition}", of, right / of, *wilson(right, of), told))
-    return sorted(found, key=lambda one: one.share)
+        wrong = f"{worst.name} ({round(worst.share * worst.total)} of {worst.total})"
+        is_perfect = right == counts.total()
+        shares.append(
+            share(f"client {partition}", right, counts.total(), "" if is_perfect else wrong)
+        )
+    return sorted(shares, key=lambda client: client.share)
 
 
-def _by_client(run: RunFiles) -> dict[int, Counts]:
-    """By partition, of the rows that make sense."""
+def _counts_by_client(run: RunFiles) -> dict[int, Counts]:
+    """Counts by partition, of the rows that make sense."""
     numbers = {name: number for number, name in enumerate(run.class_names)}
-    found: dict[int, Counts] = {}
-    columns = (
-        run.confusion.get(name, ()) for name in ("partition", "class", "predicted", "examples")
-    )
+    by_client: dict[int, Counts] = {}
+    names = ("partition", "class", "predicted", "examples")
+    columns = (run.confusion.get(name, ()) for name in names)
     for partition, true, predicted, count in zip(*columns, strict=False):
         if true in numbers and count.isdecimal() and int(count):
             pair = numbers[true], numbers.get(predicted, -1)
-            found.setdefault(int(partition), Counter())[pair] += int(count)
-    return found
+            by_client.setdefault(int(partition), Counter())[pair] += int(count)
+    return by_client
 
 
-def recalls(counts: Counts, names: Sequence[str], lost: str = NOT_FINITE) -> list[Share]:
-    """Of each class with test data the share that is recognised, the worst first, and what it is
-    most often taken for.
+def recalls(counts: Counts, names: Sequence[str], no_class: str = NOT_FINITE) -> list[Share]:
+    """Each class's share of test examples that are recognised, the worst first, and what it is most
+    often taken for.
 
     Parameters
     ----------
@@ -123,43 +127,45 @@ def recalls(counts: Counts, names: Sequence[str], lost: str = NOT_FINITE) -> lis
         By the numbers of the true and of the predicted class; a prediction of -1 is no class.
     names : sequence of str
         A class without a name is called by its number.
-    lost : str
+    no_class : str
         What -1 is.
     """
-    names = named(names, 1 + max(map(max, counts), default=-1))
-    found = []
+    names = class_labels(names, 1 + max(map(max, counts), default=-1))
+    shares = []
     for number in sorted({true for true, _ in counts}):
-        given = {other: count for (true, other), count in counts.items() if true == number}
-        of = sum(given.values())
-        right = given.pop(number, 0)
-        often = max(sorted(given), key=given.__getitem__, default=None)
-        told = "" if often is None else f"{names[often] if often >= 0 else lost} ({given[often]})"
-        found.append(Share(names[number], of, right / of, *wilson(right, of), told))
-    return sorted(found, key=lambda one: one.share)
+        row = {predicted: count for (true, predicted), count in counts.items() if true == number}
+        total = sum(row.values())
+        right = row.pop(number, 0)
+        note = ""
+        if row:
+            most = max(sorted(row), key=row.__getitem__)
+            note = f"{names[most] if most >= 0 else no_class} ({row[most]})"
+        shares.append(share(names[number], right, total, note))
+    return sorted(shares, key=lambda recall: recall.share)
 
 
 def confusion(run: RunFiles) -> Picture | None:
     """True by predicted classes of the test examples."""
-    counts = of_run(run)
+    counts = run_counts(run)
     return confusion_of(counts, run.class_names, run.examples) if counts else None
 
 
 def confusion_of(counts: Counts, names: Sequence[str], examples: str) -> Picture:
     """The matrix of true by predicted classes, of the most frequent classes if there are many."""
-    names = named(names, 1 + max(map(max, counts)))
+    names = class_labels(names, 1 + max(map(max, counts)))
     totals = np.zeros(len(names))
     for (true, _), count in counts.items():
         totals[true] += count
-    kept = charts.largest(totals, charts.MOST_CELLS).tolist()
-    table = np.array([[counts[true, other] for other in kept] for true in kept], np.float64)
+    classes = charts.largest(totals, charts.MOST_CELLS).tolist()
+    table = np.array([[counts[true, other] for other in classes] for true in classes], np.float64)
     axes = style.page_axes(4.6)
     _draw_confusion(
-        axes, table / np.maximum(totals[kept], 1)[:, None], [names[one] for one in kept]
+        axes, table / np.maximum(totals[classes], 1)[:, None], [names[one] for one in classes]
     )
-    shade = "in percent" if len(kept) <= MOST_NUMBERED else "deeper the more"
+    shade = "in percent" if len(classes) <= MOST_NUMBERED else "deeper the more"
     caption = (
         f"Of the test {examples} of a class, a row, the share predicted as each class, {shade}:"
-        f" blue rightly, orange wrongly. {charts.left_out(kept, len(names), 'classes')}"
+        f" blue rightly, orange wrongly. {charts.left_out(classes, len(names), 'classes')}"
     )
     return Picture(axes.figure, "Which classes are taken for which", caption.strip())
 
@@ -196,38 +202,29 @@ def short_share(share: float) -> str:
 
 
 def bands(file: "HullFile") -> list[Share]:
-    """Of the test points in each band of probability the share that is right; empty without a
+    """Calibration: accuracy of the test points in each probability bin; empty without a
     classifier."""
     if file.classifier is None or not len(file.test.labels):
         return []
     chances = file.classifier.probabilities(file.test.points).max(axis=1)
     right: NDArray[np.bool_] = file.predicted == file.test.labels
-    found = []
+    shares = []
     for low, high in pairwise(BANDS):
         inside = (chances >= low) & ((chances < high) | (high == BANDS[-1]))
         if count := int(inside.sum()):
-            told = f"{100 * chances[inside].mean():.1f}%"
-            name = f"{low:.0%} to {high:.0%}"
-            found.append(
-                Share(
-                    name,
-                    count,
-                    float(right[inside].mean()),
-                    *wilson(int(right[inside].sum()), count),
-                    told,
-                )
-            )
-    return found
+            mean = f"{100 * chances[inside].mean():.1f}%"
+            shares.append(share(f"{low:.0%} to {high:.0%}", int(right[inside].sum()), count, mean))
+    return shares
 
 
 def ballots(file: "HullFile") -> list[tuple[str, int, float, str]]:
-    """Of each group its name, how many clients name it, the share of these that agree, and the
-    names they give."""
-    found = []
-    for name, given in zip(file.names, file.votes, strict=False):
-        count = int(given.sum())
-        agree = given[np.array(file.voted_names) == name].sum()
-        order = [one for one in np.argsort(-given, kind="stable") if given[one] > 0]
-        told = ", ".join(f"{printable(file.voted_names[one])} ({given[one]:.0f})" for one in order)
-        found.append((name, count, float(agree) / count if count else np.nan, told))
-    return found
+    """Each group's name, how many clients name it, the share of these that agree, and the names
+    they give."""
+    rows = []
+    for name, votes in zip(file.names, file.votes, strict=False):
+        count = int(votes.sum())
+        agree = votes[np.array(file.voted_names) == name].sum()
+        order = [place for place in np.argsort(-votes, kind="stable") if votes[place] > 0]
+        texts = [f"{printable(file.voted_names[place])} ({votes[place]:.0f})" for place in order]
+        rows.append((name, count, float(agree) / count if count else np.nan, ", ".join(texts)))
+    return rows

@@ -45,8 +45,8 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
             " >= 1"
         )
     lines = line_keys(spec, "lines", panels, source)
-    wanted = columns_of(spec, "y", lambda column: column_of_rounds(column, source), source)
-    figures = list(dict.fromkeys(figure for one in wanted for figure in one))
+    groups = columns_of(spec, "y", lambda column: column_of_rounds(column, source), source)
+    figures = list(dict.fromkeys(figure for group in groups for figure in group))
     phase = str(spec.get("phase", TRAIN))
     grouped(runs, [*panels, *lines], source)
     values = _values(runs, [*panels, *lines], figures, phase)
@@ -58,7 +58,7 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
                 if not (course := _course(values, smooth)).empty
             }
         )
-        for panel in panels_of(spec, values, wanted, panels, lines, "round", ["round"])
+        for panel in panels_of(spec, values, groups, panels, lines, "round", ["round"])
     ]
     shown = [panel for panel in shown if panel.lines]
     if not shown:
@@ -80,10 +80,10 @@ def _values(
     for run in runs:
         files = RunFiles.read(run.folder)
         for figure in figures:
-            told = dict(run.place(keys)) | {FIGURE: figure, "seed": run.seed}
+            settings = dict(run.place(keys)) | {FIGURE: figure, "seed": run.seed}
             rounds, values = files.by_round(figure, phase)
             rows += [
-                told | {"round": number, "value": find(figure).scale * value}
+                settings | {"round": number, "value": find(figure).scale * value}
                 for number, value in zip(rounds, values, strict=True)
             ]
     return pd.DataFrame(

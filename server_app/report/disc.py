@@ -86,10 +86,10 @@ class Disc:
     def points(self, marked: bool = False) -> int:
         """Draw training points in the colours of their classes, as dots or with markers; returns
         how many."""
-        kept = scaled(self.file, self.file.sample.points[:MOST_DOTS])
+        sample = scaled(self.file, self.file.sample.points[:MOST_DOTS])
         labels = self.file.sample.labels[:MOST_DOTS]
         for label in np.unique(labels):
-            mine = kept[labels == label]
+            mine = sample[labels == label]
             colour = self.colours[label]
             if marked:
                 look = {
@@ -99,8 +99,8 @@ class Disc:
                 }
                 self.axes.scatter(*mine.T, s=7, linewidth=0, rasterized=True, **look)
             else:
-                charts.dots(self.axes, mine, colour, 2.2 if len(kept) > MANY else 3.0, alpha=0.4)
-        return len(kept)
+                charts.dots(self.axes, mine, colour, 2.2 if len(sample) > MANY else 3.0, alpha=0.4)
+        return len(sample)
 
     def hulls(self) -> None:
         """Draw the hulls before quantisation, dashed, and those that the server decoded, filled."""
@@ -113,16 +113,16 @@ class Disc:
             ]
             lines = [outline(corners, self.pixel) for corners in true]
             charts.stroke(self.axes, lines, edgecolor=self.colours[label], **dashed)
-        many = len(self.file.points) > MANY
+        is_dense = len(self.file.points) > MANY
         for group in self.file.groups:
             colour = self.colours[self.of_group[group]]
             mine = [scaled(self.file, one.corners) for one in self.file.hulls if one.group == group]
             lines = [outline(corners, self.pixel) for corners in mine]
-            width = self.bold * (0.7 if many else 1.0)
+            width = self.bold * (0.7 if is_dense else 1.0)
             charts.stroke(
                 self.axes, lines, to_rgba(colour, 0.12), edgecolor=colour, linewidth=width
             )
-            charts.dots(self.axes, np.concatenate(mine), colour, 1.6 if many else 2.6)
+            charts.dots(self.axes, np.concatenate(mine), colour, 1.6 if is_dense else 2.6)
 
     def geodesics(self) -> int:
         """Draw the classifier's decisions with a diamond at each reference point; returns how many.
@@ -134,15 +134,15 @@ class Disc:
         shades = [
             style.INK if single else self.colours[self.of_group[group]] for group in file.groups
         ]
-        told = list(zip(shades, scaled(file, file.references), file.normals, strict=False))
-        for shade, reference, normal in told:
+        decisions = list(zip(shades, scaled(file, file.references), file.normals, strict=False))
+        for shade, reference, normal in decisions:
             if normal.any():
                 lines = [perpendicular(reference, normal, self.pixel)]
                 width = self.bold * (1.8 if single else 1.1)
                 charts.stroke(self.axes, lines, edgecolor=shade, linewidth=width)
             edge = {"markeredgecolor": style.PAPER, "markeredgewidth": 0.8}
             self.axes.plot(*reference, "D", color=shade, markersize=5, **edge)
-        return len(told)
+        return len(decisions)
 
     def wrong(self) -> int:
         """Draw a cross on each wrongly predicted test point; returns how many."""
@@ -166,8 +166,8 @@ class Disc:
             return False
         (x, y) = self.centre
         half = self.half
-        at = half * (2 * np.arange(GRID) + 1 - GRID) / GRID
-        grid = np.stack(np.meshgrid(x + at, y + at), axis=-1)
+        steps = half * (2 * np.arange(GRID) + 1 - GRID) / GRID
+        grid = np.stack(np.meshgrid(x + steps, y + steps), axis=-1)
         inside = np.square(grid).sum(axis=-1) < 0.999**2
         group = np.zeros((GRID, GRID), int)
         group[inside] = self.file.classifier.predict(grid[inside] / root(self.file))
@@ -214,8 +214,8 @@ def geodesic(start: Array, end: Array, pixel: float) -> Array:
     sag = float(np.hypot(*(middle - ends.mean(axis=0))))
     number = 1 + math.ceil(math.sqrt(1.5 * sag / (SMOOTH * pixel)))
     # The points are denser towards the ends: near the boundary the disc's metric is denser too.
-    at = (1 - np.cos(np.linspace(0, np.pi, number + 1))) / 2
-    line = from_klein(klein[0] + at[:, None] * (klein[1] - klein[0]))
+    shares = (1 - np.cos(np.linspace(0, np.pi, number + 1))) / 2
+    line = from_klein(klein[0] + shares[:, None] * (klein[1] - klein[0]))
     line[0] = start
     line[-1] = end
     return line

@@ -4,7 +4,7 @@ import numpy as np
 
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import charts, labels, style, units
-from curvfed.server_app.report.class_scores import confusion_of, counted
+from curvfed.server_app.report.class_scores import confusion_of, count_pairs
 from curvfed.server_app.report.disc import Disc, everything, view
 from curvfed.server_app.report.page import Picture
 
@@ -19,7 +19,7 @@ def confusion(run: RunFiles) -> Picture | None:
     file = run.hulls
     if file is None or not len(file.test.labels):
         return None
-    return confusion_of(counted(file.test.labels, file.predicted), file.class_names, "points")
+    return confusion_of(count_pairs(file.test.labels, file.predicted), file.class_names, "points")
 
 
 def disc(run: RunFiles) -> Picture | None:

@@ -35,9 +35,9 @@ def legend(figure: Any, keys: Sequence[tuple[Any, str]]) -> None:
         for columns in range(1, min(len(keys), 8) + 1)
     ]
     columns = max((number for number, width in enumerate(wide, 1) if width <= room), default=1)
-    made = figure.legend([mark for mark, _ in keys], texts, loc="outside upper left", ncols=columns)
+    box = figure.legend([mark for mark, _ in keys], texts, loc="outside upper left", ncols=columns)
     canvas: Any = FigureCanvasAgg(figure)
-    higher = made.get_window_extent(canvas.get_renderer()).height / figure.dpi
+    higher = box.get_window_extent(canvas.get_renderer()).height / figure.dpi
     figure.set_figheight(figure.get_figheight() + higher)
 
 

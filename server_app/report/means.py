@@ -91,21 +91,26 @@ def draw_groups(
 def _draw_lines(
     spec: Mapping[str, Any], axes: Any, panel: Panel, look: Mapping[Place, style.Look]
 ) -> None:
-    joined = _are_numbers(_positions(panel))
-    at = _number_positions(axes, panel, spec) if joined else _name_positions(axes, panel, spec)
+    is_joined = _are_numbers(_positions(panel))
+    x = _number_positions(axes, panel, spec) if is_joined else _name_positions(axes, panel, spec)
     for number, (line, values) in enumerate(panel.lines.items()):
-        aside = 0.0 if joined else 0.12 * (number - (len(panel.lines) - 1) / 2)
-        groups = _by_x(values, panel.keys, at, aside)
-        one = look[line]
+        offset = 0.0 if is_joined else 0.12 * (number - (len(panel.lines) - 1) / 2)
+        groups = _by_x(values, panel.keys, x, offset)
+        line_look = look[line]
         stats = groups["value"].agg(["mean", "std"])
         thin = {
             "capsize": 3,
             "elinewidth": 1.1,
             "capthick": 1.1,
-            "linestyle": one.dashes if joined else "none",
+            "linestyle": line_look.dashes if is_joined else "none",
         }
         axes.errorbar(
-            stats.index, stats["mean"], stats["std"], color=one.colour, marker=one.marker, **thin
+            stats.index,
+            stats["mean"],
+            stats["std"],
+            color=line_look.colour,
+            marker=line_look.marker,
+            **thin,
         )
 
 
@@ -121,15 +126,15 @@ def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str
             return column_of_rounds(column.removeprefix(OF_ROUNDS), source)
         return known_figure(column, runs, source)
 
-    wanted = columns_of(spec, "figures", known, source)
+    groups = columns_of(spec, "figures", known, source)
     lines = line_keys(spec, part, [*x, *panels], source)
     keys = [*panels, *lines, *x]
     grouped(runs, keys, source)
-    figures = list(dict.fromkeys(figure for one in wanted for figure in one))
+    figures = list(dict.fromkeys(figure for group in groups for figure in group))
     values = values_of(runs, keys, figures).dropna(subset="value")
     if values.empty:
         raise NothingToDraw(f"{source}: no completed run has {', '.join(figures)}")
-    return panels_of(spec, values, wanted, panels, lines, Names(spec.get("names", {})).keys(x), x)
+    return panels_of(spec, values, groups, panels, lines, Names(spec.get("names", {})).keys(x), x)
 
 
 def _by_x(values: pd.DataFrame, keys: list[str], at: Mapping[Position, float], aside: float) -> Any:
@@ -141,16 +146,16 @@ def _by_x(values: pd.DataFrame, keys: list[str], at: Mapping[Position, float], a
 def _positions(panel: Panel) -> list[Position]:
     """The positions of all points of a panel: numbers in ascending order, other values in that of
     the sweep."""
-    every = pd.concat(list(panel.lines.values()))[panel.keys].drop_duplicates()
-    found = list(every.itertuples(index=False, name=None))
-    return sorted(found) if _are_numbers(found) else found
+    points = pd.concat(list(panel.lines.values()))[panel.keys].drop_duplicates()
+    positions = list(points.itertuples(index=False, name=None))
+    return sorted(positions) if _are_numbers(positions) else positions
 
 
 def _are_numbers(positions: Sequence[Position]) -> bool:
     """Whether these are values of one key that is a number."""
     return all(
-        len(one) == 1 and isinstance(one[0], int | float) and not isinstance(one[0], bool)
-        for one in positions
+        len(place) == 1 and isinstance(place[0], int | float) and not isinstance(place[0], bool)
+        for place in positions
     )
 
 

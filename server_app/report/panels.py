@@ -94,7 +94,7 @@ def columns_of(
     ConfigError
         If there are none, or `known`, which is asked for each, refuses one.
     """
-    panels = [tuple(map(str, as_list(one))) for one in as_list(spec.get(part, []))]
+    panels = [tuple(map(str, as_list(names))) for names in as_list(spec.get(part, []))]
     if not panels or not all(panels):
         raise ConfigError(f"{source}: a figure of kind {spec['kind']} needs {part}")
     for column in itertools.chain(*panels):
@@ -130,10 +130,10 @@ def panels_of(
             x,
             names.axis(figures),
             keys,
-            dict(split(part, [*lines, FIGURE] if len(figures) > 1 else lines)),
+            dict(split(rows, [*lines, FIGURE] if len(figures) > 1 else lines)),
         )
         for figures in wanted
-        for place, part in split(values[values[FIGURE].isin(figures)], panels)
+        for place, rows in split(values[values[FIGURE].isin(figures)], panels)
     ]
 
 
@@ -159,8 +159,8 @@ def draw_panels(
     """
     names = Names(spec.get("names", {}))
     look = looks(line for panel in panels for line in panel.lines)
-    figure, every = style.panels(len(panels), columns or _row_per_figure(panels), height)
-    for panel, axes in zip(panels, every, strict=True):
+    figure, all_axes = style.panels(len(panels), columns or _row_per_figure(panels), height)
+    for panel, axes in zip(panels, all_axes, strict=True):
         draw(axes, panel, look)
         labels.name(axes, panel.x, panel.y, names.place(panel.place))
     labels.legend(figure, [*legend_keys(look, names, mark), *more])
@@ -182,11 +182,11 @@ def looks(lines: Iterable[Place]) -> dict[Place, Look]:
     methods = [dict(line).get("method") for line in lines]
     if None in methods or (len(set(methods)) == 1 and len(lines) > 1):
         return {line: Look.of(number) for number, line in enumerate(lines)}
-    rest = [tuple(setting for setting in line if setting[0] != "method") for line in lines]
-    turns = list(dict.fromkeys(rest))
+    settings = [tuple(setting for setting in line if setting[0] != "method") for line in lines]
+    turns = list(dict.fromkeys(settings))
     return {
-        line: Look.of(ORDER.index(method) if method in ORDER else len(ORDER), turns.index(other))
-        for line, method, other in zip(lines, methods, rest, strict=True)
+        line: Look.of(ORDER.index(method) if method in ORDER else len(ORDER), turns.index(others))
+        for line, method, others in zip(lines, methods, settings, strict=True)
     }
 
 
@@ -207,8 +207,8 @@ def legend_keys(look: Mapping[Place, Look], names: Names, mark: Callable[[Look],
     apart."""
     settings = {tuple(setting for setting in line if setting[0] != FIGURE) for line in look}
     shared = settings.pop() if len(settings) == 1 and len(look) > 1 else ()
-    told = {line: tuple(setting for setting in line if setting not in shared) for line in look}
-    return [(mark(look[line]), names.place(place)) for line, place in told.items() if place]
+    places = {line: tuple(setting for setting in line if setting not in shared) for line in look}
+    return [(mark(look[line]), names.place(place)) for line, place in places.items() if place]
 
 
 def seeds_key(counts: set[int], mark: Any = None) -> Keys:

@@ -186,13 +186,15 @@ def _draw_clients(axes: Any, rounds: Array, latest: Array, values: Array) -> Non
         )
     elif values.shape[1] > 1:
         for number, client in enumerate(values.T):
-            there = np.isfinite(client)
+            is_measured = np.isfinite(client)
             thin = {
                 "color": style.CLIENT,
                 "linewidth": 0.7,
                 "alpha": 0.55,
             }
-            axes.plot(rounds[there], client[there], label="" if number else "a client", **thin)
+            axes.plot(
+                rounds[is_measured], client[is_measured], label="" if number else "a client", **thin
+            )
 
 
 def curvature_by_graph(run: RunFiles) -> Picture | None:
@@ -205,18 +207,18 @@ def curvature_by_graph(run: RunFiles) -> Picture | None:
     x = [forman[one] for one in clients]
     first, last = ([courses[one][end] for one in clients] for end in (0, -1))
     axes = style.page_axes(3.1)
-    many = len(clients) > MANY_CLIENTS
-    if many:
+    is_crowded = len(clients) > MANY_CLIENTS
+    if is_crowded:
         axes.scatter(
             x, last, s=14, color=style.MEAN, alpha=0.6, linewidth=0, label="after the last round"
         )
         labels.page_legend(axes)
     else:
         labels.page_legend(axes, charts.moved(axes, x, first, last))
-        for at, height, client in zip(x, last, clients, strict=True):
+        for place, height, client in zip(x, last, clients, strict=True):
             axes.annotate(
                 client,
-                (at, height),
+                (place, height),
                 xytext=(5, 3),
                 textcoords="offset points",
                 fontsize=8,
@@ -233,17 +235,20 @@ def curvature_by_graph(run: RunFiles) -> Picture | None:
 
 def classes(run: RunFiles) -> Picture | None:
     """Class counts as shaded cells, of the largest clients and classes if there are many."""
-    told = run_files.class_counts(run)
-    if not told:
+    by_client = run_files.class_counts(run)
+    if not by_client:
         return None
     counts = np.array(
-        [[mine.get(name, 0) for mine in told.values()] for name in run.class_names],
+        [[mine.get(name, 0) for mine in by_client.values()] for name in run.class_names],
         dtype=np.float64,
     )
     rows, columns = (charts.largest(counts.sum(axis=axis), charts.MOST_CELLS) for axis in (1, 0))
     shown = counts[np.ix_(rows, columns)]
     axes = style.page_axes(0.9 + min(max(0.22 * len(rows), 0.6), 4.0))
-    names = [str(list(told)[column]) for column in columns], [run.class_names[row] for row in rows]
+    names = (
+        [str(list(by_client)[column]) for column in columns],
+        [run.class_names[row] for row in rows],
+    )
     charts.cells(
         axes, np.where(shown > 0, -np.sqrt(shown / max(shown.max(), 1)), np.nan), names, most=20
     )

@@ -149,8 +149,8 @@ def _absolute(key: str, value: Any) -> Any:
 
 def _changed(run: RunFiles) -> list[str]:
     """Keys whose values are not the defaults."""
-    every = defaults()
-    return [key for key, value in run.config.items() if key not in every or every[key] != value]
+    keys = defaults()
+    return [key for key, value in run.config.items() if key not in keys or keys[key] != value]
 
 
 def _toml(value: Any) -> str:

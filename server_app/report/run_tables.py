@@ -81,8 +81,8 @@ def headline(run: RunFiles) -> Table:
 def _accuracy(
     words: str, value: float, interval: tuple[float, float] | None
 ) -> tuple[list[str], list[Cell]]:
-    between = " – ".join(map(percent, interval)) if interval else ""
-    return [words], [Cell(percent(value), is_best=interval is not None), Cell(between)]
+    text = " – ".join(map(percent, interval)) if interval else ""
+    return [words], [Cell(percent(value), is_best=interval is not None), Cell(text)]
 
 
 def _interval_of_mean(mean: float, spread: float, count: int) -> tuple[float, float] | None:
@@ -159,10 +159,10 @@ def class_tables(run: RunFiles) -> list[Table]:
     file = run.hulls
     if file is None:
         whose = "clients'" if run.global_test is None else "server's"
-        recalls = class_scores.recalls(class_scores.of_run(run), run.class_names)
+        recalls = class_scores.recalls(class_scores.run_counts(run), run.class_names)
         legend = f"Shares of the {whose} test data of a class that get its name."
         return [share_table("Classes", recalls, "most often taken for", legend)]
-    counts = class_scores.counted(file.test.labels, file.predicted)
+    counts = class_scores.count_pairs(file.test.labels, file.predicted)
     recalls = class_scores.recalls(counts, file.class_names, "no name")
     votes = [
         ([printable(name) or "–"], [Cell(f"{count}"), Cell(percent(agree)), Cell(names or "–")])
@@ -203,10 +203,10 @@ def _hull_rows(run: RunFiles) -> list[list[str]]:
 def share_table(title: str, shares: Sequence[Share], last: str, legend: str) -> Table:
     """Shares that are right, with Wilson's 95% intervals, the worst first."""
     rows = []
-    for one in shares:
-        between = f"{percent(one.low)} – {percent(one.high)}"
-        texts = [number(one.of), percent(one.share), between, printable(one.note) or "–"]
-        rows.append(([printable(one.name)], [Cell(text) for text in texts]))
+    for row in shares:
+        interval = f"{percent(row.low)} – {percent(row.high)}"
+        texts = [number(row.total), percent(row.share), interval, printable(row.note) or "–"]
+        rows.append(([printable(row.name)], [Cell(text) for text in texts]))
     return Table(
         title, [""], ["tested", "right", "95% interval", last], rows, legend, "figures wide"
     )
@@ -214,7 +214,7 @@ def share_table(title: str, shares: Sequence[Share], last: str, legend: str) -> 
 
 def client_tables(run: RunFiles) -> list[Table]:
     """The worst clients, and a row for each client; columns without values are left out."""
-    worst = class_scores.by_client(run)[: class_scores.MOST_CLIENTS]
+    worst = class_scores.client_shares(run)[: class_scores.MOST_CLIENTS]
     statistics = {about["partition"]: about.get("statistics") or {} for about in run.clients}
     partitions = sorted({*statistics, *run.partitions})
     columns = {"data set": [run.data_sets.get(partition, "") for partition in partitions]}
@@ -279,8 +279,8 @@ def phase_table(run: RunFiles) -> Table:
     if "unmask" in phases:
         legend += " The server saw updates only as their sum over the clients (secure-sum = true)."
     if personal := personal_parameters(run):
-        every = "all" if "*" in personal else ", ".join(personal)
-        legend += f" Personal parameters ({every}) stay with the client."
+        names = "all" if "*" in personal else ", ".join(personal)
+        legend += f" Personal parameters ({names}) stay with the client."
     heads = ["times", "to the server", "to the clients", "time, all"]
     return Table("Messages and time", ["phase"], heads, rows, legend)
 
@@ -305,7 +305,7 @@ def dropped_table(run: RunFiles) -> Table:
         if reason
     ]
     rows = [([when], [Cell(who), Cell(reason)]) for when, who, reason in lines[:MOST_DROPPED]]
-    more = len(lines) - len(rows)
-    legend = f"{more:,} more are in clients.csv." if more else ""
+    left_out = len(lines) - len(rows)
+    legend = f"{left_out:,} more are in clients.csv." if left_out else ""
     title = "Dropped replies and refused nodes"
     return Table(title, ["when"], ["who", "reason"], rows, legend, "text")

@@ -91,10 +91,12 @@ def matching(runs: Sequence[Run], spec: Mapping[str, Any], source: str) -> list[
     """
     where = settings_of(spec, "where", source)
     chosen = {known_key(key, source): as_list(value) for key, value in where.items()}
-    found = [run for run in runs if all(run.value(key) in values for key, values in chosen.items())]
-    if not found:
+    matches = [
+        run for run in runs if all(run.value(key) in values for key, values in chosen.items())
+    ]
+    if not matches:
         raise ConfigError(f"{source}: no run of the sweep has {where}")
-    return found
+    return matches
 
 
 def grouped(
@@ -117,18 +119,18 @@ def grouped(
         If the runs of a group differ in more than their seed, so that their mean would mix
         different settings.
     """
-    found: dict[Place, list[Run]] = {}
+    groups: dict[Place, list[Run]] = {}
     for run in runs:
-        found.setdefault(run.place(keys), []).append(run)
-    for group in found.values():
+        groups.setdefault(run.place(keys), []).append(run)
+    for group in groups.values():
         for key in sorted({key for run in group for key in run.planned.settings} - {"seed"}):
             values = sorted({run.value(key) for run in group}, key=str)
             if len(values) > 1:
-                told = ", ".join(map(str, values))
+                text = ", ".join(map(str, values))
                 raise ConfigError(
-                    f"{source}: runs of one {one} differ in {key} ({told}): name it in {parts}"
+                    f"{source}: runs of one {one} differ in {key} ({text}): name it in {parts}"
                 )
-    return found
+    return groups
 
 
 def as_list(value: Any) -> list[Any]:
@@ -144,13 +146,13 @@ def settings_of(spec: Mapping[str, Any], part: str, source: str) -> dict[str, An
     ------
     ConfigError
     """
-    found = spec.get(part, {})
-    if not isinstance(found, Mapping):
+    table = spec.get(part, {})
+    if not isinstance(table, Mapping):
         raise ConfigError(
-            f"{source}: {part} = {found!r}; allowed is a table, such as {part} = {{method ="
+            f"{source}: {part} = {table!r}; allowed is a table, such as {part} = {{method ="
             ' "fedavg"}'
         )
-    return dotted(found)
+    return dotted(table)
 
 
 def keys_of(

@@ -14,11 +14,11 @@ from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import write_report
 from curvfed.server_app.report.class_scores import (
     bands,
-    by_client,
+    client_shares,
     confusion,
-    counted,
-    of_run,
+    count_pairs,
     recalls,
+    run_counts,
     wilson,
 )
 from curvfed.server_app.run import RoundError
@@ -35,15 +35,15 @@ def test_intervals_are_wilsons(right, of):
 def test_recalls_and_bands_are_those_of_the_stored_points(tmp_path):
     found = run(tmp_path, method="hull", points__num=600, test_size=0.3)
     file = HullFile.read(found.path / "hulls.npz")
-    told = recalls(counted(file.test.labels, file.predicted), file.class_names)
+    told = recalls(count_pairs(file.test.labels, file.predicted), file.class_names)
     assert [one.share for one in told] == sorted(one.share for one in told)
-    right = sum(one.share * one.of for one in told)
-    assert right / sum(one.of for one in told) == pytest.approx(found.summary["global_accuracy"])
+    right = sum(one.share * one.total for one in told)
+    assert right / sum(one.total for one in told) == pytest.approx(found.summary["global_accuracy"])
     for one in told:
         mine = file.test.labels == file.class_names.index(one.name)
         assert one.share == pytest.approx((file.predicted[mine] == file.test.labels[mine]).mean())
     parts = bands(file)
-    assert sum(one.of for one in parts) == len(file.test.labels)
+    assert sum(one.total for one in parts) == len(file.test.labels)
 
 
 @pytest.mark.parametrize(
@@ -70,21 +70,21 @@ def test_every_clients_last_score_is_told_by_class(tmp_path, settings, nothing_e
     last = {int(row["partition"]): float(row["score"]) for row in found.clients if row["score"]}
     told = RunFiles.read(found.path)
     assert {f"client {partition}": score for partition, score in last.items()} == pytest.approx(
-        {one.name: one.share for one in by_client(told)}
+        {one.name: one.share for one in client_shares(told)}
     )
     sizes = {
         f"client {one['partition']}": one["statistics"]["num_test"]
         for one in found.described["clients"]
     }
-    assert sizes == {one.name: one.of for one in by_client(told)}
-    assert [one.share for one in by_client(told)] == sorted(last.values())
+    assert sizes == {one.name: one.total for one in client_shares(told)}
+    assert [one.share for one in client_shares(told)] == sorted(last.values())
     page = (found.path / "report.html").read_text()
     assert "Clients, the worst first" in page
     assert "<h3>Classes</h3>" in page
     if nothing_else:
-        classes = recalls(of_run(told), told.class_names)
+        classes = recalls(run_counts(told), told.class_names)
         pooled = found.summary["metrics"]["personal_accuracy_pooled"]
-        assert sum(one.share * one.of for one in classes) / sum(sizes.values()) == pytest.approx(
+        assert sum(one.share * one.total for one in classes) / sum(sizes.values()) == pytest.approx(
             pooled
         )
         assert confusion(told) is not None
@@ -116,13 +116,13 @@ def test_nothing_is_told_in_a_secure_sum(tmp_path):
 
 def test_rows_that_make_no_sense_are_left_out(tmp_path):
     found = run(tmp_path, method="fedavg", num_rounds=1)
-    whole = by_client(RunFiles.read(found.path))
+    whole = client_shares(RunFiles.read(found.path))
     odd = '0,"no such class",0,4\n1,0,1,-3\n1,0,1,0\n1,0,1,many\n1,0\nx,0,1,2\n'
     with (found.path / "confusion.csv").open("a") as file:
         file.write(odd)
-    assert by_client(RunFiles.read(found.path)) == whole
+    assert client_shares(RunFiles.read(found.path)) == whole
     (found.path / "confusion.csv").write_text("another,header\n0,1\n")
-    assert by_client(RunFiles.read(found.path)) == []
+    assert client_shares(RunFiles.read(found.path)) == []
     assert write_report(found.path).exists()
 
 
@@ -175,7 +175,7 @@ def test_counts_at_another_time_or_of_a_node_that_shares_no_statistics_are_refus
     assert "are not expected" in next(
         row["dropped"] for row in found.clients if row["partition"] == "1"
     )
-    assert all(one.of < 1000 for one in by_client(RunFiles.read(found.path)))
+    assert all(one.total < 1000 for one in client_shares(RunFiles.read(found.path)))
 
 
 @pytest.mark.parametrize("value", [5, [0, 99, 7], [0, 1, 7, 9], [0, 1, 10**9]])
@@ -200,7 +200,10 @@ def test_a_client_without_its_last_score_has_no_counts(tmp_path):
     }
     found = run(tmp_path, intercept=telling([0, 0, 10**9], phase="fine-tune"), **settings)
     assert found.summary["metrics"]["clients_left_out"] == 1
-    assert {one.name for one in by_client(RunFiles.read(found.path))} == {"client 0", "client 2"}
+    assert {one.name for one in client_shares(RunFiles.read(found.path))} == {
+        "client 0",
+        "client 2",
+    }
 
 
 def test_a_run_that_goes_on_and_fails_keeps_no_counts_of_an_earlier_round(tmp_path):
@@ -219,5 +222,8 @@ def test_a_run_that_goes_on_and_fails_keeps_no_counts_of_an_earlier_round(tmp_pa
 
 def test_a_reply_with_false_counts_is_dropped(tmp_path):
     found = run(tmp_path, method="fedavg", intercept=telling([0, 0, 10**9], round=2))
-    assert {one.name for one in by_client(RunFiles.read(found.path))} == {"client 0", "client 2"}
+    assert {one.name for one in client_shares(RunFiles.read(found.path))} == {
+        "client 0",
+        "client 2",
+    }
     assert "1000000000 test examples" in found.clients[-1]["dropped"]

@@ -234,7 +234,7 @@ def test_figures_share_a_panel_or_have_their_own(tmp_path):
     }
     figure = draw(spec, runs)
     assert [axes.get_title() for axes in figure.axes] == ["olsson", "uniform"] * 2
-    assert [axes.get_ylabel() for axes in figure.axes] == ["accuracy (%)"] * 2 + [
+    assert [axes.get_ylabel() for axes in figure.axes] == ["global accuracy (%)"] * 2 + [
         "vertices of a hull"
     ] * 2
     assert figure.axes[0].get_xscale() == "log"
