@@ -1,4 +1,4 @@
-"""How far the clients' classifiers agree after local training (SphereFed, Dong et al., ECCV 2022,
+"""Agreement of the clients' classifiers after local training (SphereFed, Dong et al., ECCV 2022,
 Section 3.2)."""
 
 from collections.abc import Mapping
@@ -42,15 +42,15 @@ def alignment(updates: Mapping[int, Update]) -> dict[str, float]:
     # each one is subtracted once for every larger norm and added once for every smaller one.
     order = 2 * np.arange(count)[:, None] + 1 - count
     pairs = count * (count - 1)
-    there = (norms > 0).all(axis=0)
-    found = {
+    nonzero = (norms > 0).all(axis=0)
+    figures = {
         "classifier_norm_gap": float(
             2 * (order * np.sort(norms, axis=0)).sum(axis=0).mean() / pairs
         )
     }
-    if there.any():
-        units = weights[:, there] / norms[:, there, None]
-        found["classifier_cosine"] = float(
+    if nonzero.any():
+        units = weights[:, nonzero] / norms[:, nonzero, None]
+        figures["classifier_cosine"] = float(
             (np.square(units.sum(axis=0)).sum(axis=-1) - count).mean() / pairs
         )
-    return found
+    return figures

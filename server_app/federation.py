@@ -1,5 +1,5 @@
-"""Before the first round: which nodes are connected, whether their data fit together, and facts for
-all clients."""
+"""The start of a run: the connected nodes, the checks that their data fit together, and the facts
+for all clients."""
 
 import logging
 import re
@@ -32,19 +32,19 @@ log = logging.getLogger("curvfed")
 _SELF = re.compile(r"(partition-id \d+): ")
 
 DIFFERENT_PARTITION = (
-    "its part belongs to another partition of the public data set than the others': num-partitions"
-    " and the data set's files must be the same at all nodes"
+    "its part belongs to another partition of the public data set: num-partitions and the data"
+    " set's files must be the same at all nodes"
 )
 
 MANY_CLASSES = 1000
-"""Number of classes above which a warning names the client with most of them: its mistake would
-enlarge all heads."""
+"""Largest number of classes without a warning that names the client with most of them, whose
+mistake would enlarge all heads."""
 
 MANY_CLIENTS = 2000
-"""The distances of all pairs of more clients would take gigabytes: 800 MB for 10,000."""
+"""Largest number of clients whose pairwise distances are computed: 10,000 would take 800 MB."""
 
 NODE_WAIT = 60.0
-"""Seconds to wait for enough nodes; real nodes connect one by one."""
+"""Seconds to wait for enough nodes, which connect one by one."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Federation:
     def record(self) -> dict[str, Any]:
         """For `clients.json`."""
         clients = [
-            {"partition": partition} | asdict(about)
-            for partition, about in self.descriptions.items()
+            {"partition": partition} | asdict(description)
+            for partition, description in self.descriptions.items()
         ]
         return {
             "clients": clients,
@@ -97,11 +97,11 @@ class Federation:
             return None
         counts = [
             [
-                dict(zip(about.class_names, shared, strict=True)).get(name, 0)
+                dict(zip(description.class_names, shared, strict=True)).get(name, 0)
                 for name in self.facts.class_names
             ]
-            for about in self.descriptions.values()
-            if (shared := about.statistics.get("class_counts")) and any(shared)
+            for description in self.descriptions.values()
+            if (shared := description.statistics.get("class_counts")) and any(shared)
         ]
         if len(counts) < 2:
             return None
@@ -114,19 +114,18 @@ class Federation:
 
 
 def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = ()) -> Federation:
-    """Ask every connected node for its data's description; nodes that do not fit are refused by
-    name.
+    """Ask every connected node for a description of its data, and refuse nodes that do not fit.
 
     Parameters
     ----------
     expected : sequence of int
-        The partitions of a run that is resumed. The run waits for as many nodes, or for
-        `min-replies` if that is more, and starts without those that do not come.
+        The partitions of a resumed run. The run waits for this number of nodes, at least
+        `min-replies`, and starts without nodes that do not connect.
 
     Raises
     ------
     FederationError
-        If too few nodes are left, two nodes have one partition-id, or the method or the metric does
+        If too few nodes fit, two nodes have the same partition-id, or the method or the metric does
         not work on such data.
     """
     nodes = _connected(
@@ -139,20 +138,23 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
     )
     refused = {f"node {node}": reason for node, reason in failures.items()}
     partitions = nodes_by_partition(replies)
-    described = {
-        p: d for p, node in partitions.items() if (d := replies[node].description) is not None
+    descriptions = {
+        partition: description
+        for partition, node in partitions.items()
+        if (description := replies[node].description) is not None
     }
     refused |= {
         f"partition-id {partition}": reason
-        for partition, reason in _remove_unlike(described).items()
+        for partition, reason in _remove_unlike(descriptions).items()
     }
     for names, reason in grouped(refused):
         log.warning("refused %s: %s", ", ".join(names), reason)
-    _check_enough(described, refused, len(nodes), config, expected)
-    facts = _facts_for(described, config)
+    _check_enough(descriptions, refused, len(nodes), config, expected)
+    facts = _facts_for(descriptions, config)
     if facts.own_ends:
         spaces = ", ".join(
-            f"{p}: {d.space or d.num_features}" for p, d in list(described.items())[:20]
+            f"{partition}: {description.space or description.num_features}"
+            for partition, description in list(descriptions.items())[:20]
         )
         log.warning(
             "the clients' feature spaces differ (%s): %s stay at each client",
@@ -160,71 +162,77 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
             ", ".join(INPUT_OUTPUT_LAYERS),
         )
     if config.row.lists_clients:
-        facts = replace(facts, partitions=tuple(described))
-    federation = Federation({p: partitions[p] for p in described}, described, facts, refused)
+        facts = replace(facts, partitions=tuple(descriptions))
+    federation = Federation(
+        {partition: partitions[partition] for partition in descriptions},
+        descriptions,
+        facts,
+        refused,
+    )
     return _ask_curvature(grid, config, run, federation)
 
 
-def check_clients(described: dict[int, Description], config: RunConfig) -> Facts:
-    """The facts of a run with these clients; those that cannot all take part in one are refused.
+def check_clients(descriptions: dict[int, Description], config: RunConfig) -> Facts:
+    """The facts of a run with all of these clients.
 
     Raises
     ------
     FederationError
-        If one's data are of another kind than most, or the method or the metric does not work on
-        such data.
+        If a client's data differ in kind from those of the majority, or the method or the metric
+        does not work on such data.
     """
-    for partition, reason in _remove_unlike(described).items():
+    for partition, reason in _remove_unlike(descriptions).items():
         raise FederationError(f"data[{partition}]: {reason}")
-    return _facts_for(described, config)
+    return _facts_for(descriptions, config)
 
 
-def _remove_unlike(described: dict[int, Description]) -> dict[int, str]:
-    """Remove the clients whose data are of another kind than most; why, by their partitions."""
-    if not described:
+def _remove_unlike(descriptions: dict[int, Description]) -> dict[int, str]:
+    """Remove the clients whose data differ in kind from those of the majority; the reasons by
+    partition."""
+    if not descriptions:
         return {}
-    usual, partition_key = Counter(map(_kind, described.values())).most_common(1)[0][0]
+    common_kind, partition_key = Counter(map(_kind, descriptions.values())).most_common(1)[0][0]
     refused = {}
-    for partition, description in list(described.items()):
-        kind, own_key = _kind(description)
-        if kind != usual:
-            refused[partition] = f"its data are {kind}, the others' are {usual}"
-        elif own_key != partition_key:
+    for partition, description in list(descriptions.items()):
+        kind, key = _kind(description)
+        if kind != common_kind:
+            refused[partition] = f"its data are {kind}, the others' are {common_kind}"
+        elif key != partition_key:
             refused[partition] = DIFFERENT_PARTITION
         else:
             continue
-        del described[partition]
+        del descriptions[partition]
     return refused
 
 
 def _check_enough(
-    described: Mapping[int, Description],
+    descriptions: Mapping[int, Description],
     refused: Mapping[str, str],
     nodes: int,
     config: RunConfig,
     expected: Sequence[int],
 ) -> None:
-    """Refuse a run with too few clients, or without one of the data sets that it names."""
-    if len(described) < config.min_replies:
+    """Refuse a run with too few clients, or without one of its data sets."""
+    if len(descriptions) < config.min_replies:
         texts = [
             f"{', '.join(names[:3])}{', …' * (len(names) > 3)}: {reason}"
             for names, reason in grouped(refused)
         ]
-        if away := ", ".join(
-            str(partition) for partition in expected if partition not in described
+        if missing := ", ".join(
+            str(partition) for partition in expected if partition not in descriptions
         ):
             texts.insert(
                 0,
-                f"partition-id {away} took part before and is missing: start its node, and resume"
-                " the run",
+                f"partition-id {missing} took part before and is missing: start its node, and"
+                " resume the run",
             )
         reasons = "; ".join(texts[:3]) or f"{nodes or 'no'} nodes are connected"
         raise FederationError(
-            f"{len(described)} of {nodes} nodes can take part, needed are {config.min_replies}."
+            f"{len(descriptions)} of {nodes} nodes can take part, needed are {config.min_replies}."
             f" {reasons}"
         )
-    if refused and any(description.space for description in described.values()):
-        # Otherwise a mean over some of the named data sets would look like one over all of them.
+    if refused and any(description.space for description in descriptions.values()):
+        # A mean over some of the data sets must not pass for one over all.
         name, reason = next(iter(refused.items()))
         raise FederationError(
             f"{len(refused)} of {nodes} clients of {config.dataset} cannot take part; {name}:"
@@ -233,8 +241,8 @@ def _check_enough(
 
 
 def _facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
-    """The facts of a run with these clients; data that the method or the metric does not work on
-    are refused."""
+    """The facts of a run with these clients; refuses data that the method or the metric does not
+    support."""
     row = config.row
     facts = _facts(described)
     if facts.task not in row.tasks:
@@ -243,7 +251,7 @@ def _facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
             f" {', '.join(row.tasks)}"
         )
     if (CCVR in row.after or row.reports_statistics) and not all(
-        about.statistics for about in described.values()
+        description.statistics for description in described.values()
     ):
         raise FederationError(
             f'method = "{config.method}" uses figures about the clients\' data: it needs'
@@ -259,52 +267,54 @@ def _facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
 
 
 def nodes_can_join(grid: Grid) -> bool:
-    """Whether more nodes may connect; nodes in the server's process are all there from the
-    start.
-    """
+    """Whether more nodes may connect; False for nodes in the server's process."""
     return not getattr(grid, "works_in_pull", False)
 
 
-def _connected(grid: Grid, wanted: int, wait: float) -> list[int]:
-    """Ids of the connected nodes, sorted; waits at most `wait` seconds for `wanted` of them."""
+def _connected(grid: Grid, expected: int, wait: float) -> list[int]:
+    """Sorted ids of the connected nodes; waits up to `wait` seconds for `expected` nodes."""
     deadline = time.monotonic() + wait
     is_logged = False
-    while len(nodes := sorted(grid.get_node_ids())) < wanted and time.monotonic() < deadline:
+    while len(nodes := sorted(grid.get_node_ids())) < expected and time.monotonic() < deadline:
         if not is_logged:
-            log.info("%d nodes are connected; waiting up to %g s for %d", len(nodes), wait, wanted)
+            log.info(
+                "%d nodes are connected; waiting up to %g s for %d", len(nodes), wait, expected
+            )
             is_logged = True
         time.sleep(0.5)
-    if len(nodes) < wanted:
+    if len(nodes) < expected:
         log.warning(
             "starting with %d nodes of %d; nodes that connect later can take part after a resume",
             len(nodes),
-            wanted,
+            expected,
         )
     return nodes
 
 
 def grouped(refused: Mapping[str, str]) -> list[tuple[list[str], str]]:
-    """The names of the refused nodes grouped by reason; clients that read the same files often have
-    the same one."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    """The names of the refused nodes, grouped by reason: clients that read the same files often
+    share one."""
+    names_by_reason: dict[str, list[tuple[str, str]]] = {}
     for name, reason in refused.items():
-        own = _SELF.match(reason)
-        found.setdefault(reason[own.end() :] if own else reason, []).append(
-            (name, own[1] if own else "")
+        prefix = _SELF.match(reason)
+        names_by_reason.setdefault(reason[prefix.end() :] if prefix else reason, []).append(
+            (name, prefix[1] if prefix else "")
         )
     groups = []
-    for reason, members in found.items():
+    for reason, members in names_by_reason.items():
         if len(members) == 1:
             name, _ = members[0]
             groups.append(([name], refused[name]))
         else:
-            groups.append(([f"{name} ({own})" if own else name for name, own in members], reason))
+            groups.append(
+                ([f"{name} ({prefix})" if prefix else name for name, prefix in members], reason)
+            )
     return groups
 
 
 def _kind(description: Description) -> tuple[str, tuple[str, ...]]:
-    """What all clients must have in common: the kind of their data, and a key of the public data
-    set's partition."""
+    """The kind of a client's data, and a key of the public data set's partition; both must be the
+    same at all clients."""
     key: tuple[str, ...] = ()
     # parts of graph data sets list all classes
     if description.partition_digest and description.task != "graphs":
@@ -316,8 +326,8 @@ def _kind(description: Description) -> tuple[str, tuple[str, ...]]:
     features = f" of {description.num_features} features" if description.task == "nodes" else ""
     if description.task == "images":
         features = f" of {description.shape}"
-    part = ", part of a public data set" if key else ""
-    return f"{description.task}{features} scored by {description.metric}{part}", key
+    source = ", part of a public data set" if key else ""
+    return f"{description.task}{features} scored by {description.metric}{source}", key
 
 
 def _facts(described: dict[int, Description]) -> Facts:
@@ -331,12 +341,12 @@ def _facts(described: dict[int, Description]) -> Facts:
         name for description in described.values() for name in description.class_names
     )
     if len(names) > MANY_CLASSES:
-        most = max(described, key=lambda partition: len(described[partition].class_names))
-        count = len(described[most].class_names)
+        largest = max(described, key=lambda partition: len(described[partition].class_names))
+        count = len(described[largest].class_names)
         log.warning(
             "the clients name %d classes in total, partition-id %d names %d",
             len(names),
-            most,
+            largest,
             count,
         )
     if len(names) > MAX_CLASSES:
@@ -347,8 +357,8 @@ def _facts(described: dict[int, Description]) -> Facts:
 
 
 def _ask_curvature(grid: Grid, config: RunConfig, run: str, federation: Federation) -> Federation:
-    """FlatLand's query phase for the Ricci curvatures, which are standardised over the clients
-    before they set k."""
+    """Run FlatLand's query phase: the clients' Ricci curvatures, whose mean and deviation
+    standardise the initial k."""
     if CURVATURE not in config.row.before or config["flatland.curvature-init"] in (
         "constant",
         "mlp",
@@ -363,10 +373,10 @@ def _ask_curvature(grid: Grid, config: RunConfig, run: str, federation: Federati
     replies, failures, _ = exchange(grid, requests, config.round_timeout)
     for node, reason in failures.items():
         log.warning("node %d did not send its curvature: %s", node, reason)
-    known = [
+    curvatures = [
         replies[node].metrics.get("ricci") for node in federation.nodes.values() if node in replies
     ]
-    values = [value for value in known if value is not None and np.isfinite(value)]
+    values = [value for value in curvatures if value is not None and np.isfinite(value)]
     private = len(federation.nodes) - len(values)
     if private:
         log.info(

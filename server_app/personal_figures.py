@@ -10,16 +10,16 @@ from curvfed.strategies.base.figures import BEFORE, PERSONAL_ACCURACY, VALIDATIO
 from curvfed.strategies.wire.messages import Description
 
 Scores = Mapping[int, Mapping[str, float]]
-"""Each client's scores by partition: score and validation (by the data set's metric), accuracy, and
-*_before training."""
+"""Scores by partition: score and validation (the data set's metric), accuracy, and the same ending
+in `_before` for the model as received."""
 
 
 Cohort = Mapping[str, tuple[float, int]]
-"""After a secure sum, of each score: the mean over the clients that have it, and their number."""
+"""Scores after a secure sum: the mean over the clients with the score, and their number."""
 
 
 class Figure(NamedTuple):
-    """A score over the clients that have it; what a sum does not tell is None."""
+    """A score over the clients that have it; None where only a sum is known."""
 
     mean: float | None
     std: float | None
@@ -33,7 +33,7 @@ def mean_std(values: list[float]) -> tuple[float | None, float | None]:
 
 
 def column(scores: Scores, name: str) -> list[float]:
-    """One score of all clients that have it, in ascending order of the partitions."""
+    """One score of the clients that have it, by ascending partition."""
     return [measured[name] for _, measured in sorted(scores.items()) if name in measured]
 
 
@@ -88,7 +88,8 @@ def majority_accuracy(descriptions: Mapping[int, Description]) -> float | None:
     class.
     """
     shares = [
-        about.statistics.get("majority_accuracy") for _, about in sorted(descriptions.items())
+        description.statistics.get("majority_accuracy")
+        for _, description in sorted(descriptions.items())
     ]
     return mean_std([value for value in shares if value is not None])[0]
 
@@ -100,9 +101,9 @@ def _pooled(scores: Scores, name: str, descriptions: Mapping[int, Description]) 
         if name in measured
     }
     sizes = [descriptions[partition].statistics.get("num_test") for partition in accuracy]
-    known = [int(size) for size in sizes if size is not None]
-    if len(known) < len(sizes) or not sum(known):
+    sizes_shared = [int(size) for size in sizes if size is not None]
+    if len(sizes_shared) < len(sizes) or not sum(sizes_shared):
         return None
-    return sum(value * size for value, size in zip(accuracy.values(), known, strict=True)) / sum(
-        known
-    )
+    return sum(
+        value * size for value, size in zip(accuracy.values(), sizes_shared, strict=True)
+    ) / sum(sizes_shared)

@@ -1,5 +1,4 @@
-"""One phase of a round: sending requests, collecting and checking replies, and its rows in the run
-directory."""
+"""One phase of a round: requests, checked replies, and the rows in the run directory."""
 
 import logging
 import math
@@ -71,9 +70,9 @@ class Phase:
     precision : Precision
         Of the parameters in the messages; the arrays here are as before and after the wire.
     cohort : mapping, optional
-        The clients' figures after a secure sum, which are all that is known of them.
+        The figures of the cohort after a secure sum, which hides single clients.
     complaints : dict of partition to mapping
-        The parts of replies that are a complaint in place of an answer.
+        The parts of replies that complain instead of answering.
     """
 
     header: Header
@@ -91,8 +90,8 @@ class Phase:
         return self.precision.size(sent.arrays) + EXACT.size(sent.fixed) + parts_size(sent.parts)
 
     def bytes_up(self, partition: int) -> int:
-        """Bytes of the arrays and parts of a valid reply, without the counts of the last round, so
-        that a run of which more rounds are made has the bytes of a longer one."""
+        """Bytes of the arrays and parts of a valid reply, without the confusion counts: a resumed
+        run then has the bytes of an uninterrupted one."""
         reply = self.replies[partition]
         parts = {name: part for name, part in reply.parts.items() if name != CONFUSION}
         return self.precision.size(reply.arrays) + parts_size(parts)
@@ -245,11 +244,11 @@ def run_phase(
 
 
 def parts_size(parts: Parts) -> int:
-    """Bytes of the further values of a protocol; a number counts as eight."""
+    """Bytes of a protocol's further values; a number has eight."""
     values = [
-        one for value in parts.values() for one in (value if isinstance(value, list) else [value])
+        value for part in parts.values() for value in (part if isinstance(part, list) else [part])
     ]
-    return sum(len(one) if isinstance(one, str | bytes) else 8 for one in values)
+    return sum(len(value) if isinstance(value, str | bytes) else 8 for value in values)
 
 
 def _check(reply: Reply, partition: int, request: ClientRequest) -> None:

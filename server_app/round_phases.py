@@ -1,5 +1,4 @@
-"""The phases of a round: what each client is asked, whether it can have done what its reply tells,
-and its update."""
+"""The phases of a round: requests to the clients, checks of their replies, and their updates."""
 
 import math
 import time
@@ -18,7 +17,7 @@ from curvfed.tasks.names import titles
 
 
 class RoundPhases(Run):
-    """A run whose clients are asked with the present model.
+    """A run whose requests carry the current model.
 
     Attributes
     ----------
@@ -27,8 +26,8 @@ class RoundPhases(Run):
         The parameters that the server sets once for all clients.
     progress : Progress
     confusions : dict of partition to list of int
-        Of the last scores: true class, predicted class and number of test examples, one after the
-        other.
+        Confusion counts of the last scores: flat triples of true class, predicted class and number
+        of test examples.
     """
 
     model: Aggregation
@@ -49,7 +48,9 @@ class RoundPhases(Run):
             return self.ask_round(header.phase, header.round, parts, awaited, parts, check)
         started = time.monotonic()
         phase = self.send(
-            header, {partition: ClientRequest(parts=one) for partition, one in parts.items()}, check
+            header,
+            {partition: ClientRequest(parts=values) for partition, values in parts.items()},
+            check,
         )
         self.record_phase(
             phase, phase.row(self.federation) | {"seconds": time.monotonic() - started}, in_round
@@ -65,14 +66,14 @@ class RoundPhases(Run):
         parts: Mapping[int, Parts] | None = None,
         check: Check | None = None,
     ) -> Phase:
-        """Run a phase in which each client gets the present model; `template` has the arrays that a
+        """Run a phase that sends each client the current model; `template` has the arrays that a
         reply must have."""
-        told = set(self.state.told)
+        holders = set(self.state.told)
         requests = {
             partition: ClientRequest(
                 self.model.sent_to(partition),
                 self.state.stamps.get(partition, 0),
-                self.fixed if partition not in told else {},
+                self.fixed if partition not in holders else {},
                 (parts or {}).get(partition, {}),
                 template or (self.model.expected_reply(partition) if name == TRAIN else {}),
             )
@@ -82,13 +83,13 @@ class RoundPhases(Run):
             self.header(name, number),
             requests,
             lambda reply: self._check_reply(reply, check),
-            lambda done, asked: self.progress.say(
-                number, f"{name}: {done} of {asked} clients", PHASE_SILENCE
+            lambda done, total: self.progress.say(
+                number, f"{name}: {done} of {total} clients", PHASE_SILENCE
             ),
         )
-        # Clients that failed may have lost the fixed parameters, which are sent to them again.
+        # Failed clients may have lost the fixed parameters; the next request sends them again.
         self.state.told = (
-            sorted((told | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
+            sorted((holders | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
         )
         return phase
 
@@ -101,19 +102,21 @@ class RoundPhases(Run):
         MessageError
         """
         config = self.config
-        known = self.state.examples.get(reply.partition)
+        expected = self.state.examples.get(reply.partition)
         if config.secure_sum and further is not None:
             if reply.num_examples or reply.metrics:
                 raise MessageError("a reply of a secure sum with figures in the open")
             further(reply)
             return
-        if known is None and reply.header.phase == TRAIN:
-            known = self.federation.descriptions[reply.partition].statistics.get("num_train")
+        if expected is None and reply.header.phase == TRAIN:
+            expected = self.federation.descriptions[reply.partition].statistics.get("num_train")
         if reply.header.phase == TRAIN:
-            if known is not None and reply.num_examples != known:
-                raise MessageError(f"num_examples is {reply.num_examples}; it was {known} before")
-            # Of nodes, the training ones are counted here, and the batch size counts all: a batch
-            # has one of the former.
+            if expected is not None and reply.num_examples != expected:
+                raise MessageError(
+                    f"num_examples is {reply.num_examples}; it was {expected} before"
+                )
+            # For nodes, examples are training nodes, while the batch size counts all nodes: a batch
+            # has at least one training node.
             size = (
                 min(config.batch_size, 1)
                 if self.federation.facts.task == "nodes"
@@ -121,8 +124,8 @@ class RoundPhases(Run):
             )
             check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, size)
             check_variances(reply.arrays)
-        elif known is not None and reply.num_examples > known:
-            raise MessageError(f"num_examples is {reply.num_examples}; {known} were trained on")
+        elif expected is not None and reply.num_examples > expected:
+            raise MessageError(f"num_examples is {reply.num_examples}; {expected} were trained on")
         if CONFUSION in reply.parts:
             self._check_confusion(reply)
         if further is not None:
@@ -141,50 +144,51 @@ class RoundPhases(Run):
         check_confusion(reply.parts[CONFUSION], len(self._class_names(reply.partition)), num_test)
 
     def note_confusions(self, phase: Phase) -> None:
-        """Keep what the clients tell of their last scores, of a phase whose replies are checked as
-        those of a round."""
+        """Keep the confusion counts of a phase's replies."""
         self.confusions |= {
-            p: reply.parts[CONFUSION]
-            for p, reply in phase.replies.items()
+            partition: reply.parts[CONFUSION]
+            for partition, reply in phase.replies.items()
             if CONFUSION in reply.parts
         }
 
     def write_confusions(self) -> None:
-        """Write what the clients have told of their last scores by the names of their classes."""
+        """Write the clients' confusion counts with the names of their classes."""
         rows = []
-        for partition, told in sorted(self.confusions.items()):
-            names = [*self._class_names(partition), ""]  # of -1, which is no class
-            triples = zip(told[::3], told[1::3], told[2::3], strict=True)
+        for partition, counts in sorted(self.confusions.items()):
+            names = [*self._class_names(partition), ""]  # the name of -1, no class
+            triples = zip(counts[::3], counts[1::3], counts[2::3], strict=True)
             rows += [
-                (partition, names[true], names[other], count) for true, other, count in triples
+                (partition, names[true], names[predicted], count)
+                for true, predicted, count in triples
             ]
         self.directory.write_confusions(rows)
 
     def _class_names(self, partition: int) -> list[str]:
         """A client's classes in the order of its logits, as the report names them."""
-        about = self.federation.descriptions[partition]
-        return titles(about.space, self.federation.facts.class_names or about.class_names)
+        description = self.federation.descriptions[partition]
+        return titles(
+            description.space, self.federation.facts.class_names or description.class_names
+        )
 
 
 def updates_of(phase: Phase) -> dict[int, Update]:
-    """What each client contributes to the aggregation.
+    """The clients' updates by partition.
 
-    With a `wire-precision` below float32 each reply is moved by what rounding took from the model
-    on its way to the client: it is as far from the server's model as the client's result is from
-    what the client received.
+    With a `wire-precision` below float32, the rounding error of the model sent to a client is added
+    to its reply, so that the update equals the change that the client made.
     """
     sent = {id(request.arrays): request.arrays for request in phase.sent.values()}
-    lost = {key: phase.precision.lost(arrays) for key, arrays in sent.items()}
+    rounding_losses = {key: phase.precision.lost(arrays) for key, arrays in sent.items()}
     return {
-        p: Update(
+        partition: Update(
             reply.num_examples,
             {
-                name: array + rests[name] if name in rests else array
+                name: array + losses[name] if name in losses else array
                 for name, array in reply.arrays.items()
             },
             int(reply.metrics.get("steps", 0)),
             reply.metrics.get("loss", math.nan),
         )
-        for p, reply in phase.replies.items()
-        for rests in [lost[id(phase.sent[p].arrays)]]
+        for partition, reply in phase.replies.items()
+        for losses in [rounding_losses[id(phase.sent[partition].arrays)]]
     }

@@ -36,11 +36,11 @@ class State:
     latest : dict of partition to figures
         Each client's last scores.
     cohort : dict or None
-        After a secure sum, the last figures of the cohort; each a mean and the number of clients
-        that it is over.
+        After a secure sum, the last figures of the cohort: each a mean and its number of
+        clients.
     best : dict or None
-        Figures of the round with the best mean validation score, among the rounds in which all
-        clients were asked and the most were scored.
+        Figures of the round with the best mean validation score, among the rounds that asked all
+        clients and scored the largest number.
     totals : dict
         Sums over the rounds: bytes, seconds, replies.
     examples : dict of partition to number
@@ -53,19 +53,17 @@ class State:
     most_steps : int
         The most local steps of a client in a round.
     courses : dict of partition to figures
-        Each client's "last" accuracy after training; of one that fell, as `run_warnings` defines
-        it, also the "round", the accuracies "from" and "to", and the round in which it was "back",
-        None for not yet.
+        Each client's "last" accuracy after training; after a fall (`run_warnings.FALL`) also its
+        "round", the accuracies "from" and "to", and the round "back" of recovery, or None.
     asked : dict of partition to number
-        In how many rounds a client was asked to train.
+        Number of rounds that asked a client to train.
     absences : dict of partition to figures
-        Of a client that gave no good reply in some of these, their number, "rounds", and the last
-        "reason".
+        Number of "rounds" without a valid reply of a client, and the last "reason".
     lost : dict of partition to figures
-        Of a client that has lost its personal parameters, the last "round" whose state it lacked,
-        and the one "from" which it went on, 0 for a fresh state.
+        Of a client that lost its personal parameters: the "round" of the lost state, and the round
+        "from" which it continued, 0 for a fresh state.
     one_answer : bool
-        Whether after the last round every model answers one class alone.
+        Whether every model predicts a single class after the last round.
     largest_loss : float
         The largest mean training loss of a client in the last round; after a secure sum, that of
         the cohort.
@@ -94,8 +92,8 @@ class State:
             self.totals[name] = self.totals.get(name, 0) + amount
 
     def note_best(self, figures: dict[str, Any]) -> None:
-        """Keep the figures of a round if they are the best: first by the number of scored clients,
-        because missing clients must not make a round look better, then by mean validation score."""
+        """Keep the figures of a round if they are the best: by number of scored clients first,
+        since missing clients must not improve a round, then by mean validation score."""
 
         def rank(figures: Mapping[str, Any]) -> tuple[int, float]:
             return -figures["metrics"]["clients_left_out"], figures["metrics"][VALIDATION]
@@ -127,12 +125,14 @@ class Checkpoint:
         return self.model | add_prefix(FIXED, self.fixed) | add_prefix(CALIBRATED, self.calibrated)
 
     @classmethod
-    def of(cls, named: Arrays) -> "Checkpoint":
+    def of(cls, arrays: Arrays) -> "Checkpoint":
         """Inverse of `named`."""
         model = {
-            name: array for name, array in named.items() if not name.startswith((FIXED, CALIBRATED))
+            name: array
+            for name, array in arrays.items()
+            if not name.startswith((FIXED, CALIBRATED))
         }
-        return cls(model, select_prefix(named, FIXED), select_prefix(named, CALIBRATED))
+        return cls(model, select_prefix(arrays, FIXED), select_prefix(arrays, CALIBRATED))
 
 
 def save(store: Store, state: State, arrays: Checkpoint, federation: Federation) -> None:
@@ -168,7 +168,7 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
                 f"resume = true: no checkpoint in {store.folder} can be read; restore one, or start"
                 " a new run with another run-name"
             )
-        readable = readable[:1]  # the clients have no earlier state either
+        readable = readable[:1]  # simulated clients have no earlier state either
     arrays, saved = readable[-1]
     federation = with_facts(federation, saved.pop("before"))
     # JSON keys are text
@@ -181,20 +181,21 @@ def _check_simulated(folder: Path, stamps: Mapping[str, int]) -> None:
     """Raise LostState if a simulated client, whose files are in the run directory, has lost the
     state of its stamp."""
     for partition, stamp in stamps.items():
-        # else it keeps nothing, or has lost all
+        # without stamps the client keeps nothing, or lost all
         if (client := Store(folder / f"{int(partition):05d}")).stamps():
             client.load(stamp)
 
 
 def identity(federation: Federation) -> dict[str, Any]:
-    """What a resumed run compares: the facts that the clients were sent, and digests of their
-    data.
-    """
-    digests = {str(partition): about.digest for partition, about in federation.descriptions.items()}
+    """The facts sent to the clients and the digests of their data, which a resumed run compares."""
+    digests = {
+        str(partition): description.digest
+        for partition, description in federation.descriptions.items()
+    }
     return {"facts": asdict(federation.facts), "digests": digests}
 
 
-def with_facts(federation: Federation, known: dict[str, Any]) -> Federation:
+def with_facts(federation: Federation, saved: dict[str, Any]) -> Federation:
     """The federation with the facts of the run that is resumed.
 
     Raises
@@ -202,11 +203,13 @@ def with_facts(federation: Federation, known: dict[str, Any]) -> Federation:
     ConfigError
         If a client's data have changed since the run began.
     """
-    digests = known["digests"]
-    facts = known["facts"]
-    now = identity(federation)["digests"]
+    digests = saved["digests"]
+    facts = saved["facts"]
+    current = identity(federation)["digests"]
     changed = [
-        partition for partition, digest in now.items() if digests.get(partition, digest) != digest
+        partition
+        for partition, digest in current.items()
+        if digests.get(partition, digest) != digest
     ]
     if changed:
         raise ConfigError(

@@ -1,5 +1,5 @@
-"""Reading of a run directory. Missing or incomplete files count as empty, because a run may be
-killed at any time."""
+"""Reading of a run directory. Missing and incomplete files are empty: a run may be killed at any
+time."""
 
 import csv
 import json
@@ -179,32 +179,32 @@ class RunFiles:
         return {about["partition"]: about["space"] for about in self.clients if about.get("space")}
 
 
-def own_classes(about: Mapping[str, Any]) -> list[str]:
+def own_classes(description: Mapping[str, Any]) -> list[str]:
     """The names of a client's classes, with the name of its data set if there are several."""
-    return titles(about.get("space") or "", about.get("class_names") or [])
+    return titles(description.get("space") or "", description.get("class_names") or [])
 
 
 def class_counts(run: RunFiles) -> dict[int, dict[str, float]]:
-    """Numbers of examples by class of every client that shares them; invalid ones are left out,
-    because clients may lie."""
-    found = {}
-    for about in run.clients:
-        names = own_classes(about)
-        counts = (about.get("statistics") or {}).get("class_counts") or []
+    """Class counts of every client that shares them, invalid ones left out: clients may lie."""
+    counts_by_client = {}
+    for description in run.clients:
+        names = own_classes(description)
+        counts = (description.get("statistics") or {}).get("class_counts") or []
         if (
             counts
             and len(names) == len(counts)
             and all(is_number(count) and count >= 0 for count in counts)
         ):
-            found[int(about["partition"])] = dict(zip(names, counts, strict=True))
-    return found
+            counts_by_client[int(description["partition"])] = dict(zip(names, counts, strict=True))
+    return counts_by_client
 
 
 def curvatures(run: RunFiles) -> tuple[dict[int, float], dict[int, NDArray[np.float64]]]:
     """The mean Forman–Ricci curvature of each client's graph and the curvatures of its space, where
     clients share them."""
     forman: dict[int, Any] = {
-        about["partition"]: (about.get("statistics") or {}).get("forman") for about in run.clients
+        description["partition"]: (description.get("statistics") or {}).get("forman")
+        for description in run.clients
     }
     courses = zip(run.partitions, run.by_client("curvature")[1].T, strict=True)
     finite = {client: course[np.isfinite(course)] for client, course in courses}
@@ -226,9 +226,11 @@ def _in_phases(columns: Columns, phases: Collection[str]) -> NDArray[np.bool_]:
 def _all_classes(clients: dict[str, Any]) -> list[str]:
     descriptions = clients.get("clients", [])
     common = clients.get("facts", {}).get("class_names", [])
-    if common and not any(about.get("space") for about in descriptions):
+    if common and not any(description.get("space") for description in descriptions):
         return list(common)
-    return list(dict.fromkeys(name for about in descriptions for name in own_classes(about)))
+    return list(
+        dict.fromkeys(name for description in descriptions for name in own_classes(description))
+    )
 
 
 def _number(cell: str) -> float:

@@ -1,5 +1,4 @@
-"""The summary of a run, as `summary.json` has it: of its figures so far, or of one that failed or
-could not begin."""
+"""The content of `summary.json`, also for a run that failed or could not begin."""
 
 import contextlib
 import json
@@ -21,8 +20,8 @@ from curvfed.strategies.base.run_keys import RunKeys, home
 from curvfed.tasks.stored_files import write_atomically
 
 LAST = 3
-"""Number of last rounds whose global accuracy is averaged: at small alpha it can vary by 20 points
-between rounds."""
+"""Number of last rounds whose global accuracy is averaged; at small alpha it varies by up to 20
+points between rounds."""
 
 
 def summary(

@@ -52,13 +52,13 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         dict.fromkeys([*(existing or TABLES[path.name]), *(key for row in rows for key in row)])
     )
     if columns != existing:
-        if odd := [name for name in columns if not _NAME.fullmatch(name)]:
+        if invalid := [name for name in columns if not _NAME.fullmatch(name)]:
             raise ConfigError(
-                f"{path.name}: the method reports a figure named {odd[0]!r}; allowed is a name of"
-                " up to 64 letters, digits and . _ -, the first a letter"
+                f"{path.name}: the method reports a figure named {invalid[0]!r}; allowed is a name"
+                " of up to 64 letters, digits and . _ -, the first a letter"
             )
-        more = "," * (len(columns) - len(existing))
-        lines = [",".join(columns), *(line + more for line in _lines(path)[1:])]
+        empty_cells = "," * (len(columns) - len(existing))
+        lines = [",".join(columns), *(line + empty_cells for line in _lines(path)[1:])]
         write_atomically(path, "".join(f"{line}\n" for line in lines).encode(), private=True)
     with path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
@@ -66,13 +66,12 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def check_table(path: Path, last_round: int) -> None:
-    """Refuse a table that cannot come from a run with its last checkpoint at `last_round`, -1 for
-    none.
+    """Refuse a table that does not fit a run whose last checkpoint is `last_round`, -1 for none.
 
     Raises
     ------
     ConfigError
-        If it is absent though rounds are done, or has other columns, or rows of much later rounds.
+        If it is missing after the first round, or has other columns, or rows of much later rounds.
     """
     if last_round > 0 and not path.exists():
         raise ConfigError(
@@ -85,8 +84,7 @@ def check_table(path: Path, last_round: int) -> None:
         raise ConfigError(
             f"resume = true: {path} does not have the columns of this version of the app"
         )
-    # A round is in the tables before it is in a checkpoint, and one of the last two checkpoints may
-    # be damaged.
+    # Tables are written before the checkpoint, and one of the last two checkpoints may be damaged.
     if max(map(_round, lines[1:]), default=0) > last_round + 2:
         raise ConfigError(
             f"resume = true: {path} has rounds long after the last checkpoint,"
@@ -96,11 +94,11 @@ def check_table(path: Path, last_round: int) -> None:
 
 
 def truncate(path: Path, last_round: int) -> None:
-    """Remove the rows of rounds after `last_round`, which a crashed run left."""
+    """Remove rows of rounds after `last_round`, left by a crash."""
     lines = _lines(path)
-    kept = lines[:1] + [line for line in lines[1:] if 0 <= _round(line) <= last_round]
-    if kept:
-        write_atomically(path, "".join(f"{line}\n" for line in kept).encode(), private=True)
+    lines_kept = lines[:1] + [line for line in lines[1:] if 0 <= _round(line) <= last_round]
+    if lines_kept:
+        write_atomically(path, "".join(f"{line}\n" for line in lines_kept).encode(), private=True)
     else:
         path.unlink(missing_ok=True)
 
