@@ -937,7 +937,7 @@ def test_a_run_that_completes_as_it_is_stopped_is_completed(folder, fake, capsys
     main_thread = threading.main_thread().ident
 
     def interrupt() -> None:
-        while not (fake / "asked").exists() or not asked(fake, "log"):
+        while not (fake / "asked").exists() or not asked(fake, "list"):
             threading.Event().wait(0.05)
         signal.pthread_kill(main_thread, signal.SIGTERM)
 
