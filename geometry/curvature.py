@@ -102,9 +102,9 @@ def checked_edges(edge_index: Tensor, num_nodes: int) -> tuple[np.ndarray, np.nd
     _refuse(edges, source == target, "is a self-loop; remove it")
     key = source * num_nodes + target
     order = np.argsort(key, kind="stable")
-    again = np.zeros(key.size, dtype=bool)
-    again[order[1:]] = np.diff(key[order]) == 0
-    _refuse(edges, again, "occurs a second time; coalesce the edges")
+    is_repeated = np.zeros(key.size, dtype=bool)
+    is_repeated[order[1:]] = np.diff(key[order]) == 0
+    _refuse(edges, is_repeated, "occurs a second time; coalesce the edges")
     reverse = target * num_nodes + source
     if not np.array_equal(np.sort(reverse), key[order]):
         _refuse(edges, ~np.isin(reverse, key), "lacks its other direction; give both")

@@ -1,5 +1,5 @@
-"""Functions whose gradient is written by hand, that can still be differentiated twice, transformed
-and compiled."""
+"""Functions with handwritten gradients that support second derivatives, transforms and
+compilation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +15,7 @@ Backward = Callable[[Tensor, tuple[Any, ...], tuple[Tensor, ...], tuple[bool, ..
 def custom_gradient(
     forward: Forward, backward: Backward, formula: Callable[..., Tensor] | None
 ) -> Callable[..., Tensor]:
-    """Make a function of a forward and a backward pass.
+    """A function with the given forward and backward passes.
 
     Parameters
     ----------
@@ -45,10 +45,10 @@ def custom_gradient(
         output: tuple[Tensor, ...],
         needs: tuple[bool, ...],
     ) -> Gradients:
-        found = backward(gradient, inputs, output, needs)
+        first_gradients = backward(gradient, inputs, output, needs)
         if formula is None or not torch.is_grad_enabled() or torch.compiler.is_compiling():
-            return found
-        return _twice(found, formula, inputs, gradient)
+            return first_gradients
+        return _twice(first_gradients, formula, inputs, gradient)
 
     class Eager(torch.autograd.Function):
         """Keeps what the backward pass needs apart from its value: the quickest way, which
@@ -107,7 +107,7 @@ def _no_gradient(inputs: tuple[Any, ...]) -> bool:
         return False
     return not (
         torch.is_grad_enabled()
-        and any(isinstance(one, Tensor) and one.requires_grad for one in inputs)
+        and any(isinstance(value, Tensor) and value.requires_grad for value in inputs)
     )
 
 
@@ -123,25 +123,34 @@ def _saved(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
 
 
 def _twice(
-    found: Gradients, formula: Callable[..., Tensor], inputs: tuple[Any, ...], gradient: Tensor
+    first_gradients: Gradients,
+    formula: Callable[..., Tensor],
+    inputs: tuple[Any, ...],
+    gradient: Tensor,
 ) -> Gradients:
     """The gradients with the derivatives of those of the formula."""
-    wanted = [number for number, value in enumerate(found) if value is not None]
+    numbers = [number for number, value in enumerate(first_gradients) if value is not None]
 
-    def of_wanted(*arguments: Tensor) -> Tensor:
-        given = dict(zip(wanted, arguments, strict=True))
-        return formula(*(given.get(number, value) for number, value in enumerate(inputs)))
+    def partial_formula(*arguments: Tensor) -> Tensor:
+        values = list(inputs)
+        for number, argument in zip(numbers, arguments, strict=True):
+            values[number] = argument
+        return formula(*values)
 
     if under_torch_func():
-        exact = torch.func.vjp(of_wanted, *(inputs[number] for number in wanted))[1](gradient)
+        exact = torch.func.vjp(partial_formula, *(inputs[number] for number in numbers))[1](
+            gradient
+        )
     else:  # without torch.func, whose first use takes seconds
-        # one tensor may be given twice
-        aliases = [inputs[number].view_as(inputs[number]) for number in wanted]
-        exact = torch.autograd.grad(of_wanted(*aliases), aliases, gradient, create_graph=True)
+        # One tensor may occur twice among the inputs.
+        aliases = [inputs[number].view_as(inputs[number]) for number in numbers]
+        exact = torch.autograd.grad(partial_formula(*aliases), aliases, gradient, create_graph=True)
     slopes = iter(exact)
-    return tuple(None if value is None else _with_slope(value, next(slopes)) for value in found)
+    return tuple(
+        None if value is None else _with_slope(value, next(slopes)) for value in first_gradients
+    )
 
 
 def _with_slope(value: Tensor, exact: Tensor) -> Tensor:
-    """The one value, the derivatives of the other."""
+    """The first value with the derivatives of the second."""
     return value.detach() + (exact - exact.detach())

@@ -22,8 +22,8 @@ _EPS = float(np.finfo(np.float64).eps)
 _DEFECT = 1e-7  # least 1 − |c|‖x‖² at which the Klein coordinates still tell points apart
 # of a Klein coordinate against its edge, in units of the largest: 2 for the map, twice, and input
 _ROUNDING = 8 * _EPS
-_MANY = 2000  # points from which on it pays to look at a part of them first
-_PART = 16
+_SAMPLED = 2000  # points from which on it pays to look at a part of them first
+_SAMPLE_STEP = 16
 _CELLS = 4096
 _POWERS = 0.1, 2.0  # from points near the corners of a hull to points near its centre
 
@@ -75,19 +75,18 @@ def convex_hull(points: ArrayLike, curvature: float) -> Indices:
     if corners.size > 2:
         rounding = _ROUNDING * float(np.abs(klein[corners]).max())
         corners = corners[
-            _drop(klein[corners], _prominence, lambda num, least: num > 2 and least <= rounding)
+            _drop(klein[corners], _prominence, lambda num, size: num > 2 and size <= rounding)
         ]
     x, y = disc[corners].T
     return np.roll(corners, -int(np.lexsort((y, x))[0]))
 
 
 def thin(points: ArrayLike, curvature: float, cap: int) -> Indices:
-    """Corners of a hull that are kept if there may be but few, so that little area is lost.
+    """Reduce a hull to at most `cap` corners with little loss of area.
 
-    The corner whose triangle with its present neighbours has the least hyperbolic area goes, until
-    `cap` are left. Every triangle is taken from the hull, so what is left lies inside it. Of the
-    last three, where all triangles are the same, the two that are farthest apart stay; of two, the
-    first.
+    The corner with the smallest hyperbolic area of the triangle with its neighbours is removed,
+    until `cap` remain. Each triangle is cut off the hull, so the result lies inside it. For the
+    last three corners, whose triangles are equal, the two farthest apart remain; of two, the first.
 
     Parameters
     ----------
@@ -117,19 +116,19 @@ def thin(points: ArrayLike, curvature: float, cap: int) -> Indices:
     disc = _checked(points, curvature)
     if len(disc) <= cap:
         return np.arange(len(disc))
-    kept = _drop(disc, _area, lambda num, _: num > max(cap, 3))
-    if cap < min(kept.size, 3):
-        sides = np.abs(_translated(disc[np.roll(kept, -1)], disc[kept]))
+    remaining = _drop(disc, _area, lambda num, _: num > max(cap, 3))
+    if cap < min(remaining.size, 3):
+        sides = np.abs(_translated(disc[np.roll(remaining, -1)], disc[remaining]))
         first = int(sides.argmax())
-        kept = np.sort(kept[[first, (first + 1) % kept.size]])[:cap]
-    return kept
+        remaining = np.sort(remaining[[first, (first + 1) % remaining.size]])[:cap]
+    return remaining
 
 
 def points_within(
     corners: ArrayLike, curvature: float, num: int, rng: np.random.Generator
 ) -> Points:
-    """Random points of a hyperbolic hull, on the ways from its centre to its corners, denser
-    towards the centre.
+    """Random points of a hyperbolic hull on the geodesics from its centre to its corners, denser
+    near the centre.
 
     The centre is the midpoint of the corners in the hyperboloid model. The share of the way is U^p,
     with U uniform in [0, 1] and p uniform in [0.1, 2]: how points lie in their hull is unknown; p =
@@ -182,8 +181,8 @@ def to_klein(disc: Points) -> Points:
 
 
 def from_klein(klein: Points) -> Points:
-    """The inverse of `to_klein`, x/(1 + √(1 − ‖x‖²)); what rounding has moved out of the disc is
-    read as on its boundary.
+    """The inverse of `to_klein`, x/(1 + √(1 − ‖x‖²)); points that rounding moved out of the disc
+    count as on its boundary.
 
     Relative error of every coordinate ≤ 4·cosh(r)·eps, r the distance from the origin.
     """
@@ -191,30 +190,29 @@ def from_klein(klein: Points) -> Points:
 
 
 def _checked(points: ArrayLike, curvature: float) -> Points:
-    """The points in the unit disc, or ValueError that tells how many are wrong, but no value of
-    them."""
+    """The points in the unit disc; a ValueError names the number of wrong points, but no value."""
     scale = math.sqrt(float(magnitude(curvature)))
-    given = np.asarray(points, dtype=np.float64)
-    if given.ndim != 2 or given.shape[1] != 2:
-        raise ValueError(f"hull: points of shape {given.shape}; it must be (n, 2)")
+    coordinates = np.asarray(points, dtype=np.float64)
+    if coordinates.ndim != 2 or coordinates.shape[1] != 2:
+        raise ValueError(f"hull: points of shape {coordinates.shape}; it must be (n, 2)")
     with np.errstate(over="ignore", invalid="ignore"):
-        disc = given * scale
+        disc = coordinates * scale
         square = _square(disc)
     if not (square <= 1 - _DEFECT).all():  # NaN is not
-        wrong = int((~np.isfinite(given).all(axis=1)).sum())
+        wrong = int((~np.isfinite(coordinates).all(axis=1)).sum())
         outside = int((square >= 1).sum())
+        near = int((square > 1 - _DEFECT).sum()) - outside
         raise ValueError(
-            f"hull: of {len(given)} points {wrong} are not finite, {outside} lie on or outside the"
-            f" boundary of the disc of curvature {curvature} and"
-            f" {int((square > 1 - _DEFECT).sum()) - outside} within 5e-8 of its radius, where"
+            f"hull: of {len(coordinates)} points {wrong} are not finite, {outside} lie on or"
+            f" outside the boundary of the disc of curvature {curvature} and"
+            f" {near} within 5e-8 of its radius, where"
             f" float64 cannot tell them apart; |c|·‖x‖² must be ≤ 1 − {_DEFECT:g}"
         )
     return disc
 
 
 def _square(points: Points) -> Points:
-    """‖x‖² per row, by operations that round equal rows equally, which a product of matrices need
-    not."""
+    """‖x‖² per row; equal rows are rounded equally, unlike in a product of matrices."""
     x, y = points.T
     return np.asarray(x * x + y * y)
 
@@ -230,11 +228,11 @@ def _chains(points: Points) -> tuple[Indices, Indices]:
 
 
 def _turning_left(points: Points, order: Indices) -> Indices:
-    """Of points in order along the x axis those at which the path over them turns left, first and
-    last included.
+    """The points, given in order along the x axis, at which their path turns left, with the first
+    and the last.
 
-    A point at which it does not lies over two others, so all such go at once; then the path is
-    another. On candidates that are corners but for a few, two or three rounds end it.
+    Any other point lies over two others, so all such points are removed at once, and the new path
+    is checked again. Candidates are nearly all corners, so two or three rounds suffice.
     """
     while True:
         x, y = np.diff(points[order], axis=0).T
@@ -246,33 +244,33 @@ def _turning_left(points: Points, order: Indices) -> Indices:
 
 
 def _candidates(points: Points) -> Indices:
-    """Indices of all corners, of what equals them, and of some more points."""
+    """Indices of all corners, of points equal to them, and of some other points."""
     from scipy.spatial import ConvexHull, QhullError
 
     among = np.arange(len(points))
-    if among.size > _MANY:
-        part = points[::_PART]
-        among = np.flatnonzero(~_between(points, *(part[chain] for chain in _chains(part))))
+    if among.size > _SAMPLED:
+        sample = points[::_SAMPLE_STEP]
+        among = np.flatnonzero(~_between(points, *(sample[chain] for chain in _chains(sample))))
     if among.size < 3:
         return among
     try:
         hull = ConvexHull(points[among], qhull_options="Qt Qc")
-    except QhullError:  # all on one line, or as good as that
+    except QhullError:  # all points are nearly on one line
         return among
     return np.asarray(among[np.concatenate([hull.vertices, hull.coplanar[:, 0]])])
 
 
 def _between(points: Points, lower: Points, upper: Points) -> NDArray[np.bool_]:
-    """Whether points surely lie above a lower hull and below an upper one; it may be denied to
+    """Whether points surely lie above a lower hull and below an upper hull; False is possible for
     points near them."""
     x, y = points.T
-    left = lower[0, 0]
-    right = lower[-1, 0]
-    if right - left < _EPS:
+    start = lower[0, 0]
+    end = lower[-1, 0]
+    if end - start < _EPS:
         return np.zeros(len(points), dtype=bool)
     # 1 to _CELLS between left and right, 0 and _CELLS + 1 outside.
-    cell = np.clip((x - left) * (_CELLS / (right - left)) + 1, 0, _CELLS + 1).astype(np.intp)
-    grid = np.linspace(left, right, _CELLS + 1)
+    cell = np.clip((x - start) * (_CELLS / (end - start)) + 1, 0, _CELLS + 1).astype(np.intp)
+    grid = np.linspace(start, end, _CELLS + 1)
     rounding = _ROUNDING * float(np.abs(lower).max() + np.abs(upper).max())
     above = y > _top(np.interp(grid, *lower.T))[cell] + rounding
     below = y < -_top(-np.interp(grid, *upper[::-1].T))[cell] - rounding
@@ -280,8 +278,8 @@ def _between(points: Points, lower: Points, upper: Points) -> NDArray[np.bool_]:
 
 
 def _top(heights: Points) -> Points:
-    """Highest value of a convex function in each cell and the ones beside it, infinite where these
-    are outside."""
+    """Highest value of a convex function in each cell and its neighbours, infinite if these are
+    outside."""
     padded = np.pad(heights, 2, constant_values=np.inf)
     return np.asarray(np.maximum(padded[:-3], padded[3:]))
 
@@ -289,18 +287,20 @@ def _top(heights: Points) -> Points:
 Size = Callable[[Points, Points, Points], Points]
 
 
-def _drop(corners: Points, size: Size, more: Callable[[int, float], bool]) -> Indices:
-    """Drop corners one by one, the least by the size of the triangle with its neighbours, as long
-    as `more` says so."""
-    kept = np.arange(len(corners))
+def _drop(corners: Points, size: Size, goes_on: Callable[[int, float], bool]) -> Indices:
+    """Remove the corner with the smallest triangle with its neighbours, as long as `goes_on` is
+    true for the number of corners and this size."""
+    remaining = np.arange(len(corners))
     sizes = size(np.roll(corners, 1, axis=0), corners, np.roll(corners, -1, axis=0))
-    while more(kept.size, sizes.min()):
-        least = int(sizes.argmin())
-        kept = np.delete(kept, least)
-        sizes = np.delete(sizes, least)
-        beside = np.array([least - 1, least]) % kept.size
-        sizes[beside] = size(*(corners[kept[(beside + step) % kept.size]] for step in (-1, 0, 1)))
-    return kept
+    while goes_on(remaining.size, sizes.min()):
+        smallest = int(sizes.argmin())
+        remaining = np.delete(remaining, smallest)
+        sizes = np.delete(sizes, smallest)
+        neighbours = np.array([smallest - 1, smallest]) % remaining.size
+        sizes[neighbours] = size(
+            *(corners[remaining[(neighbours + step) % remaining.size]] for step in (-1, 0, 1))
+        )
+    return remaining
 
 
 def _prominence(before: Points, corner: Points, after: Points) -> Points:

@@ -46,20 +46,20 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
     >>> [round(float(one), 4) for one in sorted(points[:, 0] / points[:, 0].max())]
     [-1.0, 0.0, 1.0]
     """
-    given = np.asarray(distances, dtype=np.float64)
+    matrix = np.asarray(distances, dtype=np.float64)
     if not -math.inf < curvature < 0:
         raise ValueError(f"curvature is {curvature}; allowed is below 0 and finite")
-    if given.ndim != 2 or given.shape[0] != given.shape[1] or not 1 <= dim < len(given):
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not 1 <= dim < len(matrix):
         raise ValueError(
-            f"distances have shape {given.shape} for dim {dim}; allowed is (n, n) with n above dim,"
-            " dim ≥ 1"
+            f"distances have shape {matrix.shape} for dim {dim}; allowed is (n, n) with n above"
+            " dim, dim ≥ 1"
         )
-    scaled = math.sqrt(-curvature) * given
+    scaled = math.sqrt(-curvature) * matrix
     if not (
-        np.isfinite(given).all()
-        and (given >= 0).all()
-        and not given.diagonal().any()
-        and np.allclose(given, given.T)
+        np.isfinite(matrix).all()
+        and (matrix >= 0).all()
+        and not matrix.diagonal().any()
+        and np.allclose(matrix, matrix.T)
     ):
         raise ValueError(
             "distances are no distances; allowed are finite, symmetric, at least 0, and 0 on the"
@@ -71,11 +71,11 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
             f" {LONGEST:g}"
         )
     gram = np.cosh(scaled)
-    last = len(given) - 1
+    last = len(matrix) - 1
     largest, first = eigh(gram, subset_by_index=[last, last])
-    smallest, others = eigh(gram, subset_by_index=[0, dim - 1])
+    smallest, space_vectors = eigh(gram, subset_by_index=[0, dim - 1])
     time = np.abs(first[:, 0]) * math.sqrt(largest[0])  # Perron: all of one sign
-    space = others * np.sqrt(np.maximum(-smallest, 0))
+    space = space_vectors * np.sqrt(np.maximum(-smallest, 0))
     # Distances of no hyperbolic space give points off the hyperboloid: the radius is then that of
     # the time.
     nearest = min(1.0, float(time.min()))

@@ -203,8 +203,8 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     # in two quotients: that by time·(time + 1) has gradients that overflow far out
     half_way = base / above
     at_origin = torch.addcmul(step, _dot(step, half_way) / (time / size), base, value=-1)
-    left = (_reach(size, x.dtype) - (2 * time).log()).clamp(min=0)  # r ≤ ln(2 cosh r)
-    ratio, cosh = (part.to(x.dtype) for part in sinhc_cosh(wide_squared(at_origin) * size, left))
+    room = (_reach(size, x.dtype) - (2 * time).log()).clamp(min=0)  # r ≤ ln(2 cosh r)
+    ratio, cosh = (part.to(x.dtype) for part in sinhc_cosh(wide_squared(at_origin) * size, room))
     moved = ratio * at_origin
     back = cosh + _dot(moved, half_way) * size
     return _lift(torch.addcmul(moved, back, base), size)
@@ -296,9 +296,9 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     square = squared(space)
     length = (square + torch.finfo(x.dtype).tiny).sqrt()
     # (time − length)/(time + length) = exp(−2r).
-    least = floor(x.dtype) * (torch.maximum(time, length) + length).square()
+    minimum = floor(x.dtype) * (torch.maximum(time, length) + length).square()
     shrink = (
-        torch.maximum(time.square() - square, least).clamp(min=torch.finfo(x.dtype).tiny).sqrt()
+        torch.maximum(time.square() - square, minimum).clamp(min=torch.finfo(x.dtype).tiny).sqrt()
     )
     return torch.cat(
         [(1 + (square / shrink / shrink)).sqrt() / scale, space / (shrink * scale)], dim=-1

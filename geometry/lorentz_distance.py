@@ -44,22 +44,22 @@ def squared_half_sinh(x: Tensor, y: Tensor, scale: Size) -> Tensor:
 
 def _forward(x: Tensor, y: Tensor, scale: Size) -> tuple[Tensor, ...]:
     base = x[..., 1:]
-    other = y[..., 1:]
+    target = y[..., 1:]
     length = norm(base)
     x_length = length * scale
     x_time = (x_length * x_length).add_(1).sqrt_()
-    y_length = norm(other) * scale
+    y_length = norm(target) * scale
     y_time = (y_length * y_length).add_(1).sqrt_()
-    # P is the part across x of y − x and of y alike, as rounded as what it is taken from: y − x,
-    # or, where y is much nearer to the origin than x, y less a part of x that is about as long.
+    # P, the part across x, is the same for y − x and y, with the rounding of its source: y − x, or,
+    # if y is much nearer to the origin than x, y minus a part of x of about its length.
     share = (2 * y_time / x_time).clamp(max=1)
-    across = torch.addcmul(other, base, share, value=-1)
-    # next to the origin: 0
+    across = torch.addcmul(target, base, share, value=-1)
+    # Near the origin it is 0.
     inverse = (x_length > floor(x.dtype)) / length.clamp(min=torch.finfo(x.dtype).tiny)
     along = _dot(across, base) * inverse
-    # of which torch.func's vmap knows nothing
-    less = torch.addcmul if under_torch_func() else Tensor.addcmul_
-    across = less(across, base, along * inverse, value=-1)
+    # The vmap of torch.func has no rule for addcmul_.
+    subtract = torch.addcmul if under_torch_func() else Tensor.addcmul_
+    across = subtract(across, base, along * inverse, value=-1)
     along = along * scale
     wide = norm(across) * scale
     y_along = torch.addcmul(along, x_length, share)
@@ -102,28 +102,28 @@ def _backward(
     turn = x_length / total * wide * wide - apart * (factor / total * (1 + wedge))
     half = gradient * scale / 2
     along = half * turn * inverse
-    beside = half * scale
-    found: list[Tensor | None] = [None, None, None]
+    across_factor = half * scale
+    gradients: list[Tensor | None] = [None, None, None]
     if needs[0]:
-        found[0] = _combined(x, along / x_time, across, -beside).sum_to_size(x.shape)
+        gradients[0] = _combined(x, along / x_time, across, -across_factor).sum_to_size(x.shape)
     if needs[1]:
-        found[1] = _combined(x, -along / y_time, across, beside * x_time / y_time).sum_to_size(
-            y.shape
-        )
+        gradients[1] = _combined(
+            x, -along / y_time, across, across_factor * x_time / y_time
+        ).sum_to_size(y.shape)
     if needs[2]:
         by_scale = turn * (x_length / x_time - y_along / y_time) + x_time / y_time * wide.square()
-        found[2] = (gradient * by_scale / (2 * scale)).sum_to_size(scale.shape)
-    return tuple(found)
+        gradients[2] = (gradient * by_scale / (2 * scale)).sum_to_size(scale.shape)
+    return tuple(gradients)
 
 
 def _formula(x: Tensor, y: Tensor, scale: Size) -> Tensor:
     """(|y − x|² − (y₀ − x₀)²)/4, which is smooth everywhere, but loses digits far from the
     origin.
     """
-    base, other = (point[..., 1:].double() * scale for point in (x, y))
-    apart = other - base
-    total = (1 + squared(base)).sqrt() + (1 + squared(other)).sqrt()
-    rise = _dot(apart, base + other) / total
+    base, target = (point[..., 1:].double() * scale for point in (x, y))
+    apart = target - base
+    total = (1 + squared(base)).sqrt() + (1 + squared(target)).sqrt()
+    rise = _dot(apart, base + target) / total
     return ((squared(apart) - rise.square()) / 4).to(x.dtype)
 
 
@@ -131,10 +131,10 @@ def _combined(x: Tensor, of_x: Tensor, across: Tensor, of_across: Tensor) -> Ten
     """A gradient with respect to points; that of the time is 0."""
     if under_torch_func():  # its vmap has no rule for addcmul_
         return torch.nn.functional.pad(torch.addcmul(x[..., 1:] * of_x, across, of_across), (1, 0))
-    found = x * of_x
-    found[..., 1:].addcmul_(across, of_across)
-    found[..., 0].zero_()
-    return found
+    gradient = x * of_x
+    gradient[..., 1:].addcmul_(across, of_across)
+    gradient[..., 0].zero_()
+    return gradient
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:

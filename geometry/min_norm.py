@@ -114,13 +114,14 @@ def duality_gap(
         As `min_norm_point`, and if there are not K weights.
     """
     matrix, start, lower, upper = _checked(gram, prior, radius)
-    given = np.asarray(weights, dtype=np.float64)
-    if given.shape != start.shape:
+    candidate = np.asarray(weights, dtype=np.float64)
+    if candidate.shape != start.shape:
         raise ValueError(
-            f"duality_gap: weights of shape {given.shape} for a Gram matrix of {start.size} vectors"
+            f"duality_gap: weights of shape {candidate.shape} for a Gram matrix of {start.size}"
+            " vectors"
         )
-    gradient = matrix @ given
-    return float(2 * (given - _corner(gradient, lower, upper)) @ gradient)
+    gradient = matrix @ candidate
+    return float(2 * (candidate - _corner(gradient, lower, upper)) @ gradient)
 
 
 class _ActiveSet:
@@ -151,9 +152,9 @@ class _ActiveSet:
                 bound - weights, move, out=np.full_like(move, np.inf), where=move != 0
             )
             first = float(reach.min())
-            found = self._search(weights, gradient, free, move, reach)
-            if found is not None:
-                weights, gradient = found
+            accepted = self._search(weights, gradient, free, move, reach)
+            if accepted is not None:
+                weights, gradient = accepted
                 free = free & (self.lower < weights) & (weights < self.upper)
                 stalls = 0
             elif first < 1:
@@ -164,7 +165,7 @@ class _ActiveSet:
                 stalls += 1
             if first >= 1:  # the face has been minimised
                 released = self._released(weights, gradient, free)
-                if stalls > weights.size or (found is None and not released.any()):
+                if stalls > weights.size or (accepted is None and not released.any()):
                     break
                 free = free | released
         return weights
@@ -226,7 +227,7 @@ class _ActiveSet:
         lower = np.where(free, self.lower, weights)
         upper = np.where(free, self.upper, weights)
         best = 0.0
-        found = None
+        accepted = None
         for step in [1.0] if first >= 1 else [1.0, 0.5, 0.25, 0.125, first]:
             point = self._project(weights + step * move, lower, upper)
             ahead = self._gradient(point)
@@ -237,8 +238,8 @@ class _ActiveSet:
             )
             if change < min(best, -rounding):
                 best = change
-                found = (point, ahead)
-        return found
+                accepted = (point, ahead)
+        return accepted
 
     def _level(self, gradient: Vector, free: Mask) -> float:
         """The gradient's common value on a face that has been minimised, the multiplier of Σ w
@@ -248,9 +249,9 @@ class _ActiveSet:
 
     def _released(self, weights: Vector, gradient: Vector, free: Mask) -> Mask:
         """Held weights from whose bound the value falls inwards."""
-        held = ~free & (self.lower < self.upper)
-        low = held & (weights - self.lower <= self.upper - weights)
-        high = held & ~low
+        fixed = ~free & (self.lower < self.upper)
+        low = fixed & (weights - self.lower <= self.upper - weights)
+        high = fixed & ~low
         if free.any():
             level = self._level(gradient, free)
         elif low.any() and high.any():

@@ -83,17 +83,19 @@ def _backward(
     by_sinh = 2 * gradient / cosh
     by_apart = by_sinh * both
     by_both = by_sinh * apart
-    found: list[Tensor | None] = [None, None]
+    gradients: list[Tensor | None] = [None, None]
     if needs[0]:
         by_x = through_norms(by_apart, x, y, apart)
-        found[0] = _through_ball(
+        gradients[0] = _through_ball(
             by_x, _product(by_both, w_cosh), v, v_length, v_ratio, v_cosh
         ).sum_to_size(v.shape)
     if needs[1]:
         by_y = through_norms(by_apart.mT, y, x, apart.mT)
         by_cosh = _product(by_both.mT, v_cosh).where(w_length <= max_radius(w.dtype) / 2, 0.0)
-        found[1] = _through_ball(by_y, by_cosh, w, w_length, w_ratio, w_cosh).sum_to_size(w.shape)
-    return tuple(found)
+        gradients[1] = _through_ball(by_y, by_cosh, w, w_length, w_ratio, w_cosh).sum_to_size(
+            w.shape
+        )
+    return tuple(gradients)
 
 
 def _formula(v: Tensor, w: Tensor) -> Tensor:

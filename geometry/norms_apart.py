@@ -40,15 +40,18 @@ def _backward(
 def through_norms(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Tensor:
     """The gradient with respect to x of the norms ‖xᵢ − yⱼ‖; a norm of 0 adds 0."""
     shape = apart.shape[:-2]
-    given = gradient, x.expand(*shape, *x.shape[-2:]), y.expand(*shape, *y.shape[-2:]), apart
-    found: Tensor = _ThroughNorms.apply(*given) if under_torch_func() else _cdist_backward(*given)
-    return found
+    wide_x = x.expand(*shape, *x.shape[-2:])
+    wide_y = y.expand(*shape, *y.shape[-2:])
+    through = _ThroughNorms.apply if under_torch_func() else _cdist_backward
+    by_x: Tensor = through(gradient, wide_x, wide_y, apart)
+    return by_x
 
 
 def _cdist_backward(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Tensor:
-    given = (tensor.contiguous() for tensor in (gradient, x, y))
-    found: Tensor = torch.ops.aten._cdist_backward(*given, 2.0, apart.contiguous())
-    return found
+    by_x: Tensor = torch.ops.aten._cdist_backward(
+        gradient.contiguous(), x.contiguous(), y.contiguous(), 2.0, apart.contiguous()
+    )
+    return by_x
 
 
 class _ThroughNorms(torch.autograd.Function):
@@ -56,8 +59,8 @@ class _ThroughNorms(torch.autograd.Function):
     the same for all."""
 
     @staticmethod
-    def forward(*given: Tensor) -> Tensor:
-        return _cdist_backward(*given)
+    def forward(*tensors: Tensor) -> Tensor:
+        return _cdist_backward(*tensors)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:

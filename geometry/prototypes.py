@@ -150,11 +150,11 @@ def _simplex(num: int) -> Tensor:
 def _search(num: int, dim: int, seed: int) -> Tensor:
     restarts = min(_RESTARTS, max(1, _PAIRS // num**2))
     starts = normalize(_gaussian(restarts * num, dim, seed)).numpy().reshape(restarts, num, dim)
-    found = [
+    results = [
         _anneal(points, _SHARPNESS[_FIRST[i % len(_FIRST)] :]) for i, points in enumerate(starts)
     ]
     return torch.from_numpy(
-        min(found, key=lambda points: float((points @ points.T - 2 * np.eye(num)).max()))
+        min(results, key=lambda points: float((points @ points.T - 2 * np.eye(num)).max()))
     )
 
 

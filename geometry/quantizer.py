@@ -120,17 +120,17 @@ class PoincareQuantizer:
         ValueError
             If the shape is another, a coordinate is not finite or a point lies beyond the radius.
         """
-        given, norm = _with_norm(points)
+        xy, norm = _with_norm(points)
         beyond = int((norm > self.radius * _SLACK).sum())
         if beyond:
             raise ValueError(
-                f"quantizer: {beyond} of {len(given)} points lie beyond the radius {self.radius}"
+                f"quantizer: {beyond} of {len(xy)} points lie beyond the radius {self.radius}"
             )
         radial = 2 * np.arctanh(np.minimum(norm / self._scale, self._unit_radius))
         ring = np.minimum(np.floor(radial / self._reach * self.num_rings), self.num_rings - 1)
         # Angles in (−π, π], so that one just below 0 counts down from the last sector and cannot
         # round up to 2π.
-        turn = np.arctan2(given[:, 1], given[:, 0]) / (2 * math.pi)
+        turn = np.arctan2(xy[:, 1], xy[:, 0]) / (2 * math.pi)
         sector = np.floor(turn * self.num_sectors).astype(np.int64) % self.num_sectors
         return (
             ring.astype(np.uint64) * np.uint64(self.num_sectors)
@@ -154,19 +154,19 @@ class PoincareQuantizer:
         ValueError
             If the shape is another, or a bin is no integer or not in 1..`num_bins`.
         """
-        given = np.asarray(bins)
-        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        indices = np.asarray(bins)
+        if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
             raise ValueError(
-                f"quantizer: bins of shape {given.shape} and type {given.dtype}; they must be (n,)"
-                " integers"
+                f"quantizer: bins of shape {indices.shape} and type {indices.dtype}; they must be"
+                " (n,) integers"
             )
-        wrong = int(((given < 1) | (given > self.num_bins)).sum())
+        wrong = int(((indices < 1) | (indices > self.num_bins)).sum())
         if wrong:
             raise ValueError(
-                f"quantizer: {wrong} of {given.size} bins are not in 1..{self.num_bins}"
+                f"quantizer: {wrong} of {indices.size} bins are not in 1..{self.num_bins}"
             )
         ring, sector = np.divmod(
-            given.astype(np.uint64) - np.uint64(1), np.uint64(self.num_sectors)
+            indices.astype(np.uint64) - np.uint64(1), np.uint64(self.num_sectors)
         )
         norm = self._scale * np.tanh(
             (ring.astype(np.float64) + 0.5) / self.num_rings * self._reach / 2
@@ -192,16 +192,16 @@ class PoincareQuantizer:
         ValueError
             If the shape is another, a coordinate is not finite or a point is not in the disc.
         """
-        given, norm = _with_norm(points)
+        xy, norm = _with_norm(points)
         outside = int((norm / self._scale >= 1).sum())
         if outside:
             raise ValueError(
-                f"quantizer: {outside} of {len(given)} points lie on or outside the boundary of the"
+                f"quantizer: {outside} of {len(xy)} points lie on or outside the boundary of the"
                 f" disc of curvature {self.curvature}"
             )
         beyond = norm > self.radius * _SLACK
         factor = np.where(beyond, self.radius / np.maximum(norm, self.radius), 1.0)
-        return given * factor[:, None], int(beyond.sum())
+        return xy * factor[:, None], int(beyond.sum())
 
     @property
     def _scale(self) -> float:
@@ -226,10 +226,10 @@ class PoincareQuantizer:
 
 def _with_norm(points: ArrayLike) -> tuple[Points, Points]:
     """Points and their distance from the origin, whose coordinates have no sign."""
-    given = np.asarray(points, dtype=np.float64) + 0.0  # −0 has the angle π
-    if given.ndim != 2 or given.shape[1] != 2:
-        raise ValueError(f"quantizer: points of shape {given.shape}; it must be (n, 2)")
-    wrong = int((~np.isfinite(given).all(axis=1)).sum())
+    xy = np.asarray(points, dtype=np.float64) + 0.0  # −0 has the angle π
+    if xy.ndim != 2 or xy.shape[1] != 2:
+        raise ValueError(f"quantizer: points of shape {xy.shape}; it must be (n, 2)")
+    wrong = int((~np.isfinite(xy).all(axis=1)).sum())
     if wrong:
-        raise ValueError(f"quantizer: {wrong} of {len(given)} points are not finite")
-    return given, np.hypot(*given.T)
+        raise ValueError(f"quantizer: {wrong} of {len(xy)} points are not finite")
+    return xy, np.hypot(*xy.T)

@@ -50,22 +50,21 @@ def best_c(
         raise ValueError("a grid of C must have values, > 0 and finite")
     points = np.asarray(X)
     labels = np.asarray(y)
-    kept = stratified_folds(labels, folds, seed)
+    training_masks = stratified_folds(labels, folds, seed)
     right = np.zeros(len(costs), int)
-    for fold in kept:
+    for fold in training_masks:
         if not fold.all():
             shown = points[fold]
             hidden = points[~fold]
-            wanted = labels[~fold]
+            hidden_labels = labels[~fold]
             models = make(costs[0]).fit_each(shown, labels[fold], costs)
-            right += [np.count_nonzero(model.predict(hidden) == wanted) for model in models]
+            right += [np.count_nonzero(model.predict(hidden) == hidden_labels) for model in models]
     best = np.flatnonzero(right == right.max())
     return costs[int(best[(best.size - 1) // 2])]
 
 
 def stratified_folds(y: ArrayLike, folds: int, seed: int) -> NDArray[np.bool_]:
-    """The training points of each fold. Folds are stratified: each holds out an equal share of
-    every class.
+    """Masks of the training points of each fold; each fold holds out an equal share of each class.
 
     Parameters
     ----------
@@ -89,11 +88,11 @@ def stratified_folds(y: ArrayLike, folds: int, seed: int) -> NDArray[np.bool_]:
         raise ValueError(f"{folds} folds; there must be at least 2")
     labels = np.asarray(y)
     rng = np.random.default_rng(seed)
-    kept = np.ones((folds, labels.size), bool)
-    dealt = 0
+    training = np.ones((folds, labels.size), bool)
+    num_assigned = 0
     for label in np.unique(labels):
         members = rng.permutation(np.flatnonzero(labels == label))
         if members.size > 1:
-            kept[(dealt + np.arange(members.size)) % folds, members] = False
-            dealt += members.size
-    return kept
+            training[(num_assigned + np.arange(members.size)) % folds, members] = False
+            num_assigned += members.size
+    return training

@@ -26,12 +26,12 @@ class Estimator:
         ValueError
             If a name is no parameter, or a value is out of its range.
         """
-        known = self.get_params()
-        for name in params.keys() - known:
+        parameters = self.get_params()
+        for name in params.keys() - parameters:
             raise ValueError(
-                f"{type(self).__name__}: no parameter {name!r}; allowed are {', '.join(known)}"
+                f"{type(self).__name__}: no parameter {name!r}; allowed are {', '.join(parameters)}"
             )
-        vars(self).update(vars(type(self)(**known | params)))
+        vars(self).update(vars(type(self)(**parameters | params)))
         return self
 
     def score(self, X: ArrayLike, y: ArrayLike) -> float:

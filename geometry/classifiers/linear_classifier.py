@@ -131,14 +131,14 @@ def checked_points(X: ArrayLike, curvature: float = 0.0) -> Array:
 def checked_labels(y: ArrayLike, num: int) -> tuple[NDArray[Any], Indices]:
     """Classes (J,) in ascending order, and each point's class index (num,). Raise ValueError if the
     labels are wrong."""
-    given = np.asarray(y)
-    if given.shape != (num,):
-        raise ValueError(f"labels of shape {given.shape} for {num} points; it must be ({num},)")
-    if (given != given).any():
+    names = np.asarray(y)
+    if names.shape != (num,):
+        raise ValueError(f"labels of shape {names.shape} for {num} points; it must be ({num},)")
+    if (names != names).any():
         raise ValueError(
-            f"labels: {int((given != given).sum())} of {num} are NaN; every point needs a label"
+            f"labels: {int((names != names).sum())} of {num} are NaN; every point needs a label"
         )
-    classes, labels = np.unique(given, return_inverse=True)
+    classes, labels = np.unique(names, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(f"points of {len(classes)} classes; a classifier needs at least two")
     return classes, labels

@@ -125,11 +125,11 @@ def hard_margin(products: Array) -> Array:
 def _inside(vectors: Array, chosen: list[int], weights: Array) -> tuple[list[int], Array]:
     """Drop vectors until all weights of the affine hull's nearest point are positive."""
     while True:
-        first, *others = vectors[chosen]
+        first, *remaining = vectors[chosen]
         # Least squares, because an added vector may be dependent up to rounding.
         shares = (
-            np.linalg.lstsq((np.array(others) - first).T, -first, rcond=None)[0]
-            if others
+            np.linalg.lstsq((np.array(remaining) - first).T, -first, rcond=None)[0]
+            if remaining
             else np.empty(0)
         )
         affine = np.append(1 - shares.sum(), shares)

@@ -54,8 +54,8 @@ def fit_platt(scores: Array, positive: Mask) -> Array:
         return entropy.sum(axis=1), gradient, (rows * curvature[:, None]) @ rows.mT
 
     start = np.concatenate([np.zeros(above.shape), np.log((below + 1) / (above + 1))], axis=1)
-    found = minimise(cross_entropy, start, np.full(len(scores), _TOLERANCE * scores.shape[1]))
-    return np.asarray(found / np.concatenate([unit, np.ones_like(unit)], axis=1))
+    minimum = minimise(cross_entropy, start, np.full(len(scores), _TOLERANCE * scores.shape[1]))
+    return np.asarray(minimum / np.concatenate([unit, np.ones_like(unit)], axis=1))
 
 
 def log_platt(scores: Array, platt: Array) -> Array:

@@ -90,8 +90,8 @@ class _Convolution(torch.autograd.Function):
         # -<S, S> of the sum S; where rounding leaves nothing of it, at radius 8 in float32, it is
         # held at eps·S₀².
         norm = sum_times.square()
-        least = norm * torch.finfo(space.dtype).eps
-        norm = torch.maximum(norm.sub_(row_dot(sums, sums)), least)
+        minimum = norm * torch.finfo(space.dtype).eps
+        norm = torch.maximum(norm.sub_(row_dot(sums, sums)), minimum)
         scale = norm.rsqrt().mul_(k**0.5)
         mixed = torch.addcmul(space * (1 - g), scale * (2 * g - 1), sums)
         passed = mixed.sign().clamp_(min=0)  # faster than a comparison

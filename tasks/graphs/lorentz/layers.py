@@ -179,10 +179,10 @@ def _factor_change(x: Tensor, factor: Tensor) -> Tensor:
 def _series(x: Tensor) -> Tensor:
     """d/dx sinh(x)/x = Σ 2k x^(2k-1)/(2k+1)!, to 1e-14 for x ≤ 1/2."""
     square = x * x
-    found = torch.zeros_like(x)
+    total = torch.zeros_like(x)
     for k in range(6, 0, -1):
-        found = found * square + 2 * k / math.factorial(2 * k + 1)
-    return found * x
+        total = total * square + 2 * k / math.factorial(2 * k + 1)
+    return total * x
 
 
 class _LorentzLinear(torch.autograd.Function):

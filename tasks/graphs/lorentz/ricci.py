@@ -64,9 +64,9 @@ def _pieces(graph: ClientGraph) -> Iterator[tuple[Tensor, int]]:
     for first in range(0, len(graph.labels), GRAPHS_AT_A_TIME):
         limits = torch.tensor([first, first + GRAPHS_AT_A_TIME])
         start, end = torch.searchsorted(graph.graph_of_node, limits).tolist()
-        one, other = torch.searchsorted(of_edge, limits).tolist()
-        if other > one:
-            yield graph.edge_index[:, one:other] - start, end - start
+        low, high = torch.searchsorted(of_edge, limits).tolist()
+        if high > low:
+            yield graph.edge_index[:, low:high] - start, end - start
 
 
 def _read(path: Path) -> float | None:
