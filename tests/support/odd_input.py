@@ -323,7 +323,7 @@ if __name__ == "__main__":
         "client_app.app",
         "deployments.simulate",
         "server_app.app",
-        "server_app.report.page",
+        "server_app.report.run_page",
     ):
         import_module(f"curvfed.{heavy}")  # once, and not in every child
     from curvfed.deployments.commands.command import main
