@@ -16,7 +16,8 @@ from torch import nn
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
-from curvfed.client_app.node.configuration import is_real, partition_id, public_text
+from curvfed.client_app.node.configuration import is_real, public_text
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.resources import memory_errors
 from curvfed.strategies.base.average import Arrays
@@ -211,6 +212,7 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
     header = Header("", "", 0)
     partition = -1
     client = None
+    node = None
     node_config = dict(context.node_config)
     if is_real(node_config):
         log_to_stdout()
@@ -218,9 +220,10 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         request = decode_request(message.content)
         header = request.header
         config = _config(tuple(context.run_config.items()))
-        partition = partition_id(node_config)
-        with own_settings(), memory_errors(config, node_config):
-            client = get_client(config, header.run, partition, node_config)
+        node = Node.read(node_config)
+        partition = node.partition
+        with own_settings(), memory_errors(config, node):
+            client = get_client(config, header.run, node)
             check_phase(header.phase, message.metadata.message_type, client)
             # Replies to earlier messages have reported what was restored for them.
             client.restored = None
@@ -233,8 +236,8 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
             level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error
         )
         reason = public_text(error, node_config)
-        if is_real(node_config) and partition >= 0:
-            _note_refusal(header, partition, node_config, reason)
+        if node is not None and node.is_real:
+            _note_refusal(header, node, reason)
     except Exception as error:
         log.error(
             "partition %d, %s of round %d failed\n%s",
@@ -252,12 +255,12 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
     return Message(encode_reply(Reply(header, partition, error=reason)), reply_to=message)
 
 
-def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], reason: str) -> None:
+def _note_refusal(header: Header, node: Node, reason: str) -> None:
     """Write a refusal into the node's ledger, if there is space: a refusal reveals nothing."""
     from curvfed.client_app.node.ledger import REFUSAL, ledger_of
 
     with contextlib.suppress(ConfigError):
-        ledger = ledger_of(partition, node_config)
+        ledger = ledger_of(node)
         ledger.append(
             REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason
         )

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
-from curvfed.client_app.node.configuration import check_names, flag, is_real, lost_state
 from curvfed.client_app.node.data_digest import keyed
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.average import Arrays
@@ -44,7 +44,6 @@ from curvfed.tasks.examples import FAR_FEATURES
 
 if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
-    from curvfed.client_app.node.policy import Policy
 
 log = logging.getLogger("curvfed")
 
@@ -62,15 +61,13 @@ class Client:
     config : RunConfig
     run : str
         Name of the run, written in the files of the personal state.
-    partition : int
-    node_config : mapping
-        Flower's node configuration: `partition-id`, in a simulation `num-partitions`, and on a real
-        node `data-path` and optionally `state-path` and `device`.
+    node : Node
+        What the node's owner decided.
 
     Attributes
     ----------
-    policy : Policy or None
-        The policy of a real node; None in a simulation.
+    partition : int
+        The node's number in the run.
     ledger : Ledger or None
         Sums signed and points revealed by a real node; None in a simulation.
     digest : str
@@ -88,29 +85,21 @@ class Client:
         If the data or the device are missing.
     """
 
-    def __init__(
-        self, config: RunConfig, run: str, partition: int, node_config: dict[str, Any]
-    ) -> None:
+    def __init__(self, config: RunConfig, run: str, node: Node) -> None:
         torch.set_num_threads(config.threads)
         self.run = run
-        self.partition = partition
+        self.node = node
+        self.partition = node.partition
         self.method = config.row
-        check_names(node_config)
-        self.policy: Policy | None = None
         self.ledger: Ledger | None = None
-        if is_real(node_config):
+        if node.rules is not None:
             from curvfed.client_app.node.ledger import ledger_of
-            from curvfed.client_app.node.policy import policy_of
 
-            self.policy = policy_of(node_config)
-            node_config = self.policy.applied(node_config)
-            self.ledger = ledger_of(partition, node_config)
-            config = self.policy.check_run(config, "data-path" in node_config)
-        self.node_config = node_config
-        self.owns_data = "data-path" in node_config
-        may_share = flag(node_config, "share-statistics") is not False
-        self.shares_statistics = may_share and (config.share_statistics or not self.owns_data)
-        if flag(node_config, "secure-sum") and not config.is_masked:
+            self.ledger = ledger_of(node)
+            config = node.rules.check_run(config, node.owns_data)
+        may_share = node.share_statistics is not False
+        self.shares_statistics = may_share and (config.share_statistics or not node.owns_data)
+        if node.secure_sum and not config.is_masked:
             raise ConfigError(
                 "this node takes part in secure sums alone; the run has secure-sum = false",
                 key="secure-sum-only",
@@ -118,21 +107,23 @@ class Client:
         self.noise = Noise()
         self.signing_key = None
         self.roster = None
-        if {"signing-key", "roster"} & node_config.keys():
+        if node.signing_key or node.roster:
             from curvfed.client_app.node.roster import read_roster, read_signing_key
 
-            self.signing_key = read_signing_key(node_config)
-            self.roster = read_roster(node_config)
-        self.data = load_data(config, partition, node_config)
-        self.digest = (
-            keyed(self.data.digest, partition, node_config) if self.owns_data else self.data.digest
-        )
+            self.signing_key = read_signing_key(node)
+            self.roster = read_roster(node)
+        self.data = load_data(config, node)
+        self.digest = keyed(self.data.digest, node) if node.owns_data else self.data.digest
         self.config = resolve_defaults(config, self.data.task)
-        self.device = device_of(config, node_config)
-        binding = {"run": run, "partition": partition, "method": config.method, "data": self.digest}
-        folder = state_folder(config.results_path, run, partition, node_config)
-        self.files = ClientFiles(folder, binding, durable=is_real(node_config))
-        self.lost_state = lost_state(node_config)
+        self.device = device_of(config, node)
+        binding = {
+            "run": run,
+            "partition": node.partition,
+            "method": config.method,
+            "data": self.digest,
+        }
+        folder = state_folder(config.results_path, run, node)
+        self.files = ClientFiles(folder, binding, durable=node.is_real)
         self.restored: int | None = None
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
@@ -148,11 +139,15 @@ class Client:
             class_names=class_names(self.data, self.config),
             digest=self.digest,
             partition_digest=self.data.partition_digest,
-            num_partitions=(
-                int(self.node_config["num-partitions"]) if self.data.partition_digest else 0
-            ),
+            num_partitions=self._num_partitions(),
             statistics=statistics(self.data, self.config) if self.shares_statistics else {},
         )
+
+    def _num_partitions(self) -> int:
+        """Number of parts of the data set of which this client has one; 0 for data of its own."""
+        if not self.data.partition_digest or self.node.num_partitions is None:
+            return 0
+        return self.node.num_partitions
 
     def contributes(self, target: str) -> bool:
         """Whether this client has examples that phase `target` sums over."""
@@ -257,7 +252,7 @@ class Client:
         round_loaded = stamp
         if stamp and self.is_stateful:
             round_loaded = self.files.load(
-                stamp, self.personal, self.kept_optimizer, self.lost_state
+                stamp, self.personal, self.kept_optimizer, self.node.lost_state
             )
         if round_loaded != stamp:
             self.restored = round_loaded
@@ -345,7 +340,7 @@ class Client:
         seed_dropout(
             int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]) >> 1, self.device
         )
-        if not is_real(self.node_config):
+        if not self.node.is_real:
             self.noise.seed([*entropy, NOISE])
 
     def sums(self, phase: str) -> tuple[NDArray[np.float64], int]:

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.node import Node
 from curvfed.strategies.config.run_config import RunConfig
 
 MIN_CLIENTS = 64
@@ -18,12 +19,12 @@ below 2 GB."""
 _clients: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 
 
-def get_client(config: RunConfig, run: str, partition: int, node_config: dict[str, Any]) -> Client:
-    """The client of the run and partition in this process, set up at the first call."""
-    key = (config, run, partition, tuple(sorted(node_config.items())))
+def get_client(config: RunConfig, run: str, node: Node) -> Client:
+    """The client of the run and node in this process, set up at the first call."""
+    key = (config, run, node.identity)
     client = _clients.get(key)
     if client is None:
-        client = _clients[key] = Client(config, run, partition, node_config)
+        client = _clients[key] = Client(config, run, node)
     _clients.move_to_end(key)
     # Also for clients in memory: one that has only described its data sets up its model now.
     if len(_clients) > MIN_CLIENTS and _used_bytes() > MAX_BYTES:

@@ -60,8 +60,8 @@ def _class_moments(client: Client, request: Request) -> tuple[Array, int, float]
     positions = [public.index(name) if name in public else 0 for name in data.class_names]
     labels = np.array(positions)[data.train_labels]
     points = data.train_points
-    if client.policy:  # the sums over a class that only one client has are that client's
-        min_size = client.policy.leaves.hull_min_class_size
+    if client.node.rules:  # the sums over a class that only one client has are that client's
+        min_size = client.node.rules.leaves.hull_min_class_size
         is_large = np.bincount(labels)[labels] >= min_size
         points = points[is_large]
         labels = labels[is_large]

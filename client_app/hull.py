@@ -11,7 +11,6 @@ from flwr.app import RecordDict
 from curvfed.client_app.client import Client
 from curvfed.client_app.data.points import disc_points
 from curvfed.client_app.masked_replies import figures
-from curvfed.client_app.node.configuration import max_share
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import Inputs
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
@@ -63,7 +62,7 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
         public.epsilon,
         local.largest,
     )
-    if client.owns_data:
+    if client.node.owns_data:
         data = disc_points(client.data)
         sizes = np.bincount(data.train_labels)
         shares = (
@@ -94,7 +93,7 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
         )
     _check_share(client, local, public)
     # With the sizes of hulls the server could assign the decoded hulls to clients.
-    if client.owns_data:
+    if client.node.owns_data:
         return {}
     counts = {
         "points": local.num_points,
@@ -126,11 +125,8 @@ def hulls(client: Client, request: Request, state: RecordDict) -> dict[str, Any]
     local = _hulls(client, public)
     _check_share(client, local, public)
     if client.ledger:
-        points = {
-            keyed(repr(point.tolist()), client.partition, client.node_config)[:16]
-            for point in local.revealed(public)
-        }
-        client.ledger.reveal(client.run, points, local.num_points, max_share(client.node_config))
+        points = {keyed(repr(point.tolist()), client.node)[:16] for point in local.revealed(public)}
+        client.ledger.reveal(client.run, points, local.num_points, client.node.hull_max_share)
     slots = draw_slots(public.num_classes, len(local.hulls))
     vector = encode_hulls(
         local.hulls, client_position(order_numbers, client.partition), slots, public
@@ -199,12 +195,12 @@ def _hulls(client: Client, public: PublicParameters) -> LocalHulls:
     keys = client.config.table("hull")
     labels = data.train_labels
     min_size = keys.min_class_size
-    if client.policy:
-        min_size = max(min_size, client.policy.leaves.hull_min_class_size)
+    if client.node.rules:
+        min_size = max(min_size, client.node.rules.leaves.hull_min_class_size)
     is_large = np.bincount(labels)[labels] >= min_size
     points = data.train_points[is_large]
     labels = labels[is_large]
-    if keys.switch_labels and not client.owns_data:
+    if keys.switch_labels and not client.node.owns_data:
         generator = np.random.default_rng([client.config.seed, client.partition, 0x5A17C4])
         labels = generator.permutation(len(data.class_names))[labels]
     try:
@@ -230,7 +226,7 @@ def _proposal(client: Client, public: PublicParameters) -> str:
 
 def _check_share(client: Client, local: LocalHulls, public: PublicParameters) -> None:
     """Refuse to reveal more than this node's own configuration allows."""
-    limit = max_share(client.node_config)
+    limit = client.node.hull_max_share
     if local.share_revealed > limit:
         raise ConfigError(
             f"this node's hull-max-share is {limit:g}, and more of its points would leave it at"

@@ -85,5 +85,5 @@ def _inputs(
 ) -> Inputs:
     if not client.ledger:
         return NONE
-    secret = keyed("sketch", client.partition, client.node_config)
+    secret = keyed("sketch", client.node)
     return Inputs.of_parameters(parameters(received), update, vector, request.header.phase, secret)

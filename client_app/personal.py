@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.client_app.node.configuration import PREVIOUS, REFUSE, is_real, state_root
+from curvfed.client_app.node.node import PREVIOUS, REFUSE, Node
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
 from curvfed.strategies.wire.array_file import file_parts, read
 from curvfed.strategies.wire.arrays import MessageError
@@ -35,7 +35,7 @@ LOST_HINT = (
 """The remedy if a site's personal parameters are lost."""
 
 
-def state_folder(results: Path, run: str, partition: int, node_config: Mapping[str, Any]) -> Path:
+def state_folder(results: Path, run: str, node: Node) -> Path:
     """The folder of a client's personal state.
 
     Simulated clients have it in the run directory, which can then be moved and resumed as a whole.
@@ -48,9 +48,9 @@ def state_folder(results: Path, run: str, partition: int, node_config: Mapping[s
     """
     if not re.fullmatch(r"[\w.-]+", run) or run in (".", ".."):
         raise MessageError("the name of the run is not a plain file name", key="run-name")
-    name = f"{partition:05d}"
-    if is_real(node_config):
-        return state_root(node_config) / run / name
+    name = f"{node.partition:05d}"
+    if node.is_real:
+        return node.state_root / run / name
     return results / run / "checkpoint" / "clients" / name
 
 

@@ -5,7 +5,7 @@ import contextlib
 import logging
 import resource
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.client_app.data.load import Data
+from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import GRAPHS
 from curvfed.strategies.base.run_keys import RunKeys
@@ -33,7 +34,7 @@ SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_f
 """Texts in errors about memory that have no class of their own."""
 
 
-def device_of(config: RunKeys, node_config: Mapping[str, Any]) -> torch.device:
+def device_of(config: RunKeys, node: Node) -> torch.device:
     """The device of the node's configuration, or of the run.
 
     Raises
@@ -41,7 +42,7 @@ def device_of(config: RunKeys, node_config: Mapping[str, Any]) -> torch.device:
     ConfigError
         If the machine has no such device.
     """
-    return pick_device(str(node_config.get("device", config.device)))
+    return pick_device(node.device or config.device)
 
 
 def fitting_model(
@@ -164,7 +165,7 @@ def is_about_memory(error: Exception) -> bool:
 
 
 @contextlib.contextmanager
-def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[None]:
+def memory_errors(config: RunKeys, node: Node) -> Iterator[None]:
     """Within the block, an error about memory becomes one whose text may be sent.
 
     Raises
@@ -177,7 +178,7 @@ def memory_errors(config: RunKeys, node_config: Mapping[str, Any]) -> Iterator[N
         if not is_about_memory(error):
             raise
         raise TrainingError(
-            f"device {device_of(config, node_config)} ran out of memory at batch-size ="
+            f"device {device_of(config, node)} ran out of memory at batch-size ="
             f" {config.batch_size}; use {REMEDIES}",
             key="no-memory",
         ) from None

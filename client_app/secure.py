@@ -11,7 +11,6 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.configuration import is_real
 from curvfed.client_app.node.inputs import Inputs
 from curvfed.strategies.config.secure_phases import MASKED, TARGETS, Opening
 from curvfed.strategies.hull.client_order import draw_order_number
@@ -105,8 +104,8 @@ def masked(
     member = member_of(request, state)
     state[INPUTS] = inputs.as_record()
     # The senders may be in the sum; `confirm` checks those who are.
-    if client.policy and client.ledger:
-        client.ledger.check(member.state.senders, inputs, client.policy.sums)
+    if client.node.rules and client.ledger:
+        client.ledger.check(member.state.senders, inputs, client.node.rules.sums)
     masked_input = member.mask_input(vector)
     _store(member, state)
     digest = checksum(masked_input, member.state.session, client.partition)
@@ -163,29 +162,29 @@ def end(client: Client, state: RecordDict) -> None:
 def _admit(client: Client, session: Session) -> None:
     """Refuse a sum by the node's policy: once when the server opens it, and again when its members
     are fixed, before secrets leave."""
-    if client.policy:
-        client.policy.check_sum(session, client.roster)
+    if client.node.rules:
+        client.node.rules.check_sum(session, client.roster)
 
 
 def _note(client: Client, state: RecordDict, session: Session, survivors: Collection[int]) -> None:
     """Record that this client signs a sum over these survivors, if its policy and its ledger allow
     it. Called before the signature leaves."""
-    if client.policy and client.ledger:
-        client.policy.check_contributors(survivors, client.roster)
+    if client.node.rules and client.ledger:
+        client.node.rules.check_contributors(survivors, client.roster)
         client.ledger.sign(
-            session, survivors, Inputs.from_record(state[INPUTS]), client.policy.sums
+            session, survivors, Inputs.from_record(state[INPUTS]), client.node.rules.sums
         )
 
 
 def _signing_key(client: Client) -> Ed25519PrivateKey | None:
     """The node's own key; a simulated client has a public one."""
-    if is_real(client.node_config):
+    if client.node.is_real:
         return client.signing_key
     return simulation.signing_key(client.partition)
 
 
 def _roster(client: Client, partitions: Collection[int]) -> Mapping[int, bytes] | None:
-    return client.roster if is_real(client.node_config) else simulation.roster(partitions)
+    return client.roster if client.node.is_real else simulation.roster(partitions)
 
 
 def _complaint(error: PeerError) -> Answer:

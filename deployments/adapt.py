@@ -4,13 +4,13 @@ import copy
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.configuration import SIMULATED
+from curvfed.client_app.node.configuration import absolute
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import collect_state, restore_state
 from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.deployments.predict.prediction import is_own
@@ -75,10 +75,11 @@ def adapt(
     config = parse(
         flatten(run.config) | {"results-dir": str(out.absolute().parent), "run-name": out.name}
     )
-    node: dict[str, Any] = {"data-path": data}
     if is_part:
-        node = {"partition-id": number, "num-partitions": num_partitions}
-    joined = Client(config, out.name, number, node | SIMULATED | {"device": "auto"})
+        node = Node(partition=number, num_partitions=num_partitions, device="auto")
+    else:
+        node = Node(partition=number, data_path=absolute(data), device="auto")
+    joined = Client(config, out.name, node)
     description = joined.describe()
     facts = run.facts
     if facts.own_ends:

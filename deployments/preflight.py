@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data.load import Data, describe_parts, load_data
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.request import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
@@ -107,7 +108,7 @@ def look_at_data(
         num_loaded = min(clients, number) if is_single else 1
         for client, (_, exists) in enumerate(places * num_loaded):
             if exists or downloads:
-                data = load_data(config, client, {"partition-id": client, "num-partitions": number})
+                data = load_data(config, Node(partition=client, num_partitions=number))
                 lines += _describe_client(data, client, number)
                 if first is None:
                     first = data
@@ -177,7 +178,7 @@ def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
     for place, node in enumerate(nodes):
         with _naming(f"data[{place}]", node.get("data-path", "in memory")):
             header = Header(config.run_name, DESCRIBE, 0)
-            client = get_client(config, config.run_name, place, node)
+            client = get_client(config, config.run_name, Node.read(node))
             reply = Reply(header, place, description=client.describe())
             # Decoded as by the server, which refuses impossible values, such as no classes.
             decoded = decode_reply(encode_reply(reply), header)

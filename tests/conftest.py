@@ -40,8 +40,23 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("quick" if config.option.markexpr == "not long" else "whole")
 
 
+@pytest.fixture(autouse=True)
+def own_log() -> Iterator[logging.Logger]:
+    """The app's log without what an earlier test in this process set up."""
+    log = logging.getLogger("curvfed")
+    handlers = log.handlers[:]
+    state = (log.level, log.propagate)
+    log.handlers.clear()
+    log.setLevel(logging.NOTSET)
+    log.propagate = True
+    yield log
+    log.handlers[:] = handlers
+    log.setLevel(state[0])
+    log.propagate = state[1]
+
+
 @pytest.fixture
-def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, own_log: logging.Logger) -> Path:
     """A home below tmp_path, no clients left in memory, no report (it takes longer than the run),
     the log to pytest."""
     import curvfed.client_app.clients_in_memory
@@ -55,13 +70,9 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         curvfed.client_app.clients_in_memory._clients.__class__(),
     )
     monkeypatch.setattr(curvfed.server_app.app, "_report", lambda directory: None)
-    # With a handler there already the app adds none, and one that an earlier test left would write
-    # to this test's stdout.
-    log = logging.getLogger("curvfed")
-    before = log.handlers[:]
-    log.handlers[:] = [logging.NullHandler()]
-    yield home
-    log.handlers[:] = before
+    # With a handler there already the app adds none.
+    own_log.addHandler(logging.NullHandler())
+    return home
 
 
 @pytest.fixture

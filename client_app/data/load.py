@@ -3,14 +3,13 @@
 Each kind of data has a file beside this one, imported if a run has such data.
 """
 
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from curvfed.client_app.node.configuration import IN_MEMORY, absolute, check_names_data
+from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.messages import Facts
@@ -31,28 +30,26 @@ PARTS = {"train": "training", "val": "validation", "test": "test"}
 """The parts of the examples, and their words."""
 
 
-def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any]) -> Data:
+def load_data(config: RunConfig, node: Node) -> Data:
     """The data of a node: in memory (in a simulation), at its `data-path`, or its part of the run's
     data set.
 
     Raises
     ------
     DataError, ConfigError
-        If the data are missing or unfit, or the node's configuration names none.
+        If the data are missing or unfit.
     """
     data: Data
-    if (raw := node_config.get(IN_MEMORY)) is not None:
+    if node.data is not None:
         from curvfed.tasks.in_memory import task_of
 
-        task = task_of(raw)
-        data = _kind(task).from_memory(raw, resolve_defaults(config, task))
+        task = task_of(node.data)
+        data = _kind(task).from_memory(node.data, resolve_defaults(config, task))
         return data
-    if "data-path" in node_config:
-        path = absolute(str(node_config["data-path"]))
-        task = kind_of_path(path)
-        data = _kind(task).load_own(path, resolve_defaults(config, task))
+    if node.data_path is not None:
+        task = kind_of_path(node.data_path)
+        data = _kind(task).load_own(node.data_path, resolve_defaults(config, task))
         return data
-    check_names_data(node_config)
     if config.dataset.lower() == OWN:
         raise ConfigError(
             'dataset = "own": this node has no data of its own (data-path); allowed here is a data'
@@ -61,7 +58,7 @@ def load_data(config: RunConfig, partition: int, node_config: Mapping[str, Any])
         )
     task = tasks_of(config.dataset)[0]
     data = _kind(task).load_part(
-        resolve_defaults(config, task), partition, int(node_config["num-partitions"])
+        resolve_defaults(config, task), node.partition, node.num_partitions
     )
     return data
 

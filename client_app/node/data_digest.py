@@ -3,11 +3,9 @@ the data."""
 
 import os
 import secrets
-from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Any
 
-from curvfed.client_app.node.configuration import is_real, state_root
+from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.stored_files import (
     UNSEALED,
@@ -24,7 +22,7 @@ SECRET = "digest.key"
 _LENGTH = 32
 
 
-def keyed(digest: str, partition: int, node_config: Mapping[str, Any]) -> str:
+def keyed(digest: str, node: Node) -> str:
     """The digest keyed by the node's secret: the same in all runs of this node, and not comparable
     with that of another node.
 
@@ -35,11 +33,11 @@ def keyed(digest: str, partition: int, node_config: Mapping[str, Any]) -> str:
     ConfigError
         If the secret can be neither read nor written, or is damaged.
     """
-    if not is_real(node_config):
+    if not node.is_real:
         return digest
     try:
         return blake2b(
-            f"{partition} {digest}".encode(), key=_secret(node_config), digest_size=32
+            f"{node.partition} {digest}".encode(), key=_secret(node), digest_size=32
         ).hexdigest()
     except OSError as error:
         raise ConfigError(
@@ -49,16 +47,16 @@ def keyed(digest: str, partition: int, node_config: Mapping[str, Any]) -> str:
         ) from None
 
 
-def matches(sent_digest: str, digest: str, partition: int, node_config: Mapping[str, Any]) -> bool:
+def matches(sent_digest: str, digest: str, node: Node) -> bool:
     """Whether `sent_digest` is `digest`, plain or keyed by the node's secret on this machine."""
     if sent_digest == digest:
         return True
-    has_secret = (state_root(node_config) / SECRET).exists()
-    return has_secret and sent_digest == keyed(digest, partition, node_config)
+    has_secret = (node.state_root / SECRET).exists()
+    return has_secret and sent_digest == keyed(digest, node)
 
 
-def _secret(node_config: Mapping[str, Any]) -> bytes:
-    path = state_root(node_config) / SECRET
+def _secret(node: Node) -> bytes:
+    path = node.state_root / SECRET
     if not path.exists():
         make_private(path.parent)
         new = path.with_name(f"{SECRET}-{os.getpid()}")

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.client_app.node.configuration import state_root
 from curvfed.client_app.node.inputs import Inputs
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy_tables import Sums
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.secure_sum.errors import SecureSumError
@@ -206,9 +206,9 @@ class Ledger:
             yield
 
 
-def ledger_of(partition: int, node_config: Mapping[str, Any]) -> Ledger:
+def ledger_of(node: Node) -> Ledger:
     """The ledger of a real node, in its `state-path`."""
-    return Ledger(state_root(node_config) / f"ledger-{partition:05d}.jsonl")
+    return Ledger(node.state_root / f"ledger-{node.partition:05d}.jsonl")
 
 
 def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], min_size: int) -> None:

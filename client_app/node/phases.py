@@ -4,7 +4,6 @@ masks."""
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from curvfed.client_app.node.configuration import flag
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
@@ -72,7 +71,7 @@ def check_phase(phase: str, message_type: str, client: "Client") -> None:
             f' "{client.config.method}"',
             key="phase",
         )
-    if flag(client.node_config, "secure-sum") and phase in SUMMED and not client.config.secure_sum:
+    if client.node.secure_sum and phase in SUMMED and not client.config.secure_sum:
         raise ConfigError(
             f'this node takes part in secure sums alone; phase "{phase}" would send its reply'
             " unmasked",

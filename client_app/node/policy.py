@@ -5,11 +5,11 @@ import math
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from curvfed.client_app.node.configuration import absolute, max_share
 from curvfed.client_app.node.policy_tables import Data, Leaves, Range, Runs, Sums
 from curvfed.strategies.base.dotted import Scalar, toml_text
 from curvfed.strategies.base.errors import ConfigError
@@ -53,37 +53,6 @@ class Policy(Table):
     runs: Runs = Runs()
     leaves: Leaves = Leaves()
     sums: Sums = Sums()
-
-    def applied(self, node_config: Mapping[str, Any]) -> dict[str, Any]:
-        """The node's configuration together with its policy; the stricter limit applies.
-
-        Raises
-        ------
-        ConfigError
-            If they name different data, or differ in `lost-state`.
-        """
-        config = dict(node_config)
-        path = self.data.path
-        if path is not None:
-            configured = absolute(str(config.setdefault("data-path", path)))
-            if configured != absolute(path):
-                raise ConfigError(
-                    "data-path in this node's --node-config and path in [data] of its policy.toml"
-                    " differ",
-                    key="policy-differs",
-                )
-        if self.leaves.secure_sum:
-            config["secure-sum"] = True
-        if self.leaves.share_statistics is False:
-            config["share-statistics"] = False
-        action = self.runs.lost_state
-        if action is not None and config.setdefault("lost-state", action) != action:
-            raise ConfigError(
-                "lost-state in this node's --node-config and in [runs] of its policy.toml differ",
-                key="policy-differs",
-            )
-        config["hull-max-share"] = min(max_share(config), self.leaves.hull_max_share)
-        return config
 
     def check_run(self, config: RunConfig, owns_data: bool) -> RunConfig:
         """Refuse a run that the policy does not allow, before data are read.
@@ -207,17 +176,16 @@ class Policy(Table):
             )
 
 
-def policy_of(node_config: Mapping[str, Any]) -> Policy:
-    """The policy of a real node.
+def read_policy(path: Path | None) -> Policy:
+    """Read the policy of a real node; without a file it has the defaults.
 
     Raises
     ------
     ConfigError
         If its file cannot be read, or has values that are not allowed; a line for each error.
     """
-    if "policy" not in node_config:
+    if path is None:
         return Policy()
-    path = absolute(str(node_config["policy"]))
     try:
         text = toml_text(path.read_bytes())
         return Policy.model_validate(tomllib.loads(text))

@@ -2,7 +2,7 @@
 server."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
+from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.errors import ConfigError
 
 SIGNING_KEY = "signing-key"
@@ -24,7 +25,7 @@ ROSTER = "roster"
 public keys, `<partition-id>.pem`."""
 
 
-def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None:
+def read_signing_key(node: Node) -> Ed25519PrivateKey | None:
     """This node's key, if one is configured.
 
     Raises
@@ -33,16 +34,16 @@ def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None
         If the file is missing or not an Ed25519 key, or if only one of key and roster is
         configured.
     """
-    configured = [name for name in (SIGNING_KEY, ROSTER) if name in node_config]
-    if len(configured) == 1:
+    if (node.signing_key is None) != (node.roster is None):
+        configured = ROSTER if node.signing_key is None else SIGNING_KEY
         raise ConfigError(
-            f"this node has only {configured[0]} of {SIGNING_KEY} and {ROSTER} in its"
+            f"this node has only {configured} of {SIGNING_KEY} and {ROSTER} in its"
             " --node-config; needed are both, or none",
             key="key-without-roster",
         )
-    if not configured:
+    path = node.signing_key
+    if path is None:
         return None
-    path = Path(str(node_config[SIGNING_KEY])).expanduser()
     if not path.is_file():
         raise ConfigError(
             f"{SIGNING_KEY} in this node's --node-config: there is no such file",
@@ -58,7 +59,7 @@ def read_signing_key(node_config: Mapping[str, Any]) -> Ed25519PrivateKey | None
     return key
 
 
-def read_roster(node_config: Mapping[str, Any]) -> dict[int, bytes] | None:
+def read_roster(node: Node) -> dict[int, bytes] | None:
     """The public keys of all clients by partition, if they are configured.
 
     Raises
@@ -66,9 +67,9 @@ def read_roster(node_config: Mapping[str, Any]) -> dict[int, bytes] | None:
     ConfigError
         If the folder is empty, or a file in it is not an Ed25519 key.
     """
-    if ROSTER not in node_config:
+    folder = node.roster
+    if folder is None:
         return None
-    folder = Path(str(node_config[ROSTER])).expanduser()
     files = {
         int(path.stem): path for path in folder.glob("*.pem") if re.fullmatch("[0-9]+", path.stem)
     }

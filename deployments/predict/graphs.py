@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.configuration import IN_MEMORY, SIMULATED
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import restore_state
 from curvfed.deployments.predict.prediction import (
     Examples,
@@ -37,13 +37,13 @@ def predict_graphs(
     PredictError, ConfigError, DataError, MessageError, StoreError
         If a file is missing, or data, model and personal state do not fit together.
     """
-    node = _node(run, data, client)
+    number = min(run.clients) if client is None else client
+    node = _node(run, data, client, number)
     # The whole file of the run has the nodes on which the clients trained.
-    is_whole = isinstance(data, str) and "partition-id" not in node and is_own(run, data)
+    is_whole = isinstance(data, str) and node.num_partitions is None and is_own(run, data)
     if is_whole:
         run.check_unchanged(str(data))
-    number = min(run.clients) if client is None else client
-    trained = Client(run.config, run.config.run_name, number, node | SIMULATED | {"device": "auto"})
+    trained = Client(run.config, run.config.run_name, node)
     graph = trained.data
     facts = run.facts_of(number)
     data = data if isinstance(data, str) else "the data"
@@ -59,7 +59,7 @@ def predict_graphs(
             f" {facts.num_features}",
             key="num-features",
         )
-    if "partition-id" in node:
+    if node.num_partitions is not None:
         run.check_same(data, number, graph.digest)
     # The curvature is part of the personal state.
     trained.prepare(replace(facts, ricci_std=0.0), stamp=0)
@@ -74,7 +74,7 @@ def predict_graphs(
             "model": f"global, with the personal parameters of client {client} after round {stamp}"
         }
     notes["curvature"] = _curvature(trained)
-    if "partition-id" not in node and graph_dataset_names(run.config.dataset):
+    if node.num_partitions is None and graph_dataset_names(run.config.dataset):
         notes["features"] = (
             "unscaled, as in the file; the run scaled attributes by each client's own training"
             " graphs"
@@ -97,11 +97,10 @@ def predict_graphs(
     return prediction(run, examples, *most_likely(logits, facts.class_names), notes)
 
 
-def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any]:
-    """The node configuration of a client with `data`; it has a `partition-id` for a part of the
-    run's data set."""
+def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> Node:
+    """A client with `data`; it has `num_partitions` for a part of the run's data set."""
     if not isinstance(data, str):
-        return {IN_MEMORY: data}
+        return Node(partition=number, data=data, device="auto")
     if is_own(run, data) and (client is not None or not data.lower().endswith(".pt")):
         if client is None:
             raise PredictError(
@@ -109,7 +108,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any
                 f" {run.listed}",
                 key="client",
             )
-        return run.part_of(client)
+        return run.part_of(client).model_copy(update={"device": "auto"})
     # The columns of a public data set are its own; those of folders are counted from 0.
     public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)
     if not data.lower().endswith(".pt") and (public or not Path(data).expanduser().is_dir()):
@@ -119,8 +118,9 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None) -> dict[str, Any
         )
     path = Path(data).expanduser()
     if path.is_dir():
-        return {"data-path": data}
-    return {IN_MEMORY: read_user_file(path, run.facts.class_names)}
+        return Node(partition=number, data_path=path, device="auto")
+    graph = read_user_file(path, run.facts.class_names)
+    return Node(partition=number, data=graph, device="auto")
 
 
 def _curvature(client: Client) -> str:

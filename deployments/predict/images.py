@@ -89,7 +89,7 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
                 "the server's test images; to predict all images of a folder, give a copy of it"
             )
         return _examples(images, images.test, "the global test images", notes=notes)
-    client_data = load_data(run.config, client, run.part_of(client))
+    client_data = load_data(run.config, run.part_of(client))
     run.check_same(data, client, client_data.digest)
     if not isinstance(client_data, ClientImages) or not len(client_data.labels):
         raise PredictError(f"client {client} has no images of {data}", key="no-data")

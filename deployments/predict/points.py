@@ -126,7 +126,7 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
     path = run.config.test_data
     points: ClientPoints | None
     if client is not None and client in run.clients:
-        points = load_client(spec, client, run.part_of(client)["num-partitions"])
+        points = load_client(spec, client, run.clients[client].num_partitions)
         scored_words = "the training points"
         run.check_same(data, client, points.digest)
     elif path in ("auto", "none") and Path(data).expanduser().is_file():

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.client_app.data.load import load_data
-from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.client_app.node.data_digest import matches
+from curvfed.client_app.node.node import Node
+from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import state_folder
 from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
@@ -122,7 +123,7 @@ class TrainedRun:
             return self.facts
         return replace(self.facts, num_features=record.num_features, class_names=record.class_names)
 
-    def part_of(self, client: int) -> dict[str, Any]:
+    def part_of(self, client: int) -> Node:
         """The node configuration of a client with its part of the run's data set.
 
         Raises
@@ -137,7 +138,7 @@ class TrainedRun:
                 " path",
                 key="own-data",
             )
-        return {"partition-id": client, "num-partitions": record.num_partitions}
+        return Node(partition=client, num_partitions=record.num_partitions)
 
     def check_same(self, data: str, client: int, digest: str) -> None:
         """Refuse data on which the client has not trained.
@@ -163,14 +164,14 @@ class TrainedRun:
         """
         first = min(self.clients)
         if self.clients[first].partition_digest and Path(data).expanduser().exists():
-            self.check_same(data, first, load_data(self.config, first, self.part_of(first)).digest)
+            self.check_same(data, first, load_data(self.config, self.part_of(first)).digest)
 
     def trained_on(self, digest: str, state_path: Path | None) -> bool:
         """Whether a client trained on data of this digest, by the files on this machine (see
         `personal_state`)."""
-        node = {} if state_path is None else {"state-path": str(state_path)}
         return any(
-            matches(record.digest, digest, client, node) for client, record in self.clients.items()
+            matches(record.digest, digest, _node_here(client, state_path))
+            for client, record in self.clients.items()
         )
 
     @classmethod
@@ -273,10 +274,10 @@ class TrainedRun:
     def _folders(self, client: int, state_path: Path | None) -> list[Path]:
         run = self.config.run_name
         if state_path is not None:
-            return [state_folder(self.path.parent, run, client, {"state-path": str(state_path)})]
+            return [state_folder(self.path.parent, run, _node_here(client, state_path))]
         return [
-            state_folder(self.path.parent, self.path.name, client, SIMULATED),
-            state_folder(self.path.parent, run, client, {}),
+            state_folder(self.path.parent, self.path.name, Node(partition=client)),
+            state_folder(self.path.parent, run, _node_here(client, None)),
         ]
 
     def _store(self, client: int, state_path: Path | None, folder_name: str = "") -> Store | None:
@@ -340,3 +341,8 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
             key="not-a-model",
         )
     return attributes
+
+
+def _node_here(client: int, state_path: Path | None) -> Node:
+    """The real node of a client, if it is on this machine."""
+    return Node(partition=client, state_path=state_path, rules=Policy())

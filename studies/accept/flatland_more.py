@@ -197,7 +197,7 @@ def start_gradients(folder: Path) -> list[float]:
     start = initial_aggregation(run.config, run.facts, len(run.clients))
     gradients = []
     for client in run.clients:
-        party = Client(run.config, run.path.name, client, run.part_of(client))
+        party = Client(run.config, run.path.name, run.part_of(client))
         party.prepare(run.facts, 0)
         party.receive(start.sent_to(client))
         party.model.eval()

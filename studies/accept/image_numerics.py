@@ -139,7 +139,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     from safetensors.numpy import load_file
 
     from curvfed.client_app.client import Client
-    from curvfed.client_app.node.configuration import SIMULATED
+    from curvfed.client_app.node.node import Node
     from curvfed.deployments.predict import TrainedRun
     from curvfed.server_app.directory.checkpoint import CALIBRATED
     from curvfed.strategies.base.calibration import plain_sum
@@ -152,12 +152,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     features: list[Tensor] = []
     labels: list[Tensor] = []
     for number in run.clients:
-        client = Client(
-            run.config,
-            run.path.name,
-            number,
-            {"partition-id": number, "num-partitions": CLIENTS} | SIMULATED,
-        )
+        client = Client(run.config, run.path.name, Node(partition=number, num_partitions=CLIENTS))
         client.prepare(run.facts, 0)
         trained = run.shared.sent_to(number)
         client.receive({name: trained[name] for name in client.share()})

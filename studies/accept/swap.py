@@ -20,7 +20,7 @@ def with_own_and_neighbours(folder: Path) -> tuple[float, float]:
     other: list[float] = []
     clients = list(run.clients)
     for client, neighbour in zip(clients, clients[1:] + clients[:1], strict=True):
-        party = Client(run.config, run.path.name, client, run.part_of(client))
+        party = Client(run.config, run.path.name, run.part_of(client))
         party.prepare(run.facts, 0)
         party.receive(run.shared.sent_to(client))
         for scores, state in ((own, states[client]), (other, states[neighbour])):

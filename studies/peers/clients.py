@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.configuration import SIMULATED
+from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.image_data import image_spec
@@ -34,8 +34,7 @@ def clients(settings: dict[str, Any], number: int) -> list[Any]:
     """The `Client` that each node of a run with these settings sets up before its first message."""
     config = parse(settings)
     return [
-        Client(config, "peers", k, {"partition-id": k, "num-partitions": number} | SIMULATED)
-        for k in range(number)
+        Client(config, "peers", Node(partition=k, num_partitions=number)) for k in range(number)
     ]
 
 

@@ -19,8 +19,9 @@ from policies import with_policy
 from curvfed.client_app.app import app
 from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.configuration import is_real
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.phases import check_phase
-from curvfed.client_app.node.policy import Policy, policy_of
+from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
@@ -184,7 +185,7 @@ def test_a_model_of_another_package_is_imported_only_if_it_is_listed(tmp_path):
     ):
         Policy().check_run(config, owns_data=True)
     (node,) = with_policy(tmp_path, nodes[:1], '[runs.keys]\nmodel = ["auto", "os:getcwd"]\n')
-    policy = policy_of(node)
+    policy = Node.read(node).rules
     assert policy.check_run(config, owns_data=True) == config
 
 
@@ -304,7 +305,7 @@ def test_a_digest_confirms_no_guess_and_joins_no_two_nodes(tmp_path):
         about["digest"] for about in hull_run(tmp_path, "again", nodes=nodes).described["clients"]
     ]
     config = parse({"method": "hull", "dataset": "uniform"})
-    guesses = {load_data(config, node["partition-id"], node).digest for node in nodes}
+    guesses = {load_data(config, Node.read(node)).digest for node in nodes}
     assert first == again
     assert len(set(first)) == 3
     assert not guesses & set(first)
@@ -385,7 +386,7 @@ def test_a_phase_that_is_no_part_of_the_run_is_refused(settings, phase, message_
 
 def test_a_node_that_masks_sends_no_arrays_without_masks(tmp_path):
     """The veto holds by the phase too, not only by what the whole run says of itself."""
-    guarded = SimpleNamespace(method=METHODS["fedavg"], node_config={"secure-sum": True})
+    guarded = SimpleNamespace(method=METHODS["fedavg"], node=Node(partition=0, secure_sum=True))
     guarded.config = parse({"method": "fedavg", "dataset": "trees"})
     with pytest.raises(
         ConfigError, match='secure sums alone; phase "train" would send its reply unmasked'
@@ -409,7 +410,8 @@ def test_a_node_is_real_unless_this_process_simulates_it():
     assert is_real({"partition-id": 0, "num-partitions": 3})
     assert is_real({"partition-id": 0, "num-partitions": 3, "simulated": True, "in-memory": "yes"})
     assert not is_real(simulated_nodes(3)[0])
-    assert policy_of({"partition-id": 0, "num-partitions": 3}) == Policy()
+    assert Node.read({"partition-id": 0, "num-partitions": 3}).rules == Policy()
+    assert Node.read(simulated_nodes(3)[0]).rules is None
 
 
 def test_the_stricter_of_policy_and_node_config_counts(tmp_path):
@@ -417,24 +419,23 @@ def test_the_stricter_of_policy_and_node_config_counts(tmp_path):
     (node,) = with_policy(
         tmp_path, [{"partition-id": 0, "hull-max-share": 0.5, "share-statistics": True}], text
     )
-    policy = policy_of(node)
-    applied = policy.applied(node)
-    assert (applied["secure-sum"], applied["share-statistics"], applied["hull-max-share"]) == (
-        True,
-        False,
-        0.3,
-    )
-    open_policy = Policy.model_validate({"leaves": {"share-statistics": True}})
-    applied = open_policy.applied(
-        {"secure-sum": True, "share-statistics": False, "hull-max-share": 0.1}
-    )
-    assert (applied["secure-sum"], applied["share-statistics"], applied["hull-max-share"]) == (
-        True,
-        False,
-        0.1,
-    )
+    limits = Node.read(node | {"num-partitions": 1})
+    assert (limits.secure_sum, limits.share_statistics, limits.hull_max_share) == (True, False, 0.3)
+    strict = Node(partition=0, secure_sum=True, share_statistics=False, hull_max_share=0.1)
+    limits = strict.under(Policy.model_validate({"leaves": {"share-statistics": True}}))
+    assert (limits.secure_sum, limits.share_statistics, limits.hull_max_share) == (True, False, 0.1)
     with pytest.raises(ConfigError, match=r"data-path .* and path in .* differ"):
-        Policy.model_validate({"data": {"path": "/a.pt"}}).applied({"data-path": "/b.pt"})
+        Node(partition=0, data_path=Path("/b.pt")).under(
+            Policy.model_validate({"data": {"path": "/a.pt"}})
+        )
+
+
+def test_secrets_and_paths_are_no_part_of_a_nodes_representation(tmp_path):
+    keys = ("data-path", "state-path", "signing-key", "roster")
+    node = Node.read({"partition-id": 3} | {key: str(tmp_path / "mine") for key in keys})
+    assert "mine" not in repr(node)
+    assert "mine" not in str(node)
+    assert "partition=3" in repr(node)
 
 
 def test_the_policy_names_the_data(tmp_path):
@@ -473,7 +474,7 @@ WRONG = {
 def test_a_wrong_policy_refuses_every_run_and_says_which_line(text, tmp_path):
     nodes = with_policy(tmp_path, clinics(tmp_path / "nodes"), text)
     with pytest.raises(ConfigError) as caught:
-        policy_of(nodes[0])
+        Node.read(nodes[0])
     assert WRONG[text] in str(caught.value)
     said = refusal(tmp_path, nodes)
     assert said.startswith("policy: policy")

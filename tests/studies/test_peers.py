@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.configuration import SIMULATED
+from curvfed.client_app.node.node import Node
 from curvfed.strategies.config.parse import parse
 from studies.peers.__main__ import PEERS, main
 from studies.peers.clients import (
@@ -36,8 +36,7 @@ def test_a_part_of_a_graph_is_our_clients():
         again = Client(
             parse({"dataset": "trees", "method": "fedavg"}),
             "run",
-            k,
-            {"partition-id": k, "num-partitions": 3} | SIMULATED,
+            Node(partition=k, num_partitions=3),
         )
         assert again.data.digest == graph.digest
 

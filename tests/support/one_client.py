@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.configuration import SIMULATED
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import collect_state
 from curvfed.strategies.base.aggregation import reweighted
 from curvfed.strategies.base.average import Update
@@ -91,9 +91,7 @@ def a_fine_tuning(settings: Settings) -> Call:
 def a_client(settings: Settings) -> tuple[Client, Facts]:
     """The first of ten, with its model at its start; it writes nothing to the disk."""
     config = parse(dict(settings))
-    client = Client(
-        config, "benchmark", 0, {"partition-id": 0, "num-partitions": CLIENTS} | SIMULATED
-    )
+    client = Client(config, "benchmark", Node(partition=0, num_partitions=CLIENTS))
     about = client.describe()
     partitions = tuple(range(CLIENTS)) if client.method.lists_clients else ()
     facts = Facts(

@@ -8,13 +8,13 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from curvfed.client_app.node.configuration import KEYS, PATHS, absolute, check_values, partition_id
-from curvfed.client_app.node.policy import Policy, policy_of
+from curvfed.client_app.node.configuration import PATHS, absolute
+from curvfed.client_app.node.node import KEYS, Node
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.strategies.base.errors import ConfigError
@@ -72,24 +72,23 @@ def read_config(
     if policy is not None and policy.exists():
         node.setdefault("policy", str(policy))
     try:
-        rules = policy_of(node)
-        check_values(rules.applied(node))
-        if "device" in node:
+        checked = Node.read(node)
+        if checked.device:
             from curvfed.strategies.config.device import check_device  # imports torch
 
-            check_device(node["device"])
+            check_device(checked.device)
     except ConfigError as error:
         raise WrongUsageError(str(error), key="node-config") from None
     node |= {key: str(absolute(node[key])) for key in PATHS if key in node}
     node.setdefault("state-path", str(home() / "personal"))
     checks: dict[str, Callable[[], str]] = {
-        "policy": partial(_policy, node, rules),
-        "device": partial(_device, node),
+        "policy": partial(_policy, checked),
+        "device": partial(_device, checked),
         "state": partial(check_folder, Path(node["state-path"]), "state-path"),
     }
     if {"signing-key", "roster"} & node.keys():
-        checks["keys"] = partial(_keys, node)
-    checks["data"] = partial(_data, rules.applied(node), rules)  # last: it can take minutes
+        checks["keys"] = partial(_keys, checked)
+    checks["data"] = partial(_data, checked)  # last: it can take minutes
     return node, checks
 
 
@@ -125,24 +124,25 @@ def _read(text: str) -> dict[str, Any]:
     return node
 
 
-def _policy(node: Mapping[str, Any], policy: Policy) -> str:
+def _policy(node: Node) -> str:
     """The policy's lines that differ from the defaults, and its limits on secure sums."""
+    tables = node.rules.model_dump(by_alias=True, exclude_defaults=True) if node.rules else {}
     lines = [
         f"[{section}] {key} = {value}"
-        for section, table in policy.model_dump(by_alias=True, exclude_defaults=True).items()
+        for section, table in tables.items()
         for key, value in table.items()
     ]
-    return f"{node.get('policy', 'none')}: {'; '.join(lines) or 'the defaults'}"
+    return f"{node.policy_path or 'none'}: {'; '.join(lines) or 'the defaults'}"
 
 
-def _data(node: Mapping[str, Any], policy: Policy) -> str:
+def _data(node: Node) -> str:
     """The data of the node."""
-    if "data-path" not in node:
+    path = node.data_path
+    if path is None:
         return (
-            f"share {node['partition-id'] + 1} of {node['num-partitions']} of the public data set"
-            " that a run names"
+            f"share {node.partition + 1} of {node.num_partitions} of the public data set that a"
+            " run names"
         )
-    path = Path(node["data-path"])
     if not path.exists():
         raise ClusterError(f"data-path: there is no {path} on this machine", key="missing-file")
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
@@ -152,7 +152,10 @@ def _data(node: Mapping[str, Any], policy: Policy) -> str:
     from curvfed.tasks.errors import DataError
 
     try:
-        data = load_data(policy.read_as(parse({})), partition_id(node), node)
+        config = parse({})
+        if node.rules is not None:
+            config = node.rules.read_as(config)
+        data = load_data(config, node)
         return f"{path}: {describe_size(data)}"
     except DataError as error:
         if not any(key in str(error) for key in READING_KEYS):
@@ -164,9 +167,9 @@ def _data(node: Mapping[str, Any], policy: Policy) -> str:
         ) from None
 
 
-def _device(node: Mapping[str, Any]) -> str:
+def _device(node: Node) -> str:
     """The device on which the node computes."""
-    if "device" not in node:
+    if node.device is None:
         return "the device of the run"
     from curvfed.client_app.resources import device_of, free_memory
 
@@ -196,7 +199,7 @@ def check_folder(folder: Path, key: str) -> str:
     return f"{folder}, {gib(free)} free"
 
 
-def _keys(node: Mapping[str, Any]) -> str:
+def _keys(node: Node) -> str:
     """The number of keys in the roster, once this node's own matches its signing key."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -205,11 +208,10 @@ def _keys(node: Mapping[str, Any]) -> str:
     key = read_signing_key(node)
     roster = read_roster(node) or {}
     public = key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw) if key else b""
-    partition = partition_id(node)
-    if roster.get(partition) != public:
+    if roster.get(node.partition) != public:
         raise ClusterError(
-            f"roster: {partition}.pem in {node['roster']} is not the public part of"
-            f" {node['signing-key']}; allowed is the key in the rosters of the other nodes",
+            f"roster: {node.partition}.pem in {node.roster} is not the public part of"
+            f" {node.signing_key}; allowed is the key in the rosters of the other nodes",
             key="roster",
         )
     return f"{len(roster)} nodes in the roster"

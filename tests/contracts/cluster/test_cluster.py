@@ -25,7 +25,7 @@ from flwr.cli.supernode.register import try_load_public_key
 from flwr.superlink.cli.flower_superlink import _parse_args_run_superlink
 from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 
-from curvfed.client_app.node.policy import Policy, policy_of
+from curvfed.client_app.node.policy import Policy, read_policy
 from curvfed.deployments.cluster import (
     certificates,
     daemons,
@@ -89,14 +89,14 @@ def test_a_node_folder_has_all_that_the_node_needs_and_no_more(folder):
     }
     assert north.authority.read_bytes() == folder.authority[0].read_bytes()
     assert north.superlink == "fl.example.org:9092"
-    assert policy_of({"policy": str(north.policy)}) == Policy()
+    assert read_policy(north.policy) == Policy()
 
 
 def test_every_line_of_the_policy_file_is_one_that_a_policy_may_have(tmp_path):
     """The defaults that its comments say are those that hold without the file."""
     lines = [re.sub(r"^# (?=[a-z-]+ = )", "", line) for line in POLICY.splitlines()]
     (tmp_path / "policy.toml").write_text("\n".join(lines))
-    found = policy_of({"policy": str(tmp_path / "policy.toml")})
+    found = read_policy(tmp_path / "policy.toml")
     said = {
         key
         for table in found.model_dump(exclude_unset=True, by_alias=True).values()

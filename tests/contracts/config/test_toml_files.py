@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from curvfed.client_app.node.policy import policy_of
+from curvfed.client_app.node.policy import read_policy
 from curvfed.deployments.arguments import read_pairs
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.sweep.plan import read_plan
@@ -30,7 +30,7 @@ def test_settings_sweeps_policies_and_clusters_are_read(tmp_path: Path, form: st
     path.write_bytes(FORMS[form]('[settings]\ndataset = "trees"\nseed = [0, 1]\n'))
     assert len(read_plan(path).runs) == 2
     path.write_bytes(FORMS[form]("[sums]\ncontributors = 7\n"))
-    assert policy_of({"policy": str(path)}).sums.contributors == 7
+    assert read_policy(path).sums.contributors == 7
     made = ServerFolder.make(tmp_path / "c", [], ["north"], 9092, 9093, 30).path
     settings = made / "cluster.toml"
     settings.write_bytes(FORMS[form](settings.read_text(encoding="utf-8")))

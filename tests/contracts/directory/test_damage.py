@@ -17,6 +17,8 @@ from graph_fixtures import same, user_fields
 
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.ledger import Ledger
+from curvfed.client_app.node.node import Node
+from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import FixedFile
 from curvfed.server_app.directory.npz import read_npz, write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory, check_name
@@ -132,9 +134,9 @@ def ledger(folder: Path) -> Stored:
 
 
 def secret(folder: Path) -> Stored:
-    node = {"state-path": str(folder)}
-    keyed("data", 0, node)
-    return Stored(folder / "digest.key", lambda: keyed("data", 0, node))
+    node = Node(partition=0, state_path=folder, rules=Policy())
+    keyed("data", node)
+    return Stored(folder / "digest.key", lambda: keyed("data", node))
 
 
 def _graph(folder: Path) -> Path:
@@ -210,7 +212,7 @@ def test_files_without_a_digest_are_refused(tmp_path):
         read_npz(tmp_path / "old.npz")
     (tmp_path / "digest.key").write_bytes(bytes(range(32)))
     with pytest.raises(ConfigError, match=r"digest.key"):
-        keyed("data", 0, {"state-path": str(tmp_path)})
+        keyed("data", Node(partition=0, state_path=tmp_path, rules=Policy()))
 
 
 @pytest.mark.parametrize("settings", [{}, {"run-name": "run"}, {"run-name": "run", "resume": True}])

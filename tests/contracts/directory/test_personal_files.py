@@ -19,6 +19,7 @@ import torch
 from graph_fixtures import user_fields
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import FixedFile, collect_state, restore_state
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import Facts
@@ -156,7 +157,7 @@ def client_of(
         "data-path": str(folder / "own.pt"),
         "state-path": str(folder / "state"),
     }
-    return Client(RunConfig(method=method, embedding_dim=4), run, partition, node)
+    return Client(RunConfig(method=method, embedding_dim=4), run, Node.read(node))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 from curvfed.client_app import clients_in_memory as live
 from curvfed.client_app.client import Client
 from curvfed.client_app.data.load import load_data
+from curvfed.client_app.node.node import Node
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.report import write_report
@@ -191,7 +192,7 @@ def test_the_calibrated_head_is_the_least_squares_one_of_all_features(tmp_path):
     features, targets = [], []
     pixels = parse(flatten(config) | {"images.train-subset": 240, "images.test-subset": 100})
     for node in simulated_nodes(3):
-        data = load_data(pixels, node["partition-id"], node)
+        data = load_data(pixels, Node.read(node))
         mean, std = (torch.tensor(values)[:, None, None] for values in (data.mean, data.std))
         with torch.no_grad():
             z = model.features((data.images[data.train] / 255 - mean) / std).double()
@@ -623,6 +624,6 @@ def test_a_method_of_another_package_is_calibrated_in_closed_form(tmp_path, monk
 )
 def test_sums_that_the_method_has_no_phase_for_are_not_given(method, phase, tmp_path):
     config = parse({"method": method, "dataset": "digits", "share-statistics": True})
-    client = Client(config, "run", 0, {"partition-id": 0, "num-partitions": 10})
+    client = Client(config, "run", Node(partition=0, num_partitions=10))
     with pytest.raises(ConfigError, match=f'phase "{phase}": allowed with method = "{method}"'):
         client.sums(phase)

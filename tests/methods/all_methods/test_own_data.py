@@ -16,7 +16,7 @@ from tiers import only
 import curvfed
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.data.load import load_data
-from curvfed.client_app.node.configuration import SIMULATED
+from curvfed.client_app.node.node import Node
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -171,9 +171,5 @@ def test_settings_that_shape_data_are_the_same_for_nodes_and_for_graphs(method):
 def test_a_graph_is_cut_as_its_task_is_trained(tmp_path, batch_size):
     path = write_nodes(tmp_path / "own", 2)
     keys = {} if batch_size is None else {"batch-size": batch_size}
-    data = load_data(
-        parse({"method": "fedavg"} | keys),
-        0,
-        {"partition-id": 0, "data-path": str(path)} | SIMULATED,
-    )
+    data = load_data(parse({"method": "fedavg"} | keys), Node(partition=0, data_path=path))
     assert (data.clusters is None) == (batch_size is None)

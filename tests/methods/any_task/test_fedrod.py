@@ -22,6 +22,7 @@ from tiny_learning import (
 )
 
 from curvfed.client_app.data.load import load_data
+from curvfed.client_app.node.node import Node
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.config.model_spec import build_model, model_spec
@@ -195,7 +196,7 @@ def test_a_prediction_is_by_both_heads(tmp_path):
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(torch.from_numpy(found.model[name]))
-        images = load_data(trained.config, 1, {"num-partitions": 3})
+        images = load_data(trained.config, Node(partition=1, num_partitions=3))
         z = model.features((images.images.float() / 255 - 0.5) / 0.25)
         logits = (
             model.head(z) + z @ torch.from_numpy(kept["weight"]).T + torch.from_numpy(kept["bias"])
