@@ -69,15 +69,16 @@ def _signals_later() -> Iterator[None]:
         if len(caught) == 1:  # Flower sends it again while the report is made
             raise KeyboardInterrupt
 
-    ends = (signal.SIGINT, signal.SIGTERM)
-    before = {each: signal.getsignal(each) for each in ends}
-    for each in (each for each in ends if before[each] is not signal.SIG_IGN):  # as under `nohup`
-        signal.signal(each, end)
+    signals = (signal.SIGINT, signal.SIGTERM)
+    handlers = {number: signal.getsignal(number) for number in signals}
+    for number in signals:
+        if handlers[number] is not signal.SIG_IGN:  # as under `nohup`
+            signal.signal(number, end)
     try:
         yield
     finally:
-        for each in ends:
-            signal.signal(each, before[each])
+        for number in signals:
+            signal.signal(number, handlers[number])
         if caught:
             signal.raise_signal(caught[0])
 

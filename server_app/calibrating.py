@@ -65,7 +65,7 @@ def calibrated_head(
     if examples == 0:
         raise CalibrationError(f"{name}: no client that answered has training data")
     head = {key.removeprefix(HEAD): array for key, array in model.items() if key.startswith(HEAD)}
-    found = calibration.classifier(total, examples, head, noise)
-    if not all(np.isfinite(array).all() for array in found.values()):
+    classifier = calibration.classifier(total, examples, head, noise)
+    if not all(np.isfinite(array).all() for array in classifier.values()):
         raise CalibrationError(f"{name}: the classifier that follows from the sums is not finite")
-    return {f"{HEAD}{key}": array for key, array in found.items()}
+    return {f"{HEAD}{key}": array for key, array in classifier.items()}

@@ -189,8 +189,8 @@ class GlobalModel:
 
     def _run(self, arrays: Arrays) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
         load_arrays(arrays, named_state(self._model))
-        found = evaluate(self._model, self._test, self._class_names, self._device)
-        labels, predicted, features = (tensor.cpu().numpy() for tensor in found)
+        outputs = evaluate(self._model, self._test, self._class_names, self._device)
+        labels, predicted, features = (tensor.cpu().numpy() for tensor in outputs)
         return labels, predicted, features
 
 
@@ -219,7 +219,7 @@ def _test_images(config: RunConfig, federation: Federation) -> ClientImages | No
     try:
         if config.test_data != "auto":
             test = load_test_folder(Path(config.test_data).expanduser(), spec, home() / "cache")
-        elif all(about.partition_digest for about in federation.descriptions.values()):
+        elif all(description.partition_digest for description in federation.descriptions.values()):
             test = load_test(spec, home() / "cache")
         else:
             log.info("global accuracy: none, for the server has no test data (test-data)")

@@ -93,7 +93,7 @@ class Phase:
         """Bytes of the arrays and parts of a valid reply, without the confusion counts: a resumed
         run then has the bytes of an uninterrupted one."""
         reply = self.replies[partition]
-        parts = {name: part for name, part in reply.parts.items() if name != CONFUSION}
+        parts = {name: value for name, value in reply.parts.items() if name != CONFUSION}
         return self.precision.size(reply.arrays) + parts_size(parts)
 
     @property

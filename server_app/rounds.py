@@ -63,7 +63,8 @@ class Rounds(RoundPhases):
         self.fixed = self.fixed or fixed_parameters(self.config, self.federation.facts)
         self.global_model = self._global_model()
         sizes = [
-            about.statistics.get("num_test") for about in self.federation.descriptions.values()
+            description.statistics.get("num_test")
+            for description in self.federation.descriptions.values()
         ]
         self.is_scored = self.global_model is None and set(sizes) == {0}
         if self.config.secure_sum:
@@ -85,7 +86,7 @@ class Rounds(RoundPhases):
         self.is_scored = True
         self.warn()
         self.clock()
-        about = {
+        metadata = {
             "method": self.config.method,
             "metric": self.federation.metric,
             "facts": asdict(self.federation.facts),
@@ -93,7 +94,7 @@ class Rounds(RoundPhases):
             "last_round": self.state.round,
         }
         arrays = checkpoints.Checkpoint(self.model.state() | self.fixed, calibrated=self.calibrated)
-        self.directory.write_model(arrays.named(), about)
+        self.directory.write_model(arrays.named(), metadata)
         if self.global_model is not None:
             self.global_model.write(self._whole_model(), self.calibrated, self.directory.path)
 
@@ -130,18 +131,20 @@ class Rounds(RoundPhases):
 
     def _resume(self) -> int:
         """Load the checkpoint; its round, or -1 for none."""
-        found = checkpoints.load(self.directory.checkpoints, self.federation)
-        if found is None:
+        stored = checkpoints.load(self.directory.checkpoints, self.federation)
+        if stored is None:
             log.info("no checkpoint yet: starting anew")
             return -1
-        self.state, checkpoint, self.federation = found
+        self.state, checkpoint, self.federation = stored
         self.model = self._aggregation()
         self.model.load(checkpoint.model)
         self.fixed = checkpoint.fixed
         self.calibrated = checkpoint.calibrated
         # Clients that did not reconnect no longer count in the figures.
         self.state.latest = {
-            p: told for p, told in self.state.latest.items() if p in self.federation.nodes
+            partition: scores
+            for partition, scores in self.state.latest.items()
+            if partition in self.federation.nodes
         }
         log.info("resuming after round %d", self.state.round)
         return self.state.round
@@ -230,9 +233,9 @@ class Rounds(RoundPhases):
     def _score_globally(self, number: int) -> float | None:
         """Accuracy of the current model on the server's own test data, in the rounds that
         `global-every` selects."""
-        every = self.config.global_every
+        interval = self.config.global_every
         is_last = number == self.config.num_rounds
-        if self.global_model is None or not (is_last or (every and number % every == 0)):
+        if self.global_model is None or not (is_last or (interval and number % interval == 0)):
             return None
         score = self.global_model.score(self._whole_model())
         self.state.scored["last"] = [*self.state.scored.get("last", []), score][-LAST:]
@@ -245,21 +248,23 @@ class Rounds(RoundPhases):
         if is_last:
             for name in self.config.row.after:
                 self._try_to_calibrate(name, number)
-        every = self.config.fine_tune_every
+        interval = self.config.fine_tune_every
         # Where nothing is shared, fine-tuning would be more of the same training.
         fine_tunes = self.config.fine_tunes and bool(self.model.sent_to(0))
-        if fine_tunes and (is_last or (every and number % every == 0)):
+        if fine_tunes and (is_last or (interval and number % interval == 0)):
             self._score(FINE_TUNE, number, list(self.federation.nodes))
             self._note_best(number)
             return
-        every = self.config.evaluate_every
-        if is_last or (every and number % every == 0):
-            rest = [p for p in self.federation.nodes if p not in set(trained)]
+        interval = self.config.evaluate_every
+        if is_last or (interval and number % interval == 0):
+            untrained = [
+                partition for partition in self.federation.nodes if partition not in set(trained)
+            ]
             # After a secure sum nobody's own figures are known, so all are asked, or none.
             self._score(
                 EVALUATE,
                 number,
-                list(self.federation.nodes) if rest and self.config.secure_sum else rest,
+                list(self.federation.nodes) if untrained and self.config.secure_sum else untrained,
             )
             self._note_best(number)
 

@@ -126,24 +126,26 @@ class Run(ABC):
         # After a restart of the SuperLink the clients of the earlier run reconnect one by one.
         expected = self.directory.partitions() if self.config.resume else []
         self.federation = connect(self.grid, self.config, self.directory.name, expected)
-        if not any(about.partition_digest for about in self.federation.descriptions.values()):
+        if not any(
+            description.partition_digest for description in self.federation.descriptions.values()
+        ):
             self.config = self.directory.note_own_data()
-        given = flatten(self.config)
+        before = flatten(self.config)
         self.config = resolve_defaults(self.config, self.federation.facts.task)
         chosen = flatten(self.config) | self.own_settings()
-        self.settings = {key: value for key, value in chosen.items() if value != given[key]}
+        self.settings = {key: value for key, value in chosen.items() if value != before[key]}
         self.warn()
 
     def warn(self) -> None:
         """Log the warnings that are new."""
-        for about, text in self._warnings().items():
-            if about not in self._warned:
+        for key, text in self._warnings().items():
+            if key not in self._warned:
                 log.warning("%s", text)
-                self._warned.add(about)
+                self._warned.add(key)
 
     def _warnings(self) -> dict[str, str]:
-        more = unmeasured(self.federation, self.state) if self.is_scored else {}
-        return warnings(self.config, self.federation, self.state) | more
+        at_end = unmeasured(self.federation, self.state) if self.is_scored else {}
+        return warnings(self.config, self.federation, self.state) | at_end
 
     def header(self, phase: str, number: int = 0) -> Header:
         """Where the messages of a phase belong."""

@@ -185,10 +185,10 @@ class HullFile:
         arrays = _OPTIONAL | read_npz(path)
 
         def points(name: str) -> Array:
-            found = arrays[name].astype(np.float64)
-            if found.ndim != 2 or found.shape[1] != 2:
-                raise ValueError(f"{name} of shape {found.shape}: allowed is (n, 2)")
-            return found
+            coordinates = arrays[name].astype(np.float64)
+            if coordinates.ndim != 2 or coordinates.shape[1] != 2:
+                raise ValueError(f"{name} of shape {coordinates.shape}: allowed is (n, 2)")
+            return coordinates
 
         def integers(name: str) -> Integers:
             return arrays[name].astype(np.int64)
@@ -225,7 +225,7 @@ class HullFile:
     @cached_property
     def groups(self) -> list[int]:
         """The groups that have hulls, ascending."""
-        return [int(one) for one in np.unique(self.group)]
+        return [int(number) for number in np.unique(self.group)]
 
     @cached_property
     def hulls(self) -> list[Hull]:
@@ -242,8 +242,8 @@ class HullFile:
         """Class and corners of the hulls before quantisation."""
         members = [np.flatnonzero(self.true_hull == number) for number in np.unique(self.true_hull)]
         return [
-            (int(self.true_corners.labels[there[0]]), self.true_corners.points[there])
-            for there in members
+            (int(self.true_corners.labels[places[0]]), self.true_corners.points[places])
+            for places in members
         ]
 
 
@@ -252,7 +252,7 @@ def _classifier(path: Path, groups: list[int]) -> "Classifier | None":
     try:
         from curvfed.strategies.hull.classifier import Classifier
 
-        found = Classifier.from_arrays(read(path)[0])
+        classifier = Classifier.from_arrays(read(path)[0])
     except (OSError, ValueError):
         return None
-    return found if found.groups.tolist() == groups or not groups else None
+    return classifier if classifier.groups.tolist() == groups or not groups else None

@@ -176,14 +176,14 @@ class RunDirectory:
         A resumed run keeps the entries of clients that did not reconnect.
         """
         path = self.path / "clients.json"
-        known: dict[str, Any] = {"clients": []}
+        stored: dict[str, Any] = {"clients": []}
         if path.exists():
-            known = json.loads(path.read_text(encoding="utf-8"))
+            stored = json.loads(path.read_text(encoding="utf-8"))
         by_partition = {
-            client["partition"]: client for client in [*known["clients"], *clients["clients"]]
+            client["partition"]: client for client in [*stored["clients"], *clients["clients"]]
         }
         merged = (
-            known
+            stored
             | clients
             | {"clients": [by_partition[partition] for partition in sorted(by_partition)]}
         )
@@ -221,10 +221,12 @@ class RunDirectory:
         )
         write_atomically(self.path / CONFUSION, text.getvalue().encode(), private=True)
 
-    def write_model(self, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
+    def write_model(self, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""
         # resumed or not
-        content = b"".join(file_parts(dict(sorted(arrays.items())), {"curvfed": json.dumps(about)}))
+        content = b"".join(
+            file_parts(dict(sorted(arrays.items())), {"curvfed": json.dumps(metadata)})
+        )
         write_atomically(self.path / "model.safetensors", content, private=True)
 
 

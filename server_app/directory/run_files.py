@@ -93,7 +93,9 @@ class RunFiles:
             name=folder.resolve().name,
             summary=load("summary.json", _json),
             config=load("config.toml", partial(read_settings, written_by_run=True)),
-            clients=sorted(clients.get("clients", []), key=lambda about: about["partition"]),
+            clients=sorted(
+                clients.get("clients", []), key=lambda description: description["partition"]
+            ),
             refused=clients.get("refused", {}),
             class_names=_all_classes(clients),
             own_ends=bool(clients.get("facts", {}).get("own_ends", False)),
@@ -121,8 +123,8 @@ class RunFiles:
         at_client = np.searchsorted(self.partitions, of_client[chosen])
         values = np.full((len(rounds), len(self.partitions)), np.nan)
         cells = numbers(self.scores, name)[chosen]
-        known = np.isfinite(cells)
-        values[at_round[known], at_client[known]] = cells[known]
+        finite = np.isfinite(cells)
+        values[at_round[finite], at_client[finite]] = cells[finite]
         return rounds, values
 
     def by_round(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -158,7 +160,7 @@ class RunFiles:
     @property
     def examples(self) -> str:
         """The kind of the clients' examples, in the plural."""
-        tasks = {about.get("task") for about in self.clients} & {
+        tasks = {description.get("task") for description in self.clients} & {
             "nodes",
             "graphs",
             "images",
@@ -176,7 +178,11 @@ class RunFiles:
     @property
     def data_sets(self) -> dict[int, str]:
         """The name of each client's data set, if there are several."""
-        return {about["partition"]: about["space"] for about in self.clients if about.get("space")}
+        return {
+            description["partition"]: description["space"]
+            for description in self.clients
+            if description.get("space")
+        }
 
 
 def own_classes(description: Mapping[str, Any]) -> list[str]:
@@ -246,22 +252,22 @@ def _arrays(path: Path) -> "GlobalTest | HullFile | None":
     file, name = {"hulls.npz": ("hull_file", "HullFile")}.get(
         path.name, ("global_test_file", "GlobalTest")
     )
-    found: GlobalTest | HullFile | None = getattr(
+    content: GlobalTest | HullFile | None = getattr(
         import_module(f"{__package__}.{file}"), name
     ).read(path)
-    return found
+    return content
 
 
 def _json(path: Path) -> dict[str, Any]:
-    found = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(found, dict):
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict):
         raise ValueError(f"{path} is not a JSON object")
-    return found
+    return content
 
 
 def _columns(path: Path) -> Columns:
     with path.open(newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     # The last row is incomplete if the run was killed while writing it.
-    whole = [row for row in rows if len(row) == len(header) and row[0].isdigit()]
-    return dict(zip(header, zip(*whole, strict=True), strict=True)) if whole else {}
+    complete = [row for row in rows if len(row) == len(header) and row[0].isdigit()]
+    return dict(zip(header, zip(*complete, strict=True), strict=True)) if complete else {}

@@ -43,7 +43,9 @@ def summary(
     figures = personal_figures(state.latest, federation.descriptions, state.cohort)
     totals = state.totals
     rounds = max(totals.get("rounds", 0), 1)
-    own = sum(not about.partition_digest for about in federation.descriptions.values())
+    num_own = sum(
+        not description.partition_digest for description in federation.descriptions.values()
+    )
     last = state.scored.get("last", [])
     calibrated = state.scored.get("calibrated")
     metrics = (
@@ -67,7 +69,7 @@ def summary(
         metrics["not_calibrated"] = reason
     return {
         "method": config.method,
-        "dataset": f"own data of {own} nodes" if own else config.dataset,
+        "dataset": f"own data of {num_own} nodes" if num_own else config.dataset,
         "seed": config.seed,
         "num_clients": len(federation.nodes),
         "rounds": state.round,
@@ -76,8 +78,8 @@ def summary(
         "metrics": metrics,
         "settled": settings,
         "absences": [
-            {"partition": partition, "asked": state.asked[partition], **one}
-            for partition, one in sorted(state.absences.items())
+            {"partition": partition, "asked": state.asked[partition], **absence}
+            for partition, absence in sorted(state.absences.items())
         ],
         BEST: state.best,
         "bytes_up": totals.get("bytes_up", 0.0) / rounds,
@@ -109,15 +111,15 @@ def write_failure(
     """
     run_name = raw.get("run-name")
     results_dir = raw.get("results-dir")
-    wanted = run_name if isinstance(run_name, str) and run_name == Path(run_name).name else ""
+    asked_name = run_name if isinstance(run_name, str) and run_name == Path(run_name).name else ""
     stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
-    names = [f"{wanted}-refused-{stamp}"] if wanted else [f"refused-{stamp}"]
-    if wanted and raw.get("resume") is not True:  # a resumed run keeps its own directory
-        names.insert(0, wanted)
-    given = [Path(results_dir)] if isinstance(results_dir, str) and results_dir else []
+    names = [f"{asked_name}-refused-{stamp}"] if asked_name else [f"refused-{stamp}"]
+    if asked_name and raw.get("resume") is not True:  # a resumed run keeps its own directory
+        names.insert(0, asked_name)
+    folders = [Path(results_dir)] if isinstance(results_dir, str) and results_dir else []
     with contextlib.suppress(RuntimeError):  # "~name" without such a user
-        given = [folder.expanduser() for folder in given]
-    for folder in [*given, home() / "results"]:
+        folders = [folder.expanduser() for folder in folders]
+    for folder in [*folders, home() / "results"]:
         for name in names:
             try:
                 (folder / name).mkdir(

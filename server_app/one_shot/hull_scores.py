@@ -90,9 +90,9 @@ class ServerPoints:
         except DataError as error:
             raise ConfigError(str(error)) from None
         same = {
-            partition: part
-            for partition, part in parts.items()
-            if part.digest == described[partition].digest
+            partition: points
+            for partition, points in parts.items()
+            if points.digest == described[partition].digest
         }
         if changed := ", ".join(str(partition) for partition in parts if partition not in same):
             log.warning(
@@ -186,7 +186,7 @@ def scores(
         accuracy(predicted, labels, names),
         metrics,
         names[predicted],
-        tuple("" if one == NONE else classes[one] for one in names),
+        tuple("" if number == NONE else classes[number] for number in names),
     )
 
 

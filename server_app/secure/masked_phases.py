@@ -58,14 +58,14 @@ def masked_phase(
     reasons = []
     for group in groups(clients) if sums.keys.fixed_groups else [clients]:
         try:
-            phase, found = secure_sum(
+            phase, group_sum = secure_sum(
                 ask, header, group, SUM_PRIME, vector_length(size), sums, len(clients)
             )
         except SecureSumError as error:
             reasons.append(str(error))
             continue
         phases.append(phase)
-        residues = add(residues, found, SUM_PRIME)
+        residues = add(residues, group_sum, SUM_PRIME)
     if not phases:
         raise RoundError(f"round {header.round}, {header.phase}: {'; '.join(reasons)}")
     for reason in reasons:
@@ -86,7 +86,7 @@ def groups(clients: Sequence[int], number: int = 0) -> list[Sequence[int]]:
     Without a number, groups of 5 to 9; up to 9 clients are one group.
     """
     number = number or (len(clients) // 5 if len(clients) > 9 else 1)
-    return [part.tolist() for part in np.array_split(sorted(clients), number)]
+    return [group.tolist() for group in np.array_split(sorted(clients), number)]
 
 
 def joined(phases: Sequence[Phase]) -> Phase:
@@ -101,7 +101,7 @@ def joined(phases: Sequence[Phase]) -> Phase:
 
 
 def _all(parts: Iterable[Mapping[int, T]]) -> dict[int, T]:
-    return {partition: one for part in parts for partition, one in part.items()}
+    return {partition: value for mapping in parts for partition, value in mapping.items()}
 
 
 def masked_training(

@@ -122,13 +122,13 @@ def secure_sum(
     reasons = {
         partition: reason for partition, reason in sums.left_out.items() if partition in clients
     }
-    rest = [partition for partition in clients if partition not in reasons]
+    remaining = [partition for partition in clients if partition not in reasons]
     for _ in range(ATTEMPTS):
         opening = Opening(
             target=header.phase,
             modulus=modulus,
             length=length,
-            clients=rest,
+            clients=remaining,
             asked=asked or len(clients),
         )
         try:
@@ -136,7 +136,7 @@ def secure_sum(
                 ask, header, opening, sums, min(sums.run.min_replies, len(clients))
             ).total()
         except _LeaveOut as found:
-            rest = found.rest
+            remaining = found.rest
             reasons = reasons | found.reasons
             if sums.keys.fixed_groups:
                 raise SecureSumError(
@@ -209,14 +209,14 @@ class _Attempt:
         signatures = self._finish(server.close_signatures, phase)
         shown = BytesByPartition.of(signatures if server.session.signed else {}).as_parts()
         phase = self._phase(UNMASK, dict.fromkeys(signatures, shown), self._receive_revealed_shares)
-        found = self._finish(server.total, phase)
+        total = self._finish(server.total, phase)
         for partition in sorted(server.suspects):
             log.warning(
                 "secure sum: left out shares that partition %d revealed, because they do not fit"
                 " the others",
                 partition,
             )
-        return masked, found
+        return masked, total
 
     def _phase(self, name: str, parts: Mapping[int, Parts], receive: Check) -> Phase:
         phase = self._ask(replace(self._header, phase=name), parts, _check(receive))
@@ -228,8 +228,8 @@ class _Attempt:
             self._server.stay_out(reply.partition)
             self._idle += 1
             return
-        found = Advertisement.from_parts(reply.parts)
-        self._server.receive_keys(reply.partition, found, found.signing_key)
+        keys = Advertisement.from_parts(reply.parts)
+        self._server.receive_keys(reply.partition, keys, keys.signing_key)
 
     def _receive_shares(self, reply: Reply) -> None:
         self._server.receive_shares(reply.partition, EncryptedShares.from_parts(reply.parts))

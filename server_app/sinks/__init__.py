@@ -95,13 +95,13 @@ class Sinks:
         """Send the summary and close."""
         if summary["status"].startswith("completed"):
             self.flush()
-        told = {name: value for name, value in dotted(summary).items() if value is not None}
+        values = {name: value for name, value in dotted(summary).items() if value is not None}
         texts = {
             name: " ".join(str(value).split())
-            for name, value in told.items()
+            for name, value in values.items()
             if isinstance(value, str) or name.startswith("settled.")
         }
-        figures = _figures({name: value for name, value in told.items() if name not in texts})
+        figures = _figures({name: value for name, value in values.items() if name not in texts})
         self._each(lambda sink: sink.end(summary["rounds"], figures, texts))
         self._open = {}
 
@@ -154,13 +154,13 @@ def _make(name: str, directory: RunDirectory) -> Any:
 
 def _figures(cells: Mapping[str, Any]) -> dict[str, float]:
     """The finite numbers among cells, as they are written or read back."""
-    found = {}
+    numbers = {}
     for name, cell in cells.items():
         try:
-            found[name] = float(cell)
+            numbers[name] = float(cell)
         except (TypeError, ValueError):
             continue
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+    return {name: value for name, value in numbers.items() if math.isfinite(value)}
 
 
 def _one_line(error: Exception) -> str:
