@@ -115,7 +115,8 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
                 ConfigError(
                     f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its"
                     " files are damaged, or were written by another version of the app; restore"
-                    " them, or start a new run with another run-name"
+                    " them, or start a new run with another run-name",
+                    key="damaged-run",
                 )
                 if damage
                 else error

@@ -63,9 +63,13 @@ def calibrated_head(
         If the total cannot be sums over that many examples, or there are none.
     """
     if examples == 0:
-        raise CalibrationError(f"{name}: no client that answered has training data")
+        raise CalibrationError(
+            f"{name}: no client that answered has training data", key="no-training-data"
+        )
     head = {key.removeprefix(HEAD): array for key, array in model.items() if key.startswith(HEAD)}
     classifier = calibration.classifier(total, examples, head, noise)
     if not all(np.isfinite(array).all() for array in classifier.values()):
-        raise CalibrationError(f"{name}: the classifier that follows from the sums is not finite")
+        raise CalibrationError(
+            f"{name}: the classifier that follows from the sums is not finite", key="not-finite"
+        )
     return {f"{HEAD}{key}": array for key, array in classifier.items()}

@@ -182,7 +182,7 @@ def check_clients(descriptions: dict[int, Description], config: RunConfig) -> Fa
         does not work on such data.
     """
     for partition, reason in _remove_unlike(descriptions).items():
-        raise FederationError(f"data[{partition}]: {reason}")
+        raise FederationError(f"data[{partition}]: {reason}", key="clients-differ")
     return _facts_for(descriptions, config)
 
 
@@ -229,14 +229,16 @@ def _check_enough(
         reasons = "; ".join(texts[:3]) or f"{nodes or 'no'} nodes are connected"
         raise FederationError(
             f"{len(descriptions)} of {nodes} nodes can take part, needed are {config.min_replies}."
-            f" {reasons}"
+            f" {reasons}",
+            key="too-few-clients",
         )
     if refused and any(description.space for description in descriptions.values()):
         # A mean over some of the data sets must not pass for one over all.
         name, reason = next(iter(refused.items()))
         raise FederationError(
             f"{len(refused)} of {nodes} clients of {config.dataset} cannot take part; {name}:"
-            f" {reason}"
+            f" {reason}",
+            key="refused-clients",
         )
 
 
@@ -248,20 +250,23 @@ def _facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
     if facts.task not in row.tasks:
         raise FederationError(
             f'the clients\' data are {facts.task}, method = "{config.method}" works on'
-            f" {', '.join(row.tasks)}"
+            f" {', '.join(row.tasks)}",
+            key="other-task",
         )
     if (CCVR in row.after or row.reports_statistics) and not all(
         description.statistics for description in described.values()
     ):
         raise FederationError(
             f'method = "{config.method}" uses figures about the clients\' data: it needs'
-            " share-statistics=true"
+            " share-statistics=true",
+            key="private-statistics",
         )
     metric = next(iter(described.values())).metric
     count = len(facts.class_names)
     if metric == "roc_auc" and not facts.own_ends and count != 2:
         raise FederationError(
-            f"ROC-AUC needs 2 classes, the clients have {count}: {facts.class_names}"
+            f"ROC-AUC needs 2 classes, the clients have {count}: {facts.class_names}",
+            key="too-many-classes",
         )
     return facts
 
@@ -351,7 +356,8 @@ def _facts(described: dict[int, Description]) -> Facts:
         )
     if len(names) > MAX_CLASSES:
         raise FederationError(
-            f"the clients name {len(names)} classes in total; allowed are up to {MAX_CLASSES}"
+            f"the clients name {len(names)} classes in total; allowed are up to {MAX_CLASSES}",
+            key="too-many-classes",
         )
     return Facts(first.task, first.num_features, tuple(names), first.shape)
 

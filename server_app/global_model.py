@@ -228,6 +228,7 @@ def _test_images(config: RunConfig, federation: Federation) -> ClientImages | No
     except DataError as error:
         key = "dataset" if config.test_data == "auto" else "test-data"
         raise ConfigError(
-            f'{key} = "{config.dataset if key == "dataset" else config.test_data}": {error}'
+            f'{key} = "{config.dataset if key == "dataset" else config.test_data}": {error}',
+            key="data",
         ) from None
     return test

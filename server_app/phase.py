@@ -227,7 +227,7 @@ def run_phase(
             reply = replace(received[node], arrays=precision.widen(received[node].arrays))
             if COMPLAINT in reply.parts:
                 complaints[partition] = reply.parts
-                raise MessageError("it complains about others' messages")
+                raise MessageError("it complains about others' messages", key="complaint")
             _check(reply, partition, requests[partition])
             if check is not None:
                 check(reply)
@@ -253,11 +253,14 @@ def parts_size(parts: Parts) -> int:
 
 def _check(reply: Reply, partition: int, request: ClientRequest) -> None:
     if reply.partition != partition:
-        raise MessageError(f"it has changed its partition-id to {reply.partition}")
+        raise MessageError(
+            f"it has changed its partition-id to {reply.partition}", key="other-partition"
+        )
     if reply.restored is not None and not 0 <= reply.restored < request.stamp:
         raise MessageError(
             f"it started from a state of round {reply.restored}, where {request.stamp} was"
-            " asked for"
+            " asked for",
+            key="other-state",
         )
     check_arrays(reply.arrays, request.awaited)
     check_sent(reply.metrics)

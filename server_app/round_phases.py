@@ -105,7 +105,9 @@ class RoundPhases(Run):
         expected = self.state.examples.get(reply.partition)
         if config.secure_sum and further is not None:
             if reply.num_examples or reply.metrics:
-                raise MessageError("a reply of a secure sum with figures in the open")
+                raise MessageError(
+                    "a reply of a secure sum with figures in the open", key="open-figures"
+                )
             further(reply)
             return
         if expected is None and reply.header.phase == TRAIN:
@@ -113,7 +115,8 @@ class RoundPhases(Run):
         if reply.header.phase == TRAIN:
             if expected is not None and reply.num_examples != expected:
                 raise MessageError(
-                    f"num_examples is {reply.num_examples}; it was {expected} before"
+                    f"num_examples is {reply.num_examples}; it was {expected} before",
+                    key="num-examples",
                 )
             # For nodes, examples are training nodes, while the batch size counts all nodes: a batch
             # has at least one training node.
@@ -125,7 +128,10 @@ class RoundPhases(Run):
             check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, size)
             check_variances(reply.arrays)
         elif expected is not None and reply.num_examples > expected:
-            raise MessageError(f"num_examples is {reply.num_examples}; {expected} were trained on")
+            raise MessageError(
+                f"num_examples is {reply.num_examples}; {expected} were trained on",
+                key="num-examples",
+            )
         if CONFUSION in reply.parts:
             self._check_confusion(reply)
         if further is not None:
@@ -140,7 +146,9 @@ class RoundPhases(Run):
     def _check_confusion(self, reply: Reply) -> None:
         num_test = self.federation.descriptions[reply.partition].statistics.get("num_test")
         if num_test is None or reply.header.round != self.config.num_rounds:
-            raise MessageError("counts of true and predicted classes are not expected")
+            raise MessageError(
+                "counts of true and predicted classes are not expected", key="unexpected-confusion"
+            )
         check_confusion(reply.parts[CONFUSION], len(self._class_names(reply.partition)), num_test)
 
     def note_confusions(self, phase: Phase) -> None:

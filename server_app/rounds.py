@@ -226,9 +226,9 @@ class Rounds(RoundPhases):
             try:
                 self.model.aggregate(reweighted(updates, self.config.weights))
             except AggregationError as error:
-                raise RoundError(f"round {number}: {error}") from None
+                raise RoundError(f"round {number}: {error}", key="aggregation") from None
         if reason := not_finite(self.model.state()):
-            raise RoundError(f"round {number}: {reason} after the aggregation")
+            raise RoundError(f"round {number}: {reason} after the aggregation", key="not-finite")
 
     def _score_globally(self, number: int) -> float | None:
         """Accuracy of the current model on the server's own test data, in the rounds that

@@ -64,7 +64,8 @@ def check_enough(phase: Phase, min_replies: int) -> None:
     if len(phase.replies) < needed:
         raise RoundError(
             f"round {phase.header.round}: {len(phase.replies)} good replies of"
-            f" {len(phase.seconds)}, needed are {needed} (min-replies). {phase.failure_summary}"
+            f" {len(phase.seconds)}, needed are {needed} (min-replies). {phase.failure_summary}",
+            key="too-few-replies",
         )
 
 

@@ -50,7 +50,8 @@ def warm_start(
     except (OSError, SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
             f'init-from = "{path}": allowed is a file in safetensors, at the server'
-            f" ({type(error).__name__}: {error})"
+            f" ({type(error).__name__}: {error})",
+            key="unreadable",
         ) from None
     given = {
         name: given[name] for name in sorted(given) if not name.startswith((FIXED, CALIBRATED))
@@ -76,7 +77,8 @@ def warm_start(
         differs = ", ".join(wrong) or "it has none of them"
         raise ConfigError(
             f'init-from = "{path}" differs from what this run shares: {differs}; the run shares '
-            f"{', '.join(shared) or 'nothing'}"
+            f"{', '.join(shared) or 'nothing'}",
+            key="other-parameters",
         )
     fresh = ", ".join(sorted(shared.keys() - taken.keys()))
     log.info(

@@ -39,6 +39,11 @@ class KeyedError(Exception):
         super().__init__(text)
         self.key = f"{self.area}.{key}" if key else self.area
 
+    @property
+    def kind(self) -> str:
+        """The key without the area, for an error of another class that repeats this one."""
+        return self.key.partition(".")[2]
+
 
 class SafeError(KeyedError):
     """An error whose text is safe to send. The server learns only the class of any other error."""

@@ -166,7 +166,8 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
         if not readable:
             raise ConfigError(
                 f"resume = true: no checkpoint in {store.folder} can be read; restore one, or start"
-                " a new run with another run-name"
+                " a new run with another run-name",
+                key="unreadable-checkpoint",
             )
         readable = readable[:1]  # simulated clients have no earlier state either
     arrays, saved = readable[-1]
@@ -214,6 +215,7 @@ def with_facts(federation: Federation, saved: dict[str, Any]) -> Federation:
     if changed:
         raise ConfigError(
             f"resume = true: the data of partitions {', '.join(changed)} have changed since the run"
-            " began"
+            " began",
+            key="changed-data",
         )
     return replace(federation, facts=Facts(**lists_to_tuples(facts)))

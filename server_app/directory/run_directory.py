@@ -116,7 +116,8 @@ class RunDirectory:
         if done > self.config.num_rounds:
             raise ConfigError(
                 f"resume = true: num-rounds = {self.config.num_rounds}, but the run has done"
-                f" {done}; allowed is {done} or more"
+                f" {done}; allowed is {done} or more",
+                key="too-few-rounds",
             )
 
     def start_writing(self, last_round: int) -> None:
@@ -143,7 +144,7 @@ class RunDirectory:
             self._write_config()
         except OSError as error:
             raise ConfigError(
-                f"resume = true: {self.path} cannot be written ({error.strerror})"
+                f"resume = true: {self.path} cannot be written ({error.strerror})", key="unwritable"
             ) from None
         self.is_writable = True
         for name in TABLES:
@@ -267,7 +268,8 @@ def check_name(config: RunConfig) -> None:
 def _not_made(config: RunConfig, path: Path, reason: str | None) -> ConfigError:
     return ConfigError(
         f'results-dir = "{config.results_dir}": {path} cannot be made ({reason}); needed is a'
-        " folder that can be written, and room on its disk"
+        " folder that can be written, and room on its disk",
+        key="unwritable",
     )
 
 
@@ -283,7 +285,8 @@ def _is_new(config: RunConfig, path: Path) -> bool:
     if begun and not config.resume:
         raise ConfigError(
             f'run-name = "{path.name}": {path} exists; allowed is a new name, or resume = true to'
-            " continue that run"
+            " continue that run",
+            key="run-exists",
         )
     return not begun and (path.exists() or not config.resume)
 
@@ -293,13 +296,15 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         earlier = parse(read_settings(path / "config.toml", written_by_run=True))
     except FileNotFoundError:
         raise ConfigError(
-            f"resume = true: there is no run in {path}; allowed is the run-name of an existing run"
+            f"resume = true: there is no run in {path}; allowed is the run-name of an existing run",
+            key="no-run",
         ) from None
     except (OSError, ValueError) as error:  # not TOML, or written by another version
         reason = error if isinstance(error, ConfigError) else f"{type(error).__name__}: {error}"
         raise ConfigError(
             f"resume = true: {path / 'config.toml'} cannot be read ({reason}): it is damaged, or"
-            " was written by another version of the app"
+            " was written by another version of the app",
+            key="unreadable-config",
         ) from None
     before = flatten(earlier)
     now = flatten(config)
@@ -316,7 +321,8 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         if fixed and not named_by_run and before[key] != value:
             raise ConfigError(
                 f"resume = true: {key} = {value!r}, but the run began with {before[key]!r}; allowed"
-                " is the same value"
+                " is the same value",
+                key="changed-key",
             )
 
 

@@ -49,7 +49,8 @@ class RunLock:
                 os.close(descriptor)
                 raise ConfigError(
                     f'run-name = "{self._name}": another process is still writing this run; wait'
-                    " for its end, or stop it"
+                    " for its end, or stop it",
+                    key="running",
                 )
             if not is_logged:
                 log.info("waiting for an earlier server of this run to end")

@@ -55,7 +55,8 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         if invalid := [name for name in columns if not _NAME.fullmatch(name)]:
             raise ConfigError(
                 f"{path.name}: the method reports a figure named {invalid[0]!r}; allowed is a name"
-                " of up to 64 letters, digits and . _ -, the first a letter"
+                " of up to 64 letters, digits and . _ -, the first a letter",
+                key="figure-name",
             )
         empty_cells = "," * (len(columns) - len(existing))
         lines = [",".join(columns), *(line + empty_cells for line in _lines(path)[1:])]
@@ -76,20 +77,23 @@ def check_table(path: Path, last_round: int) -> None:
     if last_round > 0 and not path.exists():
         raise ConfigError(
             f"resume = true: {path} is missing, with the rows of rounds up to {last_round}; restore"
-            " it, or make an empty file of this name to go on without them"
+            " it, or make an empty file of this name to go on without them",
+            key="missing-table",
         )
     lines = _lines(path)
     ours = TABLES[path.name]
     if lines and tuple(lines[0].split(",")[: len(ours)]) != ours:
         raise ConfigError(
-            f"resume = true: {path} does not have the columns of this version of the app"
+            f"resume = true: {path} does not have the columns of this version of the app",
+            key="other-columns",
         )
     # Tables are written before the checkpoint, and one of the last two checkpoints may be damaged.
     if max(map(_round, lines[1:]), default=0) > last_round + 2:
         raise ConfigError(
             f"resume = true: {path} has rounds long after the last checkpoint,"
             f" {max(last_round, 0)}: a checkpoint is lost; restore it, or start a new run with"
-            " another run-name"
+            " another run-name",
+            key="lost-checkpoint",
         )
 
 

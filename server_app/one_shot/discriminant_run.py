@@ -55,7 +55,7 @@ class DiscriminantRun(OneShotRun):
         try:
             classifier = discriminant(arrays["moments"], kind, self.config.points.curvature)
         except ValueError as error:
-            raise RoundError(str(error)) from None
+            raise RoundError(str(error), key="unlearnable") from None
         self.state.add(seconds_aggregation=time.monotonic() - started)
         model = classifier.arrays()
         votes = self._score(model)

@@ -52,11 +52,14 @@ class HullRun(OneShotRun):
         classes = len(self.federation.facts.class_names)
         keys = self.keys
         if classes < 2:
-            raise ConfigError(f"classes of all clients: {classes}; at least 2 are needed")
+            raise ConfigError(
+                f"classes of all clients: {classes}; at least 2 are needed", key="too-few-classes"
+            )
         if keys.num_classes not in (None, classes):
             raise ConfigError(
                 f"hull.num-classes = {keys.num_classes}, but the clients name {classes}; allowed"
-                f" are {classes} and auto"
+                f" are {classes} and auto",
+                key="num-classes",
             )
         names_of_clients = [
             set(description.class_names)
@@ -66,7 +69,8 @@ class HullRun(OneShotRun):
         if len(names_of_clients) > 1 and sum(map(len, names_of_clients)) == classes:
             raise ConfigError(
                 f"the clients' {classes} classes have no name in common; if clients use different"
-                " names for the same class, give hull.num-classes"
+                " names for the same class, give hull.num-classes",
+                key="class-names",
             )
         if all(len(names) < classes for names in names_of_clients):
             log.warning(
@@ -77,7 +81,8 @@ class HullRun(OneShotRun):
         if keys.grouping == "kernighan-lin" and classes != 2:
             raise ConfigError(
                 f'hull.grouping = "kernighan-lin" makes 2 groups, and there are {classes} classes;'
-                " allowed are assignment and spectral"
+                " allowed are assignment and spectral",
+                key="grouping",
             )
 
     def _public_parameters(self, num_clients: int) -> PublicParameters:
@@ -90,12 +95,14 @@ class HullRun(OneShotRun):
         """The clients of each sum."""
         if len(clients) < 2:
             raise ConfigError(
-                f"{len(clients)} client can take part; a sum over fewer than 2 hides nothing"
+                f"{len(clients)} client can take part; a sum over fewer than 2 hides nothing",
+                key="too-few-clients",
             )
         if self.keys.groups > 1 and len(clients) < MIN_GROUP * self.keys.groups:
             raise ConfigError(
                 f"hull.groups = {self.keys.groups}: {len(clients)} clients can take part, and a"
-                f" group needs {MIN_GROUP}; allowed are 1 to {max(len(clients) // MIN_GROUP, 1)}"
+                f" group needs {MIN_GROUP}; allowed are 1 to {max(len(clients) // MIN_GROUP, 1)}",
+                key="too-few-clients",
             )
         return groups(clients, self.keys.groups)
 
@@ -118,7 +125,8 @@ class HullRun(OneShotRun):
         if len(able) < needed:
             raise RoundError(
                 f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed}"
-                f" (min-replies, and 2 for a sum that hides anything). {measured.failure_summary}"
+                f" (min-replies, and 2 for a sum that hides anything). {measured.failure_summary}",
+                key="too-few-replies",
             )
         parted = self._groups(able)
         public = self._public_parameters(max(map(len, parted)))
@@ -167,7 +175,7 @@ class HullRun(OneShotRun):
         try:
             model = learn(hulls, public, learn_settings(self.keys, self.config.seed))
         except ValueError as error:
-            raise RoundError(str(error)) from None
+            raise RoundError(str(error), key="unlearnable") from None
         seconds = time.monotonic() - started
         self.state.add(seconds_aggregation=seconds + self.metrics["seconds_decoding"])
         log.info(
@@ -243,10 +251,12 @@ def check_hull_counts(metrics: Mapping[str, float]) -> None:
     if len(sent) < len(HULL_COUNTS):
         raise MessageError(
             f"of its hulls it sends {', '.join(sent)}; expected are {', '.join(HULL_COUNTS)}, or"
-            " none"
+            " none",
+            key="hull-counts",
         )
     if max(metrics["revealed"], metrics["moved"]) > metrics["points"]:
         raise MessageError(
             f"{metrics['revealed']:g} points are revealed and {metrics['moved']:g} moved of"
-            f" {metrics['points']:g}"
+            f" {metrics['points']:g}",
+            key="hull-counts",
         )

@@ -74,7 +74,7 @@ class ServerPoints:
             try:
                 test = load_test_file(Path(test_data), spec)
             except DataError as error:
-                raise ConfigError(f'test-data = "{test_data}": {error}') from None
+                raise ConfigError(f'test-data = "{test_data}": {error}', key="data") from None
         elif simulated and test_data == "auto":
             test = load_test(spec)
         else:
@@ -88,7 +88,7 @@ class ServerPoints:
             }
             pooled = load_pooled(spec)
         except DataError as error:
-            raise ConfigError(str(error)) from None
+            raise ConfigError(str(error), key="data") from None
         same = {
             partition: points
             for partition, points in parts.items()

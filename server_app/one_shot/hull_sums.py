@@ -64,7 +64,7 @@ def sum_hulls(
         except HullError as error:
             reasons.append(str(error))
     if not results:
-        raise RoundError("; ".join(reasons))
+        raise RoundError("; ".join(reasons), key="no-sum")
     for reason in reasons:
         log.warning("a group of clients is left out: %s", reason)
     phases, decoded, refused = zip(*results, strict=True)

@@ -124,7 +124,8 @@ class OneShotRun(Run):
             if SUMMED in self._store.stamps():
                 raise ConfigError(
                     f"resume = true: {error}; restore the file, or start again with another"
-                    " run-name"
+                    " run-name",
+                    key="unreadable-sum",
                 ) from None
             log.info("no stored sum: starting anew")
             return None

@@ -39,7 +39,8 @@ class PcaRun(DiscriminantRun):
         if (count := len(arrays_of_model["variances"])) < 2:
             raise RoundError(
                 f"the {cells} cells differ in {count} directions of pca.genes; a map needs 2 at"
-                " least"
+                " least",
+                key="too-few-directions",
             )
         self.metrics |= {"components": count, "variance_share": share}
         self.warn()

@@ -42,7 +42,8 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     if not isinstance(smooth, int) or smooth < 1:
         raise ConfigError(
             f"{source}: smooth = {smooth!r} in a figure of kind curves; allowed is a whole number"
-            " >= 1"
+            " >= 1",
+            key="figure-smooth",
         )
     lines = line_keys(spec, "lines", panels, source)
     groups = columns_of(spec, "y", lambda column: column_of_rounds(column, source), source)
@@ -63,7 +64,8 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> Any:
     shown = [panel for panel in shown if panel.lines]
     if not shown:
         raise NothingToDraw(
-            f"{source}: rounds.csv of no completed run has {', '.join(figures)} in phase {phase}"
+            f"{source}: rounds.csv of no completed run has {', '.join(figures)} in phase {phase}",
+            key="no-figures",
         )
     counts = {int(course["seeds"].iloc[0]) for panel in shown for course in panel.lines.values()}
     band = seeds_key(counts, Patch(color=style.SOFT, alpha=0.25, linewidth=0))

@@ -54,7 +54,8 @@ def draw(spec: Mapping[str, Any], runs: Sequence[Run], source: str) -> "Figure":
     if not completed:
         raise NothingToDraw(
             f"{source}: no run that the figure {spec.get('title', spec['kind'])!r} shows has"
-            " completed"
+            " completed",
+            key="no-completed-run",
         )
     with style.applied():
         return draw_kind(spec, completed, source)
@@ -80,16 +81,20 @@ def _read(
     kind = spec.get("kind")
     if kind not in KINDS:
         raise ConfigError(
-            f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(KINDS)}"
+            f"{source}: kind = {kind!r} in [[figures]]; allowed is one of {', '.join(KINDS)}",
+            key="figure-kind",
         )
     draw_kind, parts = KINDS[kind]
     if unknown := sorted(set(spec) - COMMON - parts):
         allowed = ", ".join(sorted(COMMON | parts))
         raise ConfigError(
             f"{source}: {unknown[0]!r} is not known in a figure of kind {kind}; allowed are"
-            f" {allowed}"
+            f" {allowed}",
+            key="unknown-key",
         )
     if isinstance(base := spec.get("base", 0.0), bool) or not isinstance(base, int | float):
-        raise ConfigError(f"{source}: base = {base!r} in a figure; allowed is a number")
+        raise ConfigError(
+            f"{source}: base = {base!r} in a figure; allowed is a number", key="figure-base"
+        )
     settings_of(spec, "names", source)
     return draw_kind, matching(runs, spec, source)

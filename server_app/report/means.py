@@ -119,7 +119,9 @@ def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str
     x = keys_of(spec, "x", source)
     panels = keys_of(spec, "panels", source)
     if not x:
-        raise ConfigError(f"{source}: a figure of kind {spec['kind']} needs x")
+        raise ConfigError(
+            f"{source}: a figure of kind {spec['kind']} needs x", key="incomplete-figure"
+        )
 
     def known(column: str) -> str:
         if column.startswith(OF_ROUNDS):
@@ -133,7 +135,9 @@ def _panels(spec: Mapping[str, Any], runs: Sequence[Run], source: str, part: str
     figures = list(dict.fromkeys(figure for group in groups for figure in group))
     values = values_of(runs, keys, figures).dropna(subset="value")
     if values.empty:
-        raise NothingToDraw(f"{source}: no completed run has {', '.join(figures)}")
+        raise NothingToDraw(
+            f"{source}: no completed run has {', '.join(figures)}", key="no-figures"
+        )
     return panels_of(spec, values, groups, panels, lines, Names(spec.get("names", {})).keys(x), x)
 
 

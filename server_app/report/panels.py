@@ -96,7 +96,9 @@ def columns_of(
     """
     panels = [tuple(map(str, as_list(names))) for names in as_list(spec.get(part, []))]
     if not panels or not all(panels):
-        raise ConfigError(f"{source}: a figure of kind {spec['kind']} needs {part}")
+        raise ConfigError(
+            f"{source}: a figure of kind {spec['kind']} needs {part}", key="incomplete-figure"
+        )
     for column in itertools.chain(*panels):
         known(column)
     return panels

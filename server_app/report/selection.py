@@ -95,7 +95,7 @@ def matching(runs: Sequence[Run], spec: Mapping[str, Any], source: str) -> list[
         run for run in runs if all(run.value(key) in values for key, values in chosen.items())
     ]
     if not matches:
-        raise ConfigError(f"{source}: no run of the sweep has {where}")
+        raise ConfigError(f"{source}: no run of the sweep has {where}", key="no-run")
     return matches
 
 
@@ -128,7 +128,8 @@ def grouped(
             if len(values) > 1:
                 text = ", ".join(map(str, values))
                 raise ConfigError(
-                    f"{source}: runs of one {one} differ in {key} ({text}): name it in {parts}"
+                    f"{source}: runs of one {one} differ in {key} ({text}): name it in {parts}",
+                    key="mixed-runs",
                 )
     return groups
 
@@ -150,7 +151,8 @@ def settings_of(spec: Mapping[str, Any], part: str, source: str) -> dict[str, An
     if not isinstance(table, Mapping):
         raise ConfigError(
             f"{source}: {part} = {table!r}; allowed is a table, such as {part} = {{method ="
-            ' "fedavg"}'
+            ' "fedavg"}',
+            key="not-a-table",
         )
     return dotted(table)
 
@@ -208,5 +210,6 @@ def known_name(name: str, known: Collection[str], what: str, source: str) -> str
         return name
     near = difflib.get_close_matches(name, known, n=1)
     raise ConfigError(
-        f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else "")
+        f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else ""),
+        key="unknown-name",
     )

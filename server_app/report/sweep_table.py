@@ -130,7 +130,8 @@ def make_table(
     if unknown := sorted(set(spec) - _PARTS):
         raise ConfigError(
             f"{source}: {unknown[0]!r} is not known in [[tables]]; allowed are"
-            f" {', '.join(sorted(_PARTS))}"
+            f" {', '.join(sorted(_PARTS))}",
+            key="unknown-key",
         )
     rows = keys_of(spec, "rows", source)
     columns = keys_of(spec, "columns", source)
@@ -138,7 +139,7 @@ def make_table(
         known_figure(str(column), runs, source) for column in as_list(spec.get("figures", []))
     ]
     if not rows or not figures:
-        raise ConfigError(f"{source}: a table needs rows and figures")
+        raise ConfigError(f"{source}: a table needs rows and figures", key="incomplete-table")
     chosen = matching(runs, spec, source)
     against = against or _against(spec, chosen, source)
     keys = [*rows, *columns]
@@ -164,7 +165,8 @@ def _against(spec: Mapping[str, Any], chosen: Sequence[Run], source: str) -> str
     if method and method not in methods:
         raise ConfigError(
             f"{source}: against = {method!r} in [[tables]]: the table has no run of it; allowed is"
-            f" one of {', '.join(methods)}"
+            f" one of {', '.join(methods)}",
+            key="table-against",
         )
     return method
 

@@ -67,7 +67,9 @@ def masked_phase(
         phases.append(phase)
         residues = add(residues, group_sum, SUM_PRIME)
     if not phases:
-        raise RoundError(f"round {header.round}, {header.phase}: {'; '.join(reasons)}")
+        raise RoundError(
+            f"round {header.round}, {header.phase}: {'; '.join(reasons)}", key="no-sum"
+        )
     for reason in reasons:
         log.warning("round %d, %s: a group is left out: %s", header.round, header.phase, reason)
     phase = joined(phases)
@@ -143,5 +145,6 @@ def check_session(header: Header, clients: Sequence[int], sums: SumsOfRun) -> No
         opening.session(header, sums.run, sums.keys)
     except SecureSumError as error:
         raise ConfigError(
-            f"secure sums of {len(clients)} clients (secure.threshold, fraction-train): {error}"
+            f"secure sums of {len(clients)} clients (secure.threshold, fraction-train): {error}",
+            key=error.kind,
         ) from None

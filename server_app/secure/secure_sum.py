@@ -54,15 +54,15 @@ class _LeaveOut(Exception):
 
     Parameters
     ----------
-    rest : list of int
-        Those that take part again.
+    remaining : list of int
+        The clients that take part again.
     reasons : dict of int to str
-        For each of those that do not.
+        The reason for each client that is left out.
     """
 
-    def __init__(self, rest: list[int], reasons: dict[int, str]) -> None:
+    def __init__(self, remaining: list[int], reasons: dict[int, str]) -> None:
         super().__init__()
-        self.rest = rest
+        self.remaining = remaining
         self.reasons = reasons
 
 
@@ -135,23 +135,24 @@ def secure_sum(
             return _Attempt(
                 ask, header, opening, sums, min(sums.run.min_replies, len(clients))
             ).total()
-        except _LeaveOut as found:
-            remaining = found.rest
-            reasons = reasons | found.reasons
+        except _LeaveOut as leaving:
+            remaining = leaving.remaining
+            reasons = reasons | leaving.reasons
             if sums.keys.fixed_groups:
                 raise SecureSumError(
-                    f"a fixed group sums with all its members; left out: {reasons}"
+                    f"a fixed group sums with all its members; left out: {reasons}",
+                    key="incomplete-group",
                 ) from None
         except SecureSumError as error:
-            left_out = "; ".join(
-                f"partition {partition}: {reason}" for partition, reason in reasons.items()
-            )
+            if not reasons:
+                raise
             raise SecureSumError(
-                f"{error}. Left out: {left_out}" if reasons else str(error)
+                f"{error}. Left out: {'; '.join(_reason_texts(reasons))}", key=error.kind
             ) from None
     raise SecureSumError(
         f"the secure sum was begun {ATTEMPTS} times, and each time messages of some client did not"
-        " verify"
+        " verify",
+        key="too-many-attempts",
     )
 
 
@@ -253,7 +254,8 @@ class _Attempt:
         good = len(survivors) + self._idle
         if good < self._min_replies:  # before anything is revealed
             raise SecureSumError(
-                f"{good} good replies, needed are {self._min_replies} (min-replies)"
+                f"{good} good replies, needed are {self._min_replies} (min-replies)",
+                key="too-few-replies",
             )
         return survivors
 
@@ -286,12 +288,10 @@ class _Attempt:
             return close()
         except SecureSumError as error:
             self._forget(phase.replies)
-            reasons = [
-                f"partition {partition}: {reason}" for partition, reason in self._missing.items()
-            ]
-            raise SecureSumError(
-                f"{error}. {'; '.join(reasons[:3])}" if reasons else str(error)
-            ) from None
+            if not self._missing:
+                raise
+            reasons = _reason_texts(self._missing)[:3]
+            raise SecureSumError(f"{error}. {'; '.join(reasons)}", key=error.kind) from None
 
     def _forget(self, partitions: Iterable[int]) -> None:
         self._ask(
@@ -308,6 +308,10 @@ def _check(receive: Check) -> Check:
         try:
             receive(reply)
         except SecureSumError as error:
-            raise MessageError(str(error)) from None
+            raise MessageError(str(error), key=error.kind) from None
 
     return check
+
+
+def _reason_texts(reasons: Mapping[int, str]) -> list[str]:
+    return [f"partition {partition}: {reason}" for partition, reason in reasons.items()]

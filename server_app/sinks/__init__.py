@@ -57,7 +57,7 @@ class Sinks:
             except Exception as error:
                 reason = f'sinks = "{config.sinks}": {name} does not open: {_one_line(error)}'
                 if not config.resume:
-                    raise ConfigError(reason) from error
+                    raise ConfigError(reason, key="sink") from error
                 log.warning("%s; the run goes on without it", reason)
             else:
                 self._open[name] = sink
@@ -138,7 +138,8 @@ def check_installed(sinks: str) -> None:
             raise ConfigError(
                 f'sinks = "{sinks}": the package {name} is not installed where the server runs;'
                 " what installs it is "
-                f"pip install -e '.[{name}]' in this app's folder"
+                f"pip install -e '.[{name}]' in this app's folder",
+                key="missing-package",
             )
 
 

@@ -18,6 +18,7 @@ KEYED_ROOMS: tuple[str, ...] = (
     "curvfed",
     "deployments",
     "geometry",
+    "server_app",
     "strategies",
     "tasks",
 )
