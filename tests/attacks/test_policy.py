@@ -17,6 +17,7 @@ from hull_nodes import QUICK, arrays_of, blobs, hull_run, nodes_of
 from policies import with_policy
 
 from curvfed.client_app.app import app
+from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.configuration import is_real
 from curvfed.client_app.node.node import Node
@@ -428,6 +429,17 @@ def test_the_stricter_of_policy_and_node_config_counts(tmp_path):
         Node(partition=0, data_path=Path("/b.pt")).under(
             Policy.model_validate({"data": {"path": "/a.pt"}})
         )
+
+
+def test_a_changed_policy_holds_from_the_next_message_on(tmp_path):
+    nodes = real_nodes(tmp_path / "nodes", [user_fields(40, seed=number) for number in range(3)])
+    (node,) = with_policy(tmp_path, nodes[:1], "")
+    config = parse({"method": "fedavg", "dataset": "trees", "embedding-dim": 4})
+    client = get_client(config, "run", Node.read(node))
+    assert get_client(config, "run", Node.read(node)) is client
+    Path(node["policy"]).write_text('[runs]\nmethods = ["hull"]\n')
+    with pytest.raises(ConfigError, match="fedavg"):
+        get_client(config, "run", Node.read(node))
 
 
 def test_secrets_and_paths_are_no_part_of_a_nodes_representation(tmp_path):
