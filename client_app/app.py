@@ -16,7 +16,7 @@ from torch import nn
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
-from curvfed.client_app.node.configuration import is_real, public_text
+from curvfed.client_app.node.configuration import is_real, partition_of, public_text
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.resources import memory_errors
@@ -212,7 +212,6 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
     header = Header("", "", 0)
     partition = -1
     client = None
-    node = None
     node_config = dict(context.node_config)
     if is_real(node_config):
         log_to_stdout()
@@ -220,8 +219,8 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         request = decode_request(message.content)
         header = request.header
         config = _config(tuple(context.run_config.items()))
+        partition = partition_of(node_config)
         node = Node.read(node_config)
-        partition = node.partition
         with own_settings(), memory_errors(config, node):
             client = get_client(config, header.run, node)
             check_phase(header.phase, message.metadata.message_type, client)
@@ -236,8 +235,8 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
             level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error
         )
         reason = public_text(error, node_config)
-        if node is not None and node.is_real:
-            _note_refusal(header, node, reason)
+        if is_real(node_config) and partition >= 0:
+            _note_refusal(header, partition, node_config, reason)
     except Exception as error:
         log.error(
             "partition %d, %s of round %d failed\n%s",
@@ -255,12 +254,15 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
     return Message(encode_reply(Reply(header, partition, error=reason)), reply_to=message)
 
 
-def _note_refusal(header: Header, node: Node, reason: str) -> None:
-    """Write a refusal into the node's ledger, if there is space: a refusal reveals nothing."""
+def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], reason: str) -> None:
+    """Write a refusal into the node's ledger, if there is space: a refusal reveals nothing.
+
+    Whatever else is wrong with the configuration, its `state-path` says where the ledger is.
+    """
     from curvfed.client_app.node.ledger import REFUSAL, ledger_of
 
-    with contextlib.suppress(ConfigError):
-        ledger = ledger_of(node)
+    with contextlib.suppress(ValueError):  # ConfigError, or a state-path that is not text
+        ledger = ledger_of(Node(partition=partition, state_path=node_config.get("state-path")))
         ledger.append(
             REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason
         )

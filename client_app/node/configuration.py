@@ -58,6 +58,12 @@ def _is_actor() -> bool:
     )
 
 
+def partition_of(node_config: Mapping[str, Any]) -> int:
+    """The node's number, also if the configuration has other faults; -1 without a valid one."""
+    partition = node_config.get("partition-id")
+    return partition if type(partition) is int and partition >= 0 else -1
+
+
 def public_text(error: Exception, node_config: Mapping[str, Any]) -> str:
     """The text of an error, as it may be sent.
 

@@ -20,6 +20,7 @@ from curvfed.client_app.app import app
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.configuration import is_real
+from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.node.policy import Policy
@@ -491,3 +492,16 @@ def test_a_wrong_policy_refuses_every_run_and_says_which_line(text, tmp_path):
     said = refusal(tmp_path, nodes)
     assert said.startswith("policy: policy")
     assert "smith" not in said
+
+
+@pytest.mark.parametrize("fault", ["[data", "misspelt key"])
+def test_a_node_that_refuses_every_run_says_its_number_and_keeps_a_ledger(fault, tmp_path):
+    nodes = clinics(tmp_path / "nodes")
+    if fault == "misspelt key":
+        nodes = [node | {"polcy": "policy.toml"} for node in nodes]
+    else:
+        nodes = with_policy(tmp_path, nodes, fault)
+    with pytest.raises(FederationError, match=r"\(partition-id 2\)"):
+        hull_run(tmp_path, nodes=nodes)
+    lines = Ledger(Path(nodes[2]["state-path"]) / "ledger-00002.jsonl").lines()
+    assert [line["kind"] for line in lines] == ["refusal"]
