@@ -21,7 +21,6 @@ from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.resources import memory_errors
 from curvfed.strategies.base.average import Arrays
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.process_settings import own_settings
 from curvfed.strategies.config.parse import parse
