@@ -137,12 +137,12 @@ def embed(
     and the share of cells outside the reference's range. The folder of a run of
     method=pca is a reference that the sites made together.
 
-    Exit status: 0 embedded, 1 it cannot be done, 2 wrong usage.
+    Exit status: 0 embedded, 1 a file cannot be written, 2 wrong usage or unfit data.
     """
     if make_reference == (reference is not None):
         raise typer.BadParameter("give --reference FILE or --make-reference, one of the two")
     from curvfed.deployments.embed import main
     from curvfed.tasks.errors import DataError
 
-    with failing(1, DataError, OSError):
+    with failing(1, OSError), failing(2, DataError):
         main(data, reference, out, layer)

@@ -94,7 +94,7 @@ def test_missing_genes_are_told_and_too_few_refused(files, capsys):
     assert "of the reference's 764 are missing (HES4, TNFRSF4, SSU72" in capsys.readouterr().err
     out.unlink()
     cells[:, :100].copy().write_h5ad(files / "few.h5ad")
-    assert run(files / "few.h5ad", "--reference", files / "reference.h5ad", "--out", out) == 1
+    assert run(files / "few.h5ad", "--reference", files / "reference.h5ad", "--out", out) == 2
     assert "genes; allowed is at least 50%" in capsys.readouterr().err
     assert not out.exists()
 
@@ -142,7 +142,7 @@ def test_missing_genes_are_told_and_too_few_refused(files, capsys):
 @pytest.mark.filterwarnings("ignore:Variable names are not unique")
 def test_what_is_no_reference_is_refused(tmp_path, capsys, values, genes, message):
     path = small(tmp_path / "a.h5ad", values, genes)
-    assert run(path, "--make-reference", "--out", tmp_path / "b.h5ad") == 1
+    assert run(path, "--make-reference", "--out", tmp_path / "b.h5ad") == 2
     told = capsys.readouterr().err
     assert message in told
     assert str(path) in told
@@ -164,7 +164,7 @@ def test_faults_of_the_arguments(files, tmp_path, capsys):
             "has no layer logs; there are raw, X (--layer)",
         ),
     ):
-        assert run(*arguments) == 1
+        assert run(*arguments) == 2
         assert message in capsys.readouterr().err
     assert not out.exists()
 
