@@ -1,1 +1,1 @@
-"""A node's own side: its configuration, policy, keys, roster, ledger and resources."""
+"""A node's own side: its configuration, policy, keys, roster and ledger."""

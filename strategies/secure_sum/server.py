@@ -170,7 +170,7 @@ class SecureSumServer:
         out: dict[int, str] = {}
         for accused in sorted(set().union(*self._complaints.values())):
             accusers = {
-                client for client, accused_by in self._complaints.items() if accused in accused_by
+                client for client, targets in self._complaints.items() if accused in targets
             }
             jury = (answered | self._complaints.keys()) & set(self.session.graph[accused])
             if 2 * len(accusers & jury) > len(jury):
