@@ -1,4 +1,4 @@
-"""The checks of the arguments that the functions of points have in common."""
+"""Checks of the arguments that all functions of points share."""
 
 import math
 from numbers import Real
@@ -26,7 +26,10 @@ def checked(curvature: Curvature, **points: Tensor) -> Size:
     their dtype."""
     check_points(**points)
     size = magnitude(curvature)
-    return size.to(next(iter(points.values())).dtype) if isinstance(size, Tensor) else size
+    if isinstance(size, Tensor):
+        first = next(iter(points.values()))
+        return size.to(first.dtype)
+    return size
 
 
 def check_points(**points: Tensor) -> None:
@@ -35,10 +38,10 @@ def check_points(**points: Tensor) -> None:
     Raises
     ------
     TypeError
-        If an argument is not a tensor, is neither float32 nor float64, or has another dtype than
+        If an argument is not a tensor, is neither float32 nor float64, or differs in dtype from
         the first.
     ValueError
-        If an argument has no dimension, or another number of coordinates than the first:
+        If an argument has no dimension, or differs in the number of coordinates from the first:
         coordinates do not broadcast.
     """
     first, reference = next(iter(points.items()))
@@ -107,8 +110,8 @@ def magnitude(curvature: Curvature) -> Size:
 
 
 def per_set(curvature: Curvature) -> Curvature:
-    """A curvature per set of points (..., n, d), given as (...), with one more dimension for the
-    points."""
-    return (
-        curvature.unsqueeze(-1) if isinstance(curvature, Tensor) and curvature.ndim else curvature
-    )
+    """A curvature of shape (...) with one more dimension, to broadcast with sets of points
+    (..., n, d)."""
+    if isinstance(curvature, Tensor) and curvature.ndim:
+        return curvature.unsqueeze(-1)
+    return curvature

@@ -1,5 +1,4 @@
-"""Forman–Ricci curvature of graphs, and the check of their edges that every discrete curvature
-makes."""
+"""Forman–Ricci curvature of graphs, and the check of edges for every discrete curvature."""
 
 import numpy as np
 import torch
@@ -18,8 +17,8 @@ def forman_ricci(edge_index: Tensor, num_nodes: int, triangles: bool = True) -> 
     num_nodes : int
         Nodes are 0 … num_nodes − 1.
     triangles : bool
-        With them it is the augmented curvature that FlatLand calls Forman–Ricci curvature, without
-        them Forman's own.
+        True gives the augmented curvature, which FlatLand calls Forman–Ricci curvature; False gives
+        Forman's own.
 
     Returns
     -------
@@ -30,13 +29,14 @@ def forman_ricci(edge_index: Tensor, num_nodes: int, triangles: bool = True) -> 
     Raises
     ------
     ValueError
-        If the shape or dtype is another, a node is out of range, or an edge is a self-loop,
-        doubled, or lacks its other direction.
+        If the shape or dtype is wrong, a node is out of range, or an edge is a self-loop, repeated,
+        or lacks its other direction.
 
     Notes
     -----
     Samal et al., Comparative analysis of two discretizations of Ricci curvature for complex
-    networks (2018). Triangles on an edge are its entry of A·A: time up to Σ dᵢ² (Cora 2 ms).
+    networks (2018). The entry of A·A at an edge counts its triangles, in time up to Σ dᵢ² (Cora
+    2 ms).
 
     Examples
     --------
@@ -56,12 +56,14 @@ def _triangles(source: np.ndarray, target: np.ndarray, num_nodes: int) -> np.nda
     """Number of common neighbours of the ends of every edge."""
     from scipy.sparse import csr_array, vstack
 
-    adjacency = csr_array(
-        (np.ones(source.size, dtype=np.int64), (source, target)), shape=(num_nodes, num_nodes)
-    )
-    # By blocks of rows: A·A of a graph with hubs is nearly dense, its entries on the edges are few.
-    blocks = (adjacency[start : start + _ROWS] for start in range(0, num_nodes, _ROWS))
-    common = vstack([(rows @ adjacency).multiply(rows) for rows in blocks], format="csr")
+    ones = np.ones(source.size, dtype=np.int64)
+    adjacency = csr_array((ones, (source, target)), shape=(num_nodes, num_nodes))
+    # By blocks of rows: A·A of a graph with hubs is nearly dense, with few entries on edges.
+    blocks = []
+    for start in range(0, num_nodes, _ROWS):
+        rows = adjacency[start : start + _ROWS]
+        blocks.append((rows @ adjacency).multiply(rows))
+    common = vstack(blocks, format="csr")
     return np.asarray(common[source, target]).ravel()
 
 
@@ -82,14 +84,11 @@ def checked_edges(edge_index: Tensor, num_nodes: int) -> tuple[np.ndarray, np.nd
     Raises
     ------
     ValueError
-        If the shape or dtype is another, a node is out of range, or an edge is a self-loop,
-        doubled, or lacks its other direction; the edge and its column are named.
+        If the shape or dtype is wrong, a node is out of range, or an edge is a self-loop, repeated,
+        or lacks its other direction; the edge and its column are named.
     """
-    if (
-        edge_index.ndim != 2
-        or edge_index.shape[0] != 2
-        or edge_index.dtype not in (torch.int32, torch.int64)
-    ):
+    is_pairs = edge_index.ndim == 2 and edge_index.shape[0] == 2
+    if not is_pairs or edge_index.dtype not in (torch.int32, torch.int64):
         raise ValueError(
             f"edge_index: got shape {tuple(edge_index.shape)}, {edge_index.dtype}; must be (2, E),"
             " int64 or int32"

@@ -20,23 +20,22 @@ def custom_gradient(
     Parameters
     ----------
     forward : callable
-        The arguments, tensors and numbers, -> the value, and after it the tensors that the backward
-        pass needs.
+        Maps the arguments, tensors and numbers, to the value, followed by the tensors that the
+        backward pass needs.
     backward : callable
-        The gradient of the value, the arguments, what `forward` returned, and which arguments need
-        a gradient -> a gradient or None for each argument.
+        Maps the gradient of the value, the arguments, the output of `forward`, and flags for the
+        arguments that need a gradient, to a gradient or None for each argument.
     formula : callable or None
-        The value in torch's own operations, with right first and second derivatives. How exact it
-        is to the last digits does not matter: where a backward pass is asked for a graph, the
-        values of its gradients stay those of `backward` to the bit, and their derivatives are those
-        of the gradient of the formula. Without ``create_graph=True`` it is not computed. None says
-        that autograd finds right derivatives of `backward` itself.
+        The value in torch's own operations, with correct first and second derivatives. Its last
+        digits do not matter: with ``create_graph=True`` the gradients stay those of `backward` to
+        the bit, and their derivatives are those of the gradient of the formula. Otherwise it is not
+        computed. None means that autograd differentiates `backward` itself correctly.
 
     Returns
     -------
     callable
-        Works under ``torch.compile`` and under ``torch.func``, too, but for forward mode (``jvp``,
-        ``jacfwd``, ``hessian``), which torch refuses: take ``jacrev(jacrev(f))``.
+        Also works under ``torch.compile`` and ``torch.func``, except in forward mode (``jvp``,
+        ``jacfwd``, ``hessian``), which torch refuses: use ``jacrev(jacrev(f))``.
     """
 
     def gradients(
@@ -51,8 +50,8 @@ def custom_gradient(
         return _twice(first_gradients, formula, inputs, gradient)
 
     class Eager(torch.autograd.Function):
-        """Keeps what the backward pass needs apart from its value: the quickest way, which
-        torch.func does not know."""
+        """Saves the tensors for the backward pass in the context: the fastest way, which torch.func
+        does not support."""
 
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> Tensor:
@@ -65,7 +64,7 @@ def custom_gradient(
             return gradients(gradient, *_saved(ctx), ctx.needs_input_grad)
 
     class Transformed(torch.autograd.Function):
-        """Gives what the backward pass needs as further outputs without gradients."""
+        """Returns the tensors for the backward pass as further outputs without gradients."""
 
         generate_vmap_rule = True
 
@@ -96,24 +95,24 @@ def custom_gradient(
 
 
 def under_torch_func() -> bool:
-    """Whether a transform of torch.func is at work; torch's own autograd functions ask this way."""
+    """Whether a transform of torch.func is active; torch's own autograd functions test it this
+    way."""
     return torch._C._are_functorch_transforms_active()
 
 
 def _no_gradient(inputs: tuple[Any, ...]) -> bool:
-    """Whether no derivative is asked for; in a level of `forward_ad` one is, which torch then
-    refuses."""
+    """Whether no derivative is required. Within `forward_ad` one is, and torch refuses it."""
     if torch.autograd.forward_ad._current_level >= 0:
         return False
-    return not (
-        torch.is_grad_enabled()
-        and any(isinstance(value, Tensor) and value.requires_grad for value in inputs)
-    )
+    if not torch.is_grad_enabled():
+        return True
+    return not any(isinstance(value, Tensor) and value.requires_grad for value in inputs)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
     ctx.numbers = [None if isinstance(value, Tensor) else value for value in inputs]
-    ctx.save_for_backward(*(value for value in inputs if isinstance(value, Tensor)), *output)
+    tensors = [value for value in inputs if isinstance(value, Tensor)]
+    ctx.save_for_backward(*tensors, *output)
 
 
 def _saved(ctx: Any) -> tuple[tuple[Any, ...], tuple[Tensor, ...]]:
@@ -128,7 +127,7 @@ def _twice(
     inputs: tuple[Any, ...],
     gradient: Tensor,
 ) -> Gradients:
-    """The gradients with the derivatives of those of the formula."""
+    """The gradients, whose derivatives are those of the formula's gradients."""
     numbers = [number for number, value in enumerate(first_gradients) if value is not None]
 
     def partial_formula(*arguments: Tensor) -> Tensor:
@@ -138,16 +137,17 @@ def _twice(
         return formula(*values)
 
     if under_torch_func():
-        exact = torch.func.vjp(partial_formula, *(inputs[number] for number in numbers))[1](
-            gradient
-        )
+        variables = [inputs[number] for number in numbers]
+        _, pull_back = torch.func.vjp(partial_formula, *variables)
+        exact = pull_back(gradient)
     else:  # without torch.func, whose first use takes seconds
         # One tensor may occur twice among the inputs.
         aliases = [inputs[number].view_as(inputs[number]) for number in numbers]
-        exact = torch.autograd.grad(partial_formula(*aliases), aliases, gradient, create_graph=True)
+        value = partial_formula(*aliases)
+        exact = torch.autograd.grad(value, aliases, gradient, create_graph=True)
     slopes = iter(exact)
     return tuple(
-        None if value is None else _with_slope(value, next(slopes)) for value in first_gradients
+        None if first is None else _with_slope(first, next(slopes)) for first in first_gradients
     )
 
 

@@ -1,10 +1,11 @@
 """Convex hulls in the Poincaré disc, and hulls with fewer corners.
 
 Geodesics are straight in the Klein model, so the corners of a hyperbolic hull are those of a
-Euclidean one there. (The literature on hulls scans the points by logarithms at each corner instead:
+Euclidean hull in this model. (The literature scans the points by logarithms at each corner instead:
 Pan et al., Algorithms 1 and 2.)
 
-Everything here is NumPy in float64. Inside, all is scaled to the unit disc, of curvature −1.
+Everything here is NumPy in float64. Internally, all points are scaled to the unit disc, of
+curvature −1.
 """
 
 import math
@@ -19,10 +20,10 @@ Points = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 _EPS = float(np.finfo(np.float64).eps)
-_DEFECT = 1e-7  # least 1 − |c|‖x‖² at which the Klein coordinates still tell points apart
-# of a Klein coordinate against its edge, in units of the largest: 2 for the map, twice, and input
+_DEFECT = 1e-7  # smallest 1 − |c|‖x‖² at which the Klein coordinates still tell points apart
+# distance of a Klein point from its edge that rounding explains, in units of the largest coordinate
 _ROUNDING = 8 * _EPS
-_SAMPLED = 2000  # points from which on it pays to look at a part of them first
+_SAMPLED = 2000  # with more points, it saves time to examine a sample first
 _SAMPLE_STEP = 16
 _CELLS = 4096
 _POWERS = 0.1, 2.0  # from points near the corners of a hull to points near its centre
@@ -40,26 +41,26 @@ def convex_hull(points: ArrayLike, curvature: float) -> Indices:
     Returns
     -------
     array (m,), intp
-        Indices of the corners from the lexicographically smallest (by x, then y) on; of equal
-        points the first index. None lies on the edge between others: one point, or n equal ones,
-        give 1 index; points on one geodesic give its two ends.
+        Indices of the corners, starting with the lexicographically smallest (by x, then y). The
+        first index stands for all equal points. No corner lies on the edge between others: one
+        point, or n equal points, give 1 index; points on one geodesic give its two ends.
 
     Raises
     ------
     ValueError
-        If the shape is another, a coordinate is not finite, or a point lies on, outside or within
+        If the shape is wrong, a coordinate is not finite, or a point lies on, outside or within
         5e-8/√|c| of the boundary, |c|‖x‖² > 1 − 1e-7.
 
     Notes
     -----
-    With r the largest √|c|·distance from the origin, a point that stands out by less than
-    8·eps·cosh(r)²/√|c| counts as lying on the edge: that is what rounding in the Klein model
-    amounts to, 2e-7/√|c| at r = 10 and 0.7/√|c| at r = 17.5, where points are refused. No wrong
-    corner stands farther inside than that either.
+    With r the largest √|c|·distance from the origin, a point that protrudes by less than
+    8·eps·cosh(r)²/√|c| counts as lying on the edge. This is the rounding error in the Klein model:
+    2e-7/√|c| at r = 10 and 0.7/√|c| at r = 17.5, where points are refused. A wrong corner lies no
+    farther inside than that either.
 
-    Qhull finds the candidates; the upper and the lower hull of those alone, along the x axis, need
-    no case for few or collinear points. Of many points a part goes first, and what lies inside its
-    hull does not come to Qhull.
+    Qhull finds the candidates. Their upper and lower hulls, along the x axis, need no special case
+    for few or collinear points. With many points, a sample is examined first, and points inside its
+    hull are not passed to Qhull.
 
     Examples
     --------
@@ -74,19 +75,22 @@ def convex_hull(points: ArrayLike, curvature: float) -> Indices:
     corners = np.concatenate([lower[:-1], upper[:-1]]) if lower.size > 1 else lower
     if corners.size > 2:
         rounding = _ROUNDING * float(np.abs(klein[corners]).max())
-        corners = corners[
-            _drop(klein[corners], _prominence, lambda num, size: num > 2 and size <= rounding)
-        ]
+
+        def is_on_edge(num: int, prominence: float) -> bool:
+            return num > 2 and prominence <= rounding
+
+        corners = corners[_drop(klein[corners], _prominence, is_on_edge)]
     x, y = disc[corners].T
-    return np.roll(corners, -int(np.lexsort((y, x))[0]))
+    first = int(np.lexsort((y, x))[0])
+    return np.roll(corners, -first)
 
 
 def thin(points: ArrayLike, curvature: float, cap: int) -> Indices:
     """Reduce a hull to at most `cap` corners with little loss of area.
 
-    The corner with the smallest hyperbolic area of the triangle with its neighbours is removed,
-    until `cap` remain. Each triangle is cut off the hull, so the result lies inside it. For the
-    last three corners, whose triangles are equal, the two farthest apart remain; of two, the first.
+    The corner whose triangle with its neighbours has the smallest hyperbolic area is removed, until
+    `cap` remain. Each triangle is cut off the hull, so the result lies inside it. The triangles of
+    the last three corners are equal: the two corners farthest apart remain, and of two the first.
 
     Parameters
     ----------
@@ -118,9 +122,11 @@ def thin(points: ArrayLike, curvature: float, cap: int) -> Indices:
         return np.arange(len(disc))
     remaining = _drop(disc, _area, lambda num, _: num > max(cap, 3))
     if cap < min(remaining.size, 3):
-        sides = np.abs(_translated(disc[np.roll(remaining, -1)], disc[remaining]))
+        following = np.roll(remaining, -1)
+        sides = np.abs(_translated(disc[following], disc[remaining]))
         first = int(sides.argmax())
-        remaining = np.sort(remaining[[first, (first + 1) % remaining.size]])[:cap]
+        farthest = np.sort([remaining[first], following[first]])
+        remaining = farthest[:cap]
     return remaining
 
 
@@ -131,8 +137,9 @@ def points_within(
     near the centre.
 
     The centre is the midpoint of the corners in the hyperboloid model. The share of the way is U^p,
-    with U uniform in [0, 1] and p uniform in [0.1, 2]: how points lie in their hull is unknown; p =
-    1/2 is even in a flat disc. An isometry of the disc that moves the hull moves the points along.
+    with U uniform in [0, 1] and p uniform in [0.1, 2], because the density of points in a hull is
+    unknown; p = 1/2 is uniform in a flat disc. An isometry of the disc moves the hull and the
+    points alike.
 
     Parameters
     ----------
@@ -162,13 +169,17 @@ def points_within(
     if not len(disc):
         raise ValueError("points_within: a hull of 0 corners; at least 1 is needed")
     defect = 1 - _square(disc)[:, None]
-    centre = from_klein(2 * (disc / defect).sum(axis=0, keepdims=True) / (2 / defect - 1).sum())
-    ways = _translated(disc, centre)[rng.integers(len(disc), size=num)]
+    space = 2 * (disc / defect).sum(axis=0, keepdims=True)
+    time = (2 / defect - 1).sum()
+    centre = from_klein(space / time)
+    from_centre = _translated(disc, centre)
+    ways = from_centre[rng.integers(len(disc), size=num)]
     length = np.maximum(np.abs(ways), _EPS)
     share = rng.random(num) ** rng.uniform(*_POWERS, num)
     inside = ways / length * np.tanh(np.arctanh(length) * share)
-    moved = _translated(np.stack([inside.real, inside.imag], axis=1), -centre)
-    return np.stack([moved.real, moved.imag], axis=1) / math.sqrt(float(magnitude(curvature)))
+    moved = _translated(_coordinates(inside), -centre)
+    scale = math.sqrt(float(magnitude(curvature)))
+    return _coordinates(moved) / scale
 
 
 def to_klein(disc: Points) -> Points:
@@ -177,20 +188,23 @@ def to_klein(disc: Points) -> Points:
 
     Relative error of every coordinate ≤ 4·eps.
     """
-    return np.asarray(disc * (2 / (1 + _square(disc)))[:, None])
+    stretch = 2 / (1 + _square(disc))
+    return np.asarray(disc * stretch[:, None])
 
 
 def from_klein(klein: Points) -> Points:
     """The inverse of `to_klein`, x/(1 + √(1 − ‖x‖²)); points that rounding moved out of the disc
-    count as on its boundary.
+    count as boundary points.
 
     Relative error of every coordinate ≤ 4·cosh(r)·eps, r the distance from the origin.
     """
-    return np.asarray(klein / (1 + np.sqrt(np.maximum(1 - _square(klein), 0)))[:, None])
+    root = np.sqrt(np.maximum(1 - _square(klein), 0))
+    return np.asarray(klein / (1 + root)[:, None])
 
 
 def _checked(points: ArrayLike, curvature: float) -> Points:
-    """The points in the unit disc; a ValueError names the number of wrong points, but no value."""
+    """The points scaled to the unit disc. A ValueError reports the number of wrong points, but no
+    coordinates."""
     scale = math.sqrt(float(magnitude(curvature)))
     coordinates = np.asarray(points, dtype=np.float64)
     if coordinates.ndim != 2 or coordinates.shape[1] != 2:
@@ -199,7 +213,8 @@ def _checked(points: ArrayLike, curvature: float) -> Points:
         disc = coordinates * scale
         square = _square(disc)
     if not (square <= 1 - _DEFECT).all():  # NaN is not
-        wrong = int((~np.isfinite(coordinates).all(axis=1)).sum())
+        is_finite = np.isfinite(coordinates).all(axis=1)
+        wrong = int((~is_finite).sum())
         outside = int((square >= 1).sum())
         near = int((square > 1 - _DEFECT).sum()) - outside
         raise ValueError(
@@ -212,7 +227,7 @@ def _checked(points: ArrayLike, curvature: float) -> Points:
 
 
 def _square(points: Points) -> Points:
-    """‖x‖² per row; equal rows are rounded equally, unlike in a product of matrices."""
+    """‖x‖² per row. Unlike a matrix product, this rounds equal rows equally."""
     x, y = points.T
     return np.asarray(x * x + y * y)
 
@@ -223,16 +238,19 @@ def _chains(points: Points) -> tuple[Indices, Indices]:
     order = _candidates(points)
     x, y = points[order].T
     order = order[np.lexsort((order, y, x))]
-    order = order[np.append(True, (np.diff(points[order], axis=0) != 0).any(axis=1))]
-    return _turning_left(points, order), _turning_left(points, order[::-1])
+    differs = (np.diff(points[order], axis=0) != 0).any(axis=1)
+    order = order[np.append(True, differs)]
+    lower = _turning_left(points, order)
+    upper = _turning_left(points, order[::-1])
+    return lower, upper
 
 
 def _turning_left(points: Points, order: Indices) -> Indices:
-    """The points, given in order along the x axis, at which their path turns left, with the first
-    and the last.
+    """The points at which the path along `order`, sorted by x, turns left, with its first and last
+    point.
 
-    Any other point lies over two others, so all such points are removed at once, and the new path
-    is checked again. Candidates are nearly all corners, so two or three rounds suffice.
+    Any other point lies above the line between two points, so all of these are removed at once, and
+    the new path is checked again. Candidates are nearly all corners: two or three rounds suffice.
     """
     while True:
         x, y = np.diff(points[order], axis=0).T
@@ -250,36 +268,43 @@ def _candidates(points: Points) -> Indices:
     among = np.arange(len(points))
     if among.size > _SAMPLED:
         sample = points[::_SAMPLE_STEP]
-        among = np.flatnonzero(~_between(points, *(sample[chain] for chain in _chains(sample))))
+        lower, upper = _chains(sample)
+        inside = _between(points, sample[lower], sample[upper])
+        among = np.flatnonzero(~inside)
     if among.size < 3:
         return among
     try:
         hull = ConvexHull(points[among], qhull_options="Qt Qc")
     except QhullError:  # all points are nearly on one line
         return among
-    return np.asarray(among[np.concatenate([hull.vertices, hull.coplanar[:, 0]])])
+    on_hull = np.concatenate([hull.vertices, hull.coplanar[:, 0]])
+    return np.asarray(among[on_hull])
 
 
 def _between(points: Points, lower: Points, upper: Points) -> NDArray[np.bool_]:
-    """Whether points surely lie above a lower hull and below an upper hull; False is possible for
+    """Whether points certainly lie above a lower hull and below an upper hull; it may be False for
     points near them."""
     x, y = points.T
     start = lower[0, 0]
     end = lower[-1, 0]
     if end - start < _EPS:
         return np.zeros(len(points), dtype=bool)
-    # 1 to _CELLS between left and right, 0 and _CELLS + 1 outside.
-    cell = np.clip((x - start) * (_CELLS / (end - start)) + 1, 0, _CELLS + 1).astype(np.intp)
+    # Cells 1 to _CELLS lie between start and end, cells 0 and _CELLS + 1 outside.
+    place = (x - start) * (_CELLS / (end - start)) + 1
+    cell = np.clip(place, 0, _CELLS + 1).astype(np.intp)
     grid = np.linspace(start, end, _CELLS + 1)
-    rounding = _ROUNDING * float(np.abs(lower).max() + np.abs(upper).max())
-    above = y > _top(np.interp(grid, *lower.T))[cell] + rounding
-    below = y < -_top(-np.interp(grid, *upper[::-1].T))[cell] - rounding
+    largest = float(np.abs(lower).max() + np.abs(upper).max())
+    rounding = _ROUNDING * largest
+    floor = _top(np.interp(grid, *lower.T))
+    negative_ceiling = _top(-np.interp(grid, *upper[::-1].T))
+    above = y > floor[cell] + rounding
+    below = y < -negative_ceiling[cell] - rounding
     return np.asarray(above & below)
 
 
 def _top(heights: Points) -> Points:
-    """Highest value of a convex function in each cell and its neighbours, infinite if these are
-    outside."""
+    """Maximum of a convex function over each cell and its neighbours, infinite outside the
+    grid."""
     padded = np.pad(heights, 2, constant_values=np.inf)
     return np.asarray(np.maximum(padded[:-3], padded[3:]))
 
@@ -288,18 +313,21 @@ Size = Callable[[Points, Points, Points], Points]
 
 
 def _drop(corners: Points, size: Size, goes_on: Callable[[int, float], bool]) -> Indices:
-    """Remove the corner with the smallest triangle with its neighbours, as long as `goes_on` is
-    true for the number of corners and this size."""
+    """Remove the corner whose triangle with its neighbours has the smallest size, while `goes_on`
+    is true for the number of corners and this size."""
     remaining = np.arange(len(corners))
-    sizes = size(np.roll(corners, 1, axis=0), corners, np.roll(corners, -1, axis=0))
+    previous = np.roll(corners, 1, axis=0)
+    following = np.roll(corners, -1, axis=0)
+    sizes = size(previous, corners, following)
     while goes_on(remaining.size, sizes.min()):
         smallest = int(sizes.argmin())
         remaining = np.delete(remaining, smallest)
         sizes = np.delete(sizes, smallest)
         neighbours = np.array([smallest - 1, smallest]) % remaining.size
-        sizes[neighbours] = size(
-            *(corners[remaining[(neighbours + step) % remaining.size]] for step in (-1, 0, 1))
+        before, corner, after = (
+            corners[remaining[(neighbours + step) % remaining.size]] for step in (-1, 0, 1)
         )
+        sizes[neighbours] = size(before, corner, after)
     return remaining
 
 
@@ -307,24 +335,24 @@ def _prominence(before: Points, corner: Points, after: Points) -> Points:
     """Distance of corners from the segment between their neighbours, hence from the hull without
     them.
 
-    Not from the line: in a sliver the ends are as near to lines between others as all the rest is.
+    The distance from the line would not do: the ends of a sliver are as near to lines between other
+    points as all its points are.
     """
     side = after - before
     edge = corner - before
     square = _square(side)
-    share = np.divide(
-        (edge * side).sum(axis=1), square, out=np.zeros_like(square), where=square > 0
-    )
-    apart = edge - np.clip(share, 0, 1)[:, None] * side
+    along = (edge * side).sum(axis=1)
+    share = np.divide(along, square, out=np.zeros_like(square), where=square > 0)
+    nearest = np.clip(share, 0, 1)[:, None] * side
+    apart = edge - nearest
     return np.asarray(np.hypot(*apart.T))
 
 
 def _area(before: Points, corner: Points, after: Points) -> Points:
     """Hyperbolic area of triangles, positive where they turn left.
 
-    With a corner at the origin and u, v the others as complex numbers, it is 2·arg(1 − uv̄): the
-    angle itself, no difference of π and the three angles, which would lose what small triangles
-    have.
+    With a corner at the origin and the others u, v as complex numbers, it is 2·arg(1 − uv̄). The
+    difference of π and the three angles would lose the area of small triangles to rounding.
     """
     product = np.conj(_translated(after, corner)) * _translated(before, corner)
     return np.asarray(2 * np.arctan2(product.imag, 1 - product.real))
@@ -337,6 +365,11 @@ def _translated(points: Points, origin: Points) -> NDArray[np.complex128]:
     z = points[:, 0] + 1j * points[:, 1]
     a = origin[:, 0] + 1j * origin[:, 1]
     apart = z - a
-    # 1 − āz near the boundary, without its cancellation; 1 − |a|² loses none that the coordinates
-    # have.
-    return np.asarray(apart / (1 - _square(origin) - np.conj(a) * apart))
+    # 1 − āz = 1 − |a|² − ā(z − a), without cancellation near the boundary; 1 − |a|² is as exact as
+    # the coordinates.
+    divisor = 1 - _square(origin) - np.conj(a) * apart
+    return np.asarray(apart / divisor)
+
+
+def _coordinates(points: NDArray[np.complex128]) -> Points:
+    return np.stack([points.real, points.imag], axis=1)

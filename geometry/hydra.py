@@ -16,9 +16,9 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
 
     Keller-Ressel and Nargang 2020, "Hydra: a method for strain-minimizing hyperbolic embedding of
     network- and distance-based data", algorithm 1: the matrix A = cosh(√|curvature|·D) of points of
-    the hyperboloid is x₀x₀ᵀ − XXᵀ, and its eigenvectors of the largest and the `dim` smallest
-    eigenvalues give x₀ and X. Distances between points of this space are recovered exactly up to
-    rounding; the points are so up to isometry.
+    the hyperboloid is x₀x₀ᵀ − XXᵀ. The eigenvector of its largest eigenvalue gives x₀, those of the
+    `dim` smallest eigenvalues give X. Distances between points of this space are recovered up to
+    rounding, the points up to isometry.
 
     Parameters
     ----------
@@ -37,13 +37,13 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
     Raises
     ------
     ValueError
-        A matrix, dimension or curvature that is not as above, or a distance beyond
+        If the matrix, dimension or curvature is not as above, or a distance exceeds
         `LONGEST`/√|curvature|.
 
     Examples
     --------
     >>> points = hydra([[0, 1, 2], [1, 0, 1], [2, 1, 0]], dim=1)
-    >>> [round(float(one), 4) for one in sorted(points[:, 0] / points[:, 0].max())]
+    >>> [round(float(x), 4) for x in sorted(points[:, 0] / points[:, 0].max())]
     [-1.0, 0.0, 1.0]
     """
     matrix = np.asarray(distances, dtype=np.float64)
@@ -55,12 +55,8 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
             " dim, dim ≥ 1"
         )
     scaled = math.sqrt(-curvature) * matrix
-    if not (
-        np.isfinite(matrix).all()
-        and (matrix >= 0).all()
-        and not matrix.diagonal().any()
-        and np.allclose(matrix, matrix.T)
-    ):
+    is_positive = np.isfinite(matrix).all() and (matrix >= 0).all()
+    if not is_positive or matrix.diagonal().any() or not np.allclose(matrix, matrix.T):
         raise ValueError(
             "distances are no distances; allowed are finite, symmetric, at least 0, and 0 on the"
             " diagonal"
@@ -76,10 +72,11 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
     smallest, space_vectors = eigh(gram, subset_by_index=[0, dim - 1])
     time = np.abs(first[:, 0]) * math.sqrt(largest[0])  # Perron: all of one sign
     space = space_vectors * np.sqrt(np.maximum(-smallest, 0))
-    # Distances of no hyperbolic space give points off the hyperboloid: the radius is then that of
-    # the time.
+    # Distances that fit no hyperbolic space give points off the hyperboloid; the radius then
+    # follows from the time alone.
     nearest = min(1.0, float(time.min()))
     radius = np.sqrt((time - nearest) / (time + nearest))
     length = np.linalg.norm(space, axis=1)
     unit = space / np.where(length > 0, length, 1)[:, None]
-    return np.asarray(unit * np.minimum(radius, 1 - 1e-12)[:, None] / math.sqrt(-curvature))
+    inside = np.minimum(radius, 1 - 1e-12)
+    return np.asarray(unit * inside[:, None] / math.sqrt(-curvature))

@@ -1,35 +1,35 @@
 """The Lorentz (hyperboloid) model of hyperbolic space.
 
 A point of curvature c = −1/K is x = (time, space) with −time² + |space|² = −K and time > 0.
-FlatLand writes K for the squared radius; its Eqs. 1 and 6 leave the manifold unless K = 1, here
+FlatLand writes K for the squared radius. Its Eqs. 1 and 6 leave the manifold unless K = 1; here
 they read time = √K cosh(‖v‖/√K), space = √K sinh(‖v‖/√K) v/‖v‖.
 
 Throughout
 
 - shapes: points (..., d+1), time first; tangent vectors at the origin (..., d), elsewhere (...,
   d+1);
-- dtype: float32 or float64, that of the points, which is that of the result;
-- `curvature`: a negative number, or a floating tensor of shape () or of one that broadcasts with
-  the batch shape (...), which may require grad; of `centroid` the batch is of sets of points. Its
-  dtype need not be that of the points. The values of a tensor are not checked, which would make the
-  device wait;
-- TypeError: an argument is no tensor of float32 or float64 (float16, bfloat16, integers, lists,
-  arrays), or has another dtype than the first, or the curvature is neither a number nor a floating
-  tensor. ValueError: the numbers of coordinates differ, which never broadcast, or a curvature that
-  is a number is not negative and finite;
-- all is differentiable twice, with respect to the curvature, too, and works under ``torch.func`` in
-  reverse mode (``jacrev(jacrev(f))``, not ``hessian(f)``), under ``torch.compile``, and under
-  autocast, which it does not follow. First derivatives keep the dtype's digits. Second ones have
-  the condition cosh²(r), and next to the origin and for near points an absolute error of about
-  √eps; where no first derivative exists they are 0;
-- the space coordinates decide. Time coordinates of points and of tangent vectors follow from them
-  and are recomputed, not read (only `inner`, `normalize` and `centroid` read them), so rounding of
-  the time never enters, and a gradient with respect to an input lies in its space coordinates;
+- dtype: float32 or float64; the result has the dtype of the points;
+- `curvature`: a negative number, or a floating-point tensor of shape () or a shape that broadcasts
+  with the batch shape (...), which may require grad; in `centroid` the batch consists of sets of
+  points. Its dtype may differ from that of the points. The values of a tensor are not checked,
+  because that would make the device wait;
+- TypeError: an argument is not a tensor of float32 or float64 (float16, bfloat16, integers, lists,
+  arrays), or differs in dtype from the first, or the curvature is neither a number nor a
+  floating-point tensor. ValueError: the numbers of coordinates, which do not broadcast, differ, or
+  a curvature that is a number is not negative and finite;
+- every function is differentiable twice, also with respect to the curvature, and works under
+  ``torch.func`` in reverse mode (``jacrev(jacrev(f))``, not ``hessian(f)``), under
+  ``torch.compile``, and under autocast, which it ignores. First derivatives keep the dtype's
+  digits. Second derivatives have the condition cosh²(r), and close to the origin and for near
+  points an absolute error of about √eps; where no first derivative exists they are 0;
+- only the space coordinates count. Time coordinates of points and of tangent vectors are computed
+  from them and not read (except by `inner`, `normalize` and `centroid`), so rounding of the time
+  has no effect, and the gradient with respect to an input lies in its space coordinates;
 - error bounds: against the exact function of the given coordinates, for d ≤ 1000 and r ≤
   `safe_math.max_radius`, where r is √|c| times the distance from the origin and eps is that of the
-  dtype. A factor cosh(r) is the condition: what rounding the coordinates of a far point costs by
-  itself. Tested against mpmath; the constants leave a factor of 2.5. Coordinates of points must be
-  below 1e18 in float32 and 1e150 in float64. Tangent vectors may have any norm up to 1e30.
+  dtype. A factor cosh(r) is the condition: the effect of rounding the coordinates of a far point.
+  Tested against mpmath; the constants leave a factor of 2.5. Coordinates of points must be below
+  1e18 in float32 and 1e150 in float64. Tangent vectors may have any norm up to 1e30.
 """
 
 import math
@@ -64,8 +64,8 @@ def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
     Returns
     -------
     Tensor (...) or (..., 1)
-        Absolute error ≤ (d+2)·eps·Σ|xᵢyᵢ|: next to nothing is left of −⟨x, y⟩ − K for points that
-        are near or far out; use `dist` there.
+        Absolute error ≤ (d+2)·eps·Σ|xᵢyᵢ|: −⟨x, y⟩ − K loses almost all digits for near points and
+        for points far out; use `dist` for them.
 
     Examples
     --------
@@ -74,7 +74,8 @@ def inner(x: Tensor, y: Tensor, keepdim: bool = False) -> Tensor:
     """
     check_points(x=x, y=y)
     product = x * y
-    value = product[..., 1:].sum(-1, keepdim=True) - product[..., :1]
+    space = product[..., 1:].sum(-1, keepdim=True)
+    value = space - product[..., :1]
     return value if keepdim else value.squeeze(-1)
 
 
@@ -119,9 +120,9 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     Parameters
     ----------
     v : Tensor (..., d)
-        The point stops, in the direction of `v`, at radius `safe_math.max_radius`, 39.9 in float32,
-        less ½ln(1/|c|) where |c| < 1: all coordinates are at most 1.2e17, 1e138 in float64, and can
-        be given to every function.
+        A longer vector gives the point in its direction at radius `safe_math.max_radius`, 39.9 in
+        float32, minus ½ln(1/|c|) if |c| < 1. All coordinates are thus at most 1.2e17, 1e138 in
+        float64, and valid for every function.
     curvature : float or Tensor
 
     Returns
@@ -131,7 +132,7 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
 
     Notes
     -----
-    FlatLand, Eq. 1, put right for K ≠ 1.
+    FlatLand, Eq. 1, corrected for K ≠ 1.
 
     Examples
     --------
@@ -140,7 +141,9 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     """
     size = checked(curvature, v=v)
     ratio, cosh = sinhc_cosh(wide_squared(v) * size, _reach(size, v.dtype))
-    return torch.cat([(cosh / size**0.5).to(v.dtype), ratio.to(v.dtype) * v], dim=-1)
+    time = (cosh / size**0.5).to(v.dtype)
+    space = ratio.to(v.dtype) * v
+    return torch.cat([time, space], dim=-1)
 
 
 def log0(x: Tensor, curvature: Curvature) -> Tensor:
@@ -154,8 +157,8 @@ def log0(x: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (..., d)
-        Relative error of every coordinate ≤ 8·eps: by asinh of the space part, since acosh of the
-        time loses half of the digits near the origin.
+        Relative error of every coordinate ≤ 8·eps, by asinh of the space part: acosh of the time
+        would lose half of the digits near the origin.
 
     Examples
     --------
@@ -164,7 +167,8 @@ def log0(x: Tensor, curvature: Curvature) -> Tensor:
     """
     size = checked(curvature, x=x)
     space = x[..., 1:]
-    return asinhc(root(squared(space) * size)) * space
+    sinh = root(squared(space) * size)
+    return asinhc(sinh) * space
 
 
 def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
@@ -174,10 +178,10 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     ----------
     x : Tensor (..., d+1)
     v : Tensor (..., d+1)
-        Tangent at `x`. The step stops where ln(2cosh(r)) + n, r and n as below, is the radius where
-        `exp0` stops: 39.2 from the origin in float32. Nowhere can it lead farther out. In float32
-        gradients are finite where the largest coordinate of `v` times cosh(r) is below 1e36: for
-        every norm up to 1e30 at r < 13, every norm up to 1e18 at all.
+        Tangent at `x`. The step ends where ln(2cosh(r)) + n, r and n as below, reaches the largest
+        radius of `exp0`: 39.2 from the origin in float32, and no step leads farther out. In float32
+        gradients are finite if the largest coordinate of `v` times cosh(r) is below 1e36: for
+        norms up to 1e30 at r < 13, and for norms up to 1e18 everywhere.
     curvature : float or Tensor
 
     Returns
@@ -197,14 +201,17 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     step = v[..., 1:]
     time = (squared(base) * size + 1).sqrt()
     above = time + 1
-    # To the origin, along a geodesic there, and back. Carried to the origin a tangent vector is all
-    # space: its norm is a sum of squares. cosh(n)x + sinh(n)v/n, the usual form, loses another
-    # factor cosh(r) on the way inwards.
-    # in two quotients: that by time·(time + 1) has gradients that overflow far out
+    # The step is taken at the origin and moved back to x. A tangent vector at the origin has only
+    # space coordinates, so its norm is a sum of squares. The usual form, cosh(n)x + sinh(n)v/n,
+    # loses another factor cosh(r) on the way inwards.
+    # Two quotients, because one by time·(time + 1) has gradients that overflow far out.
     half_way = base / above
-    at_origin = torch.addcmul(step, _dot(step, half_way) / (time / size), base, value=-1)
+    along = _dot(step, half_way) / (time / size)
+    at_origin = torch.addcmul(step, along, base, value=-1)
     room = (_reach(size, x.dtype) - (2 * time).log()).clamp(min=0)  # r ≤ ln(2 cosh r)
-    ratio, cosh = (part.to(x.dtype) for part in sinhc_cosh(wide_squared(at_origin) * size, room))
+    wide_ratio, wide_cosh = sinhc_cosh(wide_squared(at_origin) * size, room)
+    ratio = wide_ratio.to(x.dtype)
+    cosh = wide_cosh.to(x.dtype)
     moved = ratio * at_origin
     back = cosh + _dot(moved, half_way) * size
     return _lift(torch.addcmul(moved, back, base), size)
@@ -234,8 +241,10 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     base = x[..., 1:]
     # y − cosh(δ)x = (y − x) − 2 sinh²(δ/2)x: nothing cancels for near points.
     forward, back = arc_factors(squared_half_sinh(x, y, size**0.5))
-    space = torch.addcmul(forward * (y[..., 1:] - base), back, base, value=-1)
-    return torch.cat([_dot(space, base) / _time(base, size), space], dim=-1)
+    apart = y[..., 1:] - base
+    space = torch.addcmul(forward * apart, back, base, value=-1)
+    time = _dot(space, base) / _time(base, size)
+    return torch.cat([time, space], dim=-1)
 
 
 def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -250,7 +259,7 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     -------
     Tensor (...)
         Relative error ≤ 8·cosh(r)·eps, r the radius of the point nearer to the origin, for
-        distances above √(smallest normal number), 1e-19 in float32; below they may become 0.
+        distances above √(smallest normal number), 1e-19 in float32; shorter distances may become 0.
         Symmetric up to this error. The gradient at equal points, where none exists, is 0.
 
     Examples
@@ -260,19 +269,20 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     tensor(2.)
     """
     scale = checked(curvature, x=x, y=y) ** 0.5
-    return (asinh_root(squared_half_sinh(x, y, scale)) * (2 / scale)).squeeze(-1)
+    half = asinh_root(squared_half_sinh(x, y, scale))
+    return (half * (2 / scale)).squeeze(-1)
 
 
 def normalize(x: Tensor, curvature: Curvature) -> Tensor:
-    """Point on the ray of a time-like vector, such as a weighted sum of points.
+    """The point on the ray of a time-like vector, such as a weighted sum of points.
 
     Parameters
     ----------
     x : Tensor (..., d+1)
-        Scale does not matter. A vector that is not time-like to working precision (|time| ≤ |space|
-        or nearly) gives the point in the direction of its space part at r = −½ ln eps, 8.0 in
-        float32 and 18.0 in float64, which is as far as the two coordinates can tell points apart;
-        the zero vector gives the origin. Only the absolute value of the time is used.
+        Its scale does not matter. A vector that is not time-like to working precision (|time| ≤
+        |space| or nearly) gives the point in the direction of its space part at r = −½ ln eps, 8.0
+        in float32 and 18.0 in float64, up to which the two coordinates can tell points apart. The
+        zero vector gives the origin. Only the absolute value of the time is used.
     curvature : float or Tensor
 
     Returns
@@ -287,8 +297,8 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     tensor([3., 2., 2.])
     """
     scale = checked(curvature, x=x) ** 0.5
-    # In units of about its length, a power of 2: squares neither overflow nor vanish, and nothing
-    # is rounded.
+    # The unit is a power of 2 near the vector's length: squares neither overflow nor vanish, and
+    # the division is exact.
     unit = (squared64(x.detach()).log2() / 2).round().exp2().to(x.dtype)
     x = x / torch.where(unit > 0, unit, 1.0)
     time = x[..., :1].abs()
@@ -296,13 +306,12 @@ def normalize(x: Tensor, curvature: Curvature) -> Tensor:
     square = squared(space)
     length = (square + torch.finfo(x.dtype).tiny).sqrt()
     # (time − length)/(time + length) = exp(−2r).
-    minimum = floor(x.dtype) * (torch.maximum(time, length) + length).square()
-    shrink = (
-        torch.maximum(time.square() - square, minimum).clamp(min=torch.finfo(x.dtype).tiny).sqrt()
-    )
-    return torch.cat(
-        [(1 + (square / shrink / shrink)).sqrt() / scale, space / (shrink * scale)], dim=-1
-    )
+    total = torch.maximum(time, length) + length
+    minimum = floor(x.dtype) * total.square()
+    squared_shrink = torch.maximum(time.square() - square, minimum)
+    shrink = squared_shrink.clamp(min=torch.finfo(x.dtype).tiny).sqrt()
+    unit_time = (1 + (square / shrink / shrink)).sqrt()
+    return torch.cat([unit_time / scale, space / (shrink * scale)], dim=-1)
 
 
 def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
@@ -312,21 +321,21 @@ def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
     ----------
     x : Tensor (..., n, d+1)
     weights : Tensor (..., n) for one centroid or (..., m, n) for m of them
-        A matrix if it has as many dimensions as `x` or more. Non-negative weights, not all 0, make
-        a time-like sum; any other sum is treated as in `normalize`.
+        A matrix if it has at least as many dimensions as `x`. Non-negative weights that are not all
+        0 make a time-like sum; any other sum is treated as in `normalize`.
     curvature : float or Tensor
         Broadcasts with the batch shape of the result.
 
     Returns
     -------
     Tensor (..., d+1) or (..., m, d+1)
-        With non-negative weights the error of every coordinate is ≤ 8·cosh(2r)·eps times the time
-        coordinate, r the radius of the result; at most 1000 points.
+        With non-negative weights and at most 1000 points, the error of every coordinate is ≤
+        8·cosh(2r)·eps times the time coordinate, r the radius of the result.
 
     Raises
     ------
     ValueError
-        If the number of weights is not the number of points.
+        If the number of weights differs from the number of points.
 
     Notes
     -----
@@ -351,13 +360,16 @@ def centroid(x: Tensor, weights: Tensor, curvature: Curvature) -> Tensor:
             " number n"
         )
     with torch.autocast(x.device.type, enabled=False):
-        sums = weights @ x if weights.ndim >= x.ndim else (weights.unsqueeze(-2) @ x).squeeze(-2)
+        if weights.ndim >= x.ndim:
+            sums = weights @ x
+        else:
+            sums = (weights.unsqueeze(-2) @ x).squeeze(-2)
     return normalize(sums, curvature)
 
 
 def _reach(size: Size, dtype: torch.dtype) -> Size:
-    """The radius at which points stop: `max_radius`, less where the coordinates are larger than
-    those of curvature −1."""
+    """The largest radius of a point: `max_radius`, or less if the coordinates are larger than those
+    at curvature −1."""
     if isinstance(size, Tensor):
         return max_radius(dtype) + (size.log() / 2).clamp(max=0)
     return max_radius(dtype) + min(math.log(size) / 2, 0)

@@ -1,6 +1,4 @@
-"""Euclidean distances of all pairs of points, on which the matrices of hyperbolic distances
-rest.
-"""
+"""Euclidean distances of all pairs of points, the basis of matrices of hyperbolic distances."""
 
 from typing import Any
 
@@ -15,9 +13,9 @@ _TINY = 2.0**-1022
 def norms_apart(x: Tensor, y: Tensor) -> Tensor:
     """‖xᵢ − yⱼ‖, (..., n, d), (..., m, d) -> (..., n, m), from differences.
 
-    The matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would be faster, but has an error of eps where the
-    distance wants one of eps·‖x − y‖², and near the boundary all distances are short. Second
-    derivatives, which `torch.cdist` does not have, take memory O(n·m·d).
+    The matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would be faster, but its error is eps where the
+    distance needs eps·‖x − y‖², and near the boundary all distances are short. Second derivatives,
+    which `torch.cdist` lacks, take memory O(n·m·d).
     """
     return _norms_apart(x, y)
 
@@ -29,12 +27,15 @@ def _forward(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
 def _backward(
     gradient: Tensor, inputs: tuple[Any, ...], output: tuple[Tensor, ...], needs: tuple[bool, ...]
 ) -> Gradients:
-    (x, y) = inputs
+    x, y = inputs
     (apart,) = output
-    return (
-        through_norms(gradient, x, y, apart).sum_to_size(x.shape) if needs[0] else None,
-        through_norms(gradient.mT, y, x, apart.mT).sum_to_size(y.shape) if needs[1] else None,
-    )
+    by_x = None
+    by_y = None
+    if needs[0]:
+        by_x = through_norms(gradient, x, y, apart).sum_to_size(x.shape)
+    if needs[1]:
+        by_y = through_norms(gradient.mT, y, x, apart.mT).sum_to_size(y.shape)
+    return by_x, by_y
 
 
 def through_norms(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Tensor:
@@ -55,8 +56,8 @@ def _cdist_backward(gradient: Tensor, x: Tensor, y: Tensor, apart: Tensor) -> Te
 
 
 class _ThroughNorms(torch.autograd.Function):
-    """The backward pass of `torch.cdist`; torch's own vmap of it is wrong where some arguments are
-    the same for all."""
+    """The backward pass of `torch.cdist`; torch's own vmap of it is wrong if some arguments are not
+    batched."""
 
     @staticmethod
     def forward(*tensors: Tensor) -> Tensor:
@@ -68,17 +69,21 @@ class _ThroughNorms(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *tensors: Tensor) -> tuple[Tensor, int]:
-        batched = (
-            tensor.expand(info.batch_size, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-            for tensor, dim in zip(tensors, in_dims, strict=True)
-        )
+        batched = []
+        for tensor, dim in zip(tensors, in_dims, strict=True):
+            if dim is None:
+                batched.append(tensor.expand(info.batch_size, *tensor.shape))
+            else:
+                batched.append(tensor.movedim(dim, 0))
         return _ThroughNorms.apply(*batched), 0
 
 
 def _formula(x: Tensor, y: Tensor) -> Tensor:
-    """The norms, where a norm of 0 has the gradient 0."""
-    square = (x.unsqueeze(-2) - y.unsqueeze(-3)).double().square().sum(-1)
-    return torch.where(square < _TINY, 0.0, square.clamp(min=_TINY).sqrt()).to(x.dtype)
+    """The norms; a norm of 0 has the gradient 0."""
+    apart = x.unsqueeze(-2) - y.unsqueeze(-3)
+    square = apart.double().square().sum(-1)
+    length = square.clamp(min=_TINY).sqrt()
+    return torch.where(square < _TINY, 0.0, length).to(x.dtype)
 
 
 _norms_apart = custom_gradient(_forward, _backward, _formula)

@@ -1,26 +1,26 @@
 """The Poincaré ball model of hyperbolic space.
 
-A point of curvature c is x with |c|‖x‖² < 1; the metric is λ² times the Euclidean one, λ = 2/(1 −
-|c|‖x‖²). HyperFed and the literature on hulls write k or c for |c|. HyperFed's Möbius addition is
-misprinted; its (1 − ‖x₁‖)x₂² must read (1 − ‖x₁‖²)x₂.
+At curvature c, a point is x with |c|‖x‖² < 1, and the metric is λ² times the Euclidean metric, λ =
+2/(1 − |c|‖x‖²). HyperFed and the literature on hulls write k or c for |c|. HyperFed's Möbius
+addition has a misprint: its (1 − ‖x₁‖)x₂² must read (1 − ‖x₁‖²)x₂.
 
 Throughout
 
 - shapes: points and tangent vectors (..., d);
-- dtypes, `curvature`, errors and derivatives: as in `curvfed.geometry.lorentz`; of `cdist` the
-  batch is of sets of points;
+- dtypes, `curvature`, errors and derivatives: as in `curvfed.geometry.lorentz`; in `cdist` the
+  batch consists of sets of points;
 - r is √|c| times the distance from the origin, √|c|‖x‖ = tanh(r/2). A tangent vector v at the
   origin, where λ = 2, has length 2‖v‖;
-- limit: the coordinates cannot tell points apart that are near the boundary. What a function
-  returns is brought back by `project` to r ≤ 13.9 in float32 and 34.0 in float64, where rounding
-  the coordinates changes r by 0.03; what it is given may be any vector of a norm up to 1e30, and
-  beyond the limit is read as if 1 − |c|‖x‖² were 16·eps, by `cdist` with coordinates of at most
-  1e15. `curvfed.geometry.normal_coordinates` has distances without a limit;
-- error bounds: against the exact function of the given coordinates, for d ≤ 1000, points within the
-  limit; eps is that of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ =
-  max(1, 2e-16·cosh²(r/2)/eps), r that of the farthest point involved: 1 in float32, cosh²(r/2) in
-  float64, what rounding the coordinates of a far point costs by itself. Everything else is a sum of
-  positive terms. Tested against mpmath; the constants leave a factor of 1.5 or more.
+- limit: the coordinates cannot tell points near the boundary apart. `project` brings results back
+  to r ≤ 13.9 in float32 and 34.0 in float64, where rounding the coordinates changes r by 0.03.
+  Arguments may be any vectors of a norm up to 1e30; beyond the limit they are read as if 1 −
+  |c|‖x‖² were 16·eps, by `cdist` with coordinates of at most 1e15.
+  `curvfed.geometry.normal_coordinates` has distances without a limit;
+- error bounds: against the exact function of the given coordinates, for d ≤ 1000 and points within
+  the limit; eps is that of the dtype. 1 − |c|‖x‖² is computed in float64, which leaves a factor κ =
+  max(1, 2e-16·cosh²(r/2)/eps), r that of the farthest point: 1 in float32, cosh²(r/2) in float64,
+  the effect of rounding the coordinates of a far point. Everything else is a sum of positive terms.
+  Tested against mpmath; the constants leave a factor of 1.5 or more.
 """
 
 import torch
@@ -39,12 +39,12 @@ from curvfed.geometry.safe_math import (
     squared64,
 )
 
-# of coordinates, whose squares float32 can hold; points of the ball have none near it
+# largest coordinate, whose square float32 can hold; points of the ball stay far below
 _FARTHEST = 1e15
 
 
 def project(x: Tensor, curvature: Curvature) -> Tensor:
-    """Bring what lies beyond the limit back to it.
+    """Bring points beyond the limit back to it.
 
     Parameters
     ----------
@@ -54,8 +54,8 @@ def project(x: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (..., d)
-        `x` to the last bit where √|c|‖x‖ ≤ 1 − 12·eps, else the point on its ray with 1 − 16·eps.
-        The gap is wider than rounding, so that `project` is idempotent to the last bit. Relative
+        `x` to the last bit if √|c|‖x‖ ≤ 1 − 12·eps, else the point on its ray with √|c|‖x‖ = 1 −
+        16·eps. The gap is wider than rounding, so `project` is idempotent to the last bit. Relative
         error of every coordinate ≤ 4·eps.
 
     Examples
@@ -67,7 +67,8 @@ def project(x: Tensor, curvature: Curvature) -> Tensor:
     eps = torch.finfo(x.dtype).eps
     square = size * squared64(x)
     border = (1 - 12 * eps) ** 2
-    factor = torch.where(square > border, (1 - 16 * eps) * square.clamp(min=border).rsqrt(), 1.0)
+    shrink = (1 - 16 * eps) * square.clamp(min=border).rsqrt()
+    factor = torch.where(square > border, shrink, 1.0)
     return x * factor.to(x.dtype)
 
 
@@ -82,8 +83,8 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     Returns
     -------
     Tensor (..., d)
-        Relative error of every coordinate ≤ 8·eps. Near the boundary that is much: eps·sinh(r)/√|c|
-        of distance, 1e-3 at r = 10 in float32. For distances of features take
+        Relative error of every coordinate ≤ 8·eps. Near the boundary this is a large distance:
+        eps·sinh(r)/√|c|, 1e-3 at r = 10 in float32. For distances of features use
         `curvfed.geometry.normal_coordinates`.
 
     Notes
@@ -96,7 +97,8 @@ def exp0(v: Tensor, curvature: Curvature) -> Tensor:
     tensor([0.7616, 0.0000])
     """
     length = root(_checked(curvature, v=v) * squared64(v))
-    return project((length.tanh() / length).to(v.dtype) * v, curvature)
+    ratio = (length.tanh() / length).to(v.dtype)
+    return project(ratio * v, curvature)
 
 
 def log0(x: Tensor, curvature: Curvature) -> Tensor:
@@ -107,10 +109,11 @@ def log0(x: Tensor, curvature: Curvature) -> Tensor:
     >>> log0(torch.tensor([0.5, 0.0]), curvature=-1.0)
     tensor([0.5493, 0.0000])
     """
-    # By asinh of sinh(r/2): artanh of tanh(r/2) would lose what `_defect` has gained.
+    # By asinh of sinh(r/2): artanh of tanh(r/2) would lose the digits that float64 has kept.
     square = _checked(curvature, x=x) * squared64(x)
     stretch = _defect_of(square, x.dtype).rsqrt()
-    return (asinhc(root(square) * stretch) * stretch).to(x.dtype) * x
+    ratio = asinhc(root(square) * stretch) * stretch
+    return ratio.to(x.dtype) * x
 
 
 def mobius_add(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -136,7 +139,8 @@ def mobius_add(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     tensor([0.8000, 0.0000])
     """
     size = _checked(curvature, x=x, y=y)
-    return project(_add(x, y, _defect(x, size), _defect(y, size), size), curvature)
+    total = _add(x, y, _defect(x, size), _defect(y, size), size)
+    return project(total, curvature)
 
 
 def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
@@ -146,8 +150,8 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     ----------
     x : Tensor (..., d)
     v : Tensor (..., d)
-        Tangent at `x`, of length λ‖v‖. Beyond `safe_math.max_radius`/√|c|, farther than any two
-        points are apart, the length is cut off.
+        Tangent at `x`, of length λ‖v‖. The length is limited to `safe_math.max_radius`/√|c|, which
+        is farther than any two points are apart.
     curvature : float or Tensor
 
     Returns
@@ -167,11 +171,12 @@ def exp(x: Tensor, v: Tensor, curvature: Curvature) -> Tensor:
     """
     size = _checked(curvature, x=x, v=v)
     defect = _defect(x, size)
-    ratio, cosh = sinhc_cosh(squared64(v) * size / defect.square(), max_radius(x.dtype) / 2)
+    square = squared64(v) * size / defect.square()
+    ratio, cosh = sinhc_cosh(square, max_radius(x.dtype) / 2)
+    step = (ratio / cosh / defect).to(x.dtype) * v
     # 1 − tanh² is 1/cosh², also where tanh rounds to 1.
-    return project(
-        _add(x, (ratio / cosh / defect).to(x.dtype) * v, defect, cosh**-2, size), curvature
-    )
+    total = _add(x, step, defect, cosh**-2, size)
+    return project(total, curvature)
 
 
 def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -200,9 +205,9 @@ def log(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     square = size * squared64(apart)
     forward, _ = arc_factors(square / (x_defect * y_defect))
     forward = forward / y_defect
-    return torch.addcmul(
-        (forward * x_defect).to(x.dtype) * apart, (forward * square).to(x.dtype), x, value=-1
-    )
+    towards = (forward * x_defect).to(x.dtype) * apart
+    inwards = (forward * square).to(x.dtype)
+    return torch.addcmul(towards, inwards, x, value=-1)
 
 
 def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -211,21 +216,21 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     Parameters
     ----------
     x, y : Tensor (..., d)
-        ``dist(x[:, None], y, curvature)`` is the matrix of all distances; `cdist` makes it without
-        x − y for all pairs.
+        ``dist(x[:, None], y, curvature)`` is the matrix of all distances; `cdist` computes it
+        without storing x − y for all pairs.
     curvature : float or Tensor
 
     Returns
     -------
     Tensor (...)
         Relative error ≤ 8κ·eps for distances above √(smallest normal number), 1e-19 in float32;
-        below they may become 0. Symmetric to the last bit. The gradient at equal points, where none
-        exists, is 0.
+        shorter distances may become 0. Symmetric to the last bit. The gradient at equal points,
+        where none exists, is 0.
 
     Notes
     -----
-    HyperFed, Eq. 1, whose arcosh loses half of the digits near 1 and the rest near the boundary:
-    sinh²(√|c|·dist/2) = |c|‖x − y‖²/((1 − |c|‖x‖²)(1 − |c|‖y‖²)).
+    HyperFed, Eq. 1, whose arcosh loses half of the digits near 1 and the rest near the boundary.
+    Here sinh²(√|c|·dist/2) = |c|‖x − y‖²/((1 − |c|‖x‖²)(1 − |c|‖y‖²)).
 
     Examples
     --------
@@ -234,7 +239,8 @@ def dist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     """
     size = _checked(curvature, x=x, y=y)
     square = size * squared64(x - y) / (_defect(x, size) * _defect(y, size))
-    return (asinh_root(square) * (2 / size**0.5)).squeeze(-1).to(x.dtype)
+    distance = asinh_root(square) * (2 / size**0.5)
+    return distance.squeeze(-1).to(x.dtype)
 
 
 def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
@@ -262,19 +268,21 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     size = _checked(curvature, x=x, y=y)
     x = x.clamp(-_FARTHEST, _FARTHEST)
     y = y.clamp(-_FARTHEST, _FARTHEST)
-    weight = size**0.5 * _defect(x, size).rsqrt() * _defect(y, size).rsqrt().mT
-    return (asinh(norms_apart(x, y) * weight.to(x.dtype)) * (2 / size**0.5)).to(x.dtype)
+    scale = size**0.5
+    weight = scale * _defect(x, size).rsqrt() * _defect(y, size).rsqrt().mT
+    sinh = norms_apart(x, y) * weight.to(x.dtype)
+    return (asinh(sinh) * (2 / scale)).to(x.dtype)
 
 
 def _checked(curvature: Curvature, **points: Tensor) -> Size:
-    """|c| in float64, to which 1 − |c|‖x‖² is owed."""
+    """|c| in float64, so that 1 − |c|‖x‖² is computed in float64."""
     check_points(**points)
     return magnitude(curvature)
 
 
 def _defect(x: Tensor, size: Size) -> Tensor:
-    """1 − |c|‖x‖² in float64, (..., d) -> (..., 1), at least 16·eps: float32 would lose all digits
-    in the difference."""
+    """1 − |c|‖x‖², (..., d) -> (..., 1), at least 16·eps, in float64, because float32 would lose
+    all digits in the difference."""
     return _defect_of(size * squared64(x), x.dtype)
 
 
@@ -285,12 +293,12 @@ def _defect_of(square: Tensor, dtype: torch.dtype) -> Tensor:
 def _add(x: Tensor, y: Tensor, x_defect: Tensor, y_defect: Tensor, size: Size) -> Tensor:
     """x ⊕ y from its arguments and their defects 1 − |c|‖·‖².
 
-    With w = x + y the usual numerator is (1 − |c|‖x‖²)w + |c|‖w‖²x, the denominator (1 − |c|‖x‖²)(1
-    − |c|‖y‖²) + |c|‖w‖²: nothing cancels where ⟨x, y⟩ < 0, as it does in the usual form.
+    With w = x + y the numerator is (1 − |c|‖x‖²)w + |c|‖w‖²x and the denominator (1 − |c|‖x‖²)(1 −
+    |c|‖y‖²) + |c|‖w‖². Unlike in the usual form, nothing cancels where ⟨x, y⟩ < 0.
     """
     total = x + y
     square = size * squared64(total)
     divided = 1 / (x_defect * y_defect + square)
-    return torch.addcmul(
-        (x_defect * divided).to(x.dtype) * total, (square * divided).to(x.dtype), x
-    )
+    of_total = (x_defect * divided).to(x.dtype)
+    of_x = (square * divided).to(x.dtype)
+    return torch.addcmul(of_total * total, of_x, x)
