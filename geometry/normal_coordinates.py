@@ -1,9 +1,9 @@
 """Points of the Poincaré ball by their normal coordinates, the tangent vectors v = log0(x) at the
 origin.
 
-Any vector is the normal coordinates of a point exp0(v), at distance 2‖v‖ from the origin, and
-float32 tells points apart here that lie far beyond what the ball's own coordinates can hold. So
-features are read, and prototypes kept, as these.
+Any vector v is the normal coordinates of a point, exp0(v), at distance 2‖v‖ from the origin. In
+float32 they tell points apart far beyond the limit of the ball's own coordinates, so features and
+prototypes are stored in this form.
 """
 
 from typing import Any
@@ -23,10 +23,10 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
     Parameters
     ----------
     v : Tensor (..., n, d)
-        Such as features, of any length whose square is finite: √|c|‖v‖ up to 1e18 in float32.
+        For example features; their squared lengths must be finite, √|c|‖v‖ up to 1e18 in float32.
     w : Tensor (..., m, d)
-        Such as prototypes. Beyond a distance of `safe_math.max_radius`/√|c| from the origin, 39.9
-        in float32, they are read as if they were there.
+        For example prototypes. Those farther than `safe_math.max_radius`/√|c| from the origin,
+        39.9/√|c| in float32, are read as if at this distance.
     curvature : float or Tensor
         A tensor broadcasts with the batch shape (...), without n and m.
 
@@ -38,9 +38,9 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
 
     Notes
     -----
-    HyperFed, Eq. 7, wants these of its Eq. 6. With x = tanh(‖v‖)v/‖v‖, and y likewise of w, at
-    curvature −1: sinh(dist/2) = ‖x − y‖·cosh‖v‖·cosh‖w‖. Nothing cancels but in x − y, and there is
-    no 0/0 at v = 0.
+    HyperFed's Eq. 7 uses these distances, with its Eq. 6. At curvature −1, with x = tanh(‖v‖)v/‖v‖
+    and y likewise from w, sinh(dist/2) = ‖x − y‖·cosh‖v‖·cosh‖w‖. Only x − y can cancel, and there
+    is no 0/0 at v = 0.
 
     Examples
     --------
@@ -53,24 +53,26 @@ def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:
     if isinstance(curvature, float) and curvature == -1.0:
         return _distances(v, w)
     scale = magnitude(per_set(curvature)) ** 0.5
-    return (_distances((scale * v).to(v.dtype), (scale * w).to(w.dtype)) / scale).to(v.dtype)
+    unit_v = (scale * v).to(v.dtype)
+    unit_w = (scale * w).to(w.dtype)
+    return (_distances(unit_v, unit_w) / scale).to(v.dtype)
 
 
 def _forward(v: Tensor, w: Tensor) -> tuple[Tensor, ...]:
-    """The distances at curvature −1. By the gradient in closed form a batch costs a dozen
+    """The distances at curvature −1. With the gradient in closed form, a batch costs a dozen
     operations each way."""
-    (x, *v_parts) = _ball(v)
-    (y, *w_parts) = _ball(w)
-    # By differences: the matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would lose what near points differ
-    # by.
+    x, *v_parts = _ball(v)
+    y, *w_parts = _ball(w)
+    # By differences: the matrix product ‖x‖² + ‖y‖² − 2⟨x, y⟩ would lose the difference of near
+    # points.
     apart = torch.cdist(x, y, compute_mode="donot_use_mm_for_euclid_dist")
     both = v_parts[-1] * w_parts[-1].mT
     sinh = apart * both
     square = sinh * sinh
     cosh = (square + 1).sqrt_()
-    # asinh, whose own kernel is several times slower.
+    # asinh; torch's own kernel is several times slower.
     half = square.div_(cosh + 1).add_(sinh).log1p_()
-    # From where the hyperbolic functions would overflow on, the distance grows as the length does.
+    # Beyond the overflow of the hyperbolic functions, the distance grows with the length.
     beyond = v_parts[0] - v_parts[0].clamp(max=max_radius(v.dtype) / 2)
     return half.add_(beyond).mul_(2), x, y, *v_parts, *w_parts, apart, both, cosh
 
@@ -86,15 +88,15 @@ def _backward(
     gradients: list[Tensor | None] = [None, None]
     if needs[0]:
         by_x = through_norms(by_apart, x, y, apart)
-        gradients[0] = _through_ball(
-            by_x, _product(by_both, w_cosh), v, v_length, v_ratio, v_cosh
-        ).sum_to_size(v.shape)
+        by_v_cosh = _product(by_both, w_cosh)
+        by_v = _through_ball(by_x, by_v_cosh, v, v_length, v_ratio, v_cosh)
+        gradients[0] = by_v.sum_to_size(v.shape)
     if needs[1]:
         by_y = through_norms(by_apart.mT, y, x, apart.mT)
-        by_cosh = _product(by_both.mT, v_cosh).where(w_length <= max_radius(w.dtype) / 2, 0.0)
-        gradients[1] = _through_ball(by_y, by_cosh, w, w_length, w_ratio, w_cosh).sum_to_size(
-            w.shape
-        )
+        is_within = w_length <= max_radius(w.dtype) / 2
+        by_w_cosh = _product(by_both.mT, v_cosh).where(is_within, 0.0)
+        by_w = _through_ball(by_y, by_w_cosh, w, w_length, w_ratio, w_cosh)
+        gradients[1] = by_w.sum_to_size(w.shape)
     return tuple(gradients)
 
 
@@ -102,15 +104,15 @@ def _formula(v: Tensor, w: Tensor) -> Tensor:
     """The distances in torch's own operations, in memory O(n·m·d)."""
     limit = max_radius(v.dtype) / 2
     v_square = squared64(v)
-    (v_sinhc, v_cosh), (w_sinhc, w_cosh) = (
-        sinhc_cosh(square, limit) for square in (v_square, squared64(w))
-    )
-    # x·cosh‖v‖·cosh‖w‖ and y likewise, for pairs.
-    apart = (v * v_sinhc).unsqueeze(-2) * w_cosh.unsqueeze(-3) - (w * w_sinhc).unsqueeze(
-        -3
-    ) * v_cosh.unsqueeze(-2)
+    v_sinhc, v_cosh = sinhc_cosh(v_square, limit)
+    w_sinhc, w_cosh = sinhc_cosh(squared64(w), limit)
+    # x·cosh‖v‖·cosh‖w‖ and y·cosh‖v‖·cosh‖w‖ of all pairs.
+    scaled_x = (v * v_sinhc).unsqueeze(-2) * w_cosh.unsqueeze(-3)
+    scaled_y = (w * w_sinhc).unsqueeze(-3) * v_cosh.unsqueeze(-2)
+    square = squared64(scaled_x - scaled_y)
+    half = asinh_root(square).squeeze(-1)
     beyond = root(v_square) - root(v_square).clamp(max=limit)
-    return 2 * (asinh_root(squared64(apart)).squeeze(-1) + beyond).to(v.dtype)
+    return 2 * (half + beyond).to(v.dtype)
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:
@@ -121,8 +123,8 @@ def _product(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _ball(v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """exp0(v) (..., d), and of each (..., 1): ‖v‖, tanh(n)/‖v‖ and cosh(n), n = ‖v‖ up to where
-    cosh would overflow."""
+    """exp0(v) (..., d), and (..., 1) each: ‖v‖, tanh(n)/‖v‖ and cosh(n), where n is ‖v‖, limited so
+    that cosh does not overflow."""
     length = torch.linalg.vector_norm(v, dim=-1, keepdim=True).clamp(min=floor(v.dtype))
     n = length.clamp(max=max_radius(v.dtype) / 2)
     ratio = n.tanh().div_(length)
@@ -132,14 +134,15 @@ def _ball(v: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def _through_ball(
     by_x: Tensor, by_cosh: Tensor, v: Tensor, length: Tensor, ratio: Tensor, cosh: Tensor
 ) -> Tensor:
-    """The gradient with respect to v, from those with respect to what `_ball` makes of it.
+    """The gradient with respect to v, from those with respect to the results of `_ball`.
 
-    Where n stops growing, that by cosh is the distance's own growth, to rounding: sinh(dist/2) is
-    as large as its cosh.
+    Beyond the limit of n, the gradient by cosh gives the growth of the distance with the length, up
+    to rounding: sinh(dist/2) is as large as its cosh.
     """
     along = (by_x * v).sum(-1, keepdim=True)
     sinh = ratio * length * cosh
-    radial = (along * (cosh.pow(-2) - ratio) / length + by_cosh * sinh) / length
+    through_ratio = along * (cosh.pow(-2) - ratio) / length
+    radial = (through_ratio + by_cosh * sinh) / length
     return torch.addcmul(ratio * by_x, radial, v)
 
 

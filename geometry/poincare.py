@@ -268,10 +268,9 @@ def cdist(x: Tensor, y: Tensor, curvature: Curvature) -> Tensor:
     size = _checked(curvature, x=x, y=y)
     x = x.clamp(-_FARTHEST, _FARTHEST)
     y = y.clamp(-_FARTHEST, _FARTHEST)
-    scale = size**0.5
-    weight = scale * _defect(x, size).rsqrt() * _defect(y, size).rsqrt().mT
+    weight = size**0.5 * _defect(x, size).rsqrt() * _defect(y, size).rsqrt().mT
     sinh = norms_apart(x, y) * weight.to(x.dtype)
-    return (asinh(sinh) * (2 / scale)).to(x.dtype)
+    return (asinh(sinh) * (2 / size**0.5)).to(x.dtype)
 
 
 def _checked(curvature: Curvature, **points: Tensor) -> Size:

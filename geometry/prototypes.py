@@ -1,6 +1,4 @@
-"""Fixed class prototypes: unit vectors as far from each other as their number and dimension
-allow.
-"""
+"""Fixed class prototypes: unit vectors that are as far apart as possible."""
 
 import math
 from functools import lru_cache
@@ -14,10 +12,10 @@ from torch.nn.functional import normalize
 
 from curvfed.geometry.one_thread import one_thread
 
-# 2.5 to 2.6e6; the optimum is blurred by about 1/sharpness
+# 2.5 to 2.6e6; the error of the optimum is about 1/sharpness
 _SHARPNESS = tuple(2.5 * 4**i for i in range(11))
-# Where the searches begin in it, in turn. A blunt beginning leads from everywhere to the same few
-# optima, the best ones in high dimension, but in 3 to 5 dimensions often others.
+# Index of the first sharpness of each search, in turn. From a low sharpness, all searches lead to
+# the same few optima: the best ones in high dimension, but often not the best in 3 to 5 dimensions.
 _FIRST = (1, 0, 2, 3)
 _ITERATIONS = 150  # of L-BFGS at each sharpness
 _RESTARTS = 12
@@ -29,33 +27,33 @@ def uniform(num: int, dim: int, seed: int) -> Tensor:
     """Uniformly spread unit vectors: their largest pairwise cosine is as small as possible (Tammes
     problem).
 
-    HyperFed's Eq. 4 on the unit sphere, where the paper's ball has no point with ‖w‖ = 1. Its Eq.
-    5, the mean of the largest cosine of every row, has other minimisers and is not used.
+    HyperFed's Eq. 4 on the unit sphere; the paper's ball has no point with ‖w‖ = 1. Its Eq. 5, the
+    mean of the largest cosine of every row, has other minimisers and is not used.
 
     Parameters
     ----------
     num : int
         Number of vectors (classes), ≥ 1.
     dim : int
-        ≥ 1; two vectors at most are distinct in one dimension.
+        ≥ 1; in one dimension at most two vectors are distinct.
     seed : int
-        Turns the known optima at random, and starts the search elsewhere.
+        Rotates the known optima at random, and sets the start of the search.
 
     Returns
     -------
     Tensor (num, dim), float64
-        Of norm 1 up to rounding, on the CPU, a copy for the caller to keep. Largest cosine
+        Rows of norm 1 up to rounding, on the CPU, as a new copy. Their largest cosine is
 
         - −1/(num − 1) for num ≤ dim + 1 (regular simplex);
         - cos(2π/num) for dim = 2 (regular polygon);
         - 0 for num ≤ 2·dim (orthoplex: axes and their opposites);
-        - else a local optimum, the best of a few searches, to 1e-6 for small sets. Of known global
-          optima those for 7 to 12, 14 and 24 vectors in 3 dimensions, (10, 4), (16, 5), (27, 6) and
-          (56, 7) come from every seed, (13, 3), (24, 4) and (240, 8) from some. (100, 20) gives
-          .152 and (200, 20) .231.
+        - else a local optimum, the best of a few searches, to 1e-6 for small sets. Every seed finds
+          the known global optima for 7 to 12, 14 and 24 vectors in 3 dimensions, (10, 4), (16, 5),
+          (27, 6) and (56, 7); some seeds find those for (13, 3), (24, 4) and (240, 8). (100, 20)
+          gives .152 and (200, 20) .231.
 
-        Equal arguments give equal bits on one machine with the same libraries. Elsewhere the search
-        may end in another optimum, so prototypes are sent, not made anew.
+        Equal arguments give equal bits on one machine with the same libraries. On another machine
+        the search may end in another optimum, so prototypes are sent, not recomputed.
 
     Raises
     ------
@@ -66,7 +64,7 @@ def uniform(num: int, dim: int, seed: int) -> Tensor:
     -----
     The search minimises log Σ exp(β cosine)/β over all pairs by L-BFGS, β rising to 2.6e6. Time on
     one core: 0.1 to 0.8 s up to 40 vectors, 1 s for (100, 20), 1.5 s for (200, 20), 45 s for (1000,
-    64); a second call costs nothing.
+    64); repeated calls are cached.
 
     Examples
     --------
@@ -96,13 +94,12 @@ def orthonormal(num: int, dim: int, seed: int) -> Tensor:
     Raises
     ------
     ValueError
-        If `num` or `dim` is not positive, or `num` > `dim`, where no such rows exist: use
-        `uniform`.
+        If `num` or `dim` is not positive, or `num` > `dim`; then no such rows exist: use `uniform`.
 
     Notes
     -----
-    The QR decomposition of a Gaussian matrix; Haar measure needs the sign of R's diagonal to be
-    fixed (Mezzadri, How to generate random matrices from the classical compact groups, 2007).
+    The QR decomposition of a Gaussian matrix; Haar measure requires a fixed sign of R's diagonal
+    (Mezzadri, How to generate random matrices from the classical compact groups, 2007).
 
     Examples
     --------
@@ -129,33 +126,38 @@ def _uniform(num: int, dim: int, seed: int) -> Tensor:
         return _simplex(num) @ orthonormal(num - 1, dim, seed)
     if dim == 2:
         angle = torch.arange(num, dtype=torch.float64) * (2 * math.pi / num)
-        return torch.stack([angle.cos(), angle.sin()], dim=1) @ orthonormal(2, 2, seed)
+        polygon = torch.stack([angle.cos(), angle.sin()], dim=1)
+        return polygon @ orthonormal(2, 2, seed)
     if num <= 2 * dim:
         axes = torch.eye(dim, dtype=torch.float64)
-        return torch.cat([axes, -axes])[:num] @ orthonormal(dim, dim, seed)
+        orthoplex = torch.cat([axes, -axes])
+        return orthoplex[:num] @ orthonormal(dim, dim, seed)
     return _search(num, dim, seed)
 
 
 def _simplex(num: int) -> Tensor:
-    """Corners of the regular simplex (num, num−1): the axes of `num` dimensions, seen along their
-    mean."""
-    along = torch.cat(
-        [torch.ones(num, 1, dtype=torch.float64), torch.eye(num, num - 1, dtype=torch.float64)],
-        dim=1,
-    )
-    corners: Tensor = torch.linalg.qr(along).Q[:, 1:] * math.sqrt(num / (num - 1))
+    """Corners of the regular simplex (num, num−1): the axes of `num` dimensions, projected along
+    their mean."""
+    mean = torch.ones(num, 1, dtype=torch.float64)
+    axes = torch.eye(num, num - 1, dtype=torch.float64)
+    basis = torch.linalg.qr(torch.cat([mean, axes], dim=1)).Q
+    corners: Tensor = basis[:, 1:] * math.sqrt(num / (num - 1))
     return corners
 
 
 def _search(num: int, dim: int, seed: int) -> Tensor:
     restarts = min(_RESTARTS, max(1, _PAIRS // num**2))
-    starts = normalize(_gaussian(restarts * num, dim, seed)).numpy().reshape(restarts, num, dim)
-    results = [
-        _anneal(points, _SHARPNESS[_FIRST[i % len(_FIRST)] :]) for i, points in enumerate(starts)
-    ]
-    return torch.from_numpy(
-        min(results, key=lambda points: float((points @ points.T - 2 * np.eye(num)).max()))
-    )
+    starts = normalize(_gaussian(restarts * num, dim, seed)).numpy()
+    results = []
+    for number, points in enumerate(starts.reshape(restarts, num, dim)):
+        first = _FIRST[number % len(_FIRST)]
+        results.append(_anneal(points, _SHARPNESS[first:]))
+
+    def largest_cosine(points: NDArray[np.float64]) -> float:
+        cosines = points @ points.T - 2 * np.eye(num)
+        return float(cosines.max())
+
+    return torch.from_numpy(min(results, key=largest_cosine))
 
 
 def _anneal(points: NDArray[np.float64], sharpness: tuple[float, ...]) -> NDArray[np.float64]:
@@ -163,7 +165,7 @@ def _anneal(points: NDArray[np.float64], sharpness: tuple[float, ...]) -> NDArra
 
     shape = points.shape
     options = {"maxiter": _ITERATIONS, "maxcor": 5, "ftol": 1e-14, "gtol": 1e-12}
-    with one_thread():  # which also gives the same bits whatever the number of cores
+    with one_thread():  # also makes the bits independent of the number of cores
         for beta in sharpness:
             result: Any = minimize(
                 _crowding, points.ravel(), (beta, shape), "L-BFGS-B", jac=True, options=options
@@ -176,7 +178,7 @@ def _anneal(points: NDArray[np.float64], sharpness: tuple[float, ...]) -> NDArra
 def _crowding(
     flat: NDArray[np.float64], beta: float, shape: tuple[int, int]
 ) -> tuple[float, NDArray[np.float64]]:
-    """log Σ exp(β cosine)/β over all pairs, a smooth largest cosine from above, and its
+    """log Σ exp(β cosine)/β over all pairs, a smooth upper bound of the largest cosine, and its
     gradient.
     """
     points = flat.reshape(shape)
@@ -191,13 +193,14 @@ def _crowding(
     total = weight.sum()
     pull = weight @ unit * (2 / total)
     pull -= (pull * unit).sum(axis=1, keepdims=True) * unit
-    return float(largest + np.log(total) / beta), (pull / norm).ravel()
+    value = float(largest + np.log(total) / beta)
+    gradient = pull / norm
+    return value, gradient.ravel()
 
 
 def _gaussian(rows: int, columns: int, seed: int) -> Tensor:
-    return torch.randn(
-        rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, columns, generator=generator, dtype=torch.float64)
 
 
 def _check(num: int, dim: int) -> None:

@@ -1,5 +1,5 @@
-"""Points of the Poincaré disc to numbered bins and back: concentric rings of one width, cut into
-sectors of one angle.
+"""Maps points of the Poincaré disc to numbered bins and back: concentric rings of equal width,
+divided into sectors of equal angle.
 
 Everything here is NumPy; coordinates are float64, bins uint64.
 """
@@ -16,15 +16,15 @@ Points = NDArray[np.float64]
 Bins = NDArray[np.uint64]
 
 MOST_BINS = 2**62
-# half a sector is then 1e-14, a few times what rounding does to an angle there and back
+# half a sector is then 1e-14, a few times the rounding error of an angle, encoded and decoded
 MOST_SECTORS = 2**48
-# a point brought onto the circle may land this much outside
+# rounding may leave a point that `clamp` has moved to the radius outside it by this factor
 _SLACK = 1 + 4 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
 class PoincareQuantizer:
-    """Bins whose points are near each other, for points of the disc up to a radius.
+    """Bins of nearby points, for points of the disc up to a radius.
 
     The rings are at most `epsilon`/2 wide, and the arcs of the outermost circle at most `epsilon`/2
     long. Hence, in hyperbolic distance, a point is at most `epsilon`/√8 from the centre of its bin,
@@ -32,9 +32,9 @@ class PoincareQuantizer:
     sinh²(Δ/2s) + (Δ/2s)² ≤ 2·sinh²(Δ/2s), Δ the larger of width and arc between the points, and
     asinh(√2·sinh t) ≤ √2·t.
 
-    Bins are numbered from 1, ring by ring from the innermost outwards, counter-clockwise from angle
-    0. A bin holds its inner border and that of the smaller angle, the last ring also the outermost
-    circle. ``encode(decode(b)) == b`` for every bin.
+    Bins are numbered from 1, ring by ring outwards, and counter-clockwise from angle 0 within a
+    ring. A bin includes its inner border and the border of the smaller angle; the last ring also
+    includes the outermost circle. ``encode(decode(b)) == b`` for every bin.
 
     Parameters
     ----------
@@ -47,9 +47,8 @@ class PoincareQuantizer:
     Raises
     ------
     ValueError
-        If a parameter is out of its range, if there were more than 2^62 bins, or more than 2^48
-        sectors: float64 could not tell their angles apart, nor, near the boundary, the radii of so
-        many rings.
+        If a parameter is out of its range, or there would be more than 2^62 bins or 2^48 sectors:
+        float64 cannot tell their angles apart, nor, near the boundary, the radii of so many rings.
 
     Notes
     -----
@@ -118,7 +117,7 @@ class PoincareQuantizer:
         Raises
         ------
         ValueError
-            If the shape is another, a coordinate is not finite or a point lies beyond the radius.
+            If the shape is wrong, a coordinate is not finite or a point lies beyond the radius.
         """
         xy, norm = _with_norm(points)
         beyond = int((norm > self.radius * _SLACK).sum())
@@ -126,17 +125,16 @@ class PoincareQuantizer:
             raise ValueError(
                 f"quantizer: {beyond} of {len(xy)} points lie beyond the radius {self.radius}"
             )
-        radial = 2 * np.arctanh(np.minimum(norm / self._scale, self._unit_radius))
-        ring = np.minimum(np.floor(radial / self._reach * self.num_rings), self.num_rings - 1)
+        unit = np.minimum(norm / self._scale, self._unit_radius)
+        radial = 2 * np.arctanh(unit)
+        ring = np.floor(radial / self._reach * self.num_rings)
+        ring = np.minimum(ring, self.num_rings - 1)
         # Angles in (−π, π], so that one just below 0 counts down from the last sector and cannot
         # round up to 2π.
         turn = np.arctan2(xy[:, 1], xy[:, 0]) / (2 * math.pi)
         sector = np.floor(turn * self.num_sectors).astype(np.int64) % self.num_sectors
-        return (
-            ring.astype(np.uint64) * np.uint64(self.num_sectors)
-            + sector.astype(np.uint64)
-            + np.uint64(1)
-        )
+        before = ring.astype(np.uint64) * np.uint64(self.num_sectors)
+        return before + sector.astype(np.uint64) + np.uint64(1)
 
     def decode(self, bins: ArrayLike) -> Points:
         """Centres of bins, halfway in radius and in angle.
@@ -152,7 +150,7 @@ class PoincareQuantizer:
         Raises
         ------
         ValueError
-            If the shape is another, or a bin is no integer or not in 1..`num_bins`.
+            If the shape is wrong, or a bin is not an integer in 1..`num_bins`.
         """
         indices = np.asarray(bins)
         if indices.ndim != 1 or (indices.size and indices.dtype.kind not in "iu"):
@@ -160,22 +158,24 @@ class PoincareQuantizer:
                 f"quantizer: bins of shape {indices.shape} and type {indices.dtype}; they must be"
                 " (n,) integers"
             )
-        wrong = int(((indices < 1) | (indices > self.num_bins)).sum())
+        is_outside = (indices < 1) | (indices > self.num_bins)
+        wrong = int(is_outside.sum())
         if wrong:
             raise ValueError(
                 f"quantizer: {wrong} of {indices.size} bins are not in 1..{self.num_bins}"
             )
-        ring, sector = np.divmod(
-            indices.astype(np.uint64) - np.uint64(1), np.uint64(self.num_sectors)
-        )
-        norm = self._scale * np.tanh(
-            (ring.astype(np.float64) + 0.5) / self.num_rings * self._reach / 2
-        )
-        angle = (sector.astype(np.float64) + 0.5) / self.num_sectors * (2 * math.pi)
-        return np.asarray(norm[:, None] * np.stack([np.cos(angle), np.sin(angle)], axis=1))
+        numbers = indices.astype(np.uint64) - np.uint64(1)
+        ring, sector = np.divmod(numbers, np.uint64(self.num_sectors))
+        ring_centre = ring.astype(np.float64) + 0.5
+        half_radial = ring_centre / self.num_rings * self._reach / 2
+        norm = self._scale * np.tanh(half_radial)
+        sector_centre = sector.astype(np.float64) + 0.5
+        angle = sector_centre / self.num_sectors * (2 * math.pi)
+        direction = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+        return np.asarray(norm[:, None] * direction)
 
     def clamp(self, points: ArrayLike) -> tuple[Points, int]:
-        """Bring points of the disc that lie beyond the radius back onto it, each on its ray.
+        """Move points of the disc beyond the radius back to it, along their rays.
 
         Parameters
         ----------
@@ -185,12 +185,12 @@ class PoincareQuantizer:
         -------
         points : array (n, 2), float64
         moved : int
-            How many.
+            The number of points that were beyond the radius.
 
         Raises
         ------
         ValueError
-            If the shape is another, a coordinate is not finite or a point is not in the disc.
+            If the shape is wrong, a coordinate is not finite or a point is not in the disc.
         """
         xy, norm = _with_norm(points)
         outside = int((norm / self._scale >= 1).sum())
@@ -220,16 +220,18 @@ class PoincareQuantizer:
     @property
     def _sectors(self) -> float:
         """2C/ε with C = 2π·sinh(√|c|ρ)/√|c| (Eq. 10), where sinh is of 2·artanh."""
-        sinh = 2 * self._unit_radius / ((1 - self._unit_radius) * (1 + self._unit_radius))
+        unit = self._unit_radius
+        sinh = 2 * unit / ((1 - unit) * (1 + unit))
         return 4 * math.pi * self._scale * sinh / self.epsilon
 
 
 def _with_norm(points: ArrayLike) -> tuple[Points, Points]:
-    """Points and their distance from the origin, whose coordinates have no sign."""
-    xy = np.asarray(points, dtype=np.float64) + 0.0  # −0 has the angle π
+    """Points and their Euclidean distances from the origin."""
+    xy = np.asarray(points, dtype=np.float64) + 0.0  # turns −0, whose angle is π, into 0
     if xy.ndim != 2 or xy.shape[1] != 2:
         raise ValueError(f"quantizer: points of shape {xy.shape}; it must be (n, 2)")
-    wrong = int((~np.isfinite(xy).all(axis=1)).sum())
+    is_finite = np.isfinite(xy).all(axis=1)
+    wrong = int((~is_finite).sum())
     if wrong:
         raise ValueError(f"quantizer: {wrong} of {len(xy)} points are not finite")
     return xy, np.hypot(*xy.T)

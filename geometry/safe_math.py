@@ -1,9 +1,9 @@
-"""Functions with an edge (0/0, √0, overflow) in the one form that keeps value, gradient and second
+"""Functions with an edge (0/0, √0, overflow) in a form that keeps value, gradient and second
 derivative finite.
 
-A ratio that tends to 1 at 0 is evaluated at ``max(x, √eps)``: what it drops, x²/6 and less, is
-below rounding, and so is the gradient that the clamp cuts off; of second derivatives it drops x/3.
-(The usual other way, two `where` around a series, costs three kernels more.)
+A ratio that tends to 1 at 0 is evaluated at ``max(x, √eps)``. The error, at most x²/6, is below
+rounding, and so is the gradient that the clamp sets to 0; the error of second derivatives is x/3.
+(The usual alternative, two `where` around a series, costs three more kernels.)
 """
 
 import math
@@ -17,8 +17,8 @@ _SMALLER = 2.0**-40  # float32 squares numbers up to 1e19
 
 
 def norm_square(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """`squared` without a gradient that can be differentiated again: that of the norm at 0 is no
-    function of x."""
+    """`squared`, but its gradient cannot be differentiated again: that of the norm at 0 does not
+    depend on x."""
     if x.shape[-1] <= 64:
         length = norm(x, dtype)
         return length * length
@@ -30,17 +30,17 @@ def norm(x: Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """The root of `norm_square`."""
     if x.shape[-1] > 64:
         return norm_square(x, dtype).sqrt_()
-    # In one pass, which adds in a few long chains: at d = 1000 the error would be 18·eps.
+    # One pass, which adds in a few long chains: at d = 1000 its error would be 18·eps.
     length: Tensor = torch.linalg.vector_norm(x, dim=-1, keepdim=True, dtype=dtype)
     return length
 
 
 def _wide_square(x: Tensor) -> tuple[Tensor]:
-    """The sum in the dtype of x, of coordinates that are small enough; the square of its root in
-    float64."""
+    """‖x‖² in float64, summed in the dtype of x from coordinates that are scaled down."""
     if x.dtype == torch.float64:
         return (norm_square(x),)
-    return (norm_square(x * _SMALLER).double() * _SMALLER**-2,)
+    square = norm_square(x * _SMALLER).double()
+    return (square * _SMALLER**-2,)
 
 
 def _square_gradient(
@@ -57,8 +57,8 @@ squared64 = custom_gradient(lambda x: (norm_square(x, torch.float64),), _square_
 """‖x‖² in float64, with a gradient in the dtype of x."""
 
 wide_squared = custom_gradient(_wide_square, _square_gradient, None)
-"""‖x‖² as a float64 with the digits of x: relative error ≤ 5·eps for norms from 1e-6 to 1e30, below
-too small or 0."""
+"""‖x‖² in float64 with the precision of x: relative error ≤ 5·eps for norms from 1e-6 to 1e30; the
+squares of smaller norms are too small or 0."""
 
 
 def floor(dtype: torch.dtype) -> float:
@@ -74,8 +74,8 @@ def max_radius(dtype: torch.dtype) -> float:
 
 
 def root(square: Tensor) -> Tensor:
-    """√q, at least √eps, below which a ratio such as sinh(x)/x is 1 to working precision; the
-    gradient there is 0."""
+    """√q, at least √eps; below that, a ratio such as sinh(x)/x is 1 to working precision, and the
+    gradient is 0."""
     return square.clamp(min=floor(square.dtype)).sqrt()
 
 
@@ -98,20 +98,23 @@ def sinhc_cosh(square: Tensor, limit: float | Tensor) -> tuple[Tensor, Tensor]:
     x = root(square)
     r = torch.minimum(x, limit) if isinstance(limit, Tensor) else x.clamp(max=limit)
     ratio = r.sinh() / x
-    return ratio, (1 + ratio.square() * square).sqrt()
+    cosh = (1 + ratio.square() * square).sqrt()
+    return ratio, cosh
 
 
 def _asinh_forward(x: Tensor) -> tuple[Tensor]:
     """log1p(x + x²/(1 + √(1 + x²)))."""
     below = (x * x).add_(1).sqrt_().add_(1)
-    return ((x / below).mul_(x).add_(x).log1p_(),)
+    value = (x / below).mul_(x).add_(x).log1p_()
+    return (value,)
 
 
 def _asinh_backward(
     gradient: Tensor, inputs: tuple[Tensor], output: object, needs: object
 ) -> Gradients:
     (x,) = inputs
-    return (gradient * (x * x + 1).rsqrt(),)
+    slope = (x * x + 1).rsqrt()
+    return (gradient * slope,)
 
 
 asinh = custom_gradient(_asinh_forward, _asinh_backward, None)
@@ -121,7 +124,8 @@ finite."""
 
 def _asinh_root_forward(square: Tensor) -> tuple[Tensor]:
     below = (square + 1).sqrt_().add_(1)
-    return ((square / below).add_(square.sqrt()).log1p_(),)
+    value = (square / below).add_(square.sqrt()).log1p_()
+    return (value,)
 
 
 def _asinh_root_backward(
@@ -164,7 +168,7 @@ def arc_factors(q: Tensor) -> tuple[Tensor, Tensor]:
     Returns
     -------
     tuple of Tensor (...)
-        Relative error of both ≤ 6·eps; the gradients are finite (the first one's cut off to 0 where
+        Relative error of both ≤ 6·eps; the gradients are finite (that of the first is 0 for
         q < eps).
     """
     arc = asinhc(root(q))
