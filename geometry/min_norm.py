@@ -1,9 +1,9 @@
-"""The point of least norm in a convex hull, from the Gram matrix of the corners alone.
+"""The point of least norm in a convex hull, from the Gram matrix of its corners.
 
-With weights w on K vectors Δ₁ … Δ_K and G_ij = Δᵢ·Δⱼ, the squared norm of Σ wₖΔₖ is wᵀGw. Its least
-value over the simplex is what MGDA and HyperFed's consistent aggregation look for (HyperFed, Eq.
-10, solved there by Frank–Wolfe, Eq. 11); FedMGDA+ (Hu et al., 2020) keeps the weights near a prior,
-the clients' shares of the data.
+With weights w on K vectors Δ₁ … Δ_K and G_ij = Δᵢ·Δⱼ, the squared norm of Σ wₖΔₖ is wᵀGw. MGDA and
+HyperFed's consistent aggregation minimise it over the simplex (HyperFed, Eq. 10, solved there by
+Frank–Wolfe, Eq. 11); FedMGDA+ (Hu et al., 2020) keeps the weights near a prior, the clients' shares
+of the data.
 
 Everything here is NumPy in float64: the server's arrays are NumPy, and K, the number of clients, is
 small.
@@ -21,9 +21,9 @@ Mask = NDArray[np.bool_]
 
 _EPS = float(np.finfo(np.float64).eps)
 _GAP = 1e-12  # relative duality gap at which the search ends
-# against 1 on the diagonal: keeps rounding out of the null space of a singular Gram matrix
+# relative to 1 on the diagonal: keeps rounding out of the null space of a singular Gram matrix
 _RIDGE = 1e-9
-_STEPS = 50  # steps per vector before the search gives up; usual are 3 to 30 in all
+_STEPS = 50  # maximum steps per vector; 3 to 30 steps in total are usual
 
 
 def min_norm_point(
@@ -37,42 +37,42 @@ def min_norm_point(
     Parameters
     ----------
     gram : array (K, K)
-        Inner products of the vectors: symmetric and positive semi-definite, both up to rounding,
-        that of float32 included. It may be singular: zero, equal and linearly dependent vectors are
-        allowed. Its scale does not matter.
+        Inner products of the vectors: symmetric and positive semi-definite, both up to rounding in
+        float32. It may be singular: zero, equal and linearly dependent vectors are allowed. Its
+        scale does not matter.
     prior : array (K,), optional
-        A point of the simplex, uniform if None. The search starts from it, so of several solutions
-        the one found is near it: equal vectors with equal priors get equal weights up to 1e-6, and
-        if all vectors are zero the answer is the prior.
+        A point of the simplex, uniform if None. The search starts from it and thus finds a solution
+        near it: equal vectors with equal priors get equal weights up to 1e-6, and if all vectors
+        are zero the result is the prior.
     radius : float, optional
-        0 gives back the prior; None, or K and more, bounds nothing.
+        0 returns the prior; None, or at least K, sets no bound.
 
     Returns
     -------
     array (K,), float64
-        None is negative, those on the bound 0 are 0; the sum and the other bounds hold up to
-        rounding. The relative duality gap is ≤ 1e-11, or the gap is what rounding of G leaves:
-        1e-15·max G_kk, and up to 1e-13·max G_kk where G is singular to rounding. A value below
-        eps·(Σ wₖ√G_kk)² is 0 as far as G can tell; the search ends there.
+        No weight is negative, and weights on the bound 0 are exactly 0; the sum and the other
+        bounds hold up to rounding. The relative duality gap is ≤ 1e-11, or the gap is the rounding
+        error of G: 1e-15·max G_kk, and up to 1e-13·max G_kk if G is singular to rounding. The
+        search ends at a value below eps·(Σ wₖ√G_kk)², which G cannot tell from 0.
 
     Raises
     ------
     ValueError
         If the Gram matrix is not square, has entries that are not finite, is not symmetric or has
-        an entry larger than its diagonal allows; if the prior has another length, is not finite or
-        not on the simplex (sum within 1e-6 of 1); or if the radius is negative or NaN.
+        an entry larger than its diagonal allows; if the prior has the wrong length, is not finite
+        or not on the simplex (sum within 1e-6 of 1); or if the radius is negative or NaN.
 
     Notes
     -----
-    A primal active-set method. The minimiser over a face comes from a Cholesky factor; a path to it
-    that leaves the bounds is projected back on them, so that many weights reach their bounds in one
-    step; where a face has been minimised, all weights from whose bound the value falls are
-    released. The value falls in every step. Weights are measured in units of the vectors' lengths,
-    so that these may differ by many orders of magnitude.
+    A primal active-set method. A Cholesky factor gives the minimiser over a face. A path to it that
+    leaves the bounds is projected back on them, so many weights reach their bounds in one step.
+    Once a face is minimised, a weight is released if the value falls from its bound inwards. The
+    value falls in every step. Weights are measured in units of the vectors' lengths, which may
+    differ by many orders of magnitude.
 
-    Time on one core: 1 to 10 ms for K = 100, 0.05 to 0.3 s for K = 1000. With a condition number of
-    1e12 and more, or bounded weights of vectors whose lengths differ by 1e8, it was 0.1 s and 20 s
-    at worst.
+    Time on one core: 1 to 10 ms for K = 100, 0.05 to 0.3 s for K = 1000. For condition numbers of
+    1e12 and more, or bounded weights of vectors whose lengths differ by 1e8, the worst times were
+    0.1 s and 20 s.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def min_norm_point(
 def duality_gap(
     gram: ArrayLike, weights: ArrayLike, prior: ArrayLike | None = None, radius: float | None = None
 ) -> float:
-    """By how much wᵀGw may at most lie above its least value: 2(wᵀGw − min vᵀGw) over all
+    """Upper bound of the difference between wᵀGw and its minimum: 2(wᵀGw − min vᵀGw) over all
     admissible v.
 
     Parameters
@@ -106,7 +106,7 @@ def duality_gap(
     Returns
     -------
     float
-        ≥ 0 up to rounding, in the units of `gram`; 0 at the solution only.
+        ≥ 0 up to rounding, in the units of `gram`; 0 only at the solution.
 
     Raises
     ------
@@ -133,7 +133,8 @@ class _ActiveSet:
         self.linalg = linalg
         self.lower = lower
         self.upper = upper
-        # Lengths below 1e-10 of the largest count as 1e-10: a zero vector has none to measure in.
+        # Lengths below 1e-10 of the largest count as 1e-10, because a zero vector has no length to
+        # serve as a unit.
         self.length = np.maximum(np.sqrt(gram.diagonal()), 1e-10)
         self.cosines = gram / self.length / self.length[:, None]
         self.ease = self.length**-2  # how far a weight gives way, see `_project`
@@ -158,8 +159,8 @@ class _ActiveSet:
                 free = free & (self.lower < weights) & (weights < self.upper)
                 stalls = 0
             elif first < 1:
-                # Weights on a bound, or so near that the step to it drowns in rounding, are in the
-                # way: hold them.
+                # Weights on a bound, or so near that the step to it vanishes in rounding, block the
+                # move: hold them.
                 free = free & (reach > first)
             else:
                 stalls += 1
@@ -205,7 +206,7 @@ class _ActiveSet:
             except np.linalg.LinAlgError:  # rounding left the Gram matrix a negative eigenvalue
                 self.ridge *= 10
         solution = np.zeros_like(target)
-        for _ in range(3):  # refinement takes the ridge's effect back, but for the null space
+        for _ in range(3):  # refinement removes the ridge's effect, except in the null space
             solution += self.linalg.cho_solve(
                 factor, target - matrix @ solution, check_finite=False
             )
@@ -221,8 +222,8 @@ class _ActiveSet:
         first = float(reach.min())
         if first == np.inf:  # nothing moves
             return None
-        # Gradients are compared without their common level, for the weights sum to 1 up to rounding
-        # only.
+        # Gradients are compared without their common level, because the weights sum to 1 only up to
+        # rounding.
         level = self._level(gradient, free)
         lower = np.where(free, self.lower, weights)
         upper = np.where(free, self.upper, weights)
@@ -231,7 +232,7 @@ class _ActiveSet:
         for step in [1.0] if first >= 1 else [1.0, 0.5, 0.25, 0.125, first]:
             point = self._project(weights + step * move, lower, upper)
             ahead = self._gradient(point)
-            # pᵀGp − wᵀGw as a product, for the values may agree in all their digits.
+            # pᵀGp − wᵀGw as a product, because the values may agree in all digits.
             change = float((point - weights) @ ((ahead - level) + (gradient - level)))
             rounding = _EPS * float(
                 (np.abs(point - weights) @ self.length) * (weights @ self.length)
@@ -248,7 +249,7 @@ class _ActiveSet:
         return float(np.average(gradient[free], weights=self.ease[free]))
 
     def _released(self, weights: Vector, gradient: Vector, free: Mask) -> Mask:
-        """Held weights from whose bound the value falls inwards."""
+        """The held weights for which the value falls from their bound inwards."""
         fixed = ~free & (self.lower < self.upper)
         low = fixed & (weights - self.lower <= self.upper - weights)
         high = fixed & ~low
@@ -276,8 +277,8 @@ class _ActiveSet:
         last = min(
             bisect_left(knots, True, key=lambda t: bool(clipped(t).sum() <= 1)), len(knots) - 1
         )
-        # The sum falls from above 1 to 1 or less between these two, on a straight line as all their
-        # entries do.
+        # Between these two the sum falls from above 1 to at most 1, on a straight line, as do all
+        # entries.
         above = clipped(knots[max(last - 1, 0)])
         below = clipped(knots[last])
         fall = above.sum() - below.sum()
@@ -286,8 +287,8 @@ class _ActiveSet:
 
 
 def _corner(gradient: Vector, lower: Vector, upper: Vector) -> Vector:
-    """argmin gradient·v over Σ v = 1, lower ≤ v ≤ upper: what is left above `lower` goes where the
-    gradient is least."""
+    """argmin gradient·v over Σ v = 1, lower ≤ v ≤ upper: the sum above `lower` goes to the entries
+    with the least gradient."""
     order = np.argsort(gradient, kind="stable")
     room = (upper - lower)[order]
     corner = lower.copy()

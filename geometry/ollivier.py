@@ -17,20 +17,20 @@ from curvfed.geometry.curvature import checked_edges
 log = logging.getLogger("curvfed")
 
 _ENTRIES = 2**22
-"""Distances held at once; more where the neighbours of a single node need more."""
+"""Maximum number of distances in memory, exceeded only if a single node's neighbours need more."""
 _PIVOTS = 10**8
-"""The solver's own limit is 10⁵ steps, and an edge between hubs of degree 2000 takes some 10⁴ to
+"""Maximum steps of the solver. Its default is 10⁵; an edge between hubs of degree 2000 takes 10⁴ to
 10⁵."""
 _PATIENCE = 5.0
-"""Seconds until the log says how far it is."""
+"""Seconds until the log reports the progress."""
 
 
 def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) -> Tensor:
     """Ollivier–Ricci curvature of every edge x–y: 1 − W₁(μₓ, μᵧ).
 
-    μₓ is where a lazy random walk stands one step after x: at x with probability `idleness`, else
-    at a neighbour, all alike. W₁ is the cost of the cheapest transport, distances being those in
-    the graph.
+    μₓ is the distribution of a lazy random walk one step after x: it stays at x with probability
+    `idleness`, else it moves to a uniformly drawn neighbour. W₁ is the cost of the cheapest
+    transport by distances in the graph.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) ->
     num_nodes : int
         Nodes are 0 … num_nodes − 1.
     idleness : float
-        At least 0, less than 1. From 1/(max(dₓ, dᵧ) + 1) on, thus from 1/2 on for every edge, the
-        curvature is 1 − idleness times that of Lin, Lu and Yau.
+        At least 0, less than 1. If it is at least 1/(max(dₓ, dᵧ) + 1), so for every edge from 1/2
+        on, the curvature is 1 − idleness times that of Lin, Lu and Yau.
 
     Returns
     -------
@@ -51,31 +51,31 @@ def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) ->
     Raises
     ------
     ValueError
-        If the idleness is out of its range; if the shape or dtype of `edge_index` is another, a
-        node is out of range, or an edge is a self-loop, doubled, or lacks its other direction.
+        If the idleness is out of its range; if the shape or dtype of `edge_index` is wrong, a node
+        is out of range, or an edge is a self-loop, repeated, or lacks its other direction.
     ImportError
         If the package POT is not installed.
     RuntimeError
-        If the solver has not found the optimum after 10⁸ steps.
+        If the solver does not find the optimum within 10⁸ steps.
 
     Notes
     -----
     Ollivier, Ricci curvature of Markov chains on metric spaces (2009), Definition 3. Let dₓ ≤ dᵧ.
-    Multiplied by dₓ·dᵧ/(1 − idleness), μₓ weighs dᵧ and μᵧ weighs dₓ at a neighbour, and either
-    weighs s = dₓ·dᵧ·idleness/(1 − idleness) at its own node. What both have in the same place stays
-    there, since distances obey the triangle inequality; C is the cost of moving the rest. Where s
-    exceeds dₓ, the excess goes from x to y and C grows with it (Bourne et al., Ollivier–Ricci
-    idleness functions of graphs, 2018), so s = dₓ will do, and always
+    Multiplied by dₓ·dᵧ/(1 − idleness), μₓ weighs dᵧ and μᵧ weighs dₓ at a neighbour, and both weigh
+    s = dₓ·dᵧ·idleness/(1 − idleness) at their own node. Mass that both have at the same node stays
+    there, because distances obey the triangle inequality; C is the cost of moving the rest. If s
+    exceeds dₓ, the excess moves from x to y and C grows with it (Bourne et al., Ollivier–Ricci
+    idleness functions of graphs, 2018), so s = dₓ suffices, and always
 
         curvature = (1 − idleness)·(dₓ·dᵧ + s − C)/(dₓ·dᵧ),  s ≤ dₓ.
 
-    If s is whole, as it is for idleness 0 and above 1/(dᵧ + 1), so are all weights and C: then the
-    value is within 2·eps(float64) of the exact one, relatively, and otherwise within (dₓ +
-    dᵧ)·eps(float64). It is rounded to the default dtype at the end.
+    If s is an integer, as it is for idleness 0 and above 1/(dᵧ + 1), so are all weights and C. The
+    relative error is then at most 2·eps(float64), and otherwise at most (dₓ + dᵧ)·eps(float64). The
+    result is rounded to the default dtype at the end.
 
-    An edge takes 0.1 ms where degrees are small, 1 ms where they are hundreds, half a second
-    between hubs of degree 2000 (Cora 1 s, Minesweeper 5 s). Memory goes with m·N + m², where m is
-    the largest min(dₓ, dᵧ): 200 MB for m = 2000, N = 6000.
+    An edge takes 0.1 ms for small degrees, 1 ms for degrees of hundreds, half a second between hubs
+    of degree 2000 (Cora 1 s, Minesweeper 5 s). Memory grows with m·N + m², where m is the largest
+    min(dₓ, dᵧ): 200 MB for m = 2000, N = 6000.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) ->
     first = np.concatenate([[0], degree.cumsum()])
     centres = source[forward]
     neighbours = target[forward]
-    # An edge is looked at once, from its end of smaller degree.
+    # Each edge is computed once, from its end of smaller degree.
     rank = degree * num_nodes + np.arange(num_nodes)
     rising = rank[centres] < rank[neighbours]
 
@@ -113,8 +113,8 @@ def ollivier_ricci(edge_index: Tensor, num_nodes: int, idleness: float = 0.5) ->
             dx = near_x.size
             dy = near_y.size
             stay = min(dx, lazy * dx * dy)
-            # By distance from the other end: 0 that end itself, 1 a common neighbour, 2 a neighbour
-            # of this end alone.
+            # By distance from the other end: 0 is that end itself, 1 a common neighbour, 2 a
+            # neighbour of this end only.
             supply = np.array([dy - stay, dy - dx, dy])[distance[row, near_x]]
             demand = np.array([dx - stay, 0, dx])[from_x[near_y]]
             cost = _transport(supply, demand, distance[:, near_y])
@@ -136,9 +136,9 @@ def _neighbourhoods(
     nodes: np.ndarray, neighbours: np.ndarray, first: np.ndarray
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Each of `nodes` with the distances from its neighbours, in order, to all nodes: (degree, N),
-    more than 2 as 3.
+    limited to 3.
 
-    Between a neighbour of x and one of y no distance is more, if x–y is an edge.
+    If x–y is an edge, no distance between a neighbour of x and a neighbour of y exceeds 3.
     """
     from scipy.sparse import csr_array
 
@@ -181,7 +181,7 @@ def _transport(supply: np.ndarray, demand: np.ndarray, distance: np.ndarray) -> 
 def _emd() -> Callable[..., Any]:
     """POT's network simplex. The package takes seconds to import."""
     with warnings.catch_warnings():
-        # Python warns of an escape in a docstring of it when it first compiles the file.
+        # Python warns of an escape in one of its docstrings when it first compiles the file.
         warnings.simplefilter("ignore")
         try:
             import ot

@@ -1,5 +1,5 @@
-"""The convolution of a Lorentz GCN, from a layer's product to the next one's input, with a backward
-pass of its own."""
+"""The convolution of a Lorentz GCN, from a layer's product to the next layer's input, with its own
+backward pass."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ def convolve(
     (FlatLand, Eq. 4 and E.2).
 
     s = product + time mᵀ + b is lifted onto the hyperboloid; low is the centroid of the neighbours;
-    ReLU is applied to g·low + (1 - g)(s - low), the space parts of low-pass and high-pass mixed.
-    (The rows of the high-pass itself are mostly not time-like and have no centroid.)
+    ReLU is applied to g·low + (1 - g)(s - low), a mixture of the space parts of low-pass and
+    high-pass. (Most rows of the high-pass itself are not time-like and have no centroid.)
 
     Parameters
     ----------
@@ -41,10 +41,10 @@ def convolve(
     gate : Tensor, (), or None
         g in (0, 1); None is 1, no high-pass.
     adjacency : Constant, (N, N)
-        Symmetric, not negative, no row of zeros: then every neighbourhood's sum is time-like.
+        Symmetric, not negative, without rows of zeros, so every neighbourhood's sum is time-like.
     dropout : float
-        The probability with which a coordinate of the result becomes 0; the others are divided by 1
-        - dropout.
+        The probability that a coordinate of the result becomes 0; the others are divided by 1 -
+        dropout.
 
     Returns
     -------
@@ -87,8 +87,8 @@ class _Convolution(torch.autograd.Function):
         neighbours = multiply(adjacency, points)
         sums = neighbours[:, :-1]
         sum_times = neighbours[:, -1:]
-        # -<S, S> of the sum S; where rounding leaves nothing of it, at radius 8 in float32, it is
-        # held at eps·S₀².
+        # -<S, S> of the sum S, at least eps·S₀², because rounding may leave nothing of it, in
+        # float32 at radius 8.
         norm = sum_times.square()
         minimum = norm * torch.finfo(space.dtype).eps
         norm = torch.maximum(norm.sub_(row_dot(sums, sums)), minimum)
@@ -124,7 +124,7 @@ class _Convolution(torch.autograd.Function):
         gradient = passed * to_hidden
         to_low = 2 * g - 1
         along = row_dot(gradient, sums).mul_(scale)  # <gradient, low>
-        # low = √(K/n) S with n = S₀² - |S|²: what moves n moves all of a row.
+        # low = √(K/n) S with n = S₀² - |S|²: a change of n changes the whole row.
         through_norm = (along / norm).mul_(to_low)
         to_sums = torch.empty_like(points)
         torch.addcmul(gradient * (scale * to_low), through_norm, sums, out=to_sums[:, :-1])
@@ -144,6 +144,6 @@ class _Convolution(torch.autograd.Function):
 
 
 def _number(scalar: Tensor) -> Any:
-    """A 0-d tensor as a Python number on the CPU, where that is free; left alone on a GPU, which it
-    would hold up."""
+    """A 0-d tensor as a Python number on the CPU, where this is free; on a GPU the tensor itself,
+    because the number would make the device wait."""
     return scalar.item() if scalar.device.type == "cpu" else scalar

@@ -1,5 +1,5 @@
-"""A network in a space of trained curvature -1/K: from the scalar k, and where wanted a small
-network, to K."""
+"""A network in a space of trained curvature -1/K; the scalar k, and optionally a small network,
+determine K."""
 
 import math
 from collections.abc import Callable
@@ -17,7 +17,7 @@ ESTIMATOR_WIDTH = 8
 
 @dataclass(frozen=True)
 class CurvatureMap:
-    """How k sets K.
+    """The map from k to K.
 
     Attributes
     ----------
@@ -40,13 +40,13 @@ def _sigmoid_radius(k: Tensor) -> Tensor:
 def _exp_radius(k: Tensor) -> Tensor:
     """Log K in (-3, 3), so the curvature is in (-20, -1/20).
 
-    A step of Adam has one length whatever the gradient, so the factor 10 is also the speed: log K
-    moves by up to 30 times the learning rate.
+    The length of an Adam step does not depend on the gradient, so the factor 10 also sets the
+    speed: log K moves by up to 30 times the learning rate.
     """
     return torch.exp(3 * torch.tanh(10 * k))
 
 
-# Functions of the module, not lambdas: a network is stored with its map.
+# Functions of the module, not lambdas, because a network is stored with its map.
 CURVATURE_MAPS = {
     "sigmoid": CurvatureMap(_sigmoid_radius, 1.0),
     "exp": CurvatureMap(_exp_radius, 1 / 30),
@@ -54,11 +54,11 @@ CURVATURE_MAPS = {
 
 
 class CurvatureEstimator(nn.Module):
-    """What a client's graph adds to its k: a small network on statistics of the graph (FlatLand,
-    Table 9, "MLP").
+    """A client's addition to its k: a small network on statistics of its graph (FlatLand, Table 9,
+    "MLP").
 
-    It adds 0 at the start, so every client begins at -1. All of it is personal, the statistics too:
-    of shared weights the first gradient would tell them.
+    It adds 0 at the start, so every client begins at curvature -1. All parameters and the
+    statistics are personal: the first gradient of shared weights would disclose the statistics.
     """
 
     def __init__(self) -> None:
@@ -69,12 +69,12 @@ class CurvatureEstimator(nn.Module):
         start(self.hidden.weight, self.hidden.bias)
 
     def forward(self) -> Tensor:
-        """What is added to k, ()."""
+        """The addition to k, ()."""
         return (self.out * torch.tanh(self.hidden(self.statistics))).mean()
 
 
 def graph_statistics(graph: ClientGraph) -> Tensor:
-    """What the estimator sees of a client's graph, each of size 1 or so: (NUM_STATISTICS,).
+    """The estimator's input from a client's graph, each value about 1: (NUM_STATISTICS,).
 
     Mean Forman-Ricci curvature with triangles and without, both by asinh, mean degree and number of
     nodes, both by log.
@@ -91,8 +91,7 @@ def graph_statistics(graph: ClientGraph) -> Tensor:
 
 
 class CurvedNet(nn.Module):
-    """A network whose space has a curvature of its own, -1/K, set by the scalar parameter `k`; k =
-    0 gives -1.
+    """A network in a space of curvature -1/K, set by the scalar parameter `k`; k = 0 gives -1.
 
     Under `flatland` each client keeps its own `k`, which starts from the Ricci curvature of its
     graph.
@@ -100,7 +99,7 @@ class CurvedNet(nn.Module):
     Parameters
     ----------
     curvature_map : str
-        "sigmoid" or "exp": how k sets K, as the key `flatland.curvature-map` of the run.
+        "sigmoid" or "exp": the map from k to K, as the run's key `flatland.curvature-map`.
 
     Examples
     --------
@@ -115,8 +114,8 @@ class CurvedNet(nn.Module):
         self._map = CURVATURE_MAPS[curvature_map]
 
     def _add_estimator(self, spec: ModelSpec) -> None:
-        """To be called last, so that the seeded start of the other parameters does not depend on
-        it."""
+        """Add the estimator. Call this last, so that the seeded start of the other parameters does
+        not depend on it."""
         self.k.requires_grad_(spec.learns_curvature)
         self.estimator = CurvatureEstimator() if spec.estimates_curvature else None
 

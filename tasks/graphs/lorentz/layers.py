@@ -1,11 +1,11 @@
-"""The operations of Lorentz networks on each node by itself, each with a backward pass of its own.
+"""The operations of Lorentz networks on single nodes, each with its own backward pass.
 
-Composed of single tensor operations a Lorentz step takes more than twice as long as a flat one: on
-a client's few hundred nodes it is the number of operations that counts. The formulas are those of
-`curvfed.geometry.lorentz`, which the tests hold these to; K is the squared radius, the curvature is
--1/K.
+Composed of single tensor operations, a Lorentz step takes more than twice as long as a flat step:
+on a client's few hundred nodes the number of operations determines the time. The formulas are those
+of `curvfed.geometry.lorentz`, with which the tests compare them; K is the squared radius, the
+curvature is -1/K.
 
-They have first derivatives alone, and refuse automatic mixed precision, torch.func and a graph of
+They have only first derivatives, and refuse automatic mixed precision, torch.func and a graph of
 their gradients.
 """
 
@@ -19,8 +19,8 @@ from curvfed.geometry.safe_math import floor, max_radius
 
 
 def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
-    """sinh(x)/x with x = norm/√K: what exp0 multiplies the rows of the features by (FlatLand, Eq.
-    1, put right).
+    """sinh(x)/x with x = norm/√K: the factor by which exp0 multiplies the rows of the features
+    (FlatLand, Eq. 1, corrected).
 
     Parameters
     ----------
@@ -39,8 +39,7 @@ def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
 
 
 def lift(product: Tensor, norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
-    """exp0 of rows of features, without making them dense: their product with M, times one factor
-    per row.
+    """exp0 of rows of sparse features, from their product with M, times one factor per row.
 
     Parameters
     ----------
@@ -88,8 +87,8 @@ def lorentz_linear(
 
 
 def distance_logits(space: Tensor, centres: Tensor, bias: Tensor, radius: Tensor) -> Tensor:
-    """2K + 2<x, c> + b: minus the squared Lorentz distance of every node to every class's point,
-    plus b.
+    """2K + 2<x, c> + b: minus the squared Lorentz distance between each node and each class's
+    point, plus b.
 
     Parameters
     ----------
@@ -121,13 +120,13 @@ def refuse_autocast(x: Tensor) -> None:
 
 
 def first_order() -> None:
-    """Refuse what a backward pass of these operations does not compute.
+    """Refuse second derivatives, which these operations do not compute.
 
     Raises
     ------
     RuntimeError
-        If the gradients are to have a graph of their own: what the forward pass saved would count
-        as constant.
+        If a graph of the gradients is requested: the tensors saved by the forward pass would count
+        as constants.
     """
     if torch.is_grad_enabled():
         raise RuntimeError(
@@ -164,14 +163,13 @@ class _Exp0Factor(torch.autograd.Function):
 def _factor(norms: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
     """x = norm/√K and sinh(x)/x."""
     x = (norms * radius.rsqrt()).clamp_(min=floor(norms.dtype))
-    # As in `curvfed.geometry.lorentz.exp0` a point stops at the largest radius whose square is a
-    # number.
+    # As in `curvfed.geometry.lorentz.exp0`, the radius is limited so that its square is finite.
     return x, x.clamp(max=max_radius(norms.dtype)).sinh_().div_(x)
 
 
 def _factor_change(x: Tensor, factor: Tensor) -> Tensor:
-    """x·d/dx sinh(x)/x = cosh x - sinh(x)/x, and x·dx/dK = -x²/2K; where the point has stopped only
-    1/x moves."""
+    """x·d/dx sinh(x)/x = cosh x - sinh(x)/x, and x·dx/dK = -x²/2K; beyond the largest radius only
+    1/x changes."""
     slope = torch.where(x < max_radius(x.dtype), x.clamp(max=max_radius(x.dtype)).cosh(), 0.0)
     return slope.sub_(factor)
 

@@ -1,10 +1,8 @@
-"""Lorentz layers as ordinary modules, for networks of one's own; `curvfed.nn` is where they are
-imported from.
+"""Lorentz layers as ordinary modules, for users' own networks; import them from `curvfed.nn`.
 
-A node is a point of the hyperboloid <x, x> = -K of curvature -1/K, carried by its space
-coordinates, (N, d): its time is √(K + |space|²). Parameters called `time`, `gate` and `k` are
-FlatLand's personal ones (`flatland` keeps `*.time`, `*.gate` and `k` at each client); all others
-are shared.
+A node is a point of the hyperboloid <x, x> = -K of curvature -1/K, given by its space coordinates,
+(N, d): its time is √(K + |space|²). Parameters called `time`, `gate` and `k` are personal in
+FlatLand (`flatland` keeps `*.time`, `*.gate` and `k` at each client); all others are shared.
 """
 
 import torch
@@ -17,12 +15,12 @@ from curvfed.tasks.graphs.model_spec import TimedLinear, start
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 GATE_START = 3.0
-"""A gate starts at sigmoid(3) = 0.95: nearly all low-pass, as suits homophilic graphs, yet its
+"""A gate starts at sigmoid(3) = 0.95: nearly all low-pass, which suits homophilic graphs, and its
 gradient is not 0."""
 
 _adjacencies = WeakTensorKeyDictionary()
-"""The matrices of the graphs in use, by their `edge_index`: making one takes longer than a layer's
-step."""
+"""The matrices of the graphs in use, by their `edge_index`: computing one takes longer than a
+layer's step."""
 
 
 class LorentzLinear(TimedLinear):
@@ -90,7 +88,7 @@ class LorentzConv(nn.Module):
         ----------
         space : Tensor, (N, num_in)
         edge_index : Tensor, (2, E), of integers
-            Taken as undirected: a pair of nodes counts once, in whichever directions it is there.
+            Undirected: a pair of nodes counts once, in whichever directions it occurs.
         radius : Tensor, ()
             K.
 
@@ -104,8 +102,8 @@ class LorentzConv(nn.Module):
     def convolved(
         self, product: Tensor, square: Tensor, adjacency: Constant, radius: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """The same from what may be known: space Mᵀ (N, num_out), the squared norms of the rows (N,
-        1), and the matrix.
+        """The same from precomputed space Mᵀ (N, num_out), squared norms of the rows (N, 1), and
+        adjacency matrix.
 
         Returns
         -------
@@ -123,7 +121,7 @@ class LorentzReadout(nn.Linear):
     distance, plus b.
 
     The weights are the space coordinates of the points c, which are lifted onto each client's own
-    hyperboloid. All of it is shared.
+    hyperboloid. All parameters are shared.
 
     Parameters
     ----------
@@ -146,11 +144,11 @@ class LorentzReadout(nn.Linear):
 
 @torch.inference_mode(False)  # scoring may be the first to ask, and training uses the result
 def _adjacency(edge_index: Tensor, num_nodes: int, dtype: torch.dtype) -> Constant:
-    """The normalised adjacency of a graph, kept while its `edge_index` lives and is not
-    written to.
+    """The normalised adjacency of a graph, stored as long as its `edge_index` exists and is
+    unchanged.
     """
-    # A tensor of inference mode counts no writes, so its matrix is made anew: an object is equal to
-    # no other.
+    # A tensor of inference mode does not count writes, so its matrix is always recomputed: no other
+    # object equals a new one.
     about = (object() if edge_index.is_inference() else edge_index._version, num_nodes, dtype)
     if edge_index not in _adjacencies or _adjacencies[edge_index][0] != about:
         # the pairs' numbers exceed 32 bits

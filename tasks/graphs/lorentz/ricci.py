@@ -1,4 +1,4 @@
-"""The mean Ricci curvature of a client's edges, by either discretisation."""
+"""The mean Ricci curvature of a client's edges, by Forman's or Ollivier's definition."""
 
 import json
 import logging
@@ -13,12 +13,10 @@ from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.stored_files import UNSEALED, check_whole, sealed, write_atomically
 
 IDLENESS = 0.5
-"""Of the lazy random walk that Ollivier's curvature compares: half of the mass stays where it
-is.
-"""
+"""Idleness of the lazy random walk in Ollivier's curvature: half of the mass stays at its node."""
 
 GRAPHS_AT_A_TIME = 100
-"""Of a set of graphs: the work at an edge grows with the nodes that are looked at together."""
+"""Graphs of a set in one piece: the work per edge grows with the number of nodes in a piece."""
 
 log = logging.getLogger("curvfed")
 
@@ -26,17 +24,17 @@ log = logging.getLogger("curvfed")
 def mean_ricci(
     graph: ClientGraph, kind: str, triangles: bool, cache_dir: Path | None = None
 ) -> float:
-    """Mean over the edges; 0 where there are none.
+    """Mean Ricci curvature over the edges; 0 without edges.
 
     Parameters
     ----------
     kind : str
-        "ollivier", else Forman's.
+        "ollivier", else Forman's curvature.
     triangles : bool
-        Whether Forman's counts triangles.
+        Whether Forman's curvature counts triangles.
     cache_dir : Path, optional
-        Where Ollivier's is kept, by the digest of the data: it takes seconds, and a real node
-        starts a process per message.
+        Folder that stores Ollivier's curvature by the digest of the data: it takes seconds, and a
+        real node starts a process per message.
     """
     if kind != "ollivier":
         return graph.forman if triangles else graph.forman_plain
@@ -55,7 +53,7 @@ def mean_ricci(
 
 
 def _pieces(graph: ClientGraph) -> Iterator[tuple[Tensor, int]]:
-    """Edges and number of nodes, of a set of graphs `GRAPHS_AT_A_TIME`."""
+    """Edges and number of nodes; a set of graphs in pieces of `GRAPHS_AT_A_TIME`."""
     if graph.graph_of_node is None:
         if graph.edge_index.shape[1]:
             yield graph.edge_index, len(graph.features)
@@ -80,7 +78,7 @@ def _read(path: Path) -> float | None:
 
 
 def _write(path: Path, value: float) -> None:
-    """A folder that cannot be written costs time at the next process, nothing else."""
+    """Store the value. If the folder cannot be written, the next process computes it again."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(path, sealed(json.dumps([UNSEALED, value]).encode()), private=True)
