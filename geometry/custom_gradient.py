@@ -138,7 +138,7 @@ def _twice(
 
     if under_torch_func():
         variables = [inputs[number] for number in numbers]
-        _, pull_back = torch.func.vjp(partial_formula, *variables)
+        pull_back = torch.func.vjp(partial_formula, *variables)[1]
         exact = pull_back(gradient)
     else:  # without torch.func, whose first use takes seconds
         # One tensor may occur twice among the inputs.
