@@ -98,8 +98,10 @@ def _kind_of_run(config: RunConfig) -> type[Run]:
 def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     """Run in an open run directory; a failure is written there before it is raised."""
     log.info("run directory: %s", directory.path)
-    every = defaults()
-    chosen = [f"{key}={value}" for key, value in flatten(config).items() if value != every[key]]
+    default_values = defaults()
+    chosen = [
+        f"{key}={value}" for key, value in flatten(config).items() if value != default_values[key]
+    ]
     log.info("configuration: %s; config.toml has all of it", "  ".join(chosen) or "the defaults")
     run = _kind_of_run(config)(config, grid, directory)
     try:
@@ -108,19 +110,15 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         # Flower turns a signal into SystemExit and kills the process seconds later, so the summary
         # is written first.
         if not directory.is_writable:  # a resumed run that could not begin changes nothing
-            damage = isinstance(
-                error, TypeError | ValueError | LookupError | AttributeError
-            ) and not _is_ours(error)
-            refusal = (
-                ConfigError(
-                    f"resume = true: {directory.path} cannot be gone on with ({reason(error)}): its"
+            refusal = error
+            is_damaged = isinstance(error, TypeError | ValueError | LookupError | AttributeError)
+            if is_damaged and not _is_ours(error):
+                refusal = ConfigError(
+                    f"resume = true: {directory.path} cannot be resumed ({reason(error)}): its"
                     " files are damaged, or were written by another version of the app; restore"
                     " them, or start a new run with another run-name",
                     key="damaged-run",
                 )
-                if damage
-                else error
-            )
             _refuse(refusal, flatten(config) | {"run-name": directory.name}, config)
             raise refusal from error.__cause__
         text = reason(error)

@@ -11,13 +11,13 @@ from curvfed.strategies.base.named_arrays import HEAD
 SUMS = "sums"
 
 
-def awaited(calibration: Calibration, model: Arrays) -> Arrays:
+def reply_template(calibration: Calibration, model: Arrays) -> Arrays:
     """The array that a reply holds: its name, shape and dtype."""
     classes, dim = model[f"{HEAD}weight"].shape
     return {SUMS: calibration.sums.zeros(dim, classes).pack()}
 
 
-def checked(calibration: Calibration, phase: Phase, model: Arrays) -> Phase:
+def drop_impossible(calibration: Calibration, phase: Phase, model: Arrays) -> Phase:
     """The phase without the replies whose vectors cannot be sums over as many examples as they say.
 
     In a secure sum the server sees no single vector, and the total is checked instead.
@@ -50,17 +50,17 @@ def calibrated_head(
     Parameters
     ----------
     name : str
-        Of the phase.
+        The phase's name.
     total : array
     examples : int
-        The number of examples that it is over.
+        The number of examples in the total.
     noise : float
         Bound on the absolute error of its entries, that of a secure sum in fixed point.
 
     Raises
     ------
     CalibrationError
-        If the total cannot be sums over that many examples, or there are none.
+        If the total is impossible for this number of examples, or there are none.
     """
     if examples == 0:
         raise CalibrationError(
@@ -70,6 +70,6 @@ def calibrated_head(
     classifier = calibration.classifier(total, examples, head, noise)
     if not all(np.isfinite(array).all() for array in classifier.values()):
         raise CalibrationError(
-            f"{name}: the classifier that follows from the sums is not finite", key="not-finite"
+            f"{name}: the classifier computed from the sums is not finite", key="not-finite"
         )
     return {f"{HEAD}{key}": array for key, array in classifier.items()}

@@ -95,14 +95,12 @@ class Federation:
 
         if self.facts.own_ends:
             return None
-        counts = [
-            [
-                dict(zip(description.class_names, shared, strict=True)).get(name, 0)
-                for name in self.facts.class_names
-            ]
-            for description in self.descriptions.values()
-            if (shared := description.statistics.get("class_counts")) and any(shared)
-        ]
+        counts = []
+        for description in self.descriptions.values():
+            class_counts = description.statistics.get("class_counts")
+            if class_counts and any(class_counts):
+                by_name = dict(zip(description.class_names, class_counts, strict=True))
+                counts.append([by_name.get(name, 0) for name in self.facts.class_names])
         if len(counts) < 2:
             return None
         # One call, because a thousand clients have 499,500 pairs.
@@ -266,7 +264,7 @@ def _facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
     if metric == "roc_auc" and not facts.own_ends and count != 2:
         raise FederationError(
             f"ROC-AUC needs 2 classes, the clients have {count}: {facts.class_names}",
-            key="too-many-classes",
+            key="not-two-classes",
         )
     return facts
 

@@ -37,31 +37,32 @@ if TYPE_CHECKING:
 log = logging.getLogger("curvfed")
 
 SHOWN_FEATURES = 2000
-"""Test images whose features the report draws."""
+"""Number of test images whose features the report draws."""
 
 SHOWN_CLASSES = 20
+"""Maximum number of classes with an image of the user's own in the report."""
+
 THUMBNAIL = 64
-"""Classes of which the report shows an image of the user's own, and the most pixels on a side of
-it."""
+"""Maximum number of pixels on a side of such an image."""
 
 
 def open_global_model(
     config: RunConfig, federation: Federation, is_global: bool
 ) -> "GlobalModel | GlobalPoints | None":
-    """The model that all clients have in common and the test data; None where either is missing.
+    """The model that all clients share and the test data; None if either is missing.
 
     Parameters
     ----------
     config : RunConfig
-        Settled.
+        The resolved configuration.
     federation : Federation
     is_global : bool
-        Whether the aggregation has one model for all clients, whatever of it stays with them.
+        Whether the aggregation has one model for all clients.
 
     Raises
     ------
     ConfigError
-        If the test data are named and cannot be read or have other classes or another shape.
+        If the test data cannot be read, or have other classes or another shape.
     """
     test: Any
     of_points = federation.facts.task == "points"
@@ -69,12 +70,12 @@ def open_global_model(
     if test is None:
         return None
     if not is_global:
-        log.info("global accuracy: none, for every client has a model of its own")
+        log.info("no global accuracy: every client has a model of its own")
         return None
     device = pick_device(config.device)
     model = move_to_device(build_model(model_spec(config, federation.facts), config.seed), device)
     if any(config.row.is_personal(name) for name in named_state(model)):
-        log.info("global accuracy: none, for parts of the model stay with the clients")
+        log.info("no global accuracy: parts of the model stay with the clients")
         return None
     if of_points:
         return GlobalPoints(model, test, federation.facts.class_names, device)
@@ -102,18 +103,18 @@ class GlobalPoints:
         self._labels = np.array([names.index(name) for name in test.class_names])[test.labels]
 
     def score(self, arrays: Arrays) -> float:
-        """Share of the test points that the model with these arrays gets right."""
+        """Accuracy of the model with these arrays on the test points."""
         return float((self._predicted(arrays) == self._labels).mean())
 
     def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
-        """`global_test.npz`: labels and predictions (-1 where not finite), and no features, which
-        are those of images."""
-        told = {
+        """Write `global_test.npz`: labels and predictions (-1 where not finite); no features."""
+        content = {
             "labels": self._labels,
             "predicted": self._predicted(arrays),
             "features": np.zeros((0, 0)),
+            "space": np.array("flat"),
         }
-        write_npz(folder / "global_test.npz", told | {"space": np.array("flat")})
+        write_npz(folder / "global_test.npz", content)
 
     def _predicted(self, arrays: Arrays) -> NDArray[Any]:
         load_arrays(arrays, named_state(self._model))
@@ -155,20 +156,20 @@ class GlobalModel:
         self._is_own = is_own
 
     def score(self, arrays: Arrays) -> float:
-        """Share of the test images that the model with these arrays gets right."""
+        """Accuracy of the model with these arrays on the test images."""
         labels, predicted, _ = self._run(arrays)
         return float((labels == predicted).mean())
 
     def write(self, arrays: Arrays, calibrated: Arrays, folder: Path) -> None:
-        """`global_test.npz`: labels, predictions (-1 where not finite), features of some images,
-        and the prototypes, which are what the features were trained towards, before any
-        calibration; of the user's own images one per class."""
+        """Write `global_test.npz`: labels, predictions (-1 where not finite), features of some
+        images, the prototypes that they were trained towards, before any calibration, and one
+        image per class of the user's own images."""
         load_arrays(arrays, named_state(self._model))
         head = self._model.head
-        # Another package's network has no classifier apart from it.
+        # The network of another package has no separate classifier.
         weight = dict(head.named_parameters()).get("weight", torch.zeros(0, len(self._class_names)))
         prototypes = head.prototypes if isinstance(head, PoincareHead) else weight.clone()
-        # In an order of their own: in many data sets the first images are all of a class or two.
+        # In random order: in many data sets the first images are all of a class or two.
         order = np.random.default_rng(0).permutation(len(self._test.labels))
         labels, predicted, features = (array[order] for array in self._run(arrays | calibrated))
         content = {
@@ -195,8 +196,7 @@ class GlobalModel:
 
 
 def _thumbnails(images: Tensor) -> NDArray[Any]:
-    """Images (n, c, h, w) as (n, height, width, 1 or 3), made smaller where a side has more pixels
-    than `THUMBNAIL`."""
+    """Images (n, c, h, w) as (n, height, width, 1 or 3), at most `THUMBNAIL` pixels on a side."""
     channels, *sides = images.shape[1:]
     scale = min(1.0, THUMBNAIL / max(sides))
     visible = images[:, : 3 if channels >= 3 else 1]
@@ -222,13 +222,12 @@ def _test_images(config: RunConfig, federation: Federation) -> ClientImages | No
         elif all(description.partition_digest for description in federation.descriptions.values()):
             test = load_test(spec, home() / "cache")
         else:
-            log.info("global accuracy: none, for the server has no test data (test-data)")
+            log.info("no global accuracy: the server has no test data (test-data)")
             return None
         check_test(test, facts.shape, facts.class_names)
     except DataError as error:
-        key = "dataset" if config.test_data == "auto" else "test-data"
-        raise ConfigError(
-            f'{key} = "{config.dataset if key == "dataset" else config.test_data}": {error}',
-            key="data",
-        ) from None
+        source = f'test-data = "{config.test_data}"'
+        if config.test_data == "auto":
+            source = f'dataset = "{config.dataset}"'
+        raise ConfigError(f"{source}: {error}", key="data") from None
     return test

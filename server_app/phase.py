@@ -24,8 +24,7 @@ Check = Callable[[Reply], None]
 """Refuses a bad reply with a MessageError."""
 
 _MAX_REASONS = 20_000
-"""Most characters of a cell; Python's CSV reader accepts 131,072. `clients.csv` has every single
-reason."""
+"""Maximum length of a cell; Python's CSV reader accepts 131,072. `clients.csv` has every reason."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,7 @@ class ClientRequest:
         The fixed parameters, for a client that does not have them.
     parts : mapping
         Further values of a protocol.
-    awaited : dict of str to array, optional
+    template : dict of str to array, optional
         Names, shapes and dtypes of the arrays that the reply must have; by default none.
     """
 
@@ -50,7 +49,7 @@ class ClientRequest:
     stamp: int = 0
     fixed: Arrays = field(default_factory=dict)
     parts: Parts = field(default_factory=dict)
-    awaited: Arrays = field(default_factory=dict)
+    template: Arrays = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Phase:
     seconds : dict of partition to float
         From request to reply; NaN without a reply.
     precision : Precision
-        Of the parameters in the messages; the arrays here are as before and after the wire.
+        The precision of the parameters on the wire; the arrays here have their full precision.
     cohort : mapping, optional
         The figures of the cohort after a secure sum, which hides single clients.
     complaints : dict of partition to mapping
@@ -128,7 +127,7 @@ class Phase:
         scores = self.scores
         cohort = self.cohort
         figures = personal_figures(scores, federation.descriptions, cohort)
-        figures.pop("metrics")  # of the run alone
+        figures.pop("metrics")  # figures of the whole run
         seconds, trained = (cohort or {}).get("seconds", (sum(column(scores, "seconds")), 1))
         return {
             "round": self.header.round,
@@ -188,12 +187,12 @@ def run_phase(
     check : callable, optional
         Raises `MessageError` for a well-formed reply that is impossible.
     precision : Precision
-        Of the parameters in the messages.
+        The precision of the parameters in the messages.
 
     Raises
     ------
     MessageError
-        If a parameter is too large for it.
+        If a parameter is too large for the precision.
     """
     # Clients that are sent the same object share its encoding.
     fixed = {id(request.fixed): request.fixed for request in requests.values()}
@@ -239,16 +238,21 @@ def run_phase(
         log.warning(
             "round %d: dropped the reply of partition %d: %s", header.round, partition, reason
         )
-    waited = {partition: seconds.get(nodes[partition], math.nan) for partition in requests}
-    return Phase(header, requests, replies, reasons, waited, precision, complaints=complaints)
+    response_seconds = {
+        partition: seconds.get(nodes[partition], math.nan) for partition in requests
+    }
+    return Phase(
+        header, requests, replies, reasons, response_seconds, precision, complaints=complaints
+    )
 
 
 def parts_size(parts: Parts) -> int:
     """Bytes of a protocol's further values; a number has eight."""
-    values = [
-        value for part in parts.values() for value in (part if isinstance(part, list) else [part])
-    ]
-    return sum(len(value) if isinstance(value, str | bytes) else 8 for value in values)
+    size = 0
+    for entry in parts.values():
+        for value in entry if isinstance(entry, list) else [entry]:
+            size += len(value) if isinstance(value, str | bytes) else 8
+    return size
 
 
 def _check(reply: Reply, partition: int, request: ClientRequest) -> None:
@@ -258,9 +262,9 @@ def _check(reply: Reply, partition: int, request: ClientRequest) -> None:
         )
     if reply.restored is not None and not 0 <= reply.restored < request.stamp:
         raise MessageError(
-            f"it started from a state of round {reply.restored}, where {request.stamp} was"
-            " asked for",
+            f"it started from a state of round {reply.restored}; the request names round"
+            f" {request.stamp}",
             key="other-state",
         )
-    check_arrays(reply.arrays, request.awaited)
+    check_arrays(reply.arrays, request.template)
     check_sent(reply.metrics)

@@ -40,12 +40,12 @@ class RoundPhases(Run):
         header: Header,
         parts: Mapping[int, Parts],
         check: Check,
-        awaited: Arrays | None = None,
+        template: Arrays | None = None,
         in_round: bool = True,
     ) -> Phase:
         """Run a phase of a secure sum; the masked phase itself is recorded by the caller."""
-        if awaited is not None:
-            return self.ask_round(header.phase, header.round, parts, awaited, parts, check)
+        if template is not None:
+            return self.ask_round(header.phase, header.round, parts, template, parts, check)
         started = time.monotonic()
         phase = self.send(
             header,
@@ -68,7 +68,7 @@ class RoundPhases(Run):
     ) -> Phase:
         """Run a phase that sends each client the current model; `template` has the arrays that a
         reply must have."""
-        holders = set(self.state.told)
+        holders = set(self.state.fixed_holders)
         requests = {
             partition: ClientRequest(
                 self.model.sent_to(partition),
@@ -88,12 +88,12 @@ class RoundPhases(Run):
             ),
         )
         # Failed clients may have lost the fixed parameters; the next request sends them again.
-        self.state.told = (
+        self.state.fixed_holders = (
             sorted((holders | phase.replies.keys()) - phase.reasons.keys()) if self.fixed else []
         )
         return phase
 
-    def _check_reply(self, reply: Reply, further: Check | None) -> None:
+    def _check_reply(self, reply: Reply, extra_check: Check | None) -> None:
         """Refuse a changed number of examples, an impossible number of steps, and impossible
         running statistics.
 
@@ -103,12 +103,12 @@ class RoundPhases(Run):
         """
         config = self.config
         expected = self.state.examples.get(reply.partition)
-        if config.secure_sum and further is not None:
+        if config.secure_sum and extra_check is not None:
             if reply.num_examples or reply.metrics:
                 raise MessageError(
-                    "a reply of a secure sum with figures in the open", key="open-figures"
+                    "a reply of a secure sum has figures that are not masked", key="open-figures"
                 )
-            further(reply)
+            extra_check(reply)
             return
         if expected is None and reply.header.phase == TRAIN:
             expected = self.federation.descriptions[reply.partition].statistics.get("num_train")
@@ -129,13 +129,13 @@ class RoundPhases(Run):
             check_variances(reply.arrays)
         elif expected is not None and reply.num_examples > expected:
             raise MessageError(
-                f"num_examples is {reply.num_examples}; {expected} were trained on",
+                f"num_examples is {reply.num_examples}; it trained on {expected}",
                 key="num-examples",
             )
         if CONFUSION in reply.parts:
             self._check_confusion(reply)
-        if further is not None:
-            further(reply)
+        if extra_check is not None:
+            extra_check(reply)
 
     def record_phase(self, phase: Phase, row: Mapping[str, Any], in_round: bool = True) -> None:
         """Record a phase, a training phase with the clients' weights."""
@@ -187,16 +187,17 @@ def updates_of(phase: Phase) -> dict[int, Update]:
     """
     sent = {id(request.arrays): request.arrays for request in phase.sent.values()}
     rounding_losses = {key: phase.precision.lost(arrays) for key, arrays in sent.items()}
-    return {
-        partition: Update(
+    updates = {}
+    for partition, reply in phase.replies.items():
+        losses = rounding_losses[id(phase.sent[partition].arrays)]
+        arrays = {
+            name: array + losses[name] if name in losses else array
+            for name, array in reply.arrays.items()
+        }
+        updates[partition] = Update(
             reply.num_examples,
-            {
-                name: array + losses[name] if name in losses else array
-                for name, array in reply.arrays.items()
-            },
+            arrays,
             int(reply.metrics.get("steps", 0)),
             reply.metrics.get("loss", math.nan),
         )
-        for partition, reply in phase.replies.items()
-        for losses in [rounding_losses[id(phase.sent[partition].arrays)]]
-    }
+    return updates

@@ -99,18 +99,18 @@ class Rounds(RoundPhases):
             self.global_model.write(self._whole_model(), self.calibrated, self.directory.path)
 
     def _global_model(self) -> "GlobalModel | GlobalPoints | None":
-        """The model that the server scores on test data of its own, which are images or points."""
+        """The model that the server scores on its own test images or points."""
         if self.federation.facts.task not in ("images", "points"):
             return None
         from curvfed.server_app.global_model import open_global_model
 
         return open_global_model(self.config, self.federation, self.model.is_global)
 
-    def own_settings(self) -> dict[str, Any]:
+    def extra_settings(self) -> dict[str, Any]:
         """The encoder."""
         return {"model": model_spec(self.config, self.federation.facts).kind}
 
-    def own_metrics(self) -> dict[str, Any]:
+    def extra_metrics(self) -> dict[str, Any]:
         """The aggregation's figures."""
         return self.model.figures()
 
@@ -130,7 +130,7 @@ class Rounds(RoundPhases):
         return initial_aggregation(config, facts, len(self.federation.nodes), start)
 
     def _resume(self) -> int:
-        """Load the checkpoint; its round, or -1 for none."""
+        """Load the checkpoint; returns its round, or -1 if there is none."""
         stored = checkpoints.load(self.directory.checkpoints, self.federation)
         if stored is None:
             log.info("no checkpoint yet: starting anew")
@@ -176,7 +176,8 @@ class Rounds(RoundPhases):
         note_training(self.state, phase, self.federation)
         note_absences(self.state, cohort, phase)
         self.warn()
-        if len(cohort) == len(clients):  # all were asked: who failed has no score this round
+        # Every client had a request, so a client that failed has no score in this round.
+        if len(cohort) == len(clients):
             for partition in set(cohort) - phase.replies.keys():
                 self.state.latest.pop(partition, None)
             self._note_best(number)
@@ -184,7 +185,8 @@ class Rounds(RoundPhases):
         if number == self.config.num_rounds:
             note_answers(self.state, self.confusions, self.federation.metric)
             self.warn()
-            self.write_confusions()  # before the checkpoint: a round that is in it is not run again
+            # Before the checkpoint, for a resumed run does not repeat the checkpoint's round.
+            self.write_confusions()
         self.state.round = number
         self.clock()
         arrays = checkpoints.Checkpoint(self.model.state(), self.fixed, self.calibrated)
@@ -201,8 +203,7 @@ class Rounds(RoundPhases):
         )
 
     def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Update]]:
-        """A round's training: the update of each client, or in a secure sum one update for all of
-        them."""
+        """Train one round: the update of each client, or in a secure sum one update for all."""
         updates: dict[int, Update] = {}
         if self.config.secure_sum:
             from curvfed.server_app.secure.masked_phases import masked_training
@@ -222,7 +223,7 @@ class Rounds(RoundPhases):
             return
         if not any(update.examples for update in updates.values()):
             log.warning("round %d: no client that answered has training data", number)
-        with np.errstate(over="ignore", invalid="ignore"):  # said below, in words
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
             try:
                 self.model.aggregate(reweighted(updates, self.config.weights))
             except AggregationError as error:
@@ -260,12 +261,9 @@ class Rounds(RoundPhases):
             untrained = [
                 partition for partition in self.federation.nodes if partition not in set(trained)
             ]
-            # After a secure sum nobody's own figures are known, so all are asked, or none.
-            self._score(
-                EVALUATE,
-                number,
-                list(self.federation.nodes) if untrained and self.config.secure_sum else untrained,
-            )
+            if untrained and self.config.secure_sum:
+                untrained = list(self.federation.nodes)  # a cohort has figures for all or for none
+            self._score(EVALUATE, number, untrained)
             self._note_best(number)
 
     def _try_to_calibrate(self, name: str, number: int) -> None:
@@ -281,9 +279,9 @@ class Rounds(RoundPhases):
         """Make a new classifier from sums over the clients and keep it beside the old one."""
         from curvfed.server_app.calibrating import (
             SUMS,
-            awaited,
             calibrated_head,
-            checked,
+            drop_impossible,
+            reply_template,
             total_in_the_open,
         )
 
@@ -291,7 +289,7 @@ class Rounds(RoundPhases):
         model = self._whole_model()
         noise = 0.0
         calibration = self.config.calibration
-        template = awaited(calibration, model)
+        template = reply_template(calibration, model)
         if self.config.secure_sum:
             phase, summed = self._masked(
                 name, number, list(self.federation.nodes), template[SUMS].size, calibration.bound
@@ -300,18 +298,15 @@ class Rounds(RoundPhases):
             examples = summed.weight
             noise = summed.error
         else:
-            phase = checked(
-                calibration, self.ask_round(name, number, self.federation.nodes, template), model
-            )
+            phase = self.ask_round(name, number, self.federation.nodes, template)
+            phase = drop_impossible(calibration, phase, model)
             check_enough(phase, self.config.min_replies)
             total = total_in_the_open(phase)
             examples = sum(reply.num_examples for reply in phase.replies.values())
         self.calibrated = calibrated_head(calibration, name, total, examples, model, noise)
-        score = (
-            None
-            if self.global_model is None
-            else self.global_model.score(self._whole_model() | self.calibrated)
-        )
+        score = None
+        if self.global_model is not None:
+            score = self.global_model.score(self._whole_model() | self.calibrated)
         self.state.scored["calibrated"] = score
         seconds = time.monotonic() - started
         self.record_phase(
@@ -341,7 +336,7 @@ class Rounds(RoundPhases):
     def _masked(
         self, name: str, number: int, partitions: list[int], size: int = 0, bound: float = 0.0
     ) -> tuple[Phase, "Total"]:
-        """A phase after training of which the server sees the sum alone."""
+        """A phase after training; the server sees only the sum of the replies."""
         from curvfed.server_app.secure.masked_phases import masked_phase
 
         ask = partial(self.ask, in_round=False)

@@ -46,9 +46,7 @@ WITHIN_ROUND = (TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HULLS)
 
 
 class RoundError(KeyedError, RuntimeError):
-    """A round or a protocol that cannot be finished; the checkpoint of the previous round is
-    kept.
-    """
+    """A round or protocol cannot finish; the checkpoint of the previous round stays."""
 
     area = "round"
 
@@ -102,19 +100,19 @@ class Run(ABC):
         """
 
     @abstractmethod
-    def own_metrics(self) -> dict[str, Any]:
+    def extra_metrics(self) -> dict[str, Any]:
         """Figures of this kind of run for the summary, by name."""
 
     @abstractmethod
-    def own_settings(self) -> dict[str, Any]:
-        """Choices of this kind of run that are not settled keys, by key."""
+    def extra_settings(self) -> dict[str, Any]:
+        """Choices of this kind of run that are no configuration keys, by name."""
 
     def figures(self) -> dict[str, Any]:
         """The summary of the run so far; empty before the clients are connected."""
         if not self.federation.nodes:
             return {}
         figures = summary(
-            self.config, self.state, self.federation, self.own_metrics(), self.settings
+            self.config, self.state, self.federation, self.extra_metrics(), self.settings
         )
         warnings_by_key = self._warnings()
         figures["warnings"] = list(warnings_by_key.values())
@@ -122,8 +120,7 @@ class Run(ABC):
         return figures
 
     def connect(self) -> None:
-        """Ask the clients what data they have, and settle the keys that the configuration leaves
-        open."""
+        """Ask the clients for their data's descriptions, and resolve the keys without a value."""
         # After a restart of the SuperLink the clients of the earlier run reconnect one by one.
         expected = self.directory.partitions() if self.config.resume else []
         self.federation = connect(self.grid, self.config, self.directory.name, expected)
@@ -133,7 +130,7 @@ class Run(ABC):
             self.config = self.directory.note_own_data()
         before = flatten(self.config)
         self.config = resolve_defaults(self.config, self.federation.facts.task)
-        chosen = flatten(self.config) | self.own_settings()
+        chosen = flatten(self.config) | self.extra_settings()
         self.settings = {key: value for key, value in chosen.items() if value != before[key]}
         self.warn()
 
@@ -149,7 +146,7 @@ class Run(ABC):
         return warnings(self.config, self.federation, self.state) | at_end
 
     def header(self, phase: str, number: int = 0) -> Header:
-        """Where the messages of a phase belong."""
+        """The header of a phase's messages."""
         return Header(self.directory.name, phase, number)
 
     def send(
@@ -162,7 +159,14 @@ class Run(ABC):
         """Run one phase; see `run_phase`."""
         timeout = self.config.round_timeout
         return run_phase(
-            self.grid, self.federation, header, requests, timeout, check, on_reply, self.precision
+            self.grid,
+            self.federation,
+            header,
+            requests,
+            timeout,
+            check=check,
+            on_reply=on_reply,
+            precision=self.precision,
         )
 
     def record(

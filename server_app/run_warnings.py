@@ -99,7 +99,7 @@ def note_training(state: State, phase: Phase, federation: Federation) -> None:
 def note_absences(state: State, cohort: Iterable[int], phase: Phase) -> None:
     """Count for each client the rounds that asked it to train and those without a valid reply."""
     for partition in cohort:
-        state.asked[partition] = state.asked.get(partition, 0) + 1
+        state.train_requests[partition] = state.train_requests.get(partition, 0) + 1
         if partition not in phase.replies:
             absence = state.absences.get(partition, {"rounds": 0})
             reason = phase.reasons.get(partition, "it dropped out of the secure sum")
@@ -140,7 +140,7 @@ def mostly_absent(state: State) -> list[int]:
     return [
         partition
         for partition, absence in sorted(state.absences.items())
-        if 2 * absence["rounds"] > state.asked[partition]
+        if 2 * absence["rounds"] > state.train_requests[partition]
     ]
 
 
@@ -313,7 +313,7 @@ def _absences(state: State) -> str:
     """The absent clients with their numbers of rounds, the largest first."""
     ordered = sorted(state.absences.items(), key=lambda item: (-item[1]["rounds"], item[0]))
     texts = [
-        f"client {partition} in {absence['rounds']} of {state.asked[partition]}"
+        f"client {partition} in {absence['rounds']} of {state.train_requests[partition]}"
         f" ({absence['reason']})"
         for partition, absence in ordered
     ]

@@ -1,5 +1,4 @@
-"""The parameters that a run starts from where it does not start anew: those of a run, or of
-somebody's own encoder."""
+"""The start from stored parameters: those of a run, or of another encoder."""
 
 import json
 import logging
@@ -21,7 +20,7 @@ log = logging.getLogger("curvfed")
 def warm_start(
     path: str, shared: Arrays, stays: frozenset[str], class_names: tuple[str, ...]
 ) -> Arrays:
-    """The shared parameters, those from the file among them.
+    """The shared parameters, replaced by those in the file.
 
     Parameters
     ----------
@@ -30,58 +29,63 @@ def warm_start(
     shared : dict of str to array
         The seeded start.
     stays : frozenset of str
-        Names of the model's other parameters, which are left out: those that stay at the clients,
-        and fixed ones.
+        Names of the parameters that the file may have and that are ignored: personal and fixed
+        ones.
     class_names : tuple of str
-        Of this run; a run whose classes differ has another classifier.
+        The classes of this run; a run with other classes has another classifier.
 
     Raises
     ------
     ConfigError
-        Names every parameter that the model has not, has in another shape, or that is not finite.
+        If the file cannot be read, or has a parameter that is not in the model, has another shape,
+        or is not finite.
     """
     try:
         data = Path(path).expanduser().read_bytes()
         if is_whole(data) is not None:  # other programs' files have no digest
             check_whole(data)
-        given = load(data)
-        about = json.loads(metadata_of(data).get("curvfed", "{}"))
-        trained_on = tuple(about.get("facts", {}).get("class_names", class_names))
+        stored = load(data)
+        metadata = json.loads(metadata_of(data).get("curvfed", "{}"))
+        trained_on = tuple(metadata.get("facts", {}).get("class_names", class_names))
     except (OSError, SafetensorError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise ConfigError(
             f'init-from = "{path}": allowed is a file in safetensors, at the server'
             f" ({type(error).__name__}: {error})",
             key="unreadable",
         ) from None
-    given = {
-        name: given[name] for name in sorted(given) if not name.startswith((FIXED, CALIBRATED))
+    stored = {
+        name: stored[name] for name in sorted(stored) if not name.startswith((FIXED, CALIBRATED))
     }
-    wrong = [f"{name} (not in the model)" for name in sorted(given.keys() - shared.keys() - stays)]
+    differences = [
+        f"{name} (not in the model)" for name in sorted(stored.keys() - shared.keys() - stays)
+    ]
     with np.errstate(over="ignore"):
-        taken = {
+        loaded = {
             name: array.astype(shared[name].dtype)
-            for name, array in given.items()
+            for name, array in stored.items()
             if name in shared
         }
-    for name, array in taken.items():
+    for name, array in loaded.items():
         if array.shape != shared[name].shape:
-            wrong.append(f"{name} (is {list(array.shape)}, the model's {list(shared[name].shape)})")
+            differences.append(
+                f"{name} (is {list(array.shape)}, the model's {list(shared[name].shape)})"
+            )
         elif not np.isfinite(array).all():
-            wrong.append(f"{name} (has values that are not finite)")
-    if trained_on != class_names and any(name.startswith(HEAD) for name in taken):
-        wrong.append(
+            differences.append(f"{name} (has values that are not finite)")
+    if trained_on != class_names and any(name.startswith(HEAD) for name in loaded):
+        differences.append(
             f"{HEAD}* (is for the classes {', '.join(trained_on)}; this run has"
             f" {', '.join(class_names)})"
         )
-    if wrong or not taken:
-        differs = ", ".join(wrong) or "it has none of them"
+    if differences or not loaded:
+        text = ", ".join(differences) or "it has none of them"
         raise ConfigError(
-            f'init-from = "{path}" differs from what this run shares: {differs}; the run shares '
+            f'init-from = "{path}" differs from what this run shares: {text}; the run shares '
             f"{', '.join(shared) or 'nothing'}",
             key="other-parameters",
         )
-    fresh = ", ".join(sorted(shared.keys() - taken.keys()))
+    fresh = ", ".join(sorted(shared.keys() - loaded.keys()))
     log.info(
-        "%d parameters start from %s%s", len(taken), path, f"; fresh: {fresh}" if fresh else ""
+        "%d parameters start from %s%s", len(loaded), path, f"; fresh: {fresh}" if fresh else ""
     )
-    return {name: taken.get(name, array) for name, array in shared.items()}
+    return {name: loaded.get(name, array) for name, array in shared.items()}

@@ -19,6 +19,9 @@ FIXED = "fixed/"
 CALIBRATED = "calibrated/"
 """Prefixes of the names of fixed and of calibrated parameters in a checkpoint."""
 
+STORED_NAMES = {"fixed_holders": "told", "train_requests": "asked"}
+"""Fields of the state that a checkpoint stores under another name."""
+
 log = logging.getLogger("curvfed")
 
 
@@ -45,7 +48,7 @@ class State:
         Sums over the rounds: bytes, seconds, replies.
     examples : dict of partition to number
         Number of training examples of each client that has trained.
-    told : list of partitions
+    fixed_holders : list of partitions
         Clients that have the fixed parameters.
     scored : dict
         The global model's scores on the server's test data: of the last rounds, and after the
@@ -55,13 +58,13 @@ class State:
     courses : dict of partition to figures
         Each client's "last" accuracy after training; after a fall (`run_warnings.FALL`) also its
         "round", the accuracies "from" and "to", and the round "back" of recovery, or None.
-    asked : dict of partition to number
+    train_requests : dict of partition to number
         Number of rounds that asked a client to train.
     absences : dict of partition to figures
         Number of "rounds" without a valid reply of a client, and the last "reason".
     lost : dict of partition to figures
-        Of a client that lost its personal parameters: the "round" of the lost state, and the round
-        "from" which it continued, 0 for a fresh state.
+        For each client that lost its personal parameters: the "round" of the lost state, and the
+        round "from" which it continued, 0 for a fresh state.
     one_answer : bool
         Whether every model predicts a single class after the last round.
     largest_loss : float
@@ -76,11 +79,11 @@ class State:
     best: dict[str, Any] | None = None
     totals: dict[str, float] = field(default_factory=dict)
     examples: dict[int, int] = field(default_factory=dict)
-    told: list[int] = field(default_factory=list)
+    fixed_holders: list[int] = field(default_factory=list)
     scored: dict[str, Any] = field(default_factory=dict)
     most_steps: int = 0
     courses: dict[int, dict[str, Any]] = field(default_factory=dict)
-    asked: dict[int, int] = field(default_factory=dict)
+    train_requests: dict[int, int] = field(default_factory=dict)
     absences: dict[int, dict[str, Any]] = field(default_factory=dict)
     lost: dict[int, dict[str, int]] = field(default_factory=dict)
     one_answer: bool = False
@@ -137,7 +140,8 @@ class Checkpoint:
 
 def save(store: Store, state: State, arrays: Checkpoint, federation: Federation) -> None:
     """Write the checkpoint of the last completed round; the previous one is kept."""
-    metadata = asdict(state) | {"before": identity(federation)}
+    metadata = {STORED_NAMES.get(name, name): value for name, value in asdict(state).items()}
+    metadata["before"] = identity(federation)
     store.save(state.round, arrays.named(), metadata, base=state.round - 1, durable=True)
 
 
@@ -172,8 +176,10 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
         readable = readable[:1]  # simulated clients have no earlier state either
     arrays, saved = readable[-1]
     federation = with_facts(federation, saved.pop("before"))
+    for name, stored_name in STORED_NAMES.items():
+        saved[name] = saved.pop(stored_name)
     # JSON keys are text
-    for name in ("stamps", "latest", "examples", "courses", "asked", "absences", "lost"):
+    for name in ("stamps", "latest", "examples", "courses", "train_requests", "absences", "lost"):
         saved[name] = {int(partition): value for partition, value in saved[name].items()}
     return State(**saved), Checkpoint.of(arrays), federation
 
@@ -182,7 +188,7 @@ def _check_simulated(folder: Path, stamps: Mapping[str, int]) -> None:
     """Raise LostState if a simulated client, whose files are in the run directory, has lost the
     state of its stamp."""
     for partition, stamp in stamps.items():
-        # without stamps the client keeps nothing, or lost all
+        # A client without stamps stores nothing, or lost all of it.
         if (client := Store(folder / f"{int(partition):05d}")).stamps():
             client.load(stamp)
 

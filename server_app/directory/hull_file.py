@@ -1,7 +1,7 @@
 """The file `hulls.npz` of a one-shot run: decoded hulls, classifier, and in a simulation the
 clients' points.
 
-A classifier from other sums than of hulls has a file without hulls.
+The file of a classifier from other sums has no hulls.
 """
 
 import math
@@ -17,7 +17,7 @@ from curvfed.geometry.hull import convex_hull
 from curvfed.server_app.directory.npz import read_npz
 from curvfed.strategies.wire.array_file import read
 
-if TYPE_CHECKING:  # only one-shot runs load what they learn
+if TYPE_CHECKING:  # only one-shot runs load classifiers of hulls
     from curvfed.strategies.hull.classifier import Classifier
 
 Array = NDArray[np.float64]
@@ -75,7 +75,7 @@ class HullFile:
     client, hull, group : int arrays (n,)
         For each vertex.
     references, normals : array (m, 2)
-        Of the classifier's geodesics. m is 1 for two groups, the number of groups with hulls for
+        The classifier's geodesics: m is 1 for two groups, the number of groups with hulls for
         more, and 0 if the classifier has no geodesics.
     names : tuple of J str
         The class that each group stands for; "" if unknown.
@@ -178,7 +178,7 @@ class HullFile:
         Raises
         ------
         OSError, ValueError
-            If it cannot be read, or does not hold what it should.
+            If it cannot be read, lacks an array, or has an array of the wrong type.
         """
         if not path.exists():
             return None
@@ -220,7 +220,9 @@ class HullFile:
                 ),
             )
         except (KeyError, TypeError) as error:
-            raise ValueError(f"{path} does not hold what it should: {error}") from None
+            raise ValueError(
+                f"{path} lacks an array, or has one of the wrong type: {error}"
+            ) from None
 
     @cached_property
     def groups(self) -> list[int]:
@@ -230,20 +232,22 @@ class HullFile:
     @cached_property
     def hulls(self) -> list[Hull]:
         """The hulls by number, corners counter-clockwise."""
-        found = []
+        hulls = []
         for number in np.unique(self.hull):
-            there = np.flatnonzero(self.hull == number)
-            corners = self.points[there][convex_hull(self.points[there], self.curvature)]
-            found.append(Hull(int(self.client[there[0]]), int(self.group[there[0]]), corners))
-        return found
+            rows = np.flatnonzero(self.hull == number)
+            corners = self.points[rows][convex_hull(self.points[rows], self.curvature)]
+            hulls.append(Hull(int(self.client[rows[0]]), int(self.group[rows[0]]), corners))
+        return hulls
 
     @cached_property
     def true_hulls(self) -> list[tuple[int, Array]]:
         """Class and corners of the hulls before quantisation."""
-        members = [np.flatnonzero(self.true_hull == number) for number in np.unique(self.true_hull)]
+        rows_of_hulls = [
+            np.flatnonzero(self.true_hull == number) for number in np.unique(self.true_hull)
+        ]
         return [
-            (int(self.true_corners.labels[places[0]]), self.true_corners.points[places])
-            for places in members
+            (int(self.true_corners.labels[rows[0]]), self.true_corners.points[rows])
+            for rows in rows_of_hulls
         ]
 
 

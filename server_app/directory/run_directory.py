@@ -47,8 +47,8 @@ FREE_TO_CHANGE = frozenset(
         "hull.c",
     }
 )
-"""Keys that may change when a run is resumed, because the results so far do not depend on them:
-those of a one-shot run are the decoded hulls."""
+"""Keys that may change when a run is resumed: the results so far do not depend on them. The results
+of a one-shot run are its decoded hulls."""
 
 CONFUSION = "confusion.csv"
 
@@ -107,7 +107,7 @@ class RunDirectory:
             directory._write_config()
         except OSError as error:
             directory.lock.release()
-            raise _not_made(config, path, error.strerror) from None
+            raise _unwritable(config, path, error.strerror) from None
         return directory
 
     def _check_rounds(self) -> None:
@@ -150,10 +150,11 @@ class RunDirectory:
         for name in TABLES:
             truncate(self.path / name, last_round)
         if last_round < self.config.num_rounds:
-            (self.path / CONFUSION).unlink(missing_ok=True)  # of a round that is no longer the last
+            # Its round is no longer the last one.
+            (self.path / CONFUSION).unlink(missing_ok=True)
 
     def note_own_data(self) -> RunConfig:
-        """The configuration, which from now on says that all clients have data of their own."""
+        """Set `dataset` to own data, for all clients have data of their own; the configuration."""
         self.config = self.config.model_copy(update={"dataset": OWN})
         if self.is_writable:
             self._write_config()
@@ -193,12 +194,8 @@ class RunDirectory:
     def partitions(self) -> list[int]:
         """The clients of the run so far, ascending; none before they are connected."""
         try:
-            return [
-                client["partition"]
-                for client in json.loads((self.path / "clients.json").read_text(encoding="utf-8"))[
-                    "clients"
-                ]
-            ]
+            stored = json.loads((self.path / "clients.json").read_text(encoding="utf-8"))
+            return [client["partition"] for client in stored["clients"]]
         except (OSError, ValueError, KeyError):
             return []
 
@@ -210,8 +207,8 @@ class RunDirectory:
         append(self.path / "clients.csv", client_rows)
 
     def write_confusions(self, rows: Iterable[tuple[int, str, str, int]]) -> None:
-        """`confusion.csv`: how many test examples of a client's class are taken for another, after
-        the last round."""
+        """`confusion.csv`: the number of each client's test examples by true and predicted class,
+        after the last round."""
         rows = list(rows)
         if not rows:
             (self.path / CONFUSION).unlink(missing_ok=True)
@@ -224,7 +221,7 @@ class RunDirectory:
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:
         """`model.safetensors`: the shared parameters, and metadata to rebuild the model."""
-        # resumed or not
+        # Sorted, so that a resumed run writes the same bytes.
         content = b"".join(
             file_parts(dict(sorted(arrays.items())), {"curvfed": json.dumps(metadata)})
         )
@@ -257,15 +254,15 @@ def check_name(config: RunConfig) -> None:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except OSError as error:  # a folder that this user may not enter, or too long a name
-        raise _not_made(config, path, error.strerror) from None
+        raise _unwritable(config, path, error.strerror) from None
     if (config.resume or config.run_name) and not _is_new(config, path):
         _check_same_run(config, path)
     place = next(place for place in (path, *path.absolute().parents) if place.exists())
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise _not_made(config, path, f"{place} is no folder that this user can write")
+        raise _unwritable(config, path, f"{place} is no folder that this user can write")
 
 
-def _not_made(config: RunConfig, path: Path, reason: str | None) -> ConfigError:
+def _unwritable(config: RunConfig, path: Path, reason: str | None) -> ConfigError:
     return ConfigError(
         f'results-dir = "{config.results_dir}": {path} cannot be made ({reason}); needed is a'
         " folder that can be written, and room on its disk",
@@ -274,12 +271,12 @@ def _not_made(config: RunConfig, path: Path, reason: str | None) -> ConfigError:
 
 
 def _is_new(config: RunConfig, path: Path) -> bool:
-    """Whether a run begins in a folder; otherwise one is to be resumed there.
+    """Whether a run begins in a folder, and does not resume there.
 
     Raises
     ------
     ConfigError
-        If there is a run that is not to be resumed.
+        If there is a run although `resume` is false.
     """
     begun = has_begun(path)
     if begun and not config.resume:
@@ -310,7 +307,7 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
     now = flatten(config)
     used = {key for key, _ in fields(config_class(config.row, config.aggregation))}
     for key, value in now.items():
-        if key not in used:  # of another method, whose defaults may have changed since
+        if key not in used:  # a key of another method; its defaults may have changed since
             continue
         fixed = key not in FREE_TO_CHANGE or (
             key == "num-rounds" and earlier.fixed_by_num_rounds != config.fixed_by_num_rounds

@@ -67,18 +67,21 @@ def summary(
         }
     if reason := state.scored.get("not_calibrated"):
         metrics["not_calibrated"] = reason
+    final = calibrated
+    if final is None and last:
+        final = last[-1]
     return {
         "method": config.method,
         "dataset": f"own data of {num_own} nodes" if num_own else config.dataset,
         "seed": config.seed,
         "num_clients": len(federation.nodes),
         "rounds": state.round,
-        GLOBAL_ACCURACY: calibrated if calibrated is not None else last[-1] if last else None,
+        GLOBAL_ACCURACY: final,
         **figures,
         "metrics": metrics,
         "settled": settings,
         "absences": [
-            {"partition": partition, "asked": state.asked[partition], **absence}
+            {"partition": partition, "asked": state.train_requests[partition], **absence}
             for partition, absence in sorted(state.absences.items())
         ],
         BEST: state.best,

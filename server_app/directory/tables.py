@@ -48,9 +48,9 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """
     rows = list(rows)
     existing = _columns(path)
-    columns = list(
-        dict.fromkeys([*(existing or TABLES[path.name]), *(key for row in rows for key in row)])
-    )
+    columns = list(existing or TABLES[path.name])
+    for row in rows:
+        columns += [name for name in row if name not in columns]
     if columns != existing:
         if invalid := [name for name in columns if not _NAME.fullmatch(name)]:
             raise ConfigError(
@@ -63,7 +63,8 @@ def append(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         write_atomically(path, "".join(f"{line}\n" for line in lines).encode(), private=True)
     with path.open("a", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+        for row in rows:
+            writer.writerow({name: _cell(value) for name, value in row.items()})
 
 
 def check_table(path: Path, last_round: int) -> None:
@@ -129,10 +130,6 @@ def _round(line: str) -> int:
 
 def _cell(value: Any) -> Any:
     """Empty for None; anything but a number as text on one line."""
-    return (
-        ""
-        if value is None
-        else value
-        if isinstance(value, int | float)
-        else " ".join(str(value).split())
-    )
+    if value is None:
+        return ""
+    return value if isinstance(value, int | float) else " ".join(str(value).split())

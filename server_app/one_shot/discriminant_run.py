@@ -42,7 +42,7 @@ class DiscriminantRun(OneShotRun):
         return {"moments": total.values}, {}
 
     def _vector(self) -> tuple[int, float]:
-        """Length of a client's vector, and the bound of what one point adds to an entry."""
+        """Length of a client's vector, and the bound on one point's addition to an entry."""
         return length(FEATURES, len(self.federation.facts.class_names)), BOUND
 
     def _finish(
@@ -66,7 +66,7 @@ class DiscriminantRun(OneShotRun):
         self.metrics |= {"classifier": kind, "classes_disputed": disputed}
         predicted = np.empty(0, np.int64)
         if server_points.test is not None and len(server_points.test.points):
-            # numbered after the clients', or in an order of their own
+            # The numbers of test classes are those of the clients' classes, or in another order.
             test_names = server_points.test.class_names
             test_numbers = np.array(
                 [test_names.index(name) if name in test_names else -1 for name in names]

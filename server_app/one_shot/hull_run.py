@@ -128,8 +128,8 @@ class HullRun(OneShotRun):
                 f" (min-replies, and 2 for a sum that hides anything). {measured.failure_summary}",
                 key="too-few-replies",
             )
-        parted = self._groups(able)
-        public = self._public_parameters(max(map(len, parted)))
+        client_groups = self._groups(able)
+        public = self._public_parameters(max(map(len, client_groups)))
         log.info(
             "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; %d sums show all"
             " hulls, but not which client of a group has which",
@@ -137,7 +137,7 @@ class HullRun(OneShotRun):
             public.quantizer.num_bins,
             public.prime,
             public.length,
-            len(parted),
+            len(client_groups),
         )
         if self.keys.dry_run:
             log.info(
@@ -146,7 +146,11 @@ class HullRun(OneShotRun):
             )
             return None
         hulls, summed, figures = sum_hulls(
-            self._ask, self.header(HULLS, PROTOCOL), parted, self._public_parameters, self.sums
+            self._ask,
+            self.header(HULLS, PROTOCOL),
+            client_groups,
+            self._public_parameters,
+            self.sums,
         )
         # A client that drops out after its vector is summed counts as a dropout too.
         self.metrics |= figures | {"dropouts": len(self.federation.nodes) - self._unmasked}
@@ -215,16 +219,14 @@ class HullRun(OneShotRun):
         ]
         if len(figures) < len(measured.replies) or not figures:
             return
-        points, revealed, moved, thinned = (
-            int(sum(counts[name] for counts in figures))
-            for name in ("points", "revealed", "moved", "thinned")
-        )
+        points = int(sum(counts["points"] for counts in figures))
+        revealed = int(sum(counts["revealed"] for counts in figures))
         self.metrics |= {
             "hull_points": points,
             "hull_points_shared": revealed,
             "hull_share_revealed": revealed / points if points else 0.0,
-            "hull_points_moved": moved,
-            "hull_vertices_thinned": thinned,
+            "hull_points_moved": int(sum(counts["moved"] for counts in figures)),
+            "hull_vertices_thinned": int(sum(counts["thinned"] for counts in figures)),
             "clients_mostly_sent": sum(
                 2 * counts["revealed"] > counts["points"] for counts in figures
             ),
@@ -250,7 +252,7 @@ def check_hull_counts(metrics: Mapping[str, float]) -> None:
         return
     if len(sent) < len(HULL_COUNTS):
         raise MessageError(
-            f"of its hulls it sends {', '.join(sent)}; expected are {', '.join(HULL_COUNTS)}, or"
+            f"it sends {', '.join(sent)} of its hulls; allowed are {', '.join(HULL_COUNTS)}, or"
             " none",
             key="hull-counts",
         )

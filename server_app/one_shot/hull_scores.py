@@ -1,6 +1,7 @@
 """Figures of a one-shot run. The server uses labels only here, after it has trained the
 classifier."""
 
+import itertools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +38,7 @@ KINDS: Mapping[str, Kind | Literal["auto"]] = {
 """The kinds of classifiers by the values of `hull.classifier`."""
 
 MAX_DRAWN_POINTS = 4000
-"""Largest number of training points in the report's pictures."""
+"""Maximum number of points of a kind in the report's pictures."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,26 +203,20 @@ def _against_clients_hulls(
     groups."""
     clients_hulls = []
     for client in clients:
-        own_hulls = _local(client, public)
-        clients_hulls.append(
-            sorted(
-                zip(
-                    [tuple(bins.tolist()) for bins in own_hulls.hulls],
-                    own_hulls.classes,
-                    strict=True,
-                )
-            )
-        )
+        hulls = _local(client, public)
+        bins_of_hulls = [tuple(bins.tolist()) for bins in hulls.hulls]
+        clients_hulls.append(sorted(zip(bins_of_hulls, hulls.classes, strict=True)))
     # In the order of decoded hulls: sorted by bins within a client, then clients by their hulls.
     true_hulls = sorted(
         (hulls for hulls in clients_hulls if hulls), key=lambda hulls: [bins for bins, _ in hulls]
     )
     owners = np.repeat(np.arange(len(true_hulls)), [len(hulls) for hulls in true_hulls])
-    true_bins = [bins for hulls in true_hulls for bins, _ in hulls]
+    bins_and_classes = list(itertools.chain.from_iterable(true_hulls))
+    true_bins = [bins for bins, _ in bins_and_classes]
     decoded = [tuple(bins.tolist()) for bins in model.hulls.bins]
     if decoded != true_bins or not np.array_equal(model.hulls.clients, owners):
         return {"hulls_exact": False}
-    classes = np.array([number for hulls in true_hulls for _, number in hulls])
+    classes = np.array([number for _, number in bins_and_classes])
     names = name_groups(model.groups, classes, public.num_classes, public.num_classes)
     return {"hulls_exact": True, "grouping_accuracy": accuracy(model.groups, classes, names)}
 
@@ -250,8 +245,11 @@ def hull_arrays(
     } | point_arrays(server_points, scores.predicted)
     if server_points.pooled is not None:
         hulls = [_local(client, public) for client in server_points.clients.values()]
-        vertices = [corners for client_hulls in hulls for corners in client_hulls.vertices]
-        classes = [number for client_hulls in hulls for number in client_hulls.classes]
+        vertices: list[NDArray[Any]] = []
+        classes: list[int] = []
+        for client_hulls in hulls:
+            vertices += client_hulls.vertices
+            classes += list(client_hulls.classes)
         sizes = list(map(len, vertices))
         arrays |= {
             "true_points": np.concatenate(vertices),

@@ -1,8 +1,9 @@
-"""The secure sums of the clients' hulls, one for each group of clients, and what they decode to."""
+"""The secure sums of the clients' hulls, one for each group of clients, and the decoded hulls."""
 
 import logging
 import time
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
@@ -40,9 +41,8 @@ def sum_hulls(
     summed : list of int
         Partitions whose vectors are in a sum that was decoded, ascending.
     figures : dict
-        The numbers of clients summed, decoded and refused because what they sent is no hull, and of
-        groups left out because their sum ended without a result or does not decode; the seconds of
-        decoding.
+        Numbers of clients summed, of clients decoded, of clients refused for sending no hull, and
+        of groups left out because their sum failed or does not decode; seconds of decoding.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def sum_hulls(
     for reason in reasons:
         log.warning("a group of clients is left out: %s", reason)
     phases, decoded, refused = zip(*results, strict=True)
-    clients_hulls = [hulls for group_hulls in decoded for hulls in group_hulls.by_client()]
+    clients_hulls = list(chain.from_iterable(hulls.by_client() for hulls in decoded))
     summed = sorted(joined(phases).replies)
     forged = sum(refused)
     if forged:

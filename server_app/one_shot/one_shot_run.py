@@ -38,9 +38,8 @@ scores again."""
 SUMMED = 1
 """Stamp of the stored sum. A resumed run reads it, so that clients reveal nothing twice."""
 
-
 DISAGREEMENT = 0.1
-"""Smallest share of drawn points on which the kinds of classifiers disagree that is a warning."""
+"""Minimum share of drawn points with disagreeing classifiers for a warning."""
 
 
 class OneShotRun(Run):
@@ -75,7 +74,7 @@ class OneShotRun(Run):
         server_points = ServerPoints.read(
             point_spec(self.config, self.config.points), self.config.test_data, self.federation
         )
-        summed = self._loaded() if self.config.resume else None
+        summed = self._load_sum() if self.config.resume else None
         self.directory.start_writing(PROTOCOL if summed else PROTOCOL - 1)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
@@ -105,18 +104,18 @@ class OneShotRun(Run):
         }
         self.directory.write_model(arrays, metadata)
 
-    def own_settings(self) -> dict[str, Any]:
+    def extra_settings(self) -> dict[str, Any]:
         """Empty: every setting of this run is a key."""
         return {}
 
-    def own_metrics(self) -> dict[str, Any]:
+    def extra_metrics(self) -> dict[str, Any]:
         """Figures of the protocol and the hulls."""
         return self.metrics
 
     def _warnings(self) -> dict[str, str]:
         return super()._warnings() | one_shot_warnings(self.metrics)
 
-    def _loaded(self) -> tuple[Arrays, dict[str, Any]] | None:
+    def _load_sum(self) -> tuple[Arrays, dict[str, Any]] | None:
         """The stored result of `_sum`; None if the run ended before it."""
         try:
             arrays, metadata = self._store.load(SUMMED)
@@ -165,9 +164,9 @@ class OneShotRun(Run):
             return sum((reply.arrays[VOTES] for reply in scored.replies.values()), votes)
 
         def ask(
-            header: Header, parts: Mapping[int, Parts], check: Check, expected: Arrays | None = None
+            header: Header, parts: Mapping[int, Parts], check: Check, template: Arrays | None = None
         ) -> Phase:
-            return self._ask(header, parts, check, expected, arrays if expected else None)
+            return self._ask(header, parts, check, template, arrays if template else None)
 
         scored, total = masked_phase(ask, header, clients, self.sums, votes.size + 1)
         self.state.cohort = dict(scored.cohort or {})
@@ -179,13 +178,13 @@ class OneShotRun(Run):
         header: Header,
         parts: Mapping[int, Parts],
         check: Check | None = None,
-        expected: Arrays | None = None,
+        template: Arrays | None = None,
         arrays: Arrays | None = None,
     ) -> Phase:
         """Run a phase and record it."""
         started = time.monotonic()
         requests = {
-            partition: ClientRequest(arrays=arrays or {}, parts=values, awaited=expected or {})
+            partition: ClientRequest(arrays=arrays or {}, parts=values, template=template or {})
             for partition, values in parts.items()
         }
         phase = self.send(header, requests, check)
@@ -213,7 +212,7 @@ def one_shot_warnings(metrics: Mapping[str, Any]) -> dict[str, str]:
     hulls, clients that a model of their own serves better, and disagreeing classifiers."""
     disagreement = metrics.get("classifiers_disagree", 0)
     shares = [100 * value for name, value in metrics.items() if name.startswith("left_out_")]
-    odd = metrics.get("clients_odd", 0)
+    outliers = metrics.get("clients_odd", 0)
     refused = metrics.get("clients_refused", 0)
     fallen = metrics.get("clients_fallen", 0)
     exposed = metrics.get("clients_mostly_sent", 0)
@@ -224,12 +223,12 @@ def one_shot_warnings(metrics: Mapping[str, Any]) -> dict[str, str]:
             " points are vertices of hulls, which hide nothing of them; a larger hull.epsilon or a"
             " lower hull.cap sends fewer"
         )
-    if odd:
+    if outliers:
         texts["odd"] = (
-            f"{odd} of {metrics.get('clients_decoded', odd)} clients are outliers: their hulls lie"
-            " where other clients have other classes, as with shuffled labels, another embedding"
-            " or made-up points; the sum does not say who they are, so let every site check its"
-            " labels and its embedding"
+            f"{outliers} of {metrics.get('clients_decoded', outliers)} clients are outliers: their"
+            " hulls lie where other clients have other classes, as with shuffled labels, another"
+            " embedding or made-up points; the sum does not say who they are, so let every site"
+            " check its labels and its embedding"
         )
     if refused:
         texts["refused"] = (

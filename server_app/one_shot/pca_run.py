@@ -38,8 +38,8 @@ class PcaRun(DiscriminantRun):
         )
         if (count := len(arrays_of_model["variances"])) < 2:
             raise RoundError(
-                f"the {cells} cells differ in {count} directions of pca.genes; a map needs 2 at"
-                " least",
+                f"the {cells} cells differ in {count} directions of pca.genes; a map needs at least"
+                " 2",
                 key="too-few-directions",
             )
         self.metrics |= {"components": count, "variance_share": share}

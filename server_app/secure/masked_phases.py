@@ -1,4 +1,4 @@
-"""The phases of a run whose replies the server sees as their sum alone: training, evaluation,
+"""The phases of a run in which the server sees only the sum of the replies: training, evaluation,
 calibration."""
 
 import logging
@@ -33,14 +33,14 @@ def masked_phase(
     size: int = 0,
     bound: float = 0.0,
 ) -> tuple[Phase, Total]:
-    """A phase of which the server sees only the sum of the replies.
+    """Run a phase and sum its replies securely.
 
     Parameters
     ----------
     size : int
-        The number of values in a client's vector; 0 for figures alone.
+        The number of values in a client's vector; 0 for figures without a vector.
     bound : float
-        Of the values, per example; 0 for `secure.clip`.
+        Bound on the values, per example; 0 for `secure.clip`.
 
     Returns
     -------
@@ -59,7 +59,13 @@ def masked_phase(
     for group in groups(clients) if sums.keys.fixed_groups else [clients]:
         try:
             phase, group_sum = secure_sum(
-                ask, header, group, SUM_PRIME, vector_length(size), sums, len(clients)
+                ask,
+                header,
+                group,
+                SUM_PRIME,
+                vector_length(size),
+                sums,
+                num_encoded=len(clients),
             )
         except SecureSumError as error:
             reasons.append(str(error))
@@ -83,9 +89,12 @@ def masked_phase(
 
 
 def groups(clients: Sequence[int], number: int = 0) -> list[Sequence[int]]:
-    """The clients in so many groups of about one size, that depend on all their partitions alone.
+    """Divide the clients into groups of about equal size, in ascending order of partitions.
 
-    Without a number, groups of 5 to 9; up to 9 clients are one group.
+    Parameters
+    ----------
+    number : int
+        The number of groups; 0 for groups of 5 to 9, and one group of up to 9 clients.
     """
     number = number or (len(clients) // 5 if len(clients) > 9 else 1)
     return [group.tolist() for group in np.array_split(sorted(clients), number)]
@@ -102,8 +111,11 @@ def joined(phases: Sequence[Phase]) -> Phase:
     )
 
 
-def _all(parts: Iterable[Mapping[int, T]]) -> dict[int, T]:
-    return {partition: value for mapping in parts for partition, value in mapping.items()}
+def _all(mappings: Iterable[Mapping[int, T]]) -> dict[int, T]:
+    merged: dict[int, T] = {}
+    for mapping in mappings:
+        merged |= mapping
+    return merged
 
 
 def masked_training(
@@ -115,7 +127,7 @@ def masked_training(
     -------
     phase : Phase
     update : Update
-        As if from one client: the weight of all, and the mean of the parameters.
+        One update for all clients: the sum of their weights, and the mean of the parameters.
 
     Raises
     ------
@@ -131,7 +143,7 @@ def masked_training(
 
 
 def check_session(header: Header, clients: Sequence[int], sums: SumsOfRun) -> None:
-    """Refuse clients over whom no sum is possible, before any of them is asked for anything.
+    """Refuse clients that no sum is possible over, before any of them gets a request.
 
     Raises
     ------

@@ -40,7 +40,7 @@ from curvfed.strategies.wire.messages import (
 log = logging.getLogger("curvfed")
 
 ATTEMPTS = 5
-"""How often a sum is begun. It starts anew without the clients whose messages do not verify."""
+"""Maximum number of attempts at a sum. Each leaves out the clients whose messages do not verify."""
 
 Ask = Callable[..., Phase]
 """Runs a phase: `ask(header, parts by partition, check of a reply, names and types of the replies'
@@ -68,12 +68,12 @@ class _LeaveOut(Exception):
 
 @dataclass(frozen=True)
 class SumsOfRun:
-    """What all secure sums of a run have in common.
+    """The settings and the left-out clients of all secure sums of a run.
 
     Attributes
     ----------
     left_out : dict of int to str
-        The clients that this run asks for no further sum, and why.
+        The reason for each client that takes part in no further sum of this run.
     """
 
     run: RunKeys
@@ -88,9 +88,9 @@ def secure_sum(
     modulus: int,
     length: int,
     sums: SumsOfRun,
-    asked: int = 0,
+    num_encoded: int = 0,
 ) -> tuple[Phase, NDArray[np.uint64]]:
-    """The sum of one vector per client. No single vector is seen.
+    """The sum of one vector per client. The server sees no single vector.
 
     A client whose keys or shares do not verify is named and left out before any share of a secret
     is revealed. The sum then starts anew with fresh keys; from the signatures on, nothing is
@@ -99,14 +99,14 @@ def secure_sum(
     Parameters
     ----------
     header : Header
-        Of the masked phase.
+        The header of the masked phase.
     clients : sequence of int
         Partitions to ask, ascending.
     sums : SumsOfRun
         Clients whose messages do not verify are added to its `left_out`.
-    asked : int
-        For how many vectors they are encoded, in this sum and others that it is added to; 0 for
-        these clients.
+    num_encoded : int
+        The number of vectors that the encoding leaves room for, in this sum and the sums that it
+        is added to; 0 for the number of clients.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def secure_sum(
             modulus=modulus,
             length=length,
             clients=remaining,
-            asked=asked or len(clients),
+            asked=num_encoded or len(clients),
         )
         try:
             return _Attempt(
@@ -150,15 +150,19 @@ def secure_sum(
                 f"{error}. Left out: {'; '.join(_reason_texts(reasons))}", key=error.kind
             ) from None
     raise SecureSumError(
-        f"the secure sum was begun {ATTEMPTS} times, and each time messages of some client did not"
-        " verify",
+        f"the secure sum failed {ATTEMPTS} times: each time messages of some client did not verify",
         key="too-many-attempts",
     )
 
 
 class _Attempt:
-    """One attempt at a sum, from the public keys to the sum. It needs so many good replies
-    (min-replies)."""
+    """One attempt at a sum, from the public keys to the sum.
+
+    Parameters
+    ----------
+    min_replies : int
+        Minimum number of good replies.
+    """
 
     def __init__(
         self, ask: Ask, header: Header, opening: Opening, sums: SumsOfRun, min_replies: int
@@ -208,8 +212,10 @@ class _Attempt:
         parts = dict.fromkeys(survivors, Survivors(survivors=list(survivors)).as_parts())
         phase = self._phase(CONFIRM, parts, self._receive_signature)
         signatures = self._finish(server.close_signatures, phase)
-        shown = BytesByPartition.of(signatures if server.session.signed else {}).as_parts()
-        phase = self._phase(UNMASK, dict.fromkeys(signatures, shown), self._receive_revealed_shares)
+        message = BytesByPartition.of(signatures if server.session.signed else {}).as_parts()
+        phase = self._phase(
+            UNMASK, dict.fromkeys(signatures, message), self._receive_revealed_shares
+        )
         total = self._finish(server.total, phase)
         for partition in sorted(server.suspects):
             log.warning(
@@ -265,12 +271,12 @@ class _Attempt:
             try:
                 self._server.receive_complaint(partition, Complaint.from_parts(parts).complaint)
             except SecureSumError as error:
-                log.warning("secure sum: a complaint that is none: %s", error)
+                log.warning("secure sum: ignored an invalid complaint: %s", error)
         out = self._server.to_leave_out()
         if not out:
             return
-        # Whom a few letters do not reach may be the victim of their sender, who could so drive out
-        # one after the other.
+        # A client that misses the messages of a few others may be their victim: left out for the
+        # whole run, the honest clients could be driven out one after the other.
         lasting = (
             out.keys() if phase.header.phase == SHARES else out.keys() - phase.complaints.keys()
         )
@@ -282,8 +288,7 @@ class _Attempt:
         raise _LeaveOut(sorted({*phase.replies, *phase.complaints} - out.keys()), out)
 
     def _finish(self, close: Callable[[], T], phase: Phase) -> T:
-        """End a step. If replies are missing, the error gives the reasons for which they are, in
-        this step or before."""
+        """End a step. An error names the reasons for replies missing in this step or before."""
         try:
             return close()
         except SecureSumError as error:
@@ -300,9 +305,7 @@ class _Attempt:
 
 
 def _check(receive: Check) -> Check:
-    """Turn what the secure sum refuses into a bad reply, which is dropped and harms no other
-    reply.
-    """
+    """Turn a refusal of the secure sum into a bad reply, which is dropped."""
 
     def check(reply: Reply) -> None:
         try:

@@ -1,10 +1,10 @@
-"""Sinks: places besides the run directory to which the figures of a run go. A sink that is not used
-is not imported.
+"""Sinks: places besides the run directory that receive the figures of a run. A sink that is not
+used is not imported.
 
-A sink has three methods. `start(config)` takes up a run: a new one, or a resumed one, all of whose
-rounds so far follow again. `round(number, figures)` takes the final figures of a round by
-`phase/column`. `end(rounds, figures, texts)` takes the summary after so many rounds, by dotted
-names; nothing follows. An exception ends the sink, not the run.
+A sink has three methods. `start(config)` begins a run; a resumed run then sends all its rounds so
+far again. `round(number, figures)` receives the final figures of a round by `phase/column`.
+`end(rounds, figures, texts)` receives the summary after this number of rounds, by dotted names, and
+is the last call. An exception ends the sink, not the run.
 """
 
 import csv
@@ -69,7 +69,7 @@ class Sinks:
             )
         except (OSError, csv.Error) as error:
             log.warning(
-                "rounds.csv cannot be read, the sinks do without the rounds so far: %s",
+                "rounds.csv cannot be read, the sinks get no earlier rounds: %s",
                 _one_line(error),
             )
         self.flush()
@@ -79,14 +79,12 @@ class Sinks:
         self._waiting.append(row)
 
     def flush(self) -> None:
-        """Send the rows so far. The run has a checkpoint after them, so that they will not be
-        written again."""
+        """Send the rows so far; the run's checkpoint includes them, so none is sent twice."""
         for number, rows in groupby(self._waiting, key=lambda row: int(row["round"])):
-            cells = {
-                f"{row['phase']}/{column}": row[column]
-                for row in rows
-                for column in row.keys() - {"round", *TEXTS["rounds.csv"]}
-            }
+            cells = {}
+            for row in rows:
+                for column in row.keys() - {"round", *TEXTS["rounds.csv"]}:
+                    cells[f"{row['phase']}/{column}"] = row[column]
             figures = dict(sorted(_figures(cells).items()))
             self._each(lambda sink: sink.round(number, figures))  # noqa: B023
         self._waiting = []
@@ -117,9 +115,7 @@ class Sinks:
 
 
 def names(sinks: str) -> tuple[str, ...]:
-    """The sinks of a configuration, each once; each is called like its package and like our
-    extra.
-    """
+    """The sinks of a configuration, each once; a sink has the name of its package and our extra."""
     return tuple(dict.fromkeys(name for name in sinks.split(",") if name))
 
 
@@ -132,12 +128,12 @@ def check_installed(sinks: str) -> None:
         If one is missing.
     """
     for name in names(sinks):
-        found = importlib.util.find_spec(name)
-        # only a folder of that name, such as one of event files
-        if found is None or found.origin is None:
+        package = importlib.util.find_spec(name)
+        # A spec without origin is a mere folder of that name, such as one of event files.
+        if package is None or package.origin is None:
             raise ConfigError(
                 f'sinks = "{sinks}": the package {name} is not installed where the server runs;'
-                " what installs it is "
+                " to install it, run "
                 f"pip install -e '.[{name}]' in this app's folder",
                 key="missing-package",
             )

@@ -25,10 +25,10 @@ LAST = "curvfed.last-round"
 """Tag with the last round that the store has."""
 
 MOST_PARAMS = 100
-"""Parameters of one message, a limit of MLflow's API."""
+"""Maximum number of parameters in a message, a limit of MLflow's API."""
 
 LONGEST = 500
-"""Characters of a text that are sent."""
+"""Maximum length of a text."""
 
 
 class MLflow:
@@ -47,15 +47,12 @@ class MLflow:
         self._id_file = directory.path / "checkpoint" / "mlflow"
 
     def start(self, config: Mapping[str, Scalar]) -> None:
-        """Make a run, or find the run of a resumed one, which keeps the parameters that it began
-        with."""
-        own = (
-            None
-            if os.environ.get("MLFLOW_TRACKING_URI")
-            else f"sqlite:///{self._results / 'mlflow.db'}"
-        )
+        """Create a run, or find the one that a resumed run continues; it keeps its parameters."""
+        uri = self._keys.tracking_uri
+        if not uri and not os.environ.get("MLFLOW_TRACKING_URI"):
+            uri = f"sqlite:///{self._results / 'mlflow.db'}"
         with _locked(self._results):
-            self._client = MlflowClient(tracking_uri=self._keys.tracking_uri or own)
+            self._client = MlflowClient(tracking_uri=uri or None)
             run = self._existing() or self._new(config)
         self._id = run.info.run_id
         self._last = int(run.data.tags.get(LAST, -1))
@@ -69,8 +66,8 @@ class MLflow:
 
     def end(self, rounds: int, figures: Mapping[str, float], texts: Mapping[str, str]) -> None:
         """Add figures as metrics and texts as tags."""
-        named = {f"summary/{name}": value for name, value in figures.items()}
-        self._log(rounds, named, {name: text[:LONGEST] for name, text in texts.items()})
+        metrics = {f"summary/{name}": value for name, value in figures.items()}
+        self._log(rounds, metrics, {name: text[:LONGEST] for name, text in texts.items()})
         status = "KILLED" if texts.get("error") == "interrupted" else "FAILED"
         self._client.set_terminated(
             self._id, "FINISHED" if texts["status"].startswith("completed") else status
@@ -98,8 +95,8 @@ class MLflow:
     def _new(self, config: Mapping[str, Scalar]) -> Run:
         """A new run with the parameters of the configuration."""
         name = self._keys.experiment
-        found = self._client.get_experiment_by_name(name)
-        experiment = found.experiment_id if found else self._client.create_experiment(name)
+        existing = self._client.get_experiment_by_name(name)
+        experiment = existing.experiment_id if existing else self._client.create_experiment(name)
         run = self._client.create_run(experiment, run_name=self._name)
         write_atomically(self._id_file, run.info.run_id.encode())
         params = [Param(key, str(value)) for key, value in config.items()]
@@ -110,9 +107,7 @@ class MLflow:
 
 @contextlib.contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Let one process in at a time: two that open a new store at once both try to make its
-    tables.
-    """
+    """Let one process in at a time: two that open a new store at once both create its tables."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with contextlib.suppress(OSError):  # a file system without locks

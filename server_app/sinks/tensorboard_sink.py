@@ -8,7 +8,7 @@ from torch.utils.tensorboard import SummaryWriter
 from curvfed.strategies.base.dotted import Scalar
 
 FLUSH = 10
-"""Seconds after which a figure is in the file at the latest."""
+"""Maximum number of seconds before a figure is in the file."""
 
 
 class TensorBoard:
@@ -28,7 +28,7 @@ class TensorBoard:
         follow."""
         for file in self._folder.glob("events.out.tfevents.*"):
             file.unlink()
-        # The step tells an open TensorBoard to forget what it has read of this run.
+        # The step makes an open TensorBoard forget what it has read of this run.
         self._writer = SummaryWriter(str(self._folder), purge_step=0, flush_secs=FLUSH)
         self._writer.add_text("configuration", _code(config), 0)
 
