@@ -223,5 +223,5 @@ def test_a_folder_that_cannot_be_entered_is_refused_before_the_run(settings, tmp
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr(Path, "stat", denied)
-    with pytest.raises(ConfigError, match=r"results-dir = .*cannot be made \(Permission denied\)"):
+    with refuses("unwritable", "results-dir = ", "Permission denied", error=ConfigError):
         check_name(config)

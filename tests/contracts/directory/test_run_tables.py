@@ -4,6 +4,7 @@ ends in the same bytes."""
 import csv
 
 import pytest
+from errors import refuses
 
 from curvfed.server_app.directory.tables import TABLES, append, check_table, truncate
 from curvfed.strategies.base.errors import ConfigError
@@ -39,9 +40,8 @@ def test_a_name_that_is_none_is_refused(name, tmp_path):
     path = tmp_path / "rounds.csv"
     append(path, [{"round": 1}])
     before = path.read_bytes()
-    with pytest.raises(ConfigError, match="figure named") as refused:
+    with refuses("figure-name", repr(name), error=ConfigError):
         append(path, [{"round": 2, name: 1}])
-    assert repr(name) in str(refused.value)
     assert path.read_bytes() == before
 
 
@@ -83,5 +83,5 @@ def test_other_columns_than_ours_are_refused(tmp_path):
     path = tmp_path / "rounds.csv"
     for header in (OURS.replace("loss", "cost"), OURS.removesuffix(",reasons"), f"more,{OURS}"):
         path.write_text(f"{header}\n")
-        with pytest.raises(ConfigError, match="does not have the columns"):
+        with refuses("other-columns", path, error=ConfigError):
             check_table(path, 0)

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     PublicFormat,
 )
+from errors import refuses
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, training
 from policies import with_policy
 
@@ -110,7 +111,7 @@ def test_two_classes_in_the_same_place(svm, tmp_path):
     same = [npz([[0.1, 0.1], [0.2, 0.1], [0.1, 0.2]] * 2, "000222")] * 2
     settings = {"nodes": nodes_of(tmp_path / "nodes", same), "hull__svm": svm, "hull__c": "auto"}
     if svm == "hard":
-        with pytest.raises(RoundError, match="separate"):
+        with refuses("unlearnable", error=RoundError):
             hull_run(tmp_path, **settings)
     else:
         assert decoded(hull_run(tmp_path, **settings)) == expected(
@@ -176,7 +177,7 @@ def test_more_classes_than_the_public_number(tmp_path, caplog):
 
 
 def test_a_simulation_with_another_number_of_classes(tmp_path):
-    with pytest.raises(ConfigError, match=r"hull\.num-classes = 5, but the clients name 2"):
+    with refuses("num-classes", "hull.num-classes = 5", 2, error=ConfigError):
         hull_run(tmp_path, hull__num_classes=5)
 
 
@@ -201,7 +202,7 @@ def test_points_beyond_the_public_radius_are_moved_onto_it(tmp_path, caplog):
 
 
 def test_more_hulls_in_a_bin_than_h_are_noticed(tmp_path):
-    with pytest.raises(RoundError, match=r"hull\.h = 2 .* raise hull\.h"):
+    with refuses("no-sum", "hull.h = 2", error=RoundError):
         hull_run(tmp_path, clients=5, hull__code="bose-chowla", hull__h=2, **ONE_BIN)
 
 
