@@ -413,9 +413,9 @@ def test_fedrep_trains_the_head_before_the_body(tmp_path, monkeypatch):
 def test_a_schedule_sets_the_rate_of_every_round(tmp_path, monkeypatch):
     rates, train = [], learner_side.train
 
-    def watched(model, task, optimizer, *rest):
+    def watched(model, task, optimizer, *rest, **more):
         rates.append(optimizer.learning_rate)
-        return train(model, task, optimizer, *rest)
+        return train(model, task, optimizer, *rest, **more)
 
     monkeypatch.setattr(learner_side, "train", watched)
     settings = {"method": "fedavg", "learning_rate": 0.2, "fine_tune_epochs": 0, "num_rounds": 4}
