@@ -328,7 +328,7 @@ def retell(folder: Path, **changes: object) -> None:
         ),
         (
             lambda folder: os.mkfifo(folder / "checkpoint" / "server" / "00000003.safetensors-"),
-            "pipe",
+            "unreadable-config",
             "00000003.safetensors-",
         ),
         (lambda folder: (folder / "rounds.csv").unlink(), "missing-table", "up to 3"),
@@ -336,7 +336,7 @@ def retell(folder: Path, **changes: object) -> None:
         (
             lambda folder: retell(folder, before={"facts": 1, "digests": {}}),
             "damaged-run",
-            "TypeError",
+            "AttributeError",
         ),
         (lambda folder: retell(folder, stamps=3), "damaged-run", "AttributeError"),
     ],
