@@ -13,7 +13,7 @@ from curvfed.deployments.request import Request, read_request
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import all_fields, allowed
-from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
+from curvfed.strategies.config.run_config import RunConfig, flatten, plain, resolve_defaults
 from curvfed.tasks.images.sources import source_of
 
 if TYPE_CHECKING:
@@ -123,4 +123,4 @@ def _model(config: RunConfig, task: str, data: "Data | None") -> str:
 def _toml(value: Value) -> str:
     if isinstance(value, str):
         return f'"{value}"'
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return plain(value)

@@ -22,7 +22,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.process_settings import own_settings
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.config.run_config import RunConfig, flatten, plain
 from curvfed.strategies.run_log import log_to_stdout
 from curvfed.tasks.errors import KeyedError
 
@@ -100,7 +100,9 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
     log.info("run directory: %s", directory.path)
     default_values = defaults()
     chosen = [
-        f"{key}={value}" for key, value in flatten(config).items() if value != default_values[key]
+        f"{key}={plain(value)}"
+        for key, value in flatten(config).items()
+        if value != default_values[key]
     ]
     log.info("configuration: %s; config.toml has all of it", "  ".join(chosen) or "the defaults")
     run = _kind_of_run(config)(config, grid, directory)

@@ -15,7 +15,7 @@ from curvfed.tasks.errors import DataError
 
 TASKS = ("nodes", "graphs", "images", "points")
 
-EVERYWHERE = "its package must be installed wherever server and clients run"
+EVERYWHERE = "must be installed wherever server and clients run"
 
 log = logging.getLogger("curvfed")
 
@@ -115,7 +115,7 @@ def imported(place: str) -> Any:
     try:
         return EntryPoint("", place, "").load()
     except Exception as error:
-        where = EVERYWHERE
+        where = f"its package {EVERYWHERE}"
         if place.startswith("__main__:") or "<" in place:
             where = (
                 "it was in the program that started the run, not in a module: only that program"

@@ -131,13 +131,13 @@ class HullRun(OneShotRun):
         client_groups = self._groups(able)
         public = self._public_parameters(max(map(len, client_groups)))
         log.info(
-            "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; %d sums show all"
+            "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; %s all"
             " hulls, but not which client of a group has which",
             public.epsilon,
             public.quantizer.num_bins,
             public.prime,
             public.length,
-            len(client_groups),
+            "1 sum shows" if len(client_groups) == 1 else f"{len(client_groups)} sums show",
         )
         if self.keys.dry_run:
             log.info(

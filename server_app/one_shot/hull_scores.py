@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.hull.classifier import Kind
+from curvfed.strategies.hull.classifier_choice import KEYS
 from curvfed.strategies.hull.learn import Learned, Settings
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.naming import NONE, accuracy, name_groups
@@ -29,11 +30,7 @@ Arrays = dict[str, NDArray[Any]]
 
 KINDS: Mapping[str, Kind | Literal["auto"]] = {
     "auto": "auto",
-    "depth": "depth",
-    "multinomial": "plane",
-    "logistic": "logistic",
-    "lorentz": "lorentz",
-    "svm": "poincare",
+    **{key: kind for kind, key in KEYS.items()},
 }
 """The kinds of classifiers by the values of `hull.classifier`."""
 

@@ -14,7 +14,7 @@ from curvfed.server_app.report.table import Cell, Table
 from curvfed.server_app.report.units import amount
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import fields
-from curvfed.strategies.config.run_config import config_class
+from curvfed.strategies.config.run_config import config_class, plain
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.names import is_named
 from curvfed.tasks.stored_files import write_atomically
@@ -124,7 +124,7 @@ def _commands(run: RunFiles) -> dict[str, str]:
         return {}
     pairs = " ".join(f"{key}={_toml(value)}" for key, value in values.items())
     flower = f"flwr run . --stream --run-config {shlex.quote(pairs)}"
-    words = [shlex.quote(f"{key}={_plain(value)}") for key, value in values.items()]
+    words = [shlex.quote(f"{key}={plain(value)}") for key, value in values.items()]
     clients = max((about.get("num_partitions", 0) for about in run.clients), default=0)
     # Clients that bring their own data do not share a partition, and cannot be simulated.
     if any(about.get("partition_digest") for about in run.clients):
@@ -157,11 +157,7 @@ def _toml(value: Any) -> str:
     """A value as Flower's command line takes it: without escapes inside quotes."""
     if isinstance(value, str):
         return f"'{value}'" if '"' in value or "\\" in value else f'"{value}"'
-    return _plain(value)
-
-
-def _plain(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return plain(value)
 
 
 def _meanings(run: RunFiles) -> dict[str, str]:

@@ -73,6 +73,8 @@ def headline(run: RunFiles) -> Table:
     if name == "roc_auc":
         rows.append(_accuracy("a guess", 0.5, None))
     majority = figures.get("majority_accuracy")
+    if majority is None and tested is not None and len(tested):
+        majority = float(np.unique(tested, return_counts=True)[1].max() / len(tested))
     if rows and is_number(majority):
         rows.append(_accuracy(find("majority_accuracy").words, float(majority or 0), None))
     return Table("", [""], ["test score", "95% interval"], rows)

@@ -6,8 +6,8 @@ from curvfed.server_app.directory.tables import is_number
 
 
 def percent(fraction: Any) -> str:
-    """A fraction as percent with two decimals."""
-    return f"{100 * fraction:.2f}%" if is_number(fraction) else "–"
+    """A fraction as percent with one decimal."""
+    return f"{100 * fraction:.1f}%" if is_number(fraction) else "–"
 
 
 def size(count: Any) -> str:

@@ -105,7 +105,7 @@ class Figure:
             return "yes" if value else "no"
         if not isinstance(value, int | float):
             return "" if value is None else str(value)
-        if isinstance(value, int) or self.is_count:
+        if self.is_count or (isinstance(value, int) and not self.unit):
             return f"{value:,.0f}"
         number = f"{self.scale * value:,.{self.digits}f}".replace("-", "−")
         return f"{number}{self.unit}" if self.unit == "%" else f"{number} {self.unit}".rstrip()
@@ -239,8 +239,14 @@ ROWS = (
     _count("classes_disputed", "classes whose name is disputed", DETAIL),
     Figure("svm_c", "C of the classifier", (DETAIL,)),
     *(
-        _share(f"left_out_{kind}", f"accuracy on hulls of left-out clients, {kind}", DETAIL)
-        for kind in ("depth", "logistic", "lorentz", "plane", "poincare")
+        _share(f"left_out_{kind}", f"accuracy on hulls of left-out clients, {words}", DETAIL)
+        for kind, words in (
+            ("depth", "depth"),
+            ("logistic", "logistic"),
+            ("lorentz", "lorentz"),
+            ("plane", "multinomial"),
+            ("poincare", "svm"),
+        )
     ),
     _share("classifiers_disagree", "points that classifiers dispute", DETAIL, better=""),
     _count("components", "principal components"),

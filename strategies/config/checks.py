@@ -177,7 +177,7 @@ def _check_model(config: RunConfig, tasks: Sequence[str], possible: Sequence[str
             _check_foreign_model(config)
             return
         names += [*sorted(models), *plugins.registered("models")]
-        packages = f', or "package.module:factory"; {plugins.EVERYWHERE}'
+        packages = f', or "package.module:factory"; its package {plugins.EVERYWHERE}'
     raise ConfigError(
         f'model = "{config.model}": allowed for data sets of {" or ".join(tasks)} is one of'
         f" {', '.join(names)}{packages}",

@@ -73,7 +73,10 @@ def _row(method: str) -> Method:
     if reason := foreign_methods()[1].get(method):
         raise ConfigError(f'method = "{method}" is left out: {reason}', key="method-left-out")
     hint = did_you_mean(method, METHODS, "`curvfed methods`")
-    raise ConfigError(f'method = "{method}"{hint}; {plugins.EVERYWHERE}', key="no-such-method")
+    raise ConfigError(
+        f'method = "{method}"{hint}; the package of a method {plugins.EVERYWHERE}',
+        key="no-such-method",
+    )
 
 
 def _is(value: Any, default: Scalar) -> bool:
@@ -105,7 +108,9 @@ def _check_names(raw: Mapping[str, Any], keys: Mapping[str, Scalar]) -> None:
                 hint = did_you_mean(key, keys, "docs/configuration.md")
             table = key.partition(".")[0]
             if "." in key and not any(name.startswith(f"{table}.") for name in keys):
-                hint += f' No installed method has keys of "{table}"; {plugins.EVERYWHERE}'
+                hint += (
+                    f' No installed method has keys of "{table}"; its package {plugins.EVERYWHERE}'
+                )
             reasons.append(f'unknown key "{key}"{hint}')
     if reasons:
         raise ConfigError("\n".join(reasons), key="unknown-key")

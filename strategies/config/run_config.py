@@ -222,3 +222,8 @@ def flatten(config: RunConfig) -> dict[str, Scalar]:
     tables = config.model_dump(by_alias=True, warnings=False)
     values = dotted(tables | {table: DEFAULTS[table] for table in SYSTEMS if table not in tables})
     return {key: AUTO if value is None else value for key, value in values.items()}
+
+
+def plain(value: Any) -> str:
+    """A value as `key=value` on the command line has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -38,8 +38,15 @@ corners, which are the outliers of their class."""
 
 DEPTH: Model = ("depth", np.inf)
 
-CANDIDATES: tuple[Kind, ...] = ("depth", "plane", "logistic", "lorentz", "poincare")
-"""The kinds; the first of equally good kinds is taken. Only "depth" has no C."""
+KEYS: Mapping[Kind, str] = {
+    "depth": "depth",
+    "plane": "multinomial",
+    "logistic": "logistic",
+    "lorentz": "lorentz",
+    "poincare": "svm",
+}
+"""The kinds and their values of `hull.classifier`. The first of equally good kinds is taken. Only
+"depth" has no C."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +132,7 @@ def predictions(
 
     A group is -1 if the other clients have hulls of only one group.
     """
-    kinds = CANDIDATES[1:-1] if len(bodies.points) > MANY else CANDIDATES[1:]
+    kinds = list(KEYS)[1:-1] if len(bodies.points) > MANY else list(KEYS)[1:]
     models: list[Model] = [DEPTH, *product(kinds, (c,) if c else COSTS)]
     groups = {model: np.full(len(points), -1) for model in models}
     for hidden in folds(bodies):
@@ -188,7 +195,7 @@ def choose_classifier(bodies: GroupedHulls, c: float, seed: int) -> tuple[Classi
         log.info(
             "hull.classifier = auto: %s classifies %.1f%% of the points within left-out hulls"
             " correctly (C = %g)",
-            choice.kind,
+            KEYS[choice.kind],
             100 * choice.share,
             choice.c,
         )

@@ -24,7 +24,7 @@ from curvfed.geometry.hull import from_klein
 from curvfed.server_app.one_shot.one_shot_run import DISAGREEMENT
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.hull.classifier_choice import (
-    CANDIDATES,
+    KEYS,
     choose_classifier,
     draw_points,
     predictions,
@@ -147,7 +147,7 @@ def trial(split: Split, has_densities: bool, seed: int) -> Trial:
     score = partial(accuracy_on, test, classes=classes)
     automatic, comparison = choose_classifier(honest, 0.0, seed)
     scores = {"auto": score(automatic)}
-    scores |= {kind: score(train_classifier(bodies, kind, 0.0, False, seed)) for kind in CANDIDATES}
+    scores |= {kind: score(train_classifier(bodies, kind, 0.0, False, seed)) for kind in KEYS}
     by_density = density_scores(honest, score, seed) if has_densities else {}
     return Trial(scores, automatic.kind, comparison.disagreement, by_density)
 
@@ -184,7 +184,7 @@ def trials(
 def shortfalls(results: Sequence[Trial], scores: Sequence[float]) -> tuple[float, float]:
     """The best classifier's mean minus that of these scores, and the most by which `depth` is
     better with one seed."""
-    best = max(np.mean([one.scores[kind] for one in results]) for kind in CANDIDATES)
+    best = max(np.mean([one.scores[kind] for one in results]) for kind in KEYS)
     below_depth = [one.scores["depth"] - score for one, score in zip(results, scores, strict=True)]
     return float(best - np.mean(scores)), max(below_depth)
 

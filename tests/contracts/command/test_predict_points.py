@@ -331,8 +331,8 @@ def test_points_outside_the_disc_are_counted(uniform, capsys, tmp_path, labelled
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("0.1,nan\n0.1,0.2\n", "line 1: column 2 is no finite number"),
-        ("x,y\n0.1,secret\n", "line 2: column 2 is no finite number"),
+        ("0.1,nan\n0.1,0.2\n", "line 1: column 2, a coordinate, is no finite number"),
+        ("x,y\n0.1,secret\n", "line 2: column 2, a coordinate, is no finite number"),
         ("", "is empty"),
         ("0.1\n", "there are 1 columns"),
         ("0.1,0.2,a\n0.1,0.2\n", "there are 2 columns, in the first line 3"),

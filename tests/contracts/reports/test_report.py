@@ -293,9 +293,9 @@ def test_the_mean_has_students_interval(tmp_path: Path) -> None:
     page = report(make_run(tmp_path))
     half = stats.t.ppf(0.975, 1) * 0.04321 / np.sqrt(2)  # of three clients one is left out
     low, high = (
-        f"{100 * value:.2f}%" for value in (max(0, 0.68756 - half), min(1, 0.68756 + half))
+        f"{100 * value:.1f}%" for value in (max(0, 0.68756 - half), min(1, 0.68756 + half))
     )
-    assert page.rows["personal accuracy, mean of 2 clients"] == ["68.76%", f"{low} – {high}"]
+    assert page.rows["personal accuracy, mean of 2 clients"] == ["68.8%", f"{low} – {high}"]
 
 
 @pytest.mark.parametrize("count", [2, 3, 5, 6, 10, 100])
@@ -310,7 +310,7 @@ def test_figures_are_those_of_the_summary(tmp_path: Path) -> None:
     page = report(make_run(tmp_path, metric="roc_auc", dropped={(3, 1): "late"}))
     assert page.rows["personal accuracy"] == ["68.8% ± 4.3%", "70.1% ± 3.0%"]
     assert page.rows["ROC-AUC"] == ["73.2% ± 1.2%", "74.6% ± 2.3%"]
-    assert page.rows["a guess"] == ["50.00%", ""]
+    assert page.rows["a guess"] == ["50.0%", ""]
     assert page.rows["made up figure"] == ["12.500", "–"]
     assert page.rows["train"][0] == "3"
     assert page.rows["round 3, train"] == ["partition 1", "late"]

@@ -7,8 +7,8 @@ from hull_nodes import hull_run
 
 from curvfed.server_app.one_shot.one_shot_run import one_shot_warnings
 from curvfed.strategies.hull.classifier_choice import (
-    CANDIDATES,
     COSTS,
+    KEYS,
     choose_classifier,
     compare_kinds,
     draw_points,
@@ -67,9 +67,7 @@ def overlapping():
 
 def test_a_classifier_that_is_right_at_corners_alone_is_not_taken(overlapping):
     bodies, test, found = overlapping
-    scores = {
-        kind: right(train_classifier(bodies, kind, 0.0, False, 0), test) for kind in CANDIDATES
-    }
+    scores = {kind: right(train_classifier(bodies, kind, 0.0, False, 0), test) for kind in KEYS}
     assert scores["lorentz"] < max(scores.values()) - 0.1
     at_corners = {}
     for kind in ("lorentz", "depth", "plane"):
@@ -96,7 +94,7 @@ def test_the_choice_depends_on_the_hulls_and_the_seed_alone(overlapping):
 def test_c_is_bounded_or_what_the_key_says(overlapping):
     bodies, _, found = overlapping
     costs = {choice.kind: choice.c for choice in found.comparison.choices}
-    assert costs.keys() == set(CANDIDATES)
+    assert costs.keys() == set(KEYS)
     assert costs.pop("depth") == np.inf
     assert set(costs.values()) <= set(COSTS)
     assert max(COSTS) <= 1000
