@@ -156,7 +156,7 @@ def test_flat_features_are_drawn_by_principal_components() -> None:
     expected *= np.sign((expected * view.points).sum(axis=0))
     np.testing.assert_allclose(view.points, expected, atol=1e-9)
     assert (
-        f"with {100 * np.square(sizes[:2]).sum() / np.square(sizes).sum():.2f}% of their squares"
+        f"with {100 * np.square(sizes[:2]).sum() / np.square(sizes).sum():.1f}% of their squares"
         in view.how
     )
     assert view.prototypes.shape == (0, 2)
