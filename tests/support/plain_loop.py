@@ -11,6 +11,7 @@ import torch.nn.functional as F
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.data.load import load_data, make_task
+from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.run_keys import home
@@ -50,7 +51,7 @@ class PlainLoop:
         task = tasks_of(config.dataset)[0]
         self.config = config = resolve_defaults(config, task)
         data = [
-            load_data(config, client, {"num-partitions": num_clients})
+            load_data(config, Node(partition=client, num_partitions=num_clients))
             for client in range(num_clients)
         ]
         names = tuple(dict.fromkeys(name for one in data for name in one.class_names))

@@ -104,7 +104,7 @@ def test_images_of_many_sizes_wait_for_the_settings_of_a_run(node, capsys):
     (node / "scans" / "other").rmdir()
     checked('partition-id=0 data-path="scans"')
     assert (
-        "images must be of one size, or be brought to one, such as by images.size=32"
+        "images must have one size, or be resized, such as by images.size=32"
         in capsys.readouterr().out
     )
 

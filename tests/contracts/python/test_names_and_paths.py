@@ -41,14 +41,12 @@ def test_a_folder_with_the_name_of_the_runs_data_set_is_another_one(here):
 
 def test_the_name_goes_first_and_says_so(here, capsys):
     assert main(["check", "method=fedavg", "dataset=digits", "num-supernodes=2"]) == 0
-    assert (
-        "note: digits is a data set's name; ./digits names what is here" in capsys.readouterr().out
-    )
+    assert "digits is a data set's name; ./digits names the" in capsys.readouterr().out
 
 
 def test_a_folder_by_its_bare_name_is_refused_with_its_path(here, capsys):
     assert main(["check", "method=fedavg", "dataset=pics"]) == 2
-    assert "The folder pics that is here is named by ./pics" in capsys.readouterr().err
+    assert "Write ./pics for the folder pics" in capsys.readouterr().err
 
 
 def test_what_a_folder_has_is_checked_before_anything_is_made(here, capsys):
@@ -84,7 +82,7 @@ def test_test_images_of_another_size_are_found_by_check(here, capsys):
         main(["check", "method=fedavg", "dataset=./parts", "num-supernodes=2", "min-client-size=1"])
         == 2
     )
-    assert "allowed are images of 1x8x8" in capsys.readouterr().err
+    assert "allowed are images of shape 1x8x8" in capsys.readouterr().err
 
 
 def test_black_images_are_told(here, capsys):

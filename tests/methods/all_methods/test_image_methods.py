@@ -451,11 +451,11 @@ def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(
 ):
     train = learner_side.train
 
-    def poisoned(model, task, optimizer, *rest):
+    def poisoned(model, task, optimizer, *rest, **keywords):
         if task.num_examples == worst:
             with torch.no_grad():
                 model.get_parameter("body.0.0.weight").fill_(math.nan)
-        return train(model, task, optimizer, *rest)
+        return train(model, task, optimizer, *rest, **keywords)
 
     plain = small(tmp_path, "plain", method="hyperfed", num_rounds=1)
     worst = int(plain.clients[1]["num_examples"])

@@ -13,6 +13,7 @@ from graph_fixtures import user_fields
 
 import curvfed.server_app.app
 from curvfed.client_app import clients_in_memory as live
+from curvfed.client_app.node.node import Node
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.parse import parse
@@ -51,7 +52,7 @@ SUMMARY = {
     "warning_keys",
     "absences",
 }
-ROUND_COLUMNS = [
+ROUND_COLUMNS = {
     "round",
     "phase",
     "global_accuracy",
@@ -62,7 +63,7 @@ ROUND_COLUMNS = [
     "bytes_up",
     "bytes_down",
     "seconds",
-]
+}
 FILES = {
     "summary.json",
     "config.toml",
@@ -187,7 +188,8 @@ def test_every_method_runs_and_leaves_what_is_promised(method, tmp_path):
     assert [(row["round"], row["phase"], row["replies"]) for row in found.rounds] == [
         (*one, "3") for one in phases
     ]
-    assert list(found.rounds[0])[: len(ROUND_COLUMNS)] == ROUND_COLUMNS
+    assert list(found.rounds[0])[:2] == ["round", "phase"]
+    assert found.rounds[0].keys() >= ROUND_COLUMNS
     assert [(row["round"], row["phase"], row["partition"]) for row in found.clients] == [
         (*one, p) for one in phases for p in "012"
     ]
@@ -629,12 +631,8 @@ def test_a_process_that_takes_too_much_goes_back_to_few_clients(own_home, monkey
     kept = []
     for number in range(12):
         taken = 0 if number < 6 else 2**60
-        live.get_client(
-            parse({"dataset": "trees"}),
-            "run",
-            number,
-            {"partition-id": number, "num-partitions": 12},
-        )
+        node = Node(partition=number, num_partitions=12)
+        live.get_client(parse({"dataset": "trees"}), "run", node)
         kept.append(len(live._clients))
     assert kept == [1, 2, 3, 4, 5, 6, 5, 4, 3, 2, 2, 2]
     live.forget_all()

@@ -138,7 +138,7 @@ def test_a_run_has_the_threads_that_it_is_given(made, monkeypatch, threads):
         task, "simulate", lambda settings, number: found.append((threadpool_info(), settings))
     )
     before = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
-    assert made(threads=threads)[0] == "it left no summary"
+    assert made(threads=threads)[0] == "it has no summary"
     ((pools, settings),) = found
     assert {pool["num_threads"] for pool in pools} == {threads}
     assert settings["threads"] == threads

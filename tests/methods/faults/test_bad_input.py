@@ -309,10 +309,10 @@ def test_two_nodes_with_one_partition_id(tmp_path):
         ({"partition-id": True}, "partition-id is True in this node's --node-config"),
         (
             {"data-path": None},
-            "partition-id 1: this node has neither data-path (its own data) nor num-partitions",
+            "partition-id 1: this node's --node-config has neither data-path (its own data) nor num-partitions",
         ),
         ({"data-path": "/nowhere/x.pt"}, "partition-id 1: no file data-path;"),
-        ({"device": "cuda:99"}, 'partition-id 1: device = "cuda:99": this machine has'),
+        ({"device": "cuda:99"}, 'partition-id 1: device = "cuda:99": allowed on this machine is'),
     ],
 )
 def test_a_bad_node_config_refuses_that_node(change, reason, tmp_path):

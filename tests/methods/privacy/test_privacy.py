@@ -501,13 +501,13 @@ def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatc
 def test_the_text_of_an_error_inside_an_error_that_is_told_stays(tmp_path, monkeypatch):
     whole = client_side.get_client
 
-    def fail(config, name, partition, node_config):
-        if partition == 1:
+    def fail(config, name, node):
+        if node.partition == 1:
             try:
                 raise RuntimeError(SECRET)
             except RuntimeError as error:
                 raise DataError("x.pt cannot be read") from error
-        return whole(config, name, partition, node_config)
+        return whole(config, name, node)
 
     monkeypatch.setattr(client_side, "get_client", fail)
     recorder = Recorder()

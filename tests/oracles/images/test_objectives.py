@@ -272,7 +272,7 @@ def test_a_batch_of_one(kind):
 @ONE_AND_ALL
 def test_a_single_class_has_no_negative(negatives):
     loss = objective("triplet", negatives=negatives)
-    with pytest.raises(ValueError, match="no negative where the federation has 1 class"):
+    with pytest.raises(ValueError, match="no negative if the federation has 1 class"):
         loss(model_of(num_classes=1), images_of(3), torch.zeros(3, dtype=torch.int64))
     assert objective("geodesic")(model_of(num_classes=1), images_of(3), labels_of(3, 1)) > 0
 
