@@ -43,8 +43,8 @@ class Observer:
         self.vectors: dict[int, np.ndarray] = {}
         sum_up, mask = masked_phases.secure_sum, secure.masked_reals
 
-        def seen(ask: Any, header: Any, *others: Any) -> Any:
-            phase, total = sum_up(ask, header, *others)
+        def seen(ask: Any, header: Any, *others: Any, **keywords: Any) -> Any:
+            phase, total = sum_up(ask, header, *others, **keywords)
             if header.phase == "train":
                 self.sums.append(
                     (
@@ -54,10 +54,12 @@ class Observer:
                 )
             return phase, total
 
-        def own(client: Any, request: Any, state: Any, values: np.ndarray, *others: Any) -> Any:
+        def own(
+            client: Any, request: Any, state: Any, values: np.ndarray, *others: Any, **keywords: Any
+        ) -> Any:
             if request.header.phase == "train":
                 self.vectors[client.partition] = values[: -vector_length(0)]
-            return mask(client, request, state, values, *others)
+            return mask(client, request, state, values, *others, **keywords)
 
         patch.setattr(masked_phases, "secure_sum", seen)
         patch.setattr("curvfed.client_app.masked_replies.masked_reals", own)

@@ -99,6 +99,7 @@ def check_pictures(tab: Page, least: int) -> None:
         assert high - low >= CONTRAST
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("method", "task"), EVERY)
 @pytest.mark.usefixtures("own_home")
 def test_the_page_of_every_method(method, task, tab, tmp_path):

@@ -59,6 +59,7 @@ def test_a_margin_that_does_not_exist_gives_no_figure(folder, tmp_path):
     assert found["accuracy_cp"] > 0.95
 
 
+@pytest.mark.long
 def test_figures_stand_in_the_table_of_all_runs(folder):
     figures = ["global_accuracy", "metrics.accuracy_fle", "metrics.accuracy_cp"]
     for _ in range(2):  # the second time nothing is left to train

@@ -137,6 +137,7 @@ def tables(path: Path, scale: str) -> list[tuple[Mapping[str, Any], SweepTable]]
 # Files
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scale", SCALES)
 def test_one_sweep_has_the_runs_of_all(scale, tmp_path):
     file = tmp_path / "all.toml"

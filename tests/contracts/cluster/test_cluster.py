@@ -918,7 +918,7 @@ def test_a_signal_stops_the_run_at_the_superlink(folder, fake, signum, capsys):
     main_thread = threading.main_thread().ident
 
     def interrupt() -> None:
-        while not (fake / "asked").exists() or not asked(fake, "log"):
+        while not (fake / "asked").exists() or not asked(fake, "list"):
             threading.Event().wait(0.05)
         signal.pthread_kill(main_thread, signum)
 

@@ -121,7 +121,7 @@ def test_groups_get_the_names_that_most_clients_give_them(masked, tmp_path):
         "4": (1, 1.0, "4 (1)"),
     }
     page = write_report(run.path).read_text()
-    assert re.search(r"<td>4</td><td>75\.00%</td><td>0 \(3\), 2 \(1\)</td>", page)
+    assert re.search(r"<td>4</td><td>75\.0%</td><td>0 \(3\), 2 \(1\)</td>", page)
 
 
 def test_votes_name_the_groups_of_which_the_server_has_no_test_points(tmp_path):
