@@ -204,7 +204,7 @@ COMPLETED, FAILED = (
 @pytest.mark.parametrize(
     ("status", "summary", "code", "exit_status", "message"),
     [
-        ("finished:completed", COMPLETED, 0, 0, "0.7500"),
+        ("finished:completed", COMPLETED, 0, 0, "75.0%"),
         ("finished:completed", FAILED, 0, 1, "no such data"),
         ("finished:failed", FAILED, 0, 1, "no such data"),
         ("finished:failed", COMPLETED, 0, 1, "as told"),

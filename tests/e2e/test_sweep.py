@@ -133,6 +133,7 @@ def reference(sweep: Sweep, folder: Path) -> dict[str, Path]:
                 if key != "num-supernodes"
             }
             own = {"results-dir": str(folder), "run-name": run.name, "device": "cpu"}
+            own["report"] = False
             made[run.name] = simulate(settings | own, int(run.value("num-supernodes")))
             Results(folder).record(run)
     return made
