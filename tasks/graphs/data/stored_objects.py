@@ -88,11 +88,21 @@ class StoredArray(StandIn):
 
 
 class _Wrapper(Tensor):
-    """A tensor of PyTorch Geometric with further properties; `_data` is the plain tensor."""
+    """A tensor of PyTorch Geometric with further properties; `_data` is the plain tensor.
+
+    Torch makes an object of such a class from a pickle only if the class defines
+    `__torch_dispatch__`. The object itself has no values, so every operation on it is refused.
+    """
 
     @classmethod
     def __torch_dispatch__(cls, *arguments: Any, **keywords: Any) -> Any:
-        raise NotImplementedError
+        """Refuse any operation; callers read `_data`.
+
+        Raises
+        ------
+        TypeError
+        """
+        raise TypeError(f"{cls.__name__} has no values of its own; `_data` is the tensor")
 
 
 class _BatchMaker:
