@@ -8,7 +8,7 @@ from rich.table import Table
 from curvfed.strategies.base.figures import BEST, DETAIL, FIGURES, PERSONAL_ACCURACY, find
 from curvfed.strategies.methods import METHODS
 
-FIRST = ("status", "error", "method", "dataset", "seed", "num_clients", "rounds")
+FIRST = ("status", "error", "error_key", "method", "dataset", "seed", "num_clients", "rounds")
 """The keys of a summary above its figures."""
 
 

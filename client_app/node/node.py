@@ -86,7 +86,9 @@ class Node(BaseModel):
         ge=0,
         description="needed is a whole number, 0 or more, of its own",
     )
-    num_partitions: int | None = None
+    num_partitions: int | None = Field(
+        default=None, description="allowed is a whole number above its partition-id"
+    )
     data_path: NodePath = None
     state_path: NodePath = None
     policy_path: NodePath = Field(default=None, validation_alias="policy")
@@ -222,11 +224,8 @@ def _wrong_value(error: ValidationError) -> ConfigError:
             f"there is no {key} in this node's --node-config; needed is a whole number, 0 or more",
             key="no-partition-id",
         )
-    allowed = "allowed is a whole number above its partition-id"
-    for field in Node.model_fields.values():
-        if field.validation_alias == key and field.description:
-            allowed = field.description
+    (field,) = [field for field in Node.model_fields.values() if field.validation_alias == key]
     return ConfigError(
-        f"{key} is {problem['input']!r} in this node's --node-config; {allowed}",
+        f"{key} is {problem['input']!r} in this node's --node-config; {field.description}",
         key="node-config-value",
     )

@@ -114,7 +114,8 @@ def result_tables(run: RunFiles) -> list[Table]:
     if run.fine_tuned:
         heads = [f"{heads[0]}, fine-tuned"]
     heads += [f"Best validation: round {best.get('round')}"] if best else []
-    skipped = {"status", "error", "method", "dataset", "seed", "num_clients", "rounds", "round"}
+    skipped = {"status", "error", "error_key", "method", "dataset", "seed", "num_clients"}
+    skipped |= {"rounds", "round"}
     names = [name for name in columns[0] if name not in skipped and not name.endswith(STD)]
     order = list(FIGURES)
     names.sort(key=lambda name: order.index(name) if name in order else len(order))
