@@ -144,7 +144,7 @@ class Client:
         )
 
     def _num_partitions(self) -> int:
-        """Number of parts of the data set of which this client has one; 0 for data of its own."""
+        """Number of parts of the public data set; 0 for a client with data of its own."""
         if not self.data.partition_digest or self.node.num_partitions is None:
             return 0
         return self.node.num_partitions

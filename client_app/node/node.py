@@ -48,7 +48,7 @@ class Node(BaseModel):
     partition : int
         The node's number in a run, its `partition-id`.
     num_partitions : int or None
-        Number of parts of a public data set, of which the node has one.
+        Number of parts of a public data set; the node has one of them.
     data_path : Path or None
         The node's own data.
     state_path : Path or None

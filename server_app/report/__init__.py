@@ -1,7 +1,7 @@
 """The pages of a run and of many runs: one kit of figures, tables and templates.
 
 It reads run directories, and knows nothing of running. What others use of it stands here, and is
-imported when it is asked for: a command's help needs none of it.
+imported at first use: a command's help needs none of it.
 """
 
 from importlib import import_module
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from curvfed.server_app.report.units import number
 
 FORMATS = ("md", "html", "tex", "csv", "pdf")
-"""Of the page of a sweep and its tables, and pdf of its figures, which always are png and svg
-too."""
+"""Formats of a sweep's page and tables. Figures are always written as png and svg; pdf adds PDF
+files of them."""
 
 _PLACES = {
     "draw_differences": "comparison",

@@ -1,6 +1,4 @@
-"""How well classes are recognised: by class, by client, and a picture of which are taken for
-which.
-"""
+"""Recall by class and by client, and a picture of what each class is taken for."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -105,8 +105,8 @@ def steps(set_ticks: Callable[..., Any], words: Sequence[str], most: int, **styl
 
 
 def numbers(axes: Any, values: Sequence[float], words: Sequence[str], log: bool) -> None:
-    """Mark these ascending values on the x axis, as many as have room, the first and the last in
-    any case."""
+    """Mark ascending values on the x axis, always the first and the last, others if there is
+    room."""
     import numpy as np
 
     if log:
