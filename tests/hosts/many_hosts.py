@@ -17,7 +17,7 @@ from local_cluster import SERVER, LocalCluster, shares
 from namespaces import Network, NoNamespacesError
 
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.registry import known
+from curvfed.deployments.cluster.registry import registered_nodes
 from curvfed.deployments.processes import free_ports, wait_until
 
 NODES = ("n0", "n1", "n2")
@@ -165,7 +165,7 @@ class Hosts(LocalCluster):
 
     def names(self) -> dict[str, str]:
         """Flower's ids of the nodes."""
-        return known(self.files)
+        return registered_nodes(self.files)
 
 
 def pairs(name: str, num_rounds: int, *more: str, timeout: float = 120.0) -> tuple[str, ...]:
