@@ -15,9 +15,9 @@ from scipy import sparse
 
 from benchmarks.measure import Call, Pair, Place, Row
 from curvfed.geometry.min_norm import min_norm_point
-from curvfed.strategies.base.aggregation import Average, Replies, Update
-from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import gram
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.methods.hyperfed import Consistent
 from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import TRAIN, Header, Reply, decode_reply, encode_reply
@@ -60,7 +60,7 @@ def models(num: int, length: int) -> tuple[Arrays, Replies, NDArray[np.float32]]
     """A start, replies whose models are pieces of the rows of one matrix, and the matrix."""
     rng = np.random.default_rng(0)
     matrix = rng.standard_normal((num, length), dtype=np.float32)
-    replies = {client: Update(100 + client, _pieces(row)) for client, row in enumerate(matrix)}
+    replies = {client: Statistics(_pieces(row), 100 + client) for client, row in enumerate(matrix)}
     return _pieces(rng.standard_normal(length, dtype=np.float32)), replies, matrix
 
 

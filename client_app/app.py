@@ -20,9 +20,9 @@ from curvfed.client_app.node.configuration import is_real, partition_of, public_
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.resources import memory_errors
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.process_settings import own_settings
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log_to_stdout

@@ -10,8 +10,8 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import NONE, Inputs
 from curvfed.client_app.secure import Answer, masked_reals
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.figures import BEFORE
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained
 from curvfed.strategies.config.masked_vector import (
     client_vector,

@@ -17,10 +17,11 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
-from curvfed.strategies.base.aggregation import Aggregation, Update, reweighted
-from curvfed.strategies.base.average import AggregationError, Arrays, weighted_sum
+from curvfed.strategies.base.aggregation import Aggregation, reweighted
+from curvfed.strategies.base.average import AggregationError, weighted_sum
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import not_finite
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.methods.fednova import FedNovaServer
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays
 
@@ -181,7 +182,7 @@ class AggregationStrategy(FedAvg):
         AggregationError
             If fewer than `min_replies` are valid, or the result is not finite.
         """
-        good: dict[int, tuple[Update, Arrays, RecordDict]] = {}
+        good: dict[int, tuple[Statistics, Arrays, RecordDict]] = {}
         reasons: list[str] = []
         for message in replies:
             node = message.metadata.src_node_id
@@ -207,13 +208,12 @@ class AggregationStrategy(FedAvg):
             raise AggregationError(
                 f"round {server_round}: {reason} after the aggregation", key="not-finite"
             )
-        total = sum(update.examples for update in updates.values())
+        total = sum(update.weight for update in updates.values())
         if not total:
             return self._record(self.aggregation.global_model()), None
         for name, counter in self._counters.items():
             terms = [
-                (good[number][1][name], update.examples / total)
-                for number, update in updates.items()
+                (good[number][1][name], update.weight / total) for number, update in updates.items()
             ]
             mean = weighted_sum(np.zeros(counter.shape), terms)
             self._counters[name] = np.rint(mean).astype(counter.dtype)
@@ -221,7 +221,7 @@ class AggregationStrategy(FedAvg):
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         return self._record(self.aggregation.global_model()), metrics
 
-    def _checked(self, message: Message) -> tuple[Update, Arrays, RecordDict]:
+    def _checked(self, message: Message) -> tuple[Statistics, Arrays, RecordDict]:
         """The trained arrays of a reply, its counters, and its content.
 
         Raises
@@ -258,7 +258,7 @@ class AggregationStrategy(FedAvg):
         counters = {name: arrays.pop(name) for name in self._counters}
         # Only FedNova uses the number of steps.
         steps = _count(metrics[0], NUM_STEPS) if isinstance(self.aggregation, FedNovaServer) else 0
-        return Update(examples, arrays, steps), counters, content
+        return Statistics(arrays, examples, {"steps": steps}), counters, content
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

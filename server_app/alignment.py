@@ -5,19 +5,19 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.named_arrays import HEAD
+from curvfed.strategies.base.statistics import Statistics
 
 WEIGHT = f"{HEAD}weight"
 
 
-def alignment(updates: Mapping[int, Update]) -> dict[str, float]:
+def alignment(updates: Mapping[int, Statistics]) -> dict[str, float]:
     """Mean similarity of the clients' classifier rows (C, d), over the classes and all pairs of
     clients that trained.
 
     Parameters
     ----------
-    updates : mapping of partition to Update
+    updates : mapping of partition to Statistics
         As received.
 
     Returns
@@ -31,7 +31,7 @@ def alignment(updates: Mapping[int, Update]) -> dict[str, float]:
     sent = [
         update.arrays[WEIGHT]
         for update in updates.values()
-        if update.examples and WEIGHT in update.arrays
+        if update.weight and WEIGHT in update.arrays
     ]
     if len(sent) < 2:
         return {}

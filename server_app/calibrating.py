@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.server_app.phase import Phase
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.calibration import Calibration, CalibrationError, plain_sum
 from curvfed.strategies.base.named_arrays import HEAD
+from curvfed.strategies.base.statistics import Arrays
 
 SUMS = "sums"
 

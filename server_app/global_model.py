@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.federation import Federation
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, model_spec

@@ -11,8 +11,8 @@ from flwr.serverapp import Grid
 
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import Cohort, column, mean_std, personal_figures
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.figures import MEANS, check_sent
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays, one_line
 from curvfed.strategies.wire.exchange import exchange
 from curvfed.strategies.wire.messages import COMPLAINT, CONFUSION, Header, Parts, Reply, Request

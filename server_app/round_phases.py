@@ -1,6 +1,5 @@
 """The phases of a round: requests to the clients, checks of their replies, and their updates."""
 
-import math
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,8 +7,8 @@ from typing import Any
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.progress import PHASE_SILENCE, Progress
 from curvfed.server_app.run import Run
-from curvfed.strategies.base.aggregation import Aggregation, Update
-from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.aggregation import Aggregation
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.checks import check_confusion, check_steps, check_variances
 from curvfed.strategies.wire.messages import CONFUSION, TRAIN, Header, Parts, Reply
@@ -179,7 +178,7 @@ class RoundPhases(Run):
         )
 
 
-def updates_of(phase: Phase) -> dict[int, Update]:
+def updates_of(phase: Phase) -> dict[int, Statistics]:
     """The clients' updates by partition.
 
     With a `wire-precision` below float32, the rounding error of the model sent to a client is added
@@ -194,10 +193,5 @@ def updates_of(phase: Phase) -> dict[int, Update]:
             name: array + losses[name] if name in losses else array
             for name, array in reply.arrays.items()
         }
-        updates[partition] = Update(
-            reply.num_examples,
-            arrays,
-            int(reply.metrics.get("steps", 0)),
-            reply.metrics.get("loss", math.nan),
-        )
+        updates[partition] = Statistics(arrays, reply.num_examples, reply.metrics)
     return updates

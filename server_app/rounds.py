@@ -18,10 +18,11 @@ from curvfed.server_app.progress import ROUND_SILENCE, Progress, in_words
 from curvfed.server_app.round_phases import RoundPhases, updates_of
 from curvfed.server_app.run import RoundError, check_enough
 from curvfed.server_app.run_warnings import note_absences, note_answers, note_training
-from curvfed.strategies.base.aggregation import Aggregation, Average, Update, reweighted
-from curvfed.strategies.base.average import AggregationError, Arrays
+from curvfed.strategies.base.aggregation import Aggregation, Average, reweighted
+from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.base.named_arrays import not_finite
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.build_method import initial_aggregation, wire_precision
 from curvfed.strategies.config.model_spec import fixed_parameters, model_spec
 from curvfed.strategies.wire.exchange import sample
@@ -202,9 +203,9 @@ class Rounds(RoundPhases):
             list(self.federation.nodes), self.config.fraction_train, self.config.seed, number
         )
 
-    def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Update]]:
+    def _train(self, number: int, cohort: list[int]) -> tuple[Phase, dict[int, Statistics]]:
         """Train one round: the update of each client, or in a secure sum one update for all."""
-        updates: dict[int, Update] = {}
+        updates: dict[int, Statistics] = {}
         if self.config.secure_sum:
             from curvfed.server_app.secure.masked_phases import masked_training
 
@@ -218,10 +219,10 @@ class Rounds(RoundPhases):
         check_enough(phase, self.config.min_replies)
         return phase, updates
 
-    def _aggregate(self, number: int, updates: dict[int, Update]) -> None:
+    def _aggregate(self, number: int, updates: dict[int, Statistics]) -> None:
         if not any(update.arrays for update in updates.values()):  # nothing is shared
             return
-        if not any(update.examples for update in updates.values()):
+        if not any(update.weight for update in updates.values()):
             log.warning("round %d: no client that answered has training data", number)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
             try:

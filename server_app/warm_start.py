@@ -9,9 +9,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from curvfed.server_app.directory.checkpoint import CALIBRATED, FIXED
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import HEAD
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.stored_files import check_whole, is_whole, metadata_of
 
 log = logging.getLogger("curvfed")

@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import ConfigRecord
 from numpy.typing import NDArray
 
-from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.statistics import Arrays
 
 BUCKETS = 256
 """Length of a sketch. The distance of two sketches is that of the parameters within 9% (two

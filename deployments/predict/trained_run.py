@@ -15,9 +15,9 @@ from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import state_folder
 from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import initial_aggregation, personal_patterns
 from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from curvfed.strategies.base.aggregation import Update
+from curvfed.strategies.base.statistics import Statistics
 from curvfed_fedexp.method import PREVIOUS, FedExp
 
 EPSILON = 1e-3
@@ -45,7 +45,7 @@ def test_a_step_is_the_papers(disagreement):
         for _ in range(5)
     ]
     found = FedExp(start, EPSILON)
-    found.aggregate({number: Update(1, model) for number, model in enumerate(models)})
+    found.aggregate({number: Statistics(model, 1) for number, model in enumerate(models)})
     wanted, eta = by_paper(start, models)
     sent = found.sent_to(0)
     assert found.round_figures() == {"extrapolation": pytest.approx(eta, rel=1e-5)}
@@ -67,7 +67,7 @@ def test_without_disagreement_it_is_the_average():
     rng = np.random.default_rng(1)
     start, model = arrays(rng), arrays(rng)
     found = FedExp(start, EPSILON)
-    found.aggregate({0: Update(3, model), 1: Update(5, model)})
+    found.aggregate({0: Statistics(model, 3), 1: Statistics(model, 5)})
     assert found.round_figures() == {"extrapolation": 1.0}
     np.testing.assert_allclose(
         found.sent_to(0)["first.weight"], model["first.weight"], rtol=1e-6, atol=1e-6
@@ -77,7 +77,7 @@ def test_without_disagreement_it_is_the_average():
 def test_nobody_has_examples():
     start = arrays(np.random.default_rng(2))
     found = FedExp(start, EPSILON)
-    found.aggregate({0: Update(0, arrays(np.random.default_rng(3)))})
+    found.aggregate({0: Statistics(arrays(np.random.default_rng(3)), 0)})
     assert all(np.array_equal(found.sent_to(0)[name], start[name]) for name in start)
 
 
@@ -85,7 +85,7 @@ def test_the_state_is_both_iterates():
     rng = np.random.default_rng(4)
     start = arrays(rng)
     found, other = FedExp(start, EPSILON), FedExp(start, EPSILON)
-    found.aggregate({0: Update(1, arrays(rng)), 1: Update(1, arrays(rng))})
+    found.aggregate({0: Statistics(arrays(rng), 1), 1: Statistics(arrays(rng), 1)})
     other.load(found.state())
     assert {PREVIOUS + name for name in start} < found.state().keys()
     for name in start:

@@ -14,7 +14,7 @@ from curvfed.server_app.one_shot.hull_scores import ServerPoints, point_arrays
 from curvfed.server_app.one_shot.one_shot_run import EVALUATION, PROTOCOL, OneShotRun
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase
-from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.hull.classifier import Array, Classifier, Kind
 from curvfed.strategies.hull.naming import elect_names
 from curvfed.strategies.methods.discriminant import BOUND, length, scores

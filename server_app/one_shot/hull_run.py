@@ -20,9 +20,9 @@ from curvfed.server_app.one_shot.one_shot_run import PROTOCOL, OneShotRun
 from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import check_session, groups
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import HULL_COUNTS
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.codec import DecodedHulls
 from curvfed.strategies.hull.learn import learn

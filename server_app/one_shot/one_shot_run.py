@@ -19,8 +19,8 @@ from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.run import Run
 from curvfed.server_app.secure.masked_phases import masked_phase
 from curvfed.server_app.secure.secure_sum import SumsOfRun
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.naming import FALLEN, VOTES

@@ -7,7 +7,7 @@ from typing import Any
 from curvfed.server_app.one_shot.discriminant_run import DiscriminantRun
 from curvfed.server_app.one_shot.hull_scores import ServerPoints
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.methods.pca import BOUND, length, reference
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.secure_sum import Ask, SumsOfRun, secure_sum
-from curvfed.strategies.base.aggregation import Aggregation, Update
+from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked_vector import Total, mean_update, sum_encoding, vector_length
 from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
@@ -120,13 +121,13 @@ def _all(mappings: Iterable[Mapping[int, T]]) -> dict[int, T]:
 
 def masked_training(
     ask: Ask, header: Header, cohort: Sequence[int], model: Aggregation, sums: SumsOfRun
-) -> tuple[Phase, Update]:
+) -> tuple[Phase, Statistics]:
     """A training phase.
 
     Returns
     -------
     phase : Phase
-    update : Update
+    update : Statistics
         One update for all clients: the sum of their weights, and the mean of the parameters.
 
     Raises
@@ -139,7 +140,9 @@ def masked_training(
     phase, total = masked_phase(
         ask, header, cohort, sums, sum(array.size for array in like.values())
     )
-    return phase, Update(total.weight, mean_update(total, like, sent), clients=len(phase.replies))
+    return phase, Statistics(
+        mean_update(total, like, sent), total.weight, clients=len(phase.replies)
+    )
 
 
 def check_session(header: Header, clients: Sequence[int], sums: SumsOfRun) -> None:

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from curvfed.strategies.base.average import Arrays, Update, split_average
+from curvfed.strategies.base.average import split_average
+from curvfed.strategies.base.statistics import Arrays, Statistics
 
-__all__ = ["Aggregation", "Average", "Replies", "Update", "reweighted"]
+__all__ = ["Aggregation", "Average", "Replies", "Statistics", "reweighted"]
 
-Replies = Mapping[int, Update]
+Replies = Mapping[int, Statistics]
 """Updates by partition, in ascending order of the partitions."""
 
 
@@ -18,20 +19,20 @@ def reweighted(replies: Replies, weights: str) -> Replies:
 
     Parameters
     ----------
-    replies : mapping of int to Update
+    replies : mapping of int to Statistics
     weights : str
         "examples": as they are; "uniform": every client with examples counts as if it had one.
 
     Examples
     --------
-    >>> replies = {0: Update(30, {}), 1: Update(0, {})}
-    >>> [update.examples for update in reweighted(replies, "uniform").values()]
+    >>> replies = {0: Statistics({}, 30), 1: Statistics({}, 0)}
+    >>> [update.weight for update in reweighted(replies, "uniform").values()]
     [1, 0]
     """
     if weights == "examples":
         return replies
     return {
-        partition: replace(update, examples=min(update.examples, 1))
+        partition: replace(update, weight=min(update.weight, 1))
         for partition, update in replies.items()
     }
 
@@ -68,7 +69,7 @@ class Aggregation(ABC):
     ...             self.of.setdefault(int(partition), {})[name] = array
     >>> import numpy as np
     >>> server = Latest({"w": np.zeros(2)})
-    >>> server.aggregate({1: Update(5, {"w": np.ones(2)})})
+    >>> server.aggregate({1: Statistics({"w": np.ones(2)}, 5)})
     >>> server.sent_to(0)["w"], server.sent_to(1)["w"]
     (array([0., 0.]), array([1., 1.]))
     """
@@ -144,7 +145,8 @@ class Average(Aggregation):
     --------
     >>> import numpy as np
     >>> server = Average({"w": np.zeros(2)})
-    >>> server.aggregate({0: Update(30, {"w": np.ones(2)}), 1: Update(10, {"w": np.zeros(2)})})
+    >>> ones, zeros = Statistics({"w": np.ones(2)}, 30), Statistics({"w": np.zeros(2)}, 10)
+    >>> server.aggregate({0: ones, 1: zeros})
     >>> server.sent_to(0)["w"]
     array([0.75, 0.75])
     """

@@ -1,44 +1,16 @@
 """The average of shared parameters, weighted by numbers of examples. Personal parameters are never
 sent."""
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.tasks.errors import KeyedError
 
-Arrays = dict[str, NDArray[Any]]
-
 _BLOCK = 65_536  # entries: two rows of float64 of this length fit into the cache
-
-
-@dataclass(frozen=True)
-class Update:
-    """What one client contributes to a round's aggregation.
-
-    Attributes
-    ----------
-    examples : int
-        Number of training examples, 0 or more.
-    arrays : dict of str to array
-        The shared parameters after local training.
-    steps : int
-        Number of optimiser steps in the round.
-    loss : float
-        Mean loss of the last pass; NaN if the reply has none.
-    clients : int
-        Number of clients in this mean; more than one after a secure sum.
-    """
-
-    examples: int
-    arrays: Arrays
-    steps: int = 0
-    loss: float = math.nan
-    clients: int = 1
 
 
 class AggregationError(KeyedError, ValueError):
@@ -62,7 +34,7 @@ def check_names(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         )
 
 
-def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]) -> Arrays:
+def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Statistics]) -> Arrays:
     """Average of the shared parameters over the clients that replied, weighted by their numbers of
     examples.
 
@@ -75,7 +47,7 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]
     current : mapping of str to array
         The present shared parameters. They set names, shapes and dtypes, and are returned if no
         reply has examples.
-    updates : sequence of Update
+    updates : sequence of Statistics
         In a fixed order: the sum is computed in this order and in float64, so that equal replies
         give equal bits.
 
@@ -91,10 +63,10 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Update]
     """
     for update in updates:
         check_names(update.arrays, current)
-    total = sum(update.examples for update in updates)
+    total = sum(update.weight for update in updates)
     if total == 0:
         return {name: array.copy() for name, array in current.items()}
-    weighted = [(update.arrays, update.examples / total) for update in updates if update.examples]
+    weighted = [(update.arrays, update.weight / total) for update in updates if update.weight]
     averages: Arrays = {}
     for name, array in current.items():
         terms = [(arrays[name], weight) for arrays, weight in weighted]

@@ -12,8 +12,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.errors import SafeError
 
 Array = NDArray[np.float64]

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.strategies.base.average import Arrays, Update, check_names, split_average, weighted_sum
+from curvfed.strategies.base.average import check_names, split_average, weighted_sum
 from curvfed.strategies.base.named_arrays import is_buffer
+from curvfed.strategies.base.statistics import Arrays, Statistics
 
 Matrix = NDArray[np.float64]
 
@@ -84,7 +85,7 @@ def gram(start: Arrays, models: Sequence[Arrays]) -> Matrix:
     return products
 
 
-def weighted_step(start: Arrays, updates: Sequence[Update], weights: ArrayLike) -> Arrays:
+def weighted_step(start: Arrays, updates: Sequence[Statistics], weights: ArrayLike) -> Arrays:
     """θ + Σ wₖ(θₖ − θ) for the trained parameters; running statistics are averaged by numbers of
     examples.
 
@@ -92,7 +93,7 @@ def weighted_step(start: Arrays, updates: Sequence[Update], weights: ArrayLike) 
     ----------
     start : dict of str to array
         θ; the result has its names, shapes and dtypes.
-    updates : sequence of Update
+    updates : sequence of Statistics
         In a fixed order; the sum is computed in this order and in float64.
     weights : array (K,)
         They need not sum to 1: the weight of θ is 1 − Σ wₖ. Updates of weight 0 are not read.

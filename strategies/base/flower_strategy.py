@@ -10,11 +10,12 @@ import numpy as np
 from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid, strategy
 
-from curvfed.strategies.base.aggregation import Average, Replies, Update
-from curvfed.strategies.base.average import AggregationError, Arrays, split_average
+from curvfed.strategies.base.aggregation import Average, Replies
+from curvfed.strategies.base.average import AggregationError, split_average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.shared_tables import NEED_ONLY_MEAN
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.arrays import encode_arrays
 
 STORED = "flower/"
@@ -72,12 +73,12 @@ class FlowerStrategy(Average):
         """
         averaged = split_average(self._arrays, list(replies.values()))
         with_examples = {
-            partition: update for partition, update in replies.items() if update.examples
+            partition: update for partition, update in replies.items() if update.weight
         }
         if with_examples:
             self._steps += 1
             averaged |= self._step(
-                {0: Update(1, averaged)} if self._name in NEED_ONLY_MEAN else with_examples
+                {0: Statistics(averaged, 1)} if self._name in NEED_ONLY_MEAN else with_examples
             )
         self._arrays = averaged
 
@@ -153,9 +154,9 @@ class FlowerStrategy(Average):
             setattr(self._flower, attribute, in_place)
 
 
-def _message(partition: int, update: Update, names: Arrays) -> Message:
+def _message(partition: int, update: Statistics, names: Arrays) -> Message:
     """A client's reply to a train message, from a node whose id is the partition."""
-    metrics = MetricRecord({"num-examples": update.examples, "train_loss": update.loss})
+    metrics = MetricRecord({"num-examples": update.weight, "train_loss": update.loss})
     content = RecordDict(
         {"arrays": encode_arrays({name: update.arrays[name] for name in names}), "metrics": metrics}
     )

@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import (
     GradientTerm,
     Proximal,

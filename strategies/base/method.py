@@ -9,10 +9,10 @@ from curvfed.strategies.base.keys import Table
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.aggregation import Aggregation
-    from curvfed.strategies.base.average import Arrays
     from curvfed.strategies.base.calibration import Calibration
     from curvfed.strategies.base.learner import Learner
     from curvfed.strategies.base.run_keys import RunKeys
+    from curvfed.strategies.base.statistics import Arrays
 
 INPUT_OUTPUT_LAYERS = ("input.*", "head.*")
 """Patterns of the first and last layers, which depend on a client's features and classes."""

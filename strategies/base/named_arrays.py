@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.base.average import Arrays
+from curvfed.strategies.base.statistics import Arrays
 
 if TYPE_CHECKING:  # a list of methods, those of other packages too, is printed without torch
     from torch import Tensor, nn

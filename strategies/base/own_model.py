@@ -5,9 +5,9 @@ import copy
 
 from torch import Tensor, nn
 
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.learner import Learner, Local, load_arrays
 from curvfed.strategies.base.named_arrays import named_state, select_prefix
+from curvfed.strategies.base.statistics import Arrays
 
 OWN = "own/"
 """Prefix of the names of the personal model's tensors in the local state."""

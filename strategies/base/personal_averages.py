@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.base.aggregation import Aggregation
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.named_arrays import join_groups, split_groups
+from curvfed.strategies.base.statistics import Arrays
 
 Matrix = NDArray[np.float64]
 

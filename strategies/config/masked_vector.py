@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.figures import SUMMED
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
 

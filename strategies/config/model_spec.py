@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.named_arrays import HEAD
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import CURVATURE, Facts
 from curvfed.tasks import plugins

@@ -11,13 +11,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from curvfed.strategies.base.aggregation import Aggregation, Replies
-from curvfed.strategies.base.average import Arrays, check_names
+from curvfed.strategies.base.average import check_names
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, load_arrays, to_numpy
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import is_buffer, join_groups, split_groups
 from curvfed.strategies.base.own_model import OWN, OwnModel
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained, make_optimizer, train
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 
@@ -141,9 +142,9 @@ class AppleServer(Aggregation):
         """Replace the cores of the clients that replied and have examples."""
         for partition, update in replies.items():
             check_names(update.arrays, self._start)
-            self._sizes[partition] = update.examples
+            self._sizes[partition] = update.weight
             self._turns[partition] += 1
-            if update.examples:
+            if update.weight:
                 self._cores[partition] = update.arrays
         self._sent = {}
 

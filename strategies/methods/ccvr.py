@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 from torch.nn.functional import cross_entropy
 
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.calibration import (
     SLACK,
     Array,
@@ -29,6 +28,7 @@ from curvfed.strategies.base.calibration import (
 )
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.statistics import Arrays
 
 
 class Keys(Table):

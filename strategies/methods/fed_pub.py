@@ -5,10 +5,11 @@ import numpy as np
 from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Replies
-from curvfed.strategies.base.average import Arrays, split_average
+from curvfed.strategies.base.average import split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, Method
 from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING
 
 
@@ -79,7 +80,7 @@ class FedPubServer(PersonalAverages):
     def aggregate(self, replies: Replies) -> None:
         """Compute an average for every client that replied."""
         self._average = split_average(self._average, list(replies.values()))
-        trained = [update.arrays for update in replies.values() if update.examples]
+        trained = [update.arrays for update in replies.values() if update.weight]
         if not trained:
             return
         embeddings = np.stack([update.arrays[EMBEDDING] for update in replies.values()]).astype(

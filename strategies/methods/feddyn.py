@@ -8,12 +8,12 @@ from pydantic import Field
 from torch import Tensor
 
 from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, clones
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm, Proximal, Trained
 
 
@@ -68,8 +68,8 @@ class FedDynServer(Average):
     def aggregate(self, replies: Replies) -> None:
         """Update the drift, and add it to the average."""
         updates = list(replies.values())
-        examples = np.array([update.examples for update in updates], np.float64)
-        active = sum(update.clients for update in updates if update.examples)
+        examples = np.array([update.weight for update in updates], np.float64)
+        active = sum(update.clients for update in updates if update.weight)
         # In float64, because rounding errors of the mean would accumulate in the drift.
         start = {name: array.astype(np.float64) for name, array in self._arrays.items()}
         mean = weighted_step(start, updates, examples / max(examples.sum(), 1))

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained
 
 

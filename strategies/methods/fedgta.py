@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Replies
-from curvfed.strategies.base.average import AggregationError, Arrays, split_average
+from curvfed.strategies.base.average import AggregationError, split_average
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, to_numpy
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.label_propagation import moments, propagate, smoothing_confidence
 
@@ -121,7 +122,7 @@ class FedGtaServer(PersonalAverages):
             replace(update, arrays=models[partition]) for partition, update in replies.items()
         ]
         self._average = split_average(self._average, updates)
-        trained = [partition for partition, update in replies.items() if update.examples]
+        trained = [partition for partition, update in replies.items() if update.weight]
         if not trained:
             return
         moments = {
@@ -139,7 +140,7 @@ class FedGtaServer(PersonalAverages):
         )
         # Rounding must not exclude a client's own model.
         alike |= np.array(list(replies))[:, None] == np.array(trained)
-        examples = np.array([replies[partition].examples for partition in trained], np.float64)
+        examples = np.array([replies[partition].weight for partition in trained], np.float64)
         self._mix(
             replies,
             [models[partition] for partition in trained],

@@ -11,7 +11,7 @@ from pydantic import Field
 from threadpoolctl import threadpool_limits
 
 from curvfed.strategies.base.aggregation import Aggregation, Replies
-from curvfed.strategies.base.average import Arrays, check_names
+from curvfed.strategies.base.average import check_names
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, load_arrays
 from curvfed.strategies.base.method import IMAGES, Method
@@ -22,6 +22,7 @@ from curvfed.strategies.base.named_arrays import (
     select_prefix,
     split_groups,
 )
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 
@@ -110,7 +111,7 @@ class FedMtlServer(Aggregation):
         """Store the models, and compute the coupling again."""
         for partition, update in replies.items():
             check_names(update.arrays, self._start)
-            if update.examples:
+            if update.weight:
                 self._models[partition] = update.arrays
             else:
                 self._idle.add(partition)

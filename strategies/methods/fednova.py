@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 
 from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained
 
 LENGTH = "length"
@@ -64,7 +64,7 @@ class FedNovaServer(Average):
             return
         steps = np.array([update.steps for update in replies.values()], np.float64)
         active = steps > 0
-        examples = np.array([update.examples for update in replies.values()], np.float64) * active
+        examples = np.array([update.weight for update in replies.values()], np.float64) * active
         shares = examples / max(examples.sum(), 1)
         lengths = gradient_weight(steps, self._momentum)
         weights = np.divide(

@@ -6,11 +6,11 @@ from typing import Literal
 from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Aggregation
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.statistics import Arrays
 
 
 class Keys(Table):

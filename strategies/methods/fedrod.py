@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.learner import (
     Learner,
     Local,
@@ -17,6 +16,7 @@ from curvfed.strategies.base.learner import (
 )
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import select_prefix
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm, Trained
 from curvfed.tasks.task import Batch
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import Arrays, Update, check_names
+from curvfed.strategies.base.average import check_names
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, load_arrays, to_numpy
 from curvfed.strategies.base.method import Method
@@ -21,6 +21,7 @@ from curvfed.strategies.base.named_arrays import (
     select_prefix,
     split_groups,
 )
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Correction, Trained, train
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
 from curvfed.tasks.graphs.inputs import GraphInputs
@@ -145,15 +146,13 @@ class FedSageServer(Average):
         """Average the classifier; store packages and mean gradients."""
         for partition, update in replies.items():
             check_names(update.arrays, self.expected_reply(partition))
-        classifiers: dict[int, Update] = {}
+        classifiers: dict[int, Statistics] = {}
         for partition, update in replies.items():
             arrays = {name: update.arrays[name] for name in self._arrays}
             classifiers[partition] = replace(update, arrays=arrays)
         super().aggregate(classifiers)
         if self._left:
-            trained = {
-                partition: update for partition, update in replies.items() if update.examples
-            }
+            trained = {partition: update for partition, update in replies.items() if update.weight}
             self._gradients = {
                 client: self._mean_gradient(client, trained) for client in self._packages
             }
@@ -165,7 +164,7 @@ class FedSageServer(Average):
             self._packages = {}
             self._gradients = {}
 
-    def _mean_gradient(self, partition: int, replies: dict[int, Update]) -> Arrays:
+    def _mean_gradient(self, partition: int, replies: dict[int, Statistics]) -> Arrays:
         """Mean of the others' answers to this client's package; 0 without answers."""
         prefix = f"{GRADIENT}{partition}/"
         answers = [

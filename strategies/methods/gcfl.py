@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Aggregation, Replies
-from curvfed.strategies.base.average import Arrays, check_names, split_average
+from curvfed.strategies.base.average import check_names, split_average
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, INPUT_OUTPUT_LAYERS, Method
 from curvfed.strategies.base.named_arrays import join_groups, select_prefix, split_groups
+from curvfed.strategies.base.statistics import Arrays
 
 
 class Keys(Table):
@@ -177,7 +178,7 @@ class GcflServer(Aggregation):
         trained: dict[int, list[int]] = {}
         for partition, update in replies.items():
             number = self._cluster.setdefault(partition, 0)
-            if update.examples:
+            if update.weight:
                 trained.setdefault(number, []).append(partition)
         updates: dict[int, Updates] = {}
         for number in sorted(trained):

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from curvfed.geometry.min_norm import min_norm_point
 from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.statistics import Arrays
 
 
 class Keys(Table):
@@ -145,8 +145,8 @@ class Consistent(Average):
 
     def aggregate(self, replies: Replies) -> None:
         """Choose the weights, and add the weighted sum of the deviations."""
-        total = sum(update.examples for update in replies.values())
-        shares = {p: update.examples / total if total else 0.0 for p, update in replies.items()}
+        total = sum(update.weight for update in replies.values())
+        shares = {p: update.weight / total if total else 0.0 for p, update in replies.items()}
         active = [p for p, share in shares.items() if share]
         prior = np.array([shares[p] for p in active])
         ratio: float | None = 1.0

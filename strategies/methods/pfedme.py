@@ -9,13 +9,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import Arrays, split_average
+from curvfed.strategies.base.average import split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import copy_tensors
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.optimizers.sgd import SGD
 from curvfed.strategies.base.own_model import OwnModel
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Proximal, Trained, train
 
 

@@ -9,13 +9,14 @@ from pydantic import Field
 from torch import Tensor
 
 from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import Arrays, Update, check_names, split_average
+from curvfed.strategies.base.average import check_names, split_average
 from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, clones, load_arrays, to_numpy
 from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
 from curvfed.strategies.wire.arrays import check_arrays
 
@@ -74,13 +75,13 @@ class ScaffoldServer(Average):
         """Update x and c."""
         for update in replies.values():
             check_names(update.arrays, self._sent)
-        updates = [update for update in replies.values() if update.examples]
+        updates = [update for update in replies.values() if update.weight]
         active = sum(update.clients for update in updates)
         if not updates:
             return
-        examples = np.array([update.examples for update in updates], np.float64)
-        models: list[Update] = []
-        changes: list[Update] = []
+        examples = np.array([update.weight for update in updates], np.float64)
+        models: list[Statistics] = []
+        changes: list[Statistics] = []
         for update in updates:
             arrays = {name: update.arrays[name] for name in self._arrays}
             models.append(replace(update, arrays=arrays))

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
 
-from curvfed.strategies.base.average import Arrays
 from curvfed.strategies.base.calibration import (
     SLACK,
     Array,
@@ -24,6 +23,7 @@ from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, load_arrays
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import HEAD
+from curvfed.strategies.base.statistics import Arrays
 
 _RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding errors
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2

@@ -12,9 +12,9 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import collect_state
 from curvfed.strategies.base.aggregation import reweighted
-from curvfed.strategies.base.average import Update
 from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.training import make_optimizer, train
 from curvfed.strategies.config.build_method import initial_aggregation
 from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
@@ -42,7 +42,8 @@ def a_round(settings: Settings) -> Call:
     reply = {name: np.array(array) for name, array in learner.share().items()}
     server.aggregate(
         reweighted(
-            {0: Update(client.task.num_examples, reply, trained.steps)}, client.config.weights
+            {0: Statistics(reply, client.task.num_examples, {"steps": trained.steps})},
+            client.config.weights,
         )
     )
     learner.round = 2
@@ -73,7 +74,7 @@ def some_rounds(
         losses.append(trained.loss)
         client.embed()
         reply = {name: np.array(array) for name, array in client.share().items()}
-        update = Update(client.task.num_examples, reply, trained.steps)
+        update = Statistics(reply, client.task.num_examples, {"steps": trained.steps})
         server.aggregate(reweighted({0: update}, client.config.weights))
     if client.config.fine_tunes:
         client.fine_tune(num)

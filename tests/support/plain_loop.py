@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from curvfed.client_app.client import Client
 from curvfed.client_app.data.load import load_data, make_task
 from curvfed.client_app.node.node import Node
-from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.training import Proximal, make_optimizer, seed_dropout, train
 from curvfed.strategies.config.build_method import initial_aggregation
 from curvfed.strategies.config.image_data import image_spec
@@ -119,8 +119,8 @@ class PlainLoop:
                 )
                 scores.append(task.scores(model))
                 state = named_state(model)
-                updates[client] = Update(
-                    task.num_examples, {name: state[name].detach().numpy() for name in self.shared}
+                updates[client] = Statistics(
+                    {name: state[name].detach().numpy() for name in self.shared}, task.num_examples
                 )
             server.aggregate(updates)
             due = number == config.num_rounds or (

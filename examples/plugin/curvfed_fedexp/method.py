@@ -7,12 +7,13 @@ import numpy as np
 from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import Arrays, split_average
+from curvfed.strategies.base.average import split_average
 from curvfed.strategies.base.figures import ROUND, Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.statistics import Arrays
 
 PREVIOUS = "fedexp/previous/"
 """What the names of the last but one iterate begin with, in the state."""
@@ -55,11 +56,11 @@ class FedExp(Average):
         start = self._arrays
         averaged = split_average(start, list(replies.values()))
         trained = [name for name in start if not is_buffer(name)]
-        total = sum(update.examples for update in replies.values())
+        total = sum(update.weight for update in replies.values())
         squares = sum(
-            update.examples / total * _square(start, update.arrays, trained)
+            update.weight / total * _square(start, update.arrays, trained)
             for update in replies.values()
-            if update.examples
+            if update.weight
         )
         self._extrapolation = max(
             1.0, squares / (2 * (_square(start, averaged, trained) + self._epsilon))

@@ -12,9 +12,10 @@ from image_fixtures import write_classes
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.average import AggregationError, Update
+from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import to_numpy
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.apple import AppleServer
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
@@ -265,8 +266,8 @@ def server(most=0, partitions=CLIENTS, dtype=np.float32, seed=0):
 
 
 def update(value, examples=4):
-    return Update(
-        examples, {"w": np.full((2, 3), value, np.float32), "b": np.full(2, value, np.float32)}
+    return Statistics(
+        {"w": np.full((2, 3), value, np.float32), "b": np.full(2, value, np.float32)}, examples
     )
 
 
@@ -299,7 +300,7 @@ def test_shares_where_nobody_has_examples():
     found.aggregate({partition: update(1.0, 0) for partition in CLIENTS})
     np.testing.assert_array_equal(found.sent_to(2)["shares"], np.full(3, 1 / 3))
     with refuses("parameters", error=AggregationError):
-        found.aggregate({2: Update(1, {"w": np.zeros((2, 3))})})
+        found.aggregate({2: Statistics({"w": np.zeros((2, 3))}, 1)})
 
 
 def others(found, partition):

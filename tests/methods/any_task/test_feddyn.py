@@ -8,9 +8,9 @@ from app_runs import Recorder, run
 from errors import refuses
 from tiny_learning import assert_near, descend, learner, state
 
-from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.learner import to_numpy
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.feddyn import FedDynServer
 from curvfed.strategies.wire.arrays import decode_arrays
 
@@ -87,7 +87,7 @@ def federation(rounds, method="feddyn", **settings):
         for k in cohort(number):
             found[k].receive(server.sent_to(k))
             found[k].train()
-            replies[k] = Update(1, copied(found[k]))
+            replies[k] = Statistics(copied(found[k]), 1)
         server.aggregate(replies)
         starts.append(server.sent_to(0))
     return starts, found
@@ -163,7 +163,10 @@ def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
     for _ in range(3):
         came = [arrays_of(rng, dtype) for _ in examples]
         server.aggregate(
-            {2 * k: Update(n, one) for k, (n, one) in enumerate(zip(examples, came, strict=True))}
+            {
+                2 * k: Statistics(one, n)
+                for k, (n, one) in enumerate(zip(examples, came, strict=True))
+            }
         )
         average = {
             n: sum(p * one[n].astype(np.float64) for p, one in zip(shares, came, strict=True))
@@ -179,18 +182,18 @@ def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
 def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
     rng = np.random.default_rng(6)
     server = FedDynServer(arrays_of(rng), 3)
-    server.aggregate({0: Update(2, arrays_of(rng))})
+    server.aggregate({0: Statistics(arrays_of(rng), 2)})
     before = server.state()
-    server.aggregate({0: Update(0, arrays_of(rng)), 2: Update(0, arrays_of(rng))})
+    server.aggregate({0: Statistics(arrays_of(rng), 0), 2: Statistics(arrays_of(rng), 0)})
     assert_near(server.state(), before, 0)
     with refuses("parameters", "drift/head.bias", error=AggregationError):
-        server.aggregate({0: Update(2, arrays_of(rng) | {"drift/head.bias": np.zeros(4)})})
+        server.aggregate({0: Statistics(arrays_of(rng) | {"drift/head.bias": np.zeros(4)}, 2)})
 
 
 def test_a_server_that_goes_on_is_the_same():
     rng = np.random.default_rng(8)
     one, other = (FedDynServer(arrays_of(np.random.default_rng(0)), 3) for _ in range(2))
-    replies = [{k: Update(k + 1, arrays_of(rng)) for k in range(2)} for _ in range(2)]
+    replies = [{k: Statistics(arrays_of(rng), k + 1) for k in range(2)} for _ in range(2)]
     one.aggregate(replies[0])
     other.load(one.state())
     for server in (one, other):

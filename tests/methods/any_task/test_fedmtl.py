@@ -12,7 +12,8 @@ from scipy.linalg import LinAlgWarning, sqrtm
 from tiny_learning import assert_near, descend, learner, state
 
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.average import AggregationError, Update
+from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fedmtl import RIDGE, FedMtlServer, learned_relations, mean_relations
 from curvfed.strategies.wire.arrays import MessageError
 
@@ -62,7 +63,7 @@ def ridged(gram):
 
 def server(relations, heard, clients=4, dtype=np.float64):
     found = FedMtlServer(model(0, dtype), relations, clients)
-    found.aggregate({partition: Update(3, model(partition, dtype)) for partition in heard})
+    found.aggregate({partition: Statistics(model(partition, dtype), 3) for partition in heard})
     return found
 
 
@@ -150,7 +151,7 @@ def test_relations_before_anyone_replied_and_of_nothing():
 @pytest.mark.parametrize("relations", ["mean", "learned"])
 def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
     found = server(relations, (1, 3), clients=3)
-    found.aggregate({8: Update(0, model(8))})
+    found.aggregate({8: Statistics(model(8), 0)})
     without = server(relations, (1, 3), clients=2)
     for partition in (1, 3):
         assert_near(found.sent_to(partition), without.sent_to(partition), 0)
@@ -159,14 +160,14 @@ def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
     )
     assert not coupled(found.sent_to(8)).any()
     nobody = server(relations, (), clients=1)
-    nobody.aggregate({0: Update(0, model(3))})
+    nobody.aggregate({0: Statistics(model(3), 0)})
     assert_near({name: nobody.sent_to(0)[name] for name in model(0)}, model(0), 0)
 
 
 @pytest.mark.parametrize("relations", ["mean", "learned"])
 def test_a_stored_state_goes_on_as_it_was(relations):
     found = server(relations, (1, 3), clients=5)
-    found.aggregate({4: Update(0, model(4)), 3: Update(2, model(9))})
+    found.aggregate({4: Statistics(model(4), 0), 3: Statistics(model(9), 2)})
     again = FedMtlServer(model(7), relations, 5)
     again.load(dict(reversed(found.state().items())))
     for partition in (0, 1, 3, 4):
@@ -174,7 +175,7 @@ def test_a_stored_state_goes_on_as_it_was(relations):
         assert again.expected_reply(partition).keys() == model(0).keys()
     assert_near(again.state(), found.state(), 0)
     with refuses("parameters", error=AggregationError):
-        found.aggregate({1: Update(1, {"w": np.zeros((2, 3))})})
+        found.aggregate({1: Statistics({"w": np.zeros((2, 3))}, 1)})
 
 
 # --- The client
@@ -240,7 +241,7 @@ def test_a_step_of_full_length_lands_on_the_mean():
     drawn = {p: sent_to(learner("fedmtl"), seed=p) for p in range(3)}
     models.aggregate(
         {
-            p: Update(1, {name: drawn[p][name] for name in models.expected_reply(p)})
+            p: Statistics({name: drawn[p][name] for name in models.expected_reply(p)}, 1)
             for p in range(3)
         }
     )

@@ -8,8 +8,9 @@ from errors import refuses
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.average import AggregationError, Update
+from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.pfedme import PFedMeServer
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
@@ -197,7 +198,7 @@ def replies(dtype, sizes=(3, 0, 5)):
         for _ in sizes
     ]
     return {
-        2 * place: Update(size, model)
+        2 * place: Statistics(model, size)
         for place, (size, model) in enumerate(zip(sizes, models, strict=True))
     }
 
@@ -231,7 +232,7 @@ def test_all_the_way_is_the_average_and_a_round_without_examples_is_none():
     half.aggregate(replies(np.float64, (0, 0, 0)))
     assert_near(half.global_model(), start, 0)
     with refuses("parameters", error=AggregationError):
-        half.aggregate({0: Update(1, {"w": start["w"]})})
+        half.aggregate({0: Statistics({"w": start["w"]}, 1)})
 
 
 def test_what_does_not_fit_is_refused(tmp_path):

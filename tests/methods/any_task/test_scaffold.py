@@ -9,10 +9,11 @@ from app_runs import Recorder, run
 from errors import refuses
 from tiny_learning import assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.aggregation import Update, reweighted
+from curvfed.strategies.base.aggregation import reweighted
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import to_numpy
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.scaffold import ScaffoldServer
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
@@ -192,7 +193,7 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
         came = [arrays_of(rng, dtype, variates=True) for _ in examples]
         server.aggregate(
             {
-                2 * k: Update(n, one, 4)
+                2 * k: Statistics(one, n, {"steps": 4})
                 for k, (n, one) in enumerate(zip(examples, came, strict=True))
             }
         )
@@ -221,21 +222,24 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
 def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
     rng = np.random.default_rng(6)
     server = ScaffoldServer(arrays_of(rng), 1.0, 3)
-    server.aggregate({0: Update(2, arrays_of(rng, variates=True))})
+    server.aggregate({0: Statistics(arrays_of(rng, variates=True), 2)})
     before = server.state()
     server.aggregate(
-        {0: Update(0, arrays_of(rng, variates=True)), 2: Update(0, arrays_of(rng, variates=True))}
+        {
+            0: Statistics(arrays_of(rng, variates=True), 0),
+            2: Statistics(arrays_of(rng, variates=True), 0),
+        }
     )
     assert_near(server.state(), before, 0)
     with refuses("parameters", "variate/body.weight", error=AggregationError):
-        server.aggregate({0: Update(2, arrays_of(rng))})
+        server.aggregate({0: Statistics(arrays_of(rng), 2)})
 
 
 def test_a_server_that_goes_on_is_the_same():
     rng = np.random.default_rng(8)
     one, other = (ScaffoldServer(arrays_of(np.random.default_rng(0)), 0.5, 3) for _ in range(2))
     replies = [
-        {k: Update(k + 1, arrays_of(rng, variates=True)) for k in range(2)} for _ in range(2)
+        {k: Statistics(arrays_of(rng, variates=True), k + 1) for k in range(2)} for _ in range(2)
     ]
     one.aggregate(replies[0])
     other.load(one.state())
@@ -267,7 +271,7 @@ def federation(method, rounds, participants, clients=3):
             found[k].receive(sent)
             found[k].train()
             variates = {name: np.zeros_like(array) for name, array in server.sent_to(k).items()}
-            replies[k] = Update(1, variates | copied(found[k]))
+            replies[k] = Statistics(variates | copied(found[k]), 1)
         server.aggregate(replies)
     return server, found
 
@@ -360,9 +364,9 @@ def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
 
 
 def test_equal_weights_are_of_those_with_examples():
-    replies = {0: Update(0, {}), 2: Update(5, {}, 3), 3: Update(1, {})}
+    replies = {0: Statistics({}, 0), 2: Statistics({}, 5, {"steps": 3}), 3: Statistics({}, 1)}
     assert {
-        k: (update.examples, update.steps) for k, update in reweighted(replies, "uniform").items()
+        k: (update.weight, update.steps) for k, update in reweighted(replies, "uniform").items()
     } == {
         0: (0, 0),
         2: (1, 3),

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
-from curvfed.strategies.base.average import AggregationError, Update, split_average
+from curvfed.strategies.base.average import AggregationError, split_average
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fed_pub import FedPubServer, mixing_weights
 from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.tasks.graphs.model_spec import ModelSpec
@@ -238,13 +239,13 @@ def test_mixing_weights_overflow_nowhere():
 def replies_of(rng, partitions, examples, shift=None):
     """Replies with a matrix, a scalar and an embedding."""
     return {
-        p: Update(
-            number,
+        p: Statistics(
             {
                 "w": rng.normal(size=(2, 3)).astype(np.float32),
                 "k": np.array(rng.normal(), np.float32),
                 EMBEDDING: rng.normal(size=4).astype(np.float32) if shift is None else shift[p],
             },
+            number,
         )
         for p, number in zip(partitions, examples, strict=True)
     }
@@ -275,7 +276,7 @@ def same(one, other):
 
 def mixtures(replies, scale):
     """Partition -> what it should start from, in plain float64."""
-    told = [reply.arrays for reply in replies.values() if reply.examples]
+    told = [reply.arrays for reply in replies.values() if reply.weight]
     rows = softmax_of_cosines(
         *(
             [a[EMBEDDING].astype(float).tolist() for a in group]
@@ -335,7 +336,7 @@ def test_one_client_starts_from_its_own():
 def test_twins_start_alike_and_a_stranger_weighs_less():
     rng = np.random.default_rng(1)
     (one,) = replies_of(rng, [0], [5]).values()
-    stranger = Update(5, {name: -array for name, array in one.arrays.items()})
+    stranger = Statistics({name: -array for name, array in one.arrays.items()}, 5)
     aggregation = fresh(3.0)
     aggregation.aggregate({0: one, 1: one, 2: stranger})
     close(aggregation.sent_to(0), aggregation.sent_to(1))
@@ -401,7 +402,9 @@ def test_the_starts_of_a_run_are_those_of_its_replies(tmp_path):
     found = run(tmp_path, method="fed-pub", num_rounds=2, fed_pub__scale=5.0, intercept=recorder)
     pairs = [(asked, reply) for asked, reply in recorder.pairs if "arrays" in asked]
     first = {
-        partition_of(reply): Update(reply["header"]["num_examples"], decode_arrays(reply["arrays"]))
+        partition_of(reply): Statistics(
+            decode_arrays(reply["arrays"]), reply["header"]["num_examples"]
+        )
         for asked, reply in pairs
         if asked["header"]["round"] == 1
     }
@@ -486,7 +489,9 @@ def test_a_client_that_is_dropped_keeps_its_start(tmp_path):
         if asked["header"]["round"] == 3 and partition_of(reply) == 1
     ]
     first = {
-        partition_of(reply): Update(reply["header"]["num_examples"], decode_arrays(reply["arrays"]))
+        partition_of(reply): Statistics(
+            decode_arrays(reply["arrays"]), reply["header"]["num_examples"]
+        )
         for asked, reply in recorder.pairs
         if "arrays" in asked and asked["header"]["round"] == 1
     }

@@ -11,8 +11,9 @@ from graph_fixtures import user_fields
 from tiny_learning import assert_near, descend, learner, state
 
 import curvfed.strategies.base.noise
-from curvfed.strategies.base.aggregation import Average, Update
+from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.noise import Noise
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fedgnn import FedGnnServer
 from curvfed.strategies.wire.arrays import decode_arrays
 
@@ -195,7 +196,7 @@ def test_the_summary_tells_what_the_noise_is_worth(tmp_path):
 def test_the_average_is_fedavgs_and_without_noise_it_promises_nothing():
     rng = np.random.default_rng(0)
     start = {"w": rng.normal(size=(2, 3))}
-    replies = {p: Update(p, {"w": rng.normal(size=(2, 3))}) for p in range(3)}
+    replies = {p: Statistics({"w": rng.normal(size=(2, 3))}, p) for p in range(3)}
     noisy, average = FedGnnServer(start, 1.0, 0.0, 5), Average(start)
     noisy.aggregate(replies)
     average.aggregate(replies)

@@ -10,8 +10,9 @@ from graph_fixtures import user_fields
 from safetensors.numpy import load, save
 from tiny_learning import local_of
 
-from curvfed.strategies.base.average import AggregationError, Update, split_average
+from curvfed.strategies.base.average import AggregationError, split_average
 from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -165,8 +166,8 @@ def reply(rng, examples=3, dtype=np.float64, moments=None, confidence=None):
         ),
         CONFIDENCE: np.array(rng.uniform(1, 9) if confidence is None else confidence),
     }
-    return Update(
-        examples, model(rng, dtype) | {name: array.astype(dtype) for name, array in figures.items()}
+    return Statistics(
+        model(rng, dtype) | {name: array.astype(dtype) for name, array in figures.items()}, examples
     )
 
 

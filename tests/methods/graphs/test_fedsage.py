@@ -10,9 +10,10 @@ from graph_fixtures import user_fields
 from tiny_learning import assert_near, gradient, local_of, state
 
 from curvfed.server_app.directory.run_directory import default_name
-from curvfed.strategies.base.average import AggregationError, Update, split_average
+from curvfed.strategies.base.average import AggregationError, split_average
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -444,7 +445,7 @@ def replied(found, sent, examples=3):
     found.receive(sent)
     torch.manual_seed(0)
     found.train()
-    return Update(examples, {name: np.array(array) for name, array in found.share().items()})
+    return Statistics({name: np.array(array) for name, array in found.share().items()}, examples)
 
 
 def test_packages_and_gradients_go_their_way():
@@ -455,7 +456,9 @@ def test_packages_and_gradients_go_their_way():
     for p, update in first.items():
         assert update.arrays.keys() == found.expected_reply(p).keys()
     found.aggregate(first)
-    models = [Update(3, {name: update.arrays[name] for name in start}) for update in first.values()]
+    models = [
+        Statistics({name: update.arrays[name] for name in start}, 3) for update in first.values()
+    ]
     assert_near(found.global_model(), split_average(start, models), 0)
     sent = {p: found.sent_to(p) for p in clients}
     for p, arrays in sent.items():
@@ -492,7 +495,7 @@ def test_packages_and_gradients_go_their_way():
         # packages are forgotten
         assert one.sent_to(0).keys() == one.expected_reply(0).keys() == start.keys()
         assert one.state().keys() == start.keys() | {"rounds-left"}
-        one.aggregate({0: Update(1, {name: 2 * array for name, array in start.items()})})
+        one.aggregate({0: Statistics({name: 2 * array for name, array in start.items()}, 1)})
         assert_near(one.global_model(), {name: 2 * array for name, array in start.items()}, 0)
     with refuses("parameters", "package/out.bias", error=AggregationError):
         found.aggregate(first)
@@ -502,7 +505,7 @@ def test_the_mean_is_that_of_all_who_answered():
     found = server(learner(), rounds=5)
     shared, template = found.global_model(), learner_template()
     reply = shared | {PACKAGE + name: array for name, array in template.items()}
-    found.aggregate({p: Update(2, reply) for p in (0, 1, 2)})
+    found.aggregate({p: Statistics(reply, 2) for p in (0, 1, 2)})
     names = [name for name in template if "." in name]
 
     def with_gradients(p):
@@ -513,7 +516,7 @@ def test_the_mean_is_that_of_all_who_answered():
             for n in names
         }
 
-    found.aggregate({p: Update(2, with_gradients(p)) for p in (0, 1, 2)})
+    found.aggregate({p: Statistics(with_gradients(p), 2) for p in (0, 1, 2)})
     for p, expected in ((0, (10 + 20) / 2), (1, (1 + 21) / 2), (2, (2 + 12) / 2)):
         assert all((found.sent_to(p)[GRADIENT + name] == expected).all() for name in names)
 
@@ -535,7 +538,7 @@ def test_a_client_without_examples_answers_what_is_awaited():
     found.receive(hub.sent_to(3))
     told = found.share()
     assert told.keys() == hub.expected_reply(3).keys()
-    hub.aggregate({3: Update(0, told)})
+    hub.aggregate({3: Statistics(told, 0)})
     assert not any(name.startswith(f"{PACKAGE}3/") for name in hub.state())
 
 

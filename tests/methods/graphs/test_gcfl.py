@@ -15,8 +15,9 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load, save
 
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.average import AggregationError, Update
+from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods.gcfl import (
@@ -135,7 +136,9 @@ def clusters(eps1=1.0, eps2=1.0, warmup=0, window=0):
 def replies_to(aggregation, updates, examples=None):
     """Replies of clients that each add their update to what they were sent."""
     return {
-        p: Update((examples or {}).get(p, 1), arrays_of(vector_of(aggregation.sent_to(p)) + update))
+        p: Statistics(
+            arrays_of(vector_of(aggregation.sent_to(p)) + update), (examples or {}).get(p, 1)
+        )
         for p, update in sorted(updates.items())
     }
 
@@ -325,7 +328,7 @@ def test_a_stored_state_goes_on_to_the_same_bits(window):
 
 def test_other_parameters_are_refused():
     with refuses("parameters", "head.weight", error=AggregationError):
-        clusters().aggregate({0: Update(1, arrays_of(RIGHT) | {"head.weight": np.zeros(2)})})
+        clusters().aggregate({0: Statistics(arrays_of(RIGHT) | {"head.weight": np.zeros(2)}, 1)})
 
 
 def test_thresholds_that_would_part_equals_are_refused():

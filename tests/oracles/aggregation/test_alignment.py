@@ -7,12 +7,12 @@ import pytest
 from app_runs import QUICK, run
 
 from curvfed.server_app.alignment import alignment
-from curvfed.strategies.base.average import Update
+from curvfed.strategies.base.statistics import Statistics
 
 
-def updates(weights: np.ndarray, examples: int = 10) -> dict[int, Update]:
+def updates(weights: np.ndarray, examples: int = 10) -> dict[int, Statistics]:
     return {
-        client: Update(examples, {"head.weight": one, "body": one[:1]})
+        client: Statistics({"head.weight": one, "body": one[:1]}, examples)
         for client, one in enumerate(weights)
     }
 
@@ -59,8 +59,10 @@ def test_it_takes_two_who_trained_a_classifier():
         == alignment(updates(weights, examples=0))
         == {}
     )
-    assert alignment({client: Update(1, {"body": np.ones((2, 2))}) for client in range(3)}) == {}
-    half = updates(weights) | {0: Update(0, {"head.weight": -weights[0]})}
+    assert (
+        alignment({client: Statistics({"body": np.ones((2, 2))}, 1) for client in range(3)}) == {}
+    )
+    half = updates(weights) | {0: Statistics({"head.weight": -weights[0]}, 0)}
     assert alignment(half)["classifier_cosine"] == pytest.approx(1.0)
 
 

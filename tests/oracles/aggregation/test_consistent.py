@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.sparse import csc_array, eye_array, vstack
 
-from curvfed.strategies.base.aggregation import Average, Update
+from curvfed.strategies.base.aggregation import Average
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.hyperfed import Consistent
 
 EPS32 = float(np.finfo(np.float32).eps)
@@ -31,7 +32,7 @@ def vector_of(arrays):
 
 def replies_of(start, deviations, examples):
     return {
-        3 * k: Update(int(n), arrays_of(start + row))
+        3 * k: Statistics(arrays_of(start + row), int(n))
         for k, (n, row) in enumerate(zip(examples, deviations, strict=True))
     }
 
@@ -319,8 +320,8 @@ def test_buffers_are_averaged_by_examples_and_have_no_say():
         arrays_of(start) | {"n.running_mean": np.zeros(2, np.float32)}, np.inf, "raw"
     )
     replies = {
-        p: Update(
-            update.examples, update.arrays | {"n.running_mean": np.full(2, 8.0 * p, np.float32)}
+        p: Statistics(
+            update.arrays | {"n.running_mean": np.full(2, 8.0 * p, np.float32)}, update.weight
         )
         for p, update in replies_of(start, rows, [3, 1]).items()
     }

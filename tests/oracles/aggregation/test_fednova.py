@@ -7,9 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.base.aggregation import Average, Update
+from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fednova import FedNovaServer
 
 EPS = float(np.finfo(np.float64).eps)
@@ -54,7 +55,7 @@ def written_out(start, updates, momentum):
     norms = [
         sum(sum(momentum**s for s in range(u.steps - i)) for i in range(u.steps)) for u in updates
     ]
-    shares = [u.examples / sum(u.examples for u in updates) for u in updates]
+    shares = [u.weight / sum(u.weight for u in updates) for u in updates]
     effective = sum(p * norm for p, norm in zip(shares, norms, strict=True))
     directions = [
         (vector_of(u.arrays) - start) / norm for u, norm in zip(updates, norms, strict=True)
@@ -70,7 +71,10 @@ def written_out(start, updates, momentum):
 def test_equals_the_sums_written_out(clients, momentum, seed):
     rng = np.random.default_rng(seed)
     start = vector_of(arrays_of(rng.standard_normal(5)))
-    updates = [Update(n, arrays_of(start + rng.standard_normal(5)), steps) for n, steps in clients]
+    updates = [
+        Statistics(arrays_of(start + rng.standard_normal(5)), n, {"steps": steps})
+        for n, steps in clients
+    ]
     found = FedNovaServer(arrays_of(start), momentum)
     found.aggregate(dict(enumerate(updates)))
     expected = written_out(start, updates, momentum)
@@ -86,7 +90,8 @@ def test_equal_steps_are_the_average(steps, momentum):
     rng = np.random.default_rng(0)
     start = arrays_of(rng.standard_normal(100))
     replies = {
-        p: Update(n, arrays_of(rng.standard_normal(100)), steps) for p, n in enumerate([1, 0, 9, 4])
+        p: Statistics(arrays_of(rng.standard_normal(100)), n, {"steps": steps})
+        for p, n in enumerate([1, 0, 9, 4])
     }
     found, average = FedNovaServer(start, momentum), Average(start)
     for one in (found, average):
@@ -99,10 +104,10 @@ def test_equal_steps_are_the_average(steps, momentum):
 def test_who_took_no_step_is_left_out():
     start = arrays_of(np.zeros(3))
     with_idle = {
-        0: Update(5, arrays_of([1, 2, 3]), 4),
-        1: Update(50, arrays_of([9, 9, 9]), 0),
-        2: Update(0, arrays_of([9, 9, 9]), 7),
-        3: Update(15, arrays_of([-1, 0, 1]), 2),
+        0: Statistics(arrays_of([1, 2, 3]), 5, {"steps": 4}),
+        1: Statistics(arrays_of([9, 9, 9]), 50, {"steps": 0}),
+        2: Statistics(arrays_of([9, 9, 9]), 0, {"steps": 7}),
+        3: Statistics(arrays_of([-1, 0, 1]), 15, {"steps": 2}),
     }
     found, without = FedNovaServer(start, 0.9), FedNovaServer(start, 0.9)
     found.aggregate(with_idle)
@@ -135,7 +140,9 @@ def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
             x = float(aggregation.sent_to(0)["w"][0])
             aggregation.aggregate(
                 {
-                    k: Update(10, {"w": np.array([trained(x, centres[k], steps[k])])}, steps[k])
+                    k: Statistics(
+                        {"w": np.array([trained(x, centres[k], steps[k])])}, 10, {"steps": steps[k]}
+                    )
                     for k in (0, 1)
                 }
             )
@@ -149,7 +156,7 @@ def test_buffers_are_averaged_by_examples_alone():
     found = FedNovaServer(start, 0.9)
     found.aggregate(
         {
-            p: Update(n, {"w": np.ones(2), "n.running_var": np.array([v])}, t)
+            p: Statistics({"w": np.ones(2), "n.running_var": np.array([v])}, n, {"steps": t})
             for p, (n, v, t) in enumerate([(1, 4.0, 100), (3, 8.0, 20)])
         }
     )
@@ -158,4 +165,6 @@ def test_buffers_are_averaged_by_examples_alone():
 
 def test_other_arrays_are_refused():
     with pytest.raises(AggregationError):
-        FedNovaServer({"w": np.zeros(2)}, 0).aggregate({0: Update(1, {"v": np.zeros(2)}, 1)})
+        FedNovaServer({"w": np.zeros(2)}, 0).aggregate(
+            {0: Statistics({"v": np.zeros(2)}, 1, {"steps": 1})}
+        )

@@ -15,11 +15,12 @@ from flwr.serverapp import strategy
 from pydantic import ValidationError
 
 from curvfed.deployments.inprocess import InProcessGrid
-from curvfed.strategies.base.aggregation import Average, Update
+from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN, Flower
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.build_method import new_aggregation as made_by
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.methods.fedopt import Keys as FedOpt
@@ -62,7 +63,8 @@ def arrays_of(rng):
 
 def replies_of(rng, examples=(3, 0, 5, 1, 2)):
     return {
-        p: Update(n, arrays_of(rng), 1, float(rng.uniform(0.1, 2))) for p, n in enumerate(examples)
+        p: Statistics(arrays_of(rng), n, {"steps": 1, "loss": float(rng.uniform(0.1, 2))})
+        for p, n in enumerate(examples)
     }
 
 
@@ -72,9 +74,9 @@ def rounds_of(seed, num):
 
 
 def mean(replies, name):
-    total = sum(update.examples for update in replies.values())
+    total = sum(update.weight for update in replies.values())
     return sum(
-        update.examples / total * update.arrays[name].astype(float) for update in replies.values()
+        update.weight / total * update.arrays[name].astype(float) for update in replies.values()
     )
 
 
@@ -201,16 +203,16 @@ def test_one_liar_does_not_move_a_robust_average(name, settings):
     rng = np.random.default_rng(0)
     target, start = arrays_of(rng), arrays_of(rng)
     honest = {
-        p: Update(
-            4,
+        p: Statistics(
             {
                 n: (a + rng.uniform(-0.1, 0.1, a.shape)).astype(np.float32)
                 for n, a in target.items()
             },
+            4,
         )
         for p in range(7)
     }
-    replies = honest | {3: Update(4, {n: np.full_like(a, 1e6) for n, a in target.items()})}
+    replies = honest | {3: Statistics({n: np.full_like(a, 1e6) for n, a in target.items()}, 4)}
     found, plain = FlowerStrategy(start, name, settings), Average(start)
     for one in (found, plain):
         one.aggregate(replies)
@@ -225,7 +227,7 @@ def test_qfedavg_goes_by_the_clients_losses():
     rate, q = 0.1, 2.0
     found = FlowerStrategy(start, "flower:QFedAvg", {"client_learning_rate": rate, "q": q})
     found.aggregate(replies)
-    taking = [update for update in replies.values() if update.examples]
+    taking = [update for update in replies.values() if update.weight]
     gradients = [{n: (start[n].astype(float) - u.arrays[n]) / rate for n in start} for u in taking]
     scales = [u.loss**q for u in taking]
     squares = [sum(np.sum(g**2) for g in gradient.values()) for gradient in gradients]
@@ -308,8 +310,10 @@ def test_buffers_are_averaged_and_nothing_else_is_made_of_them(name):
     start = {"w": np.zeros(2, np.float32), "n.running_mean": np.zeros(1, np.float32)}
     found = fresh(name, start)
     replies = {
-        p: Update(
-            n, {"w": np.full(2, w, np.float32), "n.running_mean": np.array([m], np.float32)}, 1, 0.5
+        p: Statistics(
+            {"w": np.full(2, w, np.float32), "n.running_mean": np.array([m], np.float32)},
+            n,
+            {"steps": 1, "loss": 0.5},
         )
         for p, (n, w, m) in enumerate([(1, 1, 4.0), (3, 2, 8.0), (4, 4, 9.0)])
     }
@@ -325,7 +329,7 @@ def test_a_round_without_examples_is_no_step(name):
     start, rounds = rounds_of(5, 3)
     found, without = fresh(name, start), fresh(name, start)
     for one, between in (
-        (found, {0: Update(0, arrays_of(np.random.default_rng(6)))}),
+        (found, {0: Statistics(arrays_of(np.random.default_rng(6)), 0)}),
         (without, None),
     ):
         one.aggregate(rounds[0])

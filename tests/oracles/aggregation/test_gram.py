@@ -8,10 +8,10 @@ from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.base.aggregation import Update
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.named_arrays import is_buffer
+from curvfed.strategies.base.statistics import Statistics
 
 EPS = {np.float32: float(np.finfo(np.float32).eps), np.float64: float(np.finfo(np.float64).eps)}
 SHAPES = {
@@ -111,7 +111,7 @@ def test_other_arrays_are_refused():
         with refuses("parameters", error=AggregationError):
             gram(start, [start, arrays])
         with refuses("parameters", error=AggregationError):
-            weighted_step(start, [Update(1, arrays)], [1.0])
+            weighted_step(start, [Statistics(arrays, 1)], [1.0])
 
 
 @pytest.mark.parametrize("num", [20, 400])
@@ -135,7 +135,7 @@ def test_memory_does_not_grow_with_the_models(num):
 def test_moved(told, seed):
     rng = np.random.default_rng(seed)
     start = arrays_of(rng, np.float32, {"w": (3, 2), "s": (), "n.running_var": (2,)})
-    updates = [Update(examples, around(start, rng, 1.0)) for examples, _ in told]
+    updates = [Statistics(around(start, rng, 1.0), examples) for examples, _ in told]
     weights = [weight for _, weight in told]
     found = weighted_step(start, updates, weights)
     assert list(found) == list(start)
@@ -146,9 +146,9 @@ def test_moved(told, seed):
             for weight, update in zip(weights, updates, strict=True)
         )
         np.testing.assert_allclose(found[name], expected, rtol=2 * EPS[np.float32], atol=1e-30)
-    total = sum(update.examples for update in updates)
+    total = sum(update.weight for update in updates)
     mean = (
-        sum(u.examples * u.arrays["n.running_var"].astype(float) for u in updates) / total
+        sum(u.weight * u.arrays["n.running_var"].astype(float) for u in updates) / total
         if total
         else None
     )
@@ -162,6 +162,6 @@ def test_moved(told, seed):
 
 def test_an_update_without_weight_is_not_looked_at():
     start = {"w": np.zeros(2, np.float32)}
-    bad = Update(5, {"w": np.full(2, np.nan, np.float32)})
-    good = Update(5, {"w": np.ones(2, np.float32)})
+    bad = Statistics({"w": np.full(2, np.nan, np.float32)}, 5)
+    good = Statistics({"w": np.ones(2, np.float32)}, 5)
     np.testing.assert_array_equal(weighted_step(start, [bad, good], [0, 0.5])["w"], [0.5, 0.5])

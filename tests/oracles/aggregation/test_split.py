@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from curvfed.strategies.base import average as split
-from curvfed.strategies.base.average import AggregationError, Update
+from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods import METHODS
 
 SHAPE = (2, 3)
@@ -20,7 +21,7 @@ weights = st.integers(0, 10**7)
 
 
 def split_average(before, pairs):
-    return split.split_average(before, [Update(examples, arrays) for examples, arrays in pairs])
+    return split.split_average(before, [Statistics(arrays, examples) for examples, arrays in pairs])
 
 
 @st.composite
