@@ -1,6 +1,7 @@
 """The maps of hyperbolic space at the ends of what their docstrings promise, against mpmath, and
 beyond: no NaN."""
 
+import itertools
 import math
 
 import pytest
@@ -8,7 +9,6 @@ import torch
 from exact_maps import exact_results
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiers import only
 
 from curvfed.geometry import lorentz, normal_coordinates, poincare
 from curvfed.geometry.safe_math import max_radius
@@ -150,20 +150,17 @@ any_vector = pytest.mark.parametrize("function", ANY.values(), ids=ANY.keys())
 
 @both_dtypes
 @any_vector
-@pytest.mark.parametrize("curvature", [-1e-6, -1.0, -1e4])
-@pytest.mark.parametrize("other", only([0.0, 0.3, 1e30], {0.0, 1e30}.__contains__))
-def test_vectors_of_norms_to_1e30(function, dtype, curvature, other):
-    if other > 1 and function is ANY["lorentz.exp"]:
-        other = 9.0
-    w = (other / math.sqrt(-curvature) * directions(1, 4, 2)).to(dtype)
+def test_vectors_of_norms_to_1e30(function, dtype):
+    largest = 9.0 if function is ANY["lorentz.exp"] else 1e30
     highest = 16 if function is ANY["normal_coordinates.cdist"] and dtype == torch.float32 else 30
-    w = w.clamp(max=10.0**highest)
-    for power in range(-30, highest + 1, 2):
+    powers = range(-30, highest + 1, 3)
+    for curvature, other, power in itertools.product((-1e-6, -1.0, -1e4), (0.0, largest), powers):
+        w = (other / math.sqrt(-curvature) * directions(1, 4, 2)).to(dtype)
         v = (10.0**power * directions(1, 4, 1)).to(dtype).requires_grad_()
-        value = function(v, w, curvature)
+        value = function(v, w.clamp(max=10.0**highest), curvature)
         (gradient,) = torch.autograd.grad(value.sum(), v)
-        assert value.isfinite().all(), power
-        assert gradient.isfinite().all(), power
+        for tensor in (value, gradient):
+            assert tensor.isfinite().all(), (curvature, other, power)
 
 
 @both_dtypes

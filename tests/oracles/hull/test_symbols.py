@@ -142,15 +142,15 @@ def test_what_is_no_sum_of_vectors_is_refused(damage: str, match: str) -> None:
         decode(symbols, prime, num_bins, most)
 
 
-@pytest.mark.parametrize("place", range(28))
 @pytest.mark.parametrize("num", [0, 1, 5, 12])
-def test_any_flipped_symbol_is_noticed(place: int, num: int) -> None:
+def test_any_flipped_symbol_is_noticed(num: int) -> None:
     prime = prime_above(2**24)
-    bins, values = sparse(num, 2**24, prime)
-    symbols = encode(bins, values, 28, prime)
-    symbols[place] ^= np.uint64(1 << place % 20)
-    with refuses("undecodable", error=HullError):
-        decode(symbols, prime, 2**24, 12)
+    symbols = encode(*sparse(num, 2**24, prime), 28, prime)
+    for place in range(28):
+        flipped = symbols.copy()
+        flipped[place] ^= np.uint64(1 << place % 20)
+        with refuses("undecodable", error=HullError):
+            decode(flipped, prime, 2**24, 12)
 
 
 @pytest.mark.parametrize("prime", [prime_above(2**24), prime_above(2**40), 2**31 - 1])
