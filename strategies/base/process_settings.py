@@ -29,11 +29,12 @@ def own_settings() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.callback(torch.set_default_dtype, dtype)
         _keep_precision(stack)
-        stack.callback(torch.use_deterministic_algorithms, is_strict, warn_only=only_warns)
+        if is_strict:  # the call imports torch's compiler, which takes more than a second
+            stack.callback(torch.use_deterministic_algorithms, True, warn_only=only_warns)
+            torch.use_deterministic_algorithms(False)
         torch.set_default_dtype(torch.float32)
         _BACKENDS.fp32_precision = "none"
         torch.set_float32_matmul_precision("highest")
-        torch.use_deterministic_algorithms(False)
         if torch.get_default_device().type != "cpu":  # such a block slows every call down
             stack.enter_context(torch.device("cpu"))
         for device in ("cpu", "cuda"):

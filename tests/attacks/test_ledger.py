@@ -4,6 +4,7 @@ ledgers say to it."""
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import combinations
@@ -383,22 +384,23 @@ for number in range(10**6):
 
 def test_killed_writers_tear_no_line_of_others(tmp_path):
     path = tmp_path / "ledger.jsonl"
-    for trial in range(3):
+    for trial in range(2):
         writers = [
             subprocess.Popen(
                 [sys.executable, "-c", APPEND, str(path), f"{trial}{name}"], cwd=Path.cwd()
             )
             for name in "ab"
         ]
-        while not path.exists() or path.stat().st_size < (trial + 1) * 200_000:
+        while not path.exists() or path.stat().st_size < (trial + 1) * 100_000:
             assert all(writer.poll() is None for writer in writers)
+            time.sleep(0.01)
         for writer in writers:
             writer.kill()
             writer.wait()
     texts = path.read_text().splitlines()
     good = Ledger(path).lines()
     # at most one for each kill, and none where the write was whole
-    assert len(texts) - len(good) <= 6
+    assert len(texts) - len(good) <= 4
     for kind in {one["run"].partition("-")[0] for one in good}:
         numbers = [
             int(one["run"].partition("-")[2]) for one in good if one["run"].startswith(f"{kind}-")

@@ -196,17 +196,8 @@ def test_forward_mode_is_refused_in_words():
         hessian(lambda x: lorentz.dist(x, y, curvature).sum())(x)
 
 
-COMPILED = {"lorentz.exp", "normal_coordinates.cdist"}
-"""One of each model: a compilation takes longer than all else here."""
-
-
-@pytest.mark.parametrize(
-    ("function", "takes"),
-    [
-        pytest.param(*one, id=name, marks=[] if name in COMPILED else pytest.mark.long)
-        for name, one in FUNCTIONS.items()
-    ],
-)
+@pytest.mark.long  # a compilation takes longer than all else here
+@every_function
 def test_compiled_in_one_graph(function, takes):
     torch._dynamo.reset()
     given = differentiable(arguments(takes, torch.float32))

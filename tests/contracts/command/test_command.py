@@ -95,28 +95,6 @@ def test_help_and_lists_import_neither_torch_nor_flower():
         assert f"curvfed {name}" in done.stdout
 
 
-def seconds(*words: str) -> float:
-    """Of processor time, the least of three: what else the machine does must not count."""
-    told = []
-    for _ in range(3):
-        before = os.times()
-        subprocess.run([sys.executable, *words], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-        after = os.times()
-        told.append(
-            after.children_user
-            + after.children_system
-            - before.children_user
-            - before.children_system
-        )
-    return min(told)
-
-
-def test_help_takes_at_most_five_times_as_long_as_its_libraries():
-    limit = 5 * seconds("-c", "import pydantic, typer")
-    for words in (["--help"], ["--version"], ["methods"]):
-        assert seconds("-m", "curvfed", *words) <= limit, words
-
-
 # --- What there is
 # --------------------------------------------------------------------------------------------------------
 
@@ -363,17 +341,6 @@ def test_an_interrupt_ends_with_130(monkeypatch, tmp_path, own_home, capsys):
     monkeypatch.setattr(inprocess.InProcessGrid, "push_messages", interrupt)
     assert main(["simulate", f"results-dir={tmp_path}", *SMALL]) == 130
     assert "resume=true" in capsys.readouterr().out
-
-
-def test_python_m_is_the_same():
-    done = subprocess.run(
-        [sys.executable, "-m", "curvfed", "presets", "nothing"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
-    assert done.stderr.startswith("Usage: curvfed presets")
 
 
 def test_lists_say_each_thing_once(capsys):

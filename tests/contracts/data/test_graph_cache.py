@@ -1,10 +1,7 @@
 """Prepared clients on disk: read by torch alone, whole or made anew, never stale."""
 
-import json
 import logging
 import os
-import subprocess
-import sys
 
 import pytest
 from graph_fixtures import same, write_user_graph
@@ -13,23 +10,6 @@ from curvfed.tasks.graphs.data.clients import load_client
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 
 CLIENTS = 4
-
-
-def test_a_prepared_client_needs_torch_alone(cora_dir, tmp_path):
-    expected = load_client(GraphSpec("cora", cora_dir), 2, CLIENTS, tmp_path)
-    program = f"""
-import json, sys
-from pathlib import Path
-from curvfed.tasks.graphs.data.graph_spec import GraphSpec
-from curvfed.tasks.graphs.data.clients import load_client
-graph = load_client(GraphSpec("cora", Path({str(cora_dir)!r})), 2, {CLIENTS}, Path({str(tmp_path)!r}))
-heavy = ["torch_geometric", "pymetis", "scipy", "networkx", "sklearn", "matplotlib"]
-print(json.dumps([graph.digest, [name for name in heavy if name in sys.modules]]))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout) == [expected.digest, []]
 
 
 def test_what_is_kept_is_what_was_prepared(cora_dir, tmp_path):

@@ -1,8 +1,6 @@
 """What a client gets: the truth of the raw files, cleaned, split, partitioned, measured, hashed,
 kept."""
 
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -209,22 +207,6 @@ def test_a_dict_of_tensors_will_do(tmp_path):
     torch.save(user_fields(), tmp_path / "dict.pt")
     graphs = [load_own(tmp_path / name, GraphSpec("", tmp_path)) for name in ("data.pt", "dict.pt")]
     assert graphs[0].digest == graphs[1].digest
-
-
-def test_a_node_needs_no_heavy_import_for_its_own_graph(tmp_path):
-    write_user_graph(tmp_path / "own.pt")
-    program = f"""
-import sys
-from pathlib import Path
-from curvfed.tasks.graphs.data.graph_spec import GraphSpec
-from curvfed.tasks.graphs.data.clients import load_own
-load_own(Path({str(tmp_path / "own.pt")!r}), GraphSpec("", Path()))
-print([name for name in ("torch_geometric", "pymetis", "networkx", "sklearn") if name in sys.modules])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
 
 
 def test_a_graph_without_edges(tmp_path):

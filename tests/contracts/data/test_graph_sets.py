@@ -1,9 +1,6 @@
 """Graph classification: data sets named, dealt out to clients, split, standardised, kept; and a
 user's own graphs."""
 
-import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,19 +112,6 @@ def test_unfit_lists(text, facts):
 def test_no_two_sets_share_a_name():
     assert len({name.lower() for name in (*NAMES, *GROUPS)}) == len(NAMES) + len(GROUPS)
     assert len(GROUPS["BIO-CHEM-SN"]) == 13
-
-
-def test_names_are_told_without_heavy_imports():
-    program = """
-import sys
-from curvfed.tasks.graphs.data.tu import graph_dataset_names
-graph_dataset_names("CHEM,BIO")
-print([name for name in ("torch_geometric", "scipy", "pymetis", "networkx", "sklearn") if name in sys.modules])
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize(
@@ -395,49 +379,6 @@ def test_the_layout_of_features_depends_on_their_density_alone():
 # Kept
 
 
-def test_prepared_clients_are_read_back_by_torch_alone(mutag_dir, tmp_path):
-    write_tu(tmp_path, "DD")
-    (tmp_path / "MUTAG").symlink_to(mutag_dir / "tu/MUTAG")
-    expected = load_client(GraphSpec("mutag,dd", tmp_path), 2, 4, tmp_path / "cache")
-    assert len(list((tmp_path / "cache").rglob("*.safetensors"))) == 2
-    program = f"""
-import json, sys
-from pathlib import Path
-from curvfed.tasks.graphs.data.graph_spec import GraphSpec
-from curvfed.tasks.graphs.data.clients import load_client, load_own
-graph = load_client(GraphSpec("mutag,dd", Path({str(tmp_path)!r})), 2, 4, Path({str(tmp_path / "cache")!r}))
-heavy = ["torch_geometric", "pymetis", "scipy", "networkx", "sklearn", "matplotlib"]
-seen = [graph.digest, graph.space, graph.task, graph.partition_digest, graph.graph_of_node.tolist()]
-print(json.dumps([seen, [name for name in heavy if name in sys.modules]]))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    seen = [
-        expected.digest,
-        "MUTAG",
-        "graphs",
-        expected.partition_digest,
-        expected.graph_of_node.tolist(),
-    ]
-    assert json.loads(done.stdout) == [seen, []]
-
-
-def test_reading_needs_no_pytorch_geometric(mutag_dir, tmp_path):
-    program = f"""
-import sys
-from pathlib import Path
-from curvfed.tasks.graphs.data.graph_spec import GraphSpec
-from curvfed.tasks.graphs.data.clients import load_client, load_own
-load_client(GraphSpec("mutag", Path({str(mutag_dir)!r})), 0, 2, Path({str(tmp_path)!r}))
-print("torch_geometric" in sys.modules)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"
-
-
 def test_files_that_came_or_went_are_not_served_from_the_cache(tmp_path):
     write_tu(tmp_path, "MUTAG")
     spec = GraphSpec("mutag", tmp_path)
@@ -563,7 +504,6 @@ def without_x(**changes):
     return [{name: value for name, value in graph.items() if name != "x"} for graph in graphs]
 
 
-PLACE = r"own\.pt, graph 4: "
 UNFIT = {
     "none": ([], ("no-graphs", "own.pt")),
     "a number": ([*user_graphs(), 3], ("no-graph", "own.pt", "12", "torch_geometric")),

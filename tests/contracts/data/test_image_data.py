@@ -1,11 +1,8 @@
 """What a client gets: the truth of the files, dealt out, split, hashed, kept; and the global test
 set."""
 
-import json
 import logging
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -369,33 +366,6 @@ def test_own_images_are_kept_and_read_back(tmp_path):
 
 
 # Kept on disk
-
-
-def test_a_prepared_client_needs_torch_alone(mnist, tmp_path):
-    root, _ = mnist
-    write_classes(tmp_path / "own", {"a": 5, "b": 5})
-    expected = [
-        load_client(spec_of(root), 2, CLIENTS, tmp_path / "cache").digest,
-        load_test(spec_of(root), tmp_path / "cache").digest,
-        load_own(tmp_path / "own", spec_of(root), tmp_path / "cache").digest,
-    ]
-    program = f"""
-import json, sys
-from pathlib import Path
-from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
-from curvfed.tasks.images.label_partition import PartitionSpec
-from curvfed.tasks.names import tasks_of
-spec, cache = ImageSpec("mnist", Path({str(root)!r}), partition=PartitionSpec(min_client_size=5)), Path({str(tmp_path / "cache")!r})
-own = Path({str(tmp_path / "own")!r})
-found = [load_client(spec, 2, {CLIENTS}, cache), load_test(spec, cache), load_own(own, spec, cache)]
-assert tasks_of(str(own)) == ("images",)
-heavy = ["torchvision", "PIL", "torch_geometric", "scipy", "sklearn", "matplotlib"]
-print(json.dumps([[one.digest for one in found], [name for name in heavy if name in sys.modules]]))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout) == [expected, []]
 
 
 def test_one_file_is_read_for_one_client(mnist, tmp_path):

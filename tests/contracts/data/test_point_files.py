@@ -3,7 +3,6 @@ value."""
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -306,26 +305,6 @@ def test_points_alone_have_an_index(tmp_path, header):
     assert (raw.points == POINTS[:2]).all()
     assert raw.labels.tolist() == [-1, -1]
     assert raw.names == ([] if header == "id,x,y" else ["7", "9"])
-
-
-def test_csv_needs_neither_pandas_nor_torch(tmp_path):
-    path = text(tmp_path / "a.csv", "x,y,label", "0.1,0.2,a", "0.1,-0.2,b")
-    code = """
-import sys
-from pathlib import Path
-from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_test
-load_own(Path(sys.argv[1]), PointSpec("olsson", Path("absent")))
-load_client(PointSpec("uniform", Path("absent"), num_points=100), 0, 2)
-print(sorted({"torch", "pandas", "anndata", "sklearn", "scipy"} & set(sys.modules)))
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(path)],
-        cwd=Path(__file__).parents[3],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.strip() == "[]"
 
 
 # .h5ad

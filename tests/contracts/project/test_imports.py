@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[3]
 
 RUN = """
 import sys, tempfile, curvfed
-curvfed.simulate(method={!r}, dataset={!r}, num_supernodes=2, num_rounds=2, results_dir=tempfile.mkdtemp(), quiet=True)
+curvfed.simulate(method={!r}, dataset={!r}, num_supernodes=2, num_rounds=1, results_dir=tempfile.mkdtemp(), quiet=True, report=False)
 print(*(name for name, module in sys.modules.items() if name.startswith("curvfed") and getattr(module, "__file__", None)))
 """
 

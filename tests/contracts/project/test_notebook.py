@@ -39,6 +39,7 @@ def script(path: Path) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
 def test_a_notebook_runs(path, tmp_path):
     environment = os.environ | {"HOME": str(tmp_path), "OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}

@@ -55,10 +55,11 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory) -> Path:
-    """A copy of the project, with the page's file in its place and `make reference` run."""
+    """A copy of the project, compiled files too, with the page's file in its place and `make
+    reference` run."""
     folder = tmp_path_factory.mktemp("copy") / "project"
     for room in ROOMS:
-        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / room, folder / room)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, folder / name)
     before = contents(folder)
