@@ -16,6 +16,7 @@ import curvfed.client_app.client
 from benchmarks.gpu import waits
 from curvfed.client_app import clients_in_memory
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.resources import device_of, free_memory, memory_errors
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.base.optimizers.adam import Adam
@@ -34,6 +35,7 @@ pytestmark = [
 ]
 
 GPU = torch.device("cuda:0")
+NODE = Node(partition=0)
 NODES: dict[str, Any] = {
     "dataset": "trees",
     "dropout": 0.0,
@@ -169,7 +171,7 @@ def test_personal_state_of_a_gpu_is_read_on_any_device(device, own_home, tmp_pat
     client, facts = a_client(settings | {"device": "cuda:0"})
     client.fit(1)
     client.commit(1, 0)
-    again = Client(parse(settings | {"device": device}), "benchmark", 0, client.node_config)
+    again = Client(parse(settings | {"device": device}), "benchmark", client.node)
     again.prepare(facts, 1)
     for name, tensor in client.personal.items():
         assert again.personal[name].device.type == torch.device(device).type
@@ -189,9 +191,9 @@ def test_mixed_precision_computes_in_bfloat16_and_keeps_float32():
 
 def test_device_names(own_home):
     for name in ("auto", "cuda", "cuda:0"):
-        assert device_of(parse({"device": name}), {}).type == "cuda"
-        assert free_memory(device_of(parse({"device": name}), {})) > 0
-    assert device_of(parse({"device": "cuda:0"}), {"device": "cpu"}).type == "cpu"
+        assert device_of(parse({"device": name}), NODE).type == "cuda"
+        assert free_memory(device_of(parse({"device": name}), NODE)) > 0
+    assert device_of(parse({"device": "cuda:0"}), Node(partition=0, device="cpu")).type == "cpu"
     client, _ = a_client(NODES | {"method": "fedavg"})
     assert client.device.type == "cuda"
 
@@ -221,5 +223,5 @@ def test_a_share_of_a_gpu_for_each_client():
 
 def test_memory_that_runs_out_is_told():
     told = pytest.raises(TrainingError, match="device cuda:0 ran out of memory")
-    with told, memory_errors(parse({"device": "cuda:0"}), {}):
+    with told, memory_errors(parse({"device": "cuda:0"}), NODE):
         torch.empty(2**42, device=GPU)
