@@ -37,8 +37,10 @@ def own_settings() -> Iterator[None]:
         torch.set_float32_matmul_precision("highest")
         if torch.get_default_device().type != "cpu":  # such a block slows every call down
             stack.enter_context(torch.device("cpu"))
+        # A block of torch.autocast would keep the weights that a network casts within it.
         for device in ("cpu", "cuda"):
-            stack.enter_context(torch.autocast(device, enabled=False))
+            stack.callback(torch.set_autocast_enabled, device, torch.is_autocast_enabled(device))
+            torch.set_autocast_enabled(device, False)
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))

@@ -68,8 +68,13 @@ class ImageNet(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """(n, c, h, w) -> (n, d)."""
+        # Within another such block torch would keep the weights of the first step for all later
+        # ones.
         with torch.autocast(
-            images.device.type, torch.bfloat16, enabled=self.mixed_precision and self.training
+            images.device.type,
+            torch.bfloat16,
+            enabled=self.mixed_precision and self.training,
+            cache_enabled=False,
         ):
             features: Tensor = self.body(images)
         return features.to(images.dtype)

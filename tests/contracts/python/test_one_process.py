@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from one_client import a_client
 
 import curvfed
 from curvfed.deployments import turns
@@ -172,6 +173,26 @@ def test_precision_that_was_set_by_the_newer_names_of_torch(place: Any) -> None:
     finally:
         torch.backends.fp32_precision = "none"
         torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize("block", [own_settings, lambda: torch.autocast("cpu", enabled=False)])
+def test_a_step_in_mixed_precision_uses_the_weights_of_the_step_before(block: Any) -> None:
+    settings = {"method": "hyperfed", "dataset": "digits", "mixed-precision": True, "device": "cpu"}
+    first, second = (a_client(settings)[0].learner for _ in range(2))
+    torch.manual_seed(0)
+    expected = first.run_epochs(3)
+    torch.manual_seed(0)
+    with block():
+        assert second.run_epochs(3) == expected
+
+
+def test_a_network_may_have_an_autocast_block_of_its_own() -> None:
+    layer = torch.nn.Linear(2, 1, bias=False)
+    with own_settings():
+        for weight in (1.0, 2.0):
+            torch.nn.init.constant_(layer.weight, weight)
+            with torch.autocast("cpu", torch.bfloat16):
+                assert layer(torch.ones(2)).item() == 2 * weight
 
 
 def test_the_settings_of_a_fresh_process_stay() -> None:
