@@ -115,7 +115,7 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the shared parameters received with the client's personal ones."""
     if client.method.is_one_shot:
-        return _step("hull", "evaluate")(client, request, state)
+        return _step("one_shot", "evaluate")(client, request, state)
     received = _prepare(client, request)
     figures = client.scores() | _curvature_in_use(client)
     return _scored(client, request, state, received, figures, client.learner.scored)
@@ -292,8 +292,8 @@ for phase, handler in {
     CURVATURE: _curvature,
     CALIBRATE: _sums,
     CCVR: _sums,
-    MEASURE: _step("hull", "measure"),
-    HULLS: _step("hull", "hulls"),
+    MEASURE: _step("one_shot", "measure"),
+    HULLS: _step("one_shot", "contribute"),
     KEYS: _step("secure", "keys"),
     SHARES: _step("secure", "shares"),
     CONFIRM: _step("secure", "confirm"),

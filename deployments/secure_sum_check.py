@@ -1,8 +1,9 @@
-"""The secure sums of a configuration: their thresholds, and the message size of hulls."""
+"""The secure sums of a configuration: their thresholds, and the size of messages."""
 
 from curvfed.client_app.node.policy_tables import Sums
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.point_data import point_spec, public_parameters
+from curvfed.strategies.config.one_shot import server_half
+from curvfed.strategies.config.point_data import num_public_classes, point_spec
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
@@ -46,9 +47,8 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
             f"real nodes take part in no sum over fewer than {minimum}, unless [sums] in their"
             " policy.toml allows it"
         )
-    num_classes = _num_classes(config) if one_shot else 0
-    if num_classes:
-        lines.append(_hull_size(config, num_classes, number))
+    if one_shot and (names := tuple(map(str, range(_num_classes(config))))):
+        lines += filter(None, [server_half(config, names).describe(number)])
     return lines
 
 
@@ -56,14 +56,4 @@ def _num_classes(config: RunConfig) -> int:
     """The number of classes of a run on points; 0 if it depends on the data."""
     built_in = 2 if config.dataset.lower() == "uniform" else 0
     num_kept = len(point_spec(config, config.points).selected_classes)
-    return config.table("hull").num_classes or num_kept or built_in
-
-
-def _hull_size(config: RunConfig, classes: int, number: int) -> str:
-    values = public_parameters(config.table("hull"), config.points, classes, number)
-    form = "a sum for every bin" if values.is_dense else "power sums"
-    return (
-        f"hulls: epsilon = {values.epsilon:g} makes {values.quantizer.num_bins:,} bins; for"
-        f" {values.num_classes} classes every client sends {values.length:,} numbers modulo"
-        f" {values.prime} ({values.length * 8 / 1000:,.1f} kB), {form}"
-    )
+    return num_public_classes(config) or num_kept or built_in

@@ -59,7 +59,7 @@ Made by `make reference` from the files in `strategies/methods`.
 
 def index() -> str:
     """The text of the index, from the files themselves."""
-    files = sorted(path.stem for path in METHODS.glob("[a-z]*.py"))
+    files = sorted(path.stem for path in METHODS.glob("[a-z]*"))
     rows: dict[str, Any] = {}
     places: dict[str, str] = {}
     for file in [*FIRST, *(file for file in files if file not in FIRST)]:
@@ -90,6 +90,11 @@ def index() -> str:
             "DEFAULTS: dict[str, dict[str, bool | int | float | str]]",
             "The default of each key, by table.",
             defaults,
+        ),
+        (
+            "RESUMABLE: dict[str, str]",
+            "Keys that may change when a run is resumed, and the table of each.",
+            {f"{table}.{key}": table for table, keys in tables.items() for key in keys.resumable},
         ),
     )
     tables_of_text = [f'{name} = {_dict(value)}\n"""{about}"""' for name, about, value in parts]

@@ -84,14 +84,11 @@ def _signals_later() -> Iterator[None]:
 
 
 def _kind_of_run(config: RunConfig) -> type[Run]:
-    """The class for this method; the hull run and what it needs are imported only where they are
-    used."""
+    """The class for this method; that of one-shot runs is imported only where it is used."""
     if config.row.is_one_shot:
-        from curvfed.server_app.one_shot.discriminant_run import DiscriminantRun
-        from curvfed.server_app.one_shot.hull_run import HullRun
-        from curvfed.server_app.one_shot.pca_run import PcaRun
+        from curvfed.server_app.one_shot import OneShotRun
 
-        return {"discriminant": DiscriminantRun, "pca": PcaRun}.get(config.method, HullRun)
+        return OneShotRun
     return Rounds
 
 

@@ -205,10 +205,9 @@ def _thumbnails(images: Tensor) -> NDArray[Any]:
 
 
 def _test_points(config: RunConfig, federation: Federation) -> "ClientPoints | None":
-    from curvfed.server_app.one_shot.hull_scores import ServerPoints
-    from curvfed.strategies.config.point_data import point_spec
+    from curvfed.server_app.server_points import read_server_points
 
-    return ServerPoints.read(point_spec(config, config.points), config.test_data, federation).test
+    return read_server_points(config, federation).test
 
 
 def _test_images(config: RunConfig, federation: Federation) -> ClientImages | None:

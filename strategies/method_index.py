@@ -216,3 +216,11 @@ DEFAULTS: dict[str, dict[str, bool | int | float | str]] = {
     "scaffold": {"learning-rate": 1.0},
 }
 """The default of each key, by table."""
+
+RESUMABLE: dict[str, str] = {
+    "hull.grouping": "hull",
+    "hull.classifier": "hull",
+    "hull.svm": "hull",
+    "hull.c": "hull",
+}
+"""Keys that may change when a run is resumed, and the table of each."""

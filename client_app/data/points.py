@@ -3,25 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import nn
 
-from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.one_shot import client_class
+from curvfed.strategies.config.point_data import num_public_classes, point_spec
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.history import log_history
 from curvfed.tasks.points import client_points
 from curvfed.tasks.points import data as points
-from curvfed.tasks.points.cells import client_cells
 from curvfed.tasks.points.client_points import ClientPoints
 from curvfed.tasks.points.client_task import PointTask
 from curvfed.tasks.points.readers import RawPoints
 from curvfed.tasks.task import Task
-
-if TYPE_CHECKING:
-    from curvfed.client_app.data.load import Data
 
 
 def from_memory(raw: RawPoints, config: RunConfig) -> ClientPoints:
@@ -31,8 +27,10 @@ def from_memory(raw: RawPoints, config: RunConfig) -> ClientPoints:
 
 def load_own(path: Path, config: RunConfig) -> ClientPoints:
     """A file of the client's own."""
-    if config.method == "pca":
-        return client_cells(path, config.table("pca").names)
+    if config.row.is_one_shot:
+        half = client_class(config.row)
+        if (data := half.read_data(path, config.keys_of(config.row))) is not None:
+            return data
     return points.load_own(path, point_spec(config, config.points))
 
 
@@ -49,7 +47,7 @@ def describe_size(data: ClientPoints) -> str:
 def class_names(data: ClientPoints, config: RunConfig) -> tuple[str, ...]:
     """Class names for the server; numbers if only the number of classes is public."""
     if _hides_classes(data, config):
-        return tuple(f"class {number}" for number in range(config.table("hull").num_classes or 0))
+        return tuple(f"class {number}" for number in range(num_public_classes(config) or 0))
     return data.class_names
 
 
@@ -73,18 +71,5 @@ def make_task(
     return PointTask(data, names, device, config.batch_size)
 
 
-def disc_points(data: "Data") -> ClientPoints:
-    """The data as points in the disc.
-
-    Raises
-    ------
-    DataError
-        If they are of another kind.
-    """
-    if not isinstance(data, ClientPoints):
-        raise DataError("the data are not points in a disc", key="not-points")
-    return data
-
-
 def _hides_classes(data: ClientPoints, config: RunConfig) -> bool:
-    return config.table("hull").num_classes is not None and not data.partition_digest
+    return num_public_classes(config) is not None and not data.partition_digest

@@ -326,8 +326,8 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
         }
     except FileNotFoundError:
         reason = "the run has not come to its end; continue it by resume=true"
-        if config["hull.dry-run"]:
-            reason = "this was a dry run (hull.dry-run), which trains nothing"
+        if getattr(config.keys_of(config.row), "dry_run", False):
+            reason = f"this was a dry run ({config.method}.dry-run), which trains nothing"
         raise PredictError(f"no {path}: {reason}", key="no-model") from None
     except (OSError, KeyError, TypeError, ValueError) as error:  # damage is a ValueError
         raise PredictError(

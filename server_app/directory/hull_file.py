@@ -1,8 +1,5 @@
 """The file `hulls.npz` of a one-shot run: decoded hulls, classifier, and in a simulation the
-clients' points.
-
-The file of a classifier from other sums has no hulls.
-"""
+clients' points; or `classifier.npz`, which has no hulls."""
 
 import math
 from dataclasses import dataclass, field
@@ -65,7 +62,7 @@ class Points(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class HullFile:
-    """The content of `hulls.npz`.
+    """The content of `hulls.npz` or `classifier.npz`.
 
     Attributes
     ----------

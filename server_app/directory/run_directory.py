@@ -21,6 +21,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.parse import fields, parse
 from curvfed.strategies.config.run_config import RunConfig, config_class, flatten
 from curvfed.strategies.config.settings_file import SEALED_HEADING, read_settings
+from curvfed.strategies.method_index import RESUMABLE
 from curvfed.strategies.wire.array_file import file_parts
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.names import OWN
@@ -41,14 +42,10 @@ FREE_TO_CHANGE = frozenset(
         "sinks",
         "mlflow.tracking-uri",
         "mlflow.experiment",
-        "hull.grouping",
-        "hull.classifier",
-        "hull.svm",
-        "hull.c",
+        *RESUMABLE,
     }
 )
-"""Keys that may change when a run is resumed: the results so far do not depend on them. The results
-of a one-shot run are its decoded hulls."""
+"""Keys that may change when a run is resumed: the results so far do not depend on them."""
 
 CONFUSION = "confusion.csv"
 

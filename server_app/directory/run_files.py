@@ -59,7 +59,7 @@ class RunFiles:
     global_test : GlobalTest or None
         `global_test.npz`; None for runs without a test set at the server.
     hulls : HullFile or None
-        `hulls.npz`; only in one-shot runs.
+        `hulls.npz`, or `classifier.npz` of a one-shot run without hulls.
     """
 
     name: str
@@ -104,7 +104,7 @@ class RunFiles:
             confusion=load("confusion.csv", lambda path: _columns(path) if path.exists() else {}),
             absent=absent,
             global_test=load("global_test.npz", _arrays) or None,
-            hulls=load("hulls.npz", _arrays) or None,
+            hulls=load("hulls.npz", _arrays) or load("classifier.npz", _arrays) or None,
         )
 
     def by_client(self, name: str, *phases: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -249,9 +249,9 @@ def _number(cell: str) -> float:
 def _arrays(path: Path) -> "GlobalTest | HullFile | None":
     if not path.exists():  # most runs have none
         return None
-    file, name = {"hulls.npz": ("hull_file", "HullFile")}.get(
-        path.name, ("global_test_file", "GlobalTest")
-    )
+    file, name = ("hull_file", "HullFile")
+    if path.name == "global_test.npz":
+        file, name = ("global_test_file", "GlobalTest")
     content: GlobalTest | HullFile | None = getattr(
         import_module(f"{__package__}.{file}"), name
     ).read(path)

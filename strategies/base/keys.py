@@ -4,7 +4,7 @@ import contextlib
 import math
 from dataclasses import dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, model_validator
 from pydantic.fields import FieldInfo
@@ -48,7 +48,15 @@ class Form(StringConstraints):
 
 class Table(BaseModel):
     """A frozen table of keys, written in kebab case. It refuses unknown keys and values of another
-    type."""
+    type.
+
+    Attributes
+    ----------
+    resumable : tuple of str
+        Fields that may change when a run is resumed.
+    """
+
+    resumable: ClassVar[tuple[str, ...]] = ()
 
     model_config = ConfigDict(
         frozen=True,

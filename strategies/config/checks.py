@@ -266,36 +266,16 @@ def _check_groups(config: RunConfig) -> None:
 def _check_points(config: RunConfig) -> None:
     """Check the keys of points in the disc and of the hull protocol; `config` has its defaults
     resolved."""
-    from curvfed.geometry.quantizer import PoincareQuantizer
     from curvfed.strategies.config.point_data import point_spec
 
-    keys = config.table("hull")
     try:
-        spec = point_spec(config, config.points)
-        num_kept = len(spec.selected_classes)
+        num_kept = len(point_spec(config, config.points).selected_classes)
     except DataError as error:
         raise ConfigError(str(error), key="points") from None
-    for key, number in (("hull.num-classes", keys.num_classes), ("points.classes", num_kept)):
-        if number == 1:
-            raise _conflict(config, key, "2 classes or more")
-        if number is not None and number > 2 and keys.grouping == "kernighan-lin":
-            raise _conflict(config, f"hull.grouping {key}", "2 classes")
-    if num_kept and keys.num_classes not in (None, num_kept):
-        raise _conflict(
-            config,
-            "hull.num-classes points.classes",
-            f"hull.num-classes = auto or {num_kept}, the number of these classes",
-        )
-    if keys.svm == "hard" and keys.c is not None:
-        raise _conflict(config, "hull.svm hull.c", "hull.c = auto, for a hard margin has no cost")
-    if keys.svm == "hard" and keys.classifier != "svm":
-        raise _conflict(config, "hull.svm hull.classifier", 'hull.classifier = "svm"')
-    try:
-        PoincareQuantizer(keys.epsilon, keys.radius / (-spec.curvature) ** 0.5, spec.curvature)
-    except ValueError as error:
-        raise _conflict(
-            config, "hull.epsilon hull.radius points.curvature", f"another combination: {error}"
-        ) from None
+    if num_kept == 1:
+        raise _conflict(config, "points.classes", "2 classes or more")
+    for keys, allowed in config.table("hull").conflicts_with(config.points, num_kept):
+        raise _conflict(config, keys, allowed)
 
 
 def check_together(config: RunConfig) -> None:

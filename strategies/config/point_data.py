@@ -1,10 +1,8 @@
-"""The points that a configuration describes, and the public parameters of the hull protocol."""
+"""The points that a configuration describes."""
 
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Points
-from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.methods.hull import Keys
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.points.data import PointSpec
 
 
@@ -30,26 +28,7 @@ def point_spec(run: RunKeys, keys: Points) -> PointSpec:
     )
 
 
-def public_parameters(
-    keys: Keys, points: Points, num_classes: int, num_clients: int
-) -> PublicParameters:
-    """The public parameters of a hull run.
-
-    Raises
-    ------
-    ConfigError
-        If they are out of range or do not fit together.
-    """
-    try:
-        return PublicParameters(
-            curvature=points.curvature,
-            radius=keys.radius / (-points.curvature) ** 0.5,
-            epsilon=keys.epsilon,
-            num_classes=num_classes,
-            num_clients=num_clients,
-            cap=keys.cap,
-            code=keys.code,
-            h=keys.h,
-        )
-    except ValueError as error:
-        raise ConfigError(str(error), key="hull-parameters") from None
+def num_public_classes(config: RunConfig) -> int | None:
+    """The public number of classes; None if the clients name their classes."""
+    number: int | None = config.table("hull").num_classes
+    return number

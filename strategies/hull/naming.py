@@ -35,12 +35,6 @@ def name_groups(
     return names
 
 
-VOTES = "votes"
-FALLEN = "fallen"
-"""Names of the arrays in an unmasked reply; the second is [1] if a model that the client trains
-alone is far better."""
-
-
 def client_votes(
     names: NDArray[np.int64],
     predicted: NDArray[np.int64],

@@ -6,15 +6,31 @@ classifier of all points in one place, and no point leaves a client. It is the o
 baseline by which hulls are judged.
 """
 
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
+from curvfed.geometry import poincare
+from curvfed.geometry.classifiers.logistic import Log0Logistic, QuadraticLogistic
 from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack_symmetric
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
+from curvfed.strategies.base.one_shot import Evaluation, Half, Model, ServerPoints, Vectors
+from curvfed.strategies.base.point_classifier import (
+    FALLEN,
+    VOTES,
+    ClassifierClient,
+    ClassifierServer,
+    point_arrays,
+)
+from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.hull.classifier import Classifier, Kind
+from curvfed.strategies.hull.naming import elect_names
+from curvfed.tasks.errors import DataError
 
 Array = NDArray[np.float64]
 
@@ -34,6 +50,9 @@ REACH = 16.0
 
 BOUND = REACH**2
 """Maximum that one point adds to an entry of the sums."""
+
+
+FEATURES = 2
 
 
 def length(features: int, classes: int) -> int:
@@ -110,10 +129,122 @@ def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], A
     return classes, -0.5 * inverse * (kind == "qda"), w, b
 
 
+def discriminant(total: Array, kind: str, curvature: float) -> Classifier:
+    """The classifier from the `class_moments` of all clients together, in two dimensions.
+
+    Parameters
+    ----------
+    total : array
+    kind : {"lda", "qda"}
+    curvature : float < 0
+        The curvature of the disc.
+
+    Raises
+    ------
+    ValueError
+        As `scores`.
+    """
+    classes, q, w, b = scores(total, FEATURES, kind)
+    root = np.sqrt(-curvature)  # tangent vectors of the disc are shorter by it
+    normals = w * root
+    name: Kind = "logistic"
+    model = Log0Logistic(curvature, 1.0)
+    if kind == "qda":
+        squares = np.stack([q[:, 0, 0], 2 * q[:, 0, 1], q[:, 1, 1]], axis=1)
+        normals = np.concatenate([normals, squares * root**2], axis=1)
+        name = "quadratic"
+        model = QuadraticLogistic(curvature, 1.0)
+    is_pair = len(classes) == 2
+    model.classes_ = classes
+    model.normals_ = normals[1:] - normals[:1] if is_pair else normals
+    model.intercepts_ = b[1:] - b[:1] if is_pair else b
+    return Classifier(name, curvature, model)
+
+
+class MomentsOfClasses(Half):
+    """What both halves know about a client's vector."""
+
+    def vectors(self, clients: int) -> Vectors:
+        """Vectors of real numbers."""
+        return Vectors(length(FEATURES, len(self.setting.class_names)), BOUND)
+
+
+class DiscriminantClient(MomentsOfClasses, ClassifierClient):
+    """The client's half: moments of log0 of the training points of each class."""
+
+    def contribution(self, clients: int, order_numbers: Mapping[int, bytes]) -> Statistics:
+        """The moments, and the number of points."""
+        data = self.points
+        classes = self.setting.class_names
+        present = {data.class_names[label] for label in np.unique(data.train_labels)}
+        if unknown := present - set(classes):
+            raise DataError(
+                f"{len(unknown)} classes here have no name that the federation knows",
+                key="unknown-class",
+            )
+        positions = [classes.index(name) if name in classes else 0 for name in data.class_names]
+        labels = np.array(positions)[data.train_labels]
+        # The sums over a class that only one client has are that client's.
+        is_large = self.large_classes(labels, 1)
+        labels = labels[is_large].astype(np.int64)
+        unit = torch.from_numpy(data.train_points[is_large] * np.sqrt(-data.curvature))
+        moments = class_moments(poincare.log0(unit, -1.0).numpy(), labels, len(classes))
+        return Statistics({"moments": moments}, len(labels))
+
+
+class DiscriminantServer(MomentsOfClasses, ClassifierServer):
+    """The server's half: the classifier of all points, from the sums of their moments."""
+
+    summands = "moments"
+    file_name = "classifier.npz"
+
+    def learn(self, total: Statistics) -> Model:
+        """The classifier."""
+        kind = self.keys.kind
+        curvature = self.setting.points.curvature
+        classifier = discriminant(total.arrays["moments"], kind, curvature)
+        return Model(classifier.arrays(), {"classifier": kind}, classifier)
+
+    def evaluate(
+        self, model: Model, sums: Arrays, points: ServerPoints, summed: Sequence[int]
+    ) -> Evaluation:
+        """The accuracy on the server's test points, and the number of classes that the clients
+        name otherwise."""
+        classifier: Classifier = model.details
+        names = self.setting.class_names
+        elected = enumerate(elect_names(sums[VOTES]))
+        disputed = sum(label not in (-1, group) for group, label in elected)
+        figures: dict[str, Any] = {
+            "clients_fallen": int(sums[FALLEN][0]),
+            "classes_disputed": disputed,
+        }
+        score = None
+        predicted = np.empty(0, np.int64)
+        if points.test is not None and len(points.test.points):
+            # The numbers of test classes are those of the clients' classes, or in another order.
+            test = points.test
+            numbers = [
+                test.class_names.index(name) if name in test.class_names else -1 for name in names
+            ]
+            predicted = np.array(numbers)[classifier.predict(test.points)]
+            score = float((predicted == test.labels).mean())
+            chances = classifier.probabilities(test.points)
+            figures["confidence"] = float(chances.max(axis=1).mean())
+        arrays = {
+            "names": np.array(names),
+            "votes": sums[VOTES],
+            "voted_names": np.array(names),
+            "curvature": np.array(self.setting.points.curvature),
+        }
+        return Evaluation(figures, score, names, arrays | point_arrays(points, predicted))
+
+
 METHODS = {
     "discriminant": Method(
         "linear or quadratic discriminant analysis from one secure sum of each class's moments",
         space="disc",
+        client="curvfed.strategies.methods.discriminant:DiscriminantClient",
+        server="curvfed.strategies.methods.discriminant:DiscriminantServer",
         aggregation=ONE_SHOT,
         tasks=POINTS,
         keys={"discriminant": Keys},

@@ -6,6 +6,10 @@ gives the components of all cells in one place, and no cell leaves a client. The
 by which every client then embeds its cells.
 """
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
@@ -14,7 +18,18 @@ from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
+from curvfed.strategies.base.one_shot import (
+    Half,
+    Model,
+    OneShotClient,
+    OneShotServer,
+    Setting,
+    Vectors,
+)
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.tasks.class_names import names_in
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.points.cells import ClientCells, client_cells
 from curvfed.tasks.points.expression import MAX_LOGARITHM
 
 Array = NDArray[np.float64]
@@ -113,11 +128,66 @@ def principal(gram: Array, count: int) -> tuple[Array, Array]:
     return values, axes * np.sign(axes[np.abs(axes).argmax(axis=0), np.arange(len(values))])
 
 
+class MomentsOfCells(Half):
+    """What both halves know about a client's vector."""
+
+    def vectors(self, clients: int) -> Vectors:
+        """Vectors of real numbers."""
+        return Vectors(length(len(self.keys.names)), BOUND)
+
+
+class PcaClient(MomentsOfCells, OneShotClient):
+    """The client's half: moments of the cells' expression."""
+
+    @classmethod
+    def read_data(cls, path: Path, keys: Any) -> ClientCells:
+        """The expression of the run's genes in a node's own file."""
+        return client_cells(path, keys.names)
+
+    def contribution(self, clients: int, order_numbers: Mapping[int, bytes]) -> Statistics:
+        """The moments, and the number of cells."""
+        data = self.site.data
+        if not isinstance(data, ClientCells):
+            raise DataError(
+                "the data are not cells with their expression; allowed is an .h5ad of the node's"
+                " own (data-path)",
+                key="not-cells",
+            )
+        return Statistics({"moments": moments(data.values)}, len(data.values))
+
+
+class PcaServer(MomentsOfCells, OneShotServer):
+    """The server's half: the reference; there is nothing to score."""
+
+    summands = "moments"
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.num_genes = len(self.keys.names)  # refuses impossible names
+
+    def learn(self, total: Statistics) -> Model:
+        """The reference."""
+        moments_of_all = total.arrays["moments"]
+        arrays, share = reference(
+            moments_of_all, total.weight, self.num_genes, self.keys.components
+        )
+        count = len(arrays["variances"])
+        if count < 2:
+            raise DataError(
+                f"the {total.weight} cells differ in {count} directions of pca.genes; a map needs"
+                " at least 2",
+                key="too-few-directions",
+            )
+        return Model(arrays, {"components": count, "variance_share": share})
+
+
 METHODS = {
     "pca": Method(
         "principal components of gene expression from one secure sum, a reference to embed cells"
         " with",
         space="disc",
+        client="curvfed.strategies.methods.pca:PcaClient",
+        server="curvfed.strategies.methods.pca:PcaServer",
         aggregation=ONE_SHOT,
         tasks=POINTS,
         keys={"pca": Keys},

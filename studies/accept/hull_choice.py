@@ -21,7 +21,6 @@ from unittest import mock
 import numpy as np
 
 from curvfed.geometry.hull import from_klein
-from curvfed.server_app.one_shot.one_shot_run import DISAGREEMENT
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.hull.classifier_choice import (
     KEYS,
@@ -37,6 +36,7 @@ from curvfed.strategies.hull.grouping import group_hulls
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.naming import accuracy, name_groups
 from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.methods.hull.server import DISAGREEMENT
 from studies.accept.hull_more import Table
 from studies.accept.lab import Lab, Outcome
 from studies.accept.point_sets import (

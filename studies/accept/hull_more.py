@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from curvfed.strategies.base.shared_tables import Points
-from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.hull.learn import Settings
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.wire.messages import HULLS
@@ -144,7 +143,7 @@ def one_trial(lab: Lab, c: float) -> float:
     ]
     test = load_test(spec)
     assert test is not None
-    values = public_parameters(Keys(), Points(), 8, 3)
+    values = Keys().public(Points(), 8, 3)
     seconds = []
     for _ in range(12):
         started = time.perf_counter()

@@ -47,11 +47,9 @@ def figures(made: Run) -> dict[str, Any]:
         for name, value in found["summary"]["metrics"].items()
         if not name.startswith("seconds")
     }
-    hulls = made.path / "hulls.npz"
-    return found | {
-        "clients' files": digests(made.path),
-        "hulls": hashlib.sha256(hulls.read_bytes()).hexdigest() if hulls.exists() else "",
-    }
+    drawn = [made.path / name for name in ("hulls.npz", "classifier.npz")]
+    sums = [hashlib.sha256(path.read_bytes()).hexdigest() for path in drawn if path.exists()]
+    return found | {"clients' files": digests(made.path), "hulls": "".join(sums)}
 
 
 def record(folder: Path) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from curvfed.deployments.commands.command import main
 from curvfed.deployments.tables import summary_table
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.point_data import public_parameters
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.data.sources import SOURCES
@@ -543,7 +542,7 @@ def test_check_says_what_hulls_would_cost(capsys, arguments, classes, clients):
     settings = read_pairs(["method=hull", *arguments], DEFAULTS | {"num-supernodes": 10})
     settings.pop("num-supernodes", None)
     config = resolve_defaults(parse(settings), "points")
-    values = public_parameters(config.table("hull"), config.points, classes, clients)
+    values = config.table("hull").public(config.points, classes, clients)
     last = said(capsys, "method=hull", *arguments)[-1]
     assert f"makes {values.quantizer.num_bins:,} bins; for {classes} classes" in last
     assert (

@@ -7,7 +7,6 @@ from app_runs import EVERY, QUICK, run
 from errors import refuses
 
 from curvfed.server_app.directory.tables import KEYS, TABLES, TEXTS
-from curvfed.server_app.one_shot.hull_run import check_hull_counts
 from curvfed.strategies.base.figures import (
     FIGURES,
     HULL_COUNTS,
@@ -19,6 +18,7 @@ from curvfed.strategies.base.figures import (
     names,
     register,
 )
+from curvfed.strategies.methods.hull.server import check_hull_counts
 from curvfed.strategies.wire.arrays import MessageError
 
 METHODS = ("flatland", "hyperfed", "spherefed", "fedgnn", "gcfl", "fedgta", "hull", "discriminant")

@@ -19,7 +19,7 @@ from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE
 from curvfed.deployments.sweep.task import CUT_OFF, make
 from curvfed.server_app.app import reason
 from curvfed.server_app.directory.run_lock import RunLock
-from curvfed.server_app.one_shot.hull_run import HullRun
+from curvfed.server_app.one_shot import OneShotRun
 from curvfed.server_app.rounds import Rounds
 
 
@@ -82,7 +82,7 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(
 def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, where):
     settings = {"method": "hull", "dataset": "uniform", "points.num": 300, "hull.epsilon": 0.1}
     whole = made("whole", **settings)[1]
-    stop(monkeypatch, HullRun, where, 0, KeyboardInterrupt())
+    stop(monkeypatch, OneShotRun, where, 0, KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         made(**settings)
     error, run = made(**settings)

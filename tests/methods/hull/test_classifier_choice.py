@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from hull_nodes import hull_run
 
-from curvfed.server_app.one_shot.one_shot_run import one_shot_warnings
+from curvfed.strategies.config.one_shot import server_half
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.hull.classifier_choice import (
     COSTS,
     KEYS,
@@ -129,7 +130,7 @@ def test_many_hulls_get_fewer_points_each():
 @pytest.mark.parametrize(("share", "warns"), [(0.0999, False), (0.1, True), (0.4, True)])
 def test_the_warning_says_how_much_they_disagree(share, warns):
     metrics = {"classifiers_disagree": share, "left_out_plane": 0.9, "left_out_depth": 0.61}
-    texts = one_shot_warnings(metrics)
+    texts = server_half(parse({"method": "hull"}), ()).warnings(metrics)
     assert set(texts) == ({"classifiers"} if warns else set())
     if warns:
         for words in (f"{share:.0%} of the points", "61 to 90%", "test-data", "hull.classifier"):
@@ -137,7 +138,7 @@ def test_the_warning_says_how_much_they_disagree(share, warns):
 
 
 def test_a_run_warns_in_log_and_summary(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr("curvfed.server_app.one_shot.one_shot_run.DISAGREEMENT", 0.01)
+    monkeypatch.setattr("curvfed.strategies.methods.hull.server.DISAGREEMENT", 0.01)
     few = {"points__num": 60, "hull__classifier": "auto", "hull__c": "auto", "points__margin": 0.0}
     run = hull_run(tmp_path, clients=5, **few)
     assert run.summary["metrics"]["classifiers_disagree"] >= 0.01

@@ -10,13 +10,14 @@ from app_runs import Fault, forged
 from errors import refuses
 from hull_nodes import arrays_of, blobs, decoded, expected, hull_run, nodes_of, parts_of
 
-import curvfed.client_app.hull as hull_module
+from curvfed.client_app import one_shot
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report import write_report
 from curvfed.server_app.report.class_scores import ballots
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.hull.naming import NONE, client_votes, elect_names
+from curvfed.strategies.methods.hull.client import HullClient
 
 SIX = {"clients": 6, "hull__epsilon": 0.1}
 
@@ -34,14 +35,14 @@ def test_groups_decode_to_what_one_sum_decodes_to(tmp_path):
 
 def nonsense(monkeypatch: pytest.MonkeyPatch, forgers: set[int]) -> None:
     """These clients send one altered symbol under a good mask."""
-    encode = hull_module.masked
+    encode = one_shot.masked
 
     def masked(client, request, state, vector, inputs):
         return encode(
             client, request, state, vector ^ np.uint64(client.partition in forgers), inputs
         )
 
-    monkeypatch.setattr(hull_module, "masked", masked)
+    monkeypatch.setattr(one_shot, "masked", masked)
 
 
 def test_a_group_that_does_not_decode_is_left_out_and_told(tmp_path, monkeypatch, caplog):
@@ -69,20 +70,20 @@ def test_more_groups_than_clients_allow(tmp_path):
 
 def test_a_client_that_sends_no_hull_is_left_out_and_told(tmp_path, monkeypatch, caplog):
     """It sends the bins of all its points."""
-    hulls = hull_module._hulls
+    hulls = HullClient._hulls
 
-    def all_points(client, public):
-        found = hulls(client, public)
-        if client.partition != 1:
+    def all_points(half, public):
+        found = hulls(half, public)
+        if half.site.partition != 1:
             return found
-        points, labels = client.data.train_points, client.data.train_labels
+        points, labels = half.points.train_points, half.points.train_labels
         bins = [
             np.unique(public.quantizer.encode(points[labels == one]))[: public.cap]
             for one in found.classes
         ]
         return replace(found, hulls=tuple(bins))
 
-    monkeypatch.setattr(hull_module, "_hulls", all_points)
+    monkeypatch.setattr(HullClient, "_hulls", all_points)
     run = hull_run(tmp_path, clients=4, hull__epsilon=0.1)
     parts = parts_of(4)
     assert decoded(run) == expected([parts[0], *parts[2:]], 0.1)

@@ -10,9 +10,9 @@ from app_runs import Fault, Recorder, all_bytes, partition_of, value_names
 from hull_nodes import blobs, decoded, expected, hull_run, nodes_of, parts_of, training
 from scipy import stats
 
-import curvfed.client_app.hull
 import curvfed.client_app.secure
 import curvfed.deployments.inprocess as simulation
+import curvfed.strategies.methods.hull.client
 from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.config.secure_phases import MASKED
 from curvfed.strategies.hull.codec import encode_hulls
@@ -273,7 +273,7 @@ def test_places_and_slots_are_drawn_afresh(tmp_path, monkeypatch):
         drawn.append((position, tuple(slots)))
         return encode_hulls(hulls, position, slots, public)
 
-    monkeypatch.setattr(curvfed.client_app.hull, "encode_hulls", spy)
+    monkeypatch.setattr(curvfed.strategies.methods.hull.client, "encode_hulls", spy)
     for number in range(10):
         hull_run(tmp_path, str(number), points__num=60, hull__epsilon=0.5)
     orders = [
@@ -290,7 +290,7 @@ def test_of_an_error_nobody_foresaw_only_its_kind_leaves(tmp_path, monkeypatch):
             raise RuntimeError(f"Qhull: {points[0]}") from None
         return local_hulls(points, labels, public)
 
-    monkeypatch.setattr(curvfed.client_app.hull, "local_hulls", fail)
+    monkeypatch.setattr(curvfed.strategies.methods.hull.client, "local_hulls", fail)
     parts = [blobs("02"), blobs("02", 30), blobs("02", seed=2)]
     run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts))
     (row,) = [row for row in run.clients if row["dropped"]]

@@ -33,8 +33,8 @@ PLACES = {
     "making keys": ("curvfed.client_app.secure.SecureSumClient.begin", SECURE),
     "masking": ("curvfed.client_app.secure.SecureSumClient.mask_input", SECURE),
     "lifting masks": ("curvfed.client_app.secure.SecureSumClient.unmask", SECURE),
-    "measuring hulls": ("curvfed.client_app.hull.local_hulls", QUICK),
-    "encoding hulls": ("curvfed.client_app.hull.encode_hulls", QUICK),
+    "measuring hulls": ("curvfed.strategies.methods.hull.client.local_hulls", QUICK),
+    "encoding hulls": ("curvfed.strategies.methods.hull.client.encode_hulls", QUICK),
 }
 """Where an error that nobody foresaw is raised, and in what kind of run."""
 

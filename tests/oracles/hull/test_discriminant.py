@@ -12,9 +12,13 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticD
 
 from curvfed.deployments.inprocess import simulate
 from curvfed.geometry import poincare
-from curvfed.server_app.one_shot.discriminant_run import discriminant
 from curvfed.strategies.hull.classifier import Classifier
-from curvfed.strategies.methods.discriminant import class_moments, length, scores
+from curvfed.strategies.methods.discriminant import (
+    class_moments,
+    discriminant,
+    length,
+    scores,
+)
 
 ORACLES = {
     "lda": LinearDiscriminantAnalysis,

@@ -1,16 +1,24 @@
 """One-shot federated classification in the Poincaré disc, from a secure sum of quantised convex
 hulls."""
 
-from typing import Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
+from curvfed.strategies.base.shared_tables import Points
+
+if TYPE_CHECKING:
+    from curvfed.strategies.hull.public_parameters import PublicParameters
 
 
 class Keys(Table):
     """Keys of the one-shot protocol."""
+
+    resumable: ClassVar[tuple[str, ...]] = ("grouping", "classifier", "svm", "c")
 
     epsilon: Rate = Field(
         default=0.01,
@@ -119,12 +127,68 @@ class Keys(Table):
         description="permute the names of the classes at every simulated client, each differently",
     )
 
+    def public(self, points: Points, num_classes: int, clients: int) -> "PublicParameters":
+        """The public parameters of a sum over this number of clients.
+
+        Raises
+        ------
+        ConfigError
+            If they are out of range or do not fit together.
+        """
+        # This takes torch, which takes seconds to import.
+        from curvfed.strategies.hull.public_parameters import PublicParameters
+
+        try:
+            return PublicParameters(
+                curvature=points.curvature,
+                radius=self.radius / (-points.curvature) ** 0.5,
+                epsilon=self.epsilon,
+                num_classes=num_classes,
+                num_clients=clients,
+                cap=self.cap,
+                code=self.code,
+                h=self.h,
+            )
+        except ValueError as error:
+            raise ConfigError(str(error), key="hull-parameters") from None
+
+    def conflicts_with(self, points: Points, num_kept: int) -> Iterator[tuple[str, str]]:
+        """The keys that do not fit together, separated by spaces, and what is allowed.
+
+        Parameters
+        ----------
+        points : Points
+        num_kept : int
+            Number of classes that points.classes keeps; 0 for all.
+        """
+        from curvfed.geometry.quantizer import PoincareQuantizer
+
+        for key, number in (("hull.num-classes", self.num_classes), ("points.classes", num_kept)):
+            if number is not None and number > 2 and self.grouping == "kernighan-lin":
+                yield f"hull.grouping {key}", "2 classes"
+        if num_kept and self.num_classes not in (None, num_kept):
+            yield (
+                "hull.num-classes points.classes",
+                f"hull.num-classes = auto or {num_kept}, the number of these classes",
+            )
+        if self.svm == "hard" and self.c is not None:
+            yield "hull.svm hull.c", "hull.c = auto, for a hard margin has no cost"
+        if self.svm == "hard" and self.classifier != "svm":
+            yield "hull.svm hull.classifier", 'hull.classifier = "svm"'
+        radius = self.radius / (-points.curvature) ** 0.5
+        try:
+            PoincareQuantizer(self.epsilon, radius, points.curvature)
+        except ValueError as error:
+            yield "hull.epsilon hull.radius points.curvature", f"another combination: {error}"
+
 
 METHODS = {
     "hull": Method(
         "one-shot classifier in the Poincaré disc from a secure sum of the clients' quantised"
         " hulls",
         space="disc",
+        client="curvfed.strategies.methods.hull.client:HullClient",
+        server="curvfed.strategies.methods.hull.server:HullServer",
         aggregation=ONE_SHOT,
         tasks=POINTS,
         keys={"hull": Keys},

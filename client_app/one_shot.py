@@ -1,0 +1,85 @@
+"""A client's replies in a one-shot run: what it would reveal, its masked vector, its scores of the
+model."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from flwr.app import RecordDict
+from numpy.typing import NDArray
+
+from curvfed.client_app.client import Client
+from curvfed.client_app.masked_replies import figures
+from curvfed.client_app.node.data_digest import keyed
+from curvfed.client_app.node.inputs import Inputs
+from curvfed.client_app.secure import end, masked, masked_reals, member_of, receive_shares
+from curvfed.strategies.base.one_shot import OneShotClient, Site
+from curvfed.strategies.config.masked_vector import client_vector, sum_encoding, vector_length
+from curvfed.strategies.config.one_shot import client_half
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.messages import Request
+
+
+def measure(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    """Figures about what the client would contribute."""
+    clients = request.parts.get("clients")
+    if type(clients) is not int:
+        raise MessageError('"clients" is not a whole number', key="clients")
+    return {"metrics": _half(client, request).measure(clients, request.parts)}
+
+
+def contribute(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    """The client's vector, masked."""
+    order_numbers, complaint = receive_shares(request, state)
+    if complaint:
+        return complaint
+    session = member_of(request, state).state.session
+    half = _half(client, request)
+    vectors = half.vectors(session.num_asked)
+    expected = (vectors.modulus, vectors.length)
+    if not vectors.modulus:
+        expected = (SUM_PRIME, vector_length(vectors.length))
+    if (session.modulus, session.length) != expected:
+        raise MessageError(
+            "the sum does not fit the vectors that this client's configuration makes",
+            key="sum-size",
+        )
+    statistics = half.contribution(session.num_asked, order_numbers)
+    (vector,) = statistics.arrays.values()
+    if vectors.modulus:
+        inputs = Inputs.of_data(vector, request.header.phase)
+        return masked(client, request, state, vector, inputs)
+    vector = client_vector(vector, statistics.weight, {}, vectors.bound)
+    inputs = Inputs.of_data(vector, request.header.phase)
+    encoding = partial(sum_encoding, vectors.bound)
+    return masked_reals(client, request, state, vector, encoding, inputs)
+
+
+def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    """Score the model."""
+    scores, arrays = _half(client, request).evaluate(decode_arrays(request.arrays))
+    if client.config.secure_sum:
+        vector = np.concatenate([array.ravel() for array in arrays.values()])
+        return figures(client, request, state, {}, dict(scores), vector)
+    end(client, state)
+    return {"metrics": scores, "arrays": arrays}
+
+
+def _half(client: Client, request: Request) -> OneShotClient:
+    node = client.node
+
+    def reveal(points: NDArray[np.float64], total: int) -> None:
+        if client.ledger:
+            hashes = {keyed(repr(point.tolist()), node)[:16] for point in points}
+            client.ledger.reveal(client.run, hashes, total, node.hull_max_share)
+
+    site = Site(
+        data=client.data,
+        partition=client.partition,
+        owns_data=node.owns_data,
+        min_class_size=node.rules.leaves.hull_min_class_size if node.rules else 1,
+        max_share=node.hull_max_share,
+        reveal=reveal,
+    )
+    return client_half(client.config, request.required_facts.class_names, site)

@@ -1,0 +1,301 @@
+"""The two halves of a one-shot method, whose work is one secure sum over the clients' vectors."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import Points
+from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.wire.messages import Description, Parts
+
+if TYPE_CHECKING:
+    from curvfed.tasks.points.client_points import ClientPoints
+
+Figures = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What both halves know about a run.
+
+    Attributes
+    ----------
+    keys : Table
+        The method's own keys.
+    run : RunKeys
+    points : Points
+        The keys of the points.
+    class_names : tuple of str
+        The federation's classes.
+    """
+
+    keys: Any
+    run: RunKeys
+    points: Points
+    class_names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of a secure sum.
+
+    Attributes
+    ----------
+    length : int
+    bound : float
+        Maximum that one example adds to an entry, for vectors of real numbers.
+    modulus : int
+        For vectors of residues; 0 for real numbers. The sums of residues of several groups of
+        clients are decoded one by one.
+    """
+
+    length: int
+    bound: float = 0.0
+    modulus: int = 0
+
+
+class Half(ABC):
+    """What both halves have.
+
+    Parameters
+    ----------
+    setting : Setting
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.keys = setting.keys
+
+    @abstractmethod
+    def vectors(self, clients: int) -> Vectors:
+        """The vectors of a sum over this number of clients."""
+
+
+@dataclass(frozen=True)
+class Site:
+    """A client, as far as its half needs to know.
+
+    Attributes
+    ----------
+    data : ClientPoints
+    partition : int
+    owns_data : bool
+        Whether the data are the node's own, as opposed to a part of the run's data set.
+    min_class_size : int
+        Minimum number of points of a class that leaves the node.
+    max_share : float
+        Maximum share of its points that the node reveals.
+    reveal : callable
+        Records points (m, 2), of this number of points in all, that the contribution reveals;
+        raises ConfigError if the node does not allow it.
+    """
+
+    data: Any
+    partition: int
+    owns_data: bool
+    min_class_size: int
+    max_share: float
+    reveal: Callable[[NDArray[np.float64], int], None]
+
+
+class OneShotClient(Half):
+    """The client's half.
+
+    Parameters
+    ----------
+    setting : Setting
+    site : Site
+    """
+
+    def __init__(self, setting: Setting, site: Site) -> None:
+        super().__init__(setting)
+        self.site = site
+
+    @classmethod
+    def read_data(cls, path: Path, keys: Any) -> "ClientPoints | None":
+        """A node's own file; None if it is read as points."""
+        return None
+
+    def measure(self, clients: int, question: Parts) -> Figures:
+        """Figures about what the client would contribute; it logs them for the node's owner.
+
+        Parameters
+        ----------
+        clients : int
+            Number of clients in the sum.
+        question : mapping
+            As `OneShotServer.question` makes it.
+        """
+        return {}
+
+    @abstractmethod
+    def contribution(self, clients: int, order_numbers: Mapping[int, bytes]) -> Statistics:
+        """The client's vector, as the only array, and the number of its examples.
+
+        Parameters
+        ----------
+        clients : int
+            Number of clients in the sum.
+        order_numbers : mapping of partition to bytes
+            A random number of each client in the sum, which the server does not see.
+        """
+
+    def evaluate(self, arrays: Arrays) -> tuple[Figures, Arrays]:
+        """Scores of the server's model, and arrays of the form that `OneShotServer.template`
+        has."""
+        return {}, {}
+
+
+@dataclass(frozen=True, eq=False)
+class ServerPoints:
+    """The points that the server has, for evaluation only.
+
+    Attributes
+    ----------
+    test : ClientPoints or None
+        Labelled points that no client has.
+    pooled : ClientPoints or None
+        All points of a simulation; None for real clients, whose points stay with them.
+    clients : mapping of partition to ClientPoints
+        Each client's part of `pooled`, if the client reported the same digest.
+    """
+
+    test: "ClientPoints | None"
+    pooled: "ClientPoints | None" = None
+    clients: Mapping[int, "ClientPoints"] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """What the server learns.
+
+    Attributes
+    ----------
+    arrays : dict of str to array
+        The content of `model.safetensors`.
+    figures : dict
+    details : object
+        What `OneShotServer.evaluate` needs besides.
+    """
+
+    arrays: Arrays
+    figures: dict[str, Any] = field(default_factory=dict)
+    details: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What labelled points say about a model.
+
+    Attributes
+    ----------
+    figures : dict
+    accuracy : float or None
+        On the server's test points.
+    names : sequence of str
+        The class of each group that the model predicts; "" without a name.
+    arrays : dict of str to array
+        The content of `OneShotServer.file_name`.
+    """
+
+    figures: dict[str, Any]
+    accuracy: float | None
+    names: Sequence[str]
+    arrays: Arrays
+
+
+class OneShotServer(Half):
+    """The server's half.
+
+    Attributes
+    ----------
+    summands : str
+        What the clients contribute, in words.
+    file_name : str
+        The file of the run directory with what the report draws.
+    measures : bool
+        Whether the clients are asked for `OneShotClient.measure` before the sum.
+    """
+
+    summands: ClassVar[str]
+    file_name: ClassVar[str] = ""
+    measures: ClassVar[bool] = False
+
+    def describe(self, clients: int) -> str:
+        """The size of a client's vector in a sum over this number of clients, in words; "" if it
+        is small."""
+        return ""
+
+    def check_classes(self, descriptions: Iterable[Description]) -> None:
+        """Refuse clients whose classes cannot be summed. Raises ConfigError."""
+
+    def num_groups(self, clients: int) -> int:
+        """Number of groups of clients with a sum of residues each. Raises ConfigError if there
+        are too few clients for them."""
+        return 1
+
+    def question(self, clients: int) -> Parts:
+        """What the clients are asked before a sum over this number of clients."""
+        return {}
+
+    def check_measured(self, figures: Figures) -> None:
+        """Refuse impossible figures of `OneShotClient.measure`. Raises MessageError."""
+
+    def measured(self, figures: Sequence[Figures]) -> Mapping[str, Any]:
+        """Figures of the run from the clients' figures of `OneShotClient.measure`."""
+        return {}
+
+    def begins(self, group_sizes: Collection[int]) -> bool:
+        """Log what the sums will show; whether they are to be made."""
+        return True
+
+    def decode(self, residues: NDArray[np.uint64], clients: int) -> Statistics:
+        """Decode the sum of residues of a group of this number of clients. Raises HullError."""
+        raise NotImplementedError
+
+    def join(self, groups: Sequence[Statistics], group_size: int) -> Statistics:
+        """The decoded sums of all groups together; `group_size` is the largest number of clients
+        of a group."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def learn(self, total: Statistics) -> Model:
+        """The model from the clients' sum.
+
+        Raises
+        ------
+        ValueError
+            If there is too little in the sum.
+        """
+
+    def template(self, arrays: Arrays) -> Arrays:
+        """Names and shapes of the arrays that a client sends when it evaluates the model; empty if
+        no client does."""
+        return {}
+
+    def check_evaluation(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Refuse impossible arrays of a client's evaluation. Raises MessageError."""
+
+    def evaluate(
+        self, model: Model, sums: Arrays, points: ServerPoints, summed: Sequence[int]
+    ) -> Evaluation:
+        """Evaluate the model by labelled points.
+
+        Parameters
+        ----------
+        sums : dict of str to array
+            The sums of the clients' arrays, of the form of `template`.
+        summed : sequence of int
+            The partitions in the sum that the model is learned from.
+        """
+        raise NotImplementedError
+
+    def warnings(self, metrics: Mapping[str, Any]) -> dict[str, str]:
+        """Warnings from the run's figures, by key."""
+        return {}

@@ -1,0 +1,160 @@
+"""The client's half: its quantised convex hulls, and what they would reveal."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.one_shot import Figures, Half, Vectors
+from curvfed.strategies.base.point_classifier import ClassifierClient
+from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.hull.client_order import client_position, draw_slots
+from curvfed.strategies.hull.codec import encode_hulls
+from curvfed.strategies.hull.local import LocalHulls, local_hulls
+from curvfed.strategies.hull.public_parameters import PublicParameters
+from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.messages import Parts
+from curvfed.tasks.errors import DataError
+
+log = logging.getLogger("curvfed")
+
+MAX_SHARE = 0.1
+"""A client warns if a larger share of its points would leave it."""
+
+
+class HullHalf(Half):
+    """What both halves know about a client's vector."""
+
+    def public(self, clients: int) -> PublicParameters:
+        """The public parameters, from this side's own configuration."""
+        setting = self.setting
+        public: PublicParameters = self.keys.public(
+            setting.points, len(setting.class_names), clients
+        )
+        return public
+
+    def vectors(self, clients: int) -> Vectors:
+        """Vectors of residues."""
+        public = self.public(clients)
+        return Vectors(public.length, modulus=public.prime)
+
+
+class HullClient(HullHalf, ClassifierClient):
+    """The client's half of `method=hull`."""
+
+    def measure(self, clients: int, question: Parts) -> Figures:
+        """Log how many points would leave this client, before it sends any. A simulated client
+        also reports it to the server."""
+        public = self.public(clients)
+        if question.get("digest") != public.digest:
+            raise MessageError(
+                "the server's public parameters differ from those of this client's configuration",
+                key="public-parameters",
+            )
+        local = self._hulls(public)
+        self._log(local, public)
+        self._check_share(local, public)
+        # With the sizes of hulls the server could assign the decoded hulls to clients.
+        if self.site.owns_data:
+            return {}
+        counts = {
+            "points": local.num_points,
+            "revealed": local.num_revealed,
+            "vertices": local.largest,
+            "moved": local.moved,
+            "thinned": local.thinned,
+        }
+        return {name: float(count) for name, count in counts.items()}
+
+    def contribution(self, clients: int, order_numbers: Mapping[int, bytes]) -> Statistics:
+        """The client's hulls, encoded."""
+        public = self.public(clients)
+        local = self._hulls(public)
+        self._check_share(local, public)
+        self.site.reveal(local.revealed(public), local.num_points)
+        slots = draw_slots(public.num_classes, len(local.hulls))
+        position = client_position(order_numbers, self.site.partition)
+        return Statistics({"hulls": encode_hulls(local.hulls, position, slots, public)})
+
+    def _hulls(self, public: PublicParameters) -> LocalHulls:
+        data = self.points
+        is_large = self.large_classes(data.train_labels, self.keys.min_class_size)
+        points = data.train_points[is_large]
+        labels = data.train_labels[is_large]
+        if self.keys.switch_labels and not self.site.owns_data:
+            seeds = [self.setting.run.seed, self.site.partition, 0x5A17C4]
+            labels = np.random.default_rng(seeds).permutation(len(data.class_names))[labels]
+        try:
+            return local_hulls(points, labels, public)
+        except ValueError as error:
+            raise DataError(str(error), key="no-hull") from None
+
+    def _check_share(self, local: LocalHulls, public: PublicParameters) -> None:
+        """Refuse to reveal more than this node's own configuration allows."""
+        limit = self.site.max_share
+        if local.share_revealed > limit:
+            raise ConfigError(
+                f"this node's hull-max-share is {limit:g}, and more of its points would leave it at"
+                f" epsilon = {public.epsilon:g}",
+                key="hull-max-share",
+            )
+
+    def _log(self, local: LocalHulls, public: PublicParameters) -> None:
+        """What the node's owner must know before the hulls leave."""
+        partition = self.site.partition
+        log.info(
+            "partition %d: %d of %d training points (%.1f%%) are vertices of hulls and would leave"
+            " this client, each as its bin of a grid with epsilon = %g; the largest hull has %d",
+            partition,
+            local.num_revealed,
+            local.num_points,
+            100 * local.share_revealed,
+            public.epsilon,
+            local.largest,
+        )
+        if self.site.owns_data:
+            data = self.points
+            sizes = np.bincount(data.train_labels)
+            shares = (
+                f"{data.class_names[label]} {len(hull)} of {sizes[label]}"
+                for hull, label in zip(local.hulls, local.classes, strict=True)
+            )
+            log.info("partition %d, by class: %s", partition, ", ".join(shares) or "none")
+        if local.share_revealed > MAX_SHARE:
+            log.warning(
+                "partition %d: %.0f%% of its training points would leave it; %s",
+                partition,
+                100 * local.share_revealed,
+                self._proposal(public),
+            )
+        if local.moved:
+            log.warning(
+                "partition %d: %d points lie beyond the public radius and were moved onto it"
+                " (hull.radius)",
+                partition,
+                local.moved,
+            )
+        if local.thinned:
+            log.warning(
+                "partition %d: %d vertices are left out, because a hull may have at most %d"
+                " (hull.cap)",
+                partition,
+                local.thinned,
+                public.cap,
+            )
+
+    def _proposal(self, public: PublicParameters) -> str:
+        """The smallest change of hull.epsilon and hull.cap with which at most `MAX_SHARE` of the
+        points leave."""
+        caps = sorted({public.cap, min(public.cap, 8), min(public.cap, 6)}, reverse=True)
+        for epsilon in public.epsilon * 2.0 ** np.arange(8):
+            for cap in caps:
+                share = self._hulls(replace(public, epsilon=epsilon, cap=cap)).share_revealed
+                if share <= MAX_SHARE:
+                    return (
+                        f"with hull.epsilon = {epsilon:g} and hull.cap = {cap} it would be"
+                        f" {100 * share:.0f}%"
+                    )
+        return "it has too few points for hulls that hide any"
