@@ -16,9 +16,10 @@ import pytest
 from app_runs import real_nodes, run
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, nodes_of
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from policies import with_policy
+from tiers import examples
 
 from curvfed.client_app import secure
 from curvfed.client_app.node.inputs import BUCKETS, Inputs, sketch
@@ -235,7 +236,7 @@ def test_another_seed_is_another_start_and_may_have_other_nodes(tmp_path):
 @given(st.lists(st.sets(st.integers(0, 7), min_size=3), min_size=1, max_size=5), st.integers(2, 4))
 @example([{0, 1, 2, 3, 4, 5, 6}, {2, 3, 4}], 4)
 @example([{0, 1, 2, 3, 4, 5, 6}, {0, 1, 5, 6}], 4)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_what_is_allowed_leaves_no_sum_over_fewer_and_no_better_estimate(
     cohorts: list[set[int]], least: int
 ):

@@ -146,14 +146,14 @@ def test_a_damaged_sum_is_refused(damage: Callable[..., np.ndarray], code: str) 
     """Cases of one and of several words, of power sums and of dense vectors, one of a single bin
     among them."""
     damaged = 0
-    for seed in range(24):
+    for seed in range(12):
         case = hull_case(seed, code)
         if code == "binary" or deepest(case) <= case.public.h:
             total = damage(case.total(), case.public.prime, np.random.default_rng(seed))
             with refuses("undecodable", error=HullError):
                 decode_hulls(total, case.public)
             damaged += 1
-    assert damaged > 8
+    assert damaged > 3
 
 
 def test_a_number_that_is_not_reduced_is_not_taken_for_more_hulls() -> None:

@@ -9,8 +9,9 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from curvfed.geometry import normal_coordinates, poincare
 
@@ -83,7 +84,7 @@ def worlds(draw, max_dim=64):
 
 
 radii = st.sampled_from([1e-6, 1e-2, 1.0, 4.0, 10.0])
-law = settings(deadline=None, max_examples=40)
+law = examples(60)
 
 
 def assert_below(error, bound):

@@ -7,9 +7,10 @@ import mpmath
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from mpmath import mpf
+from tiers import examples
 
 from curvfed.geometry import poincare
 from curvfed.geometry.quantizer import MOST_BINS, MOST_SECTORS, PoincareQuantizer
@@ -74,7 +75,7 @@ def test_the_extreme_ones_are_extreme():
 
 
 @given(st.floats(-9, 2), st.floats(1e-3, 16), st.sampled_from(CURVATURES), st.integers(0, 2**62))
-@settings(max_examples=400)
+@examples(400)
 def test_any_bin_of_any_quantizer_comes_back(log_epsilon, reach, curvature, chosen):
     sectors = 4 * math.pi * math.sinh(2 * reach) / 10**log_epsilon
     assume(

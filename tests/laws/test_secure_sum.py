@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from Crypto.Cipher import ChaCha20
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from scipy import stats
 from secure_sums import STEPS, Run, entropy, plain_sum, session, vectors
+from tiers import examples
 
 from curvfed.strategies.secure_sum import client as client_module
 from curvfed.strategies.secure_sum.client import SecureSumClient
@@ -78,7 +78,7 @@ def test_every_pattern_of_vanishing_clients(num):
         outcome(Run(what, values, {p: step for p, step in enumerate(steps) if step}))
 
 
-@examples(max_examples=40)
+@examples(40)
 @given(
     num=st.integers(5, 12),
     steps=st.lists(st.sampled_from([None, None, None, *STEPS]), min_size=12, max_size=12),
@@ -103,7 +103,7 @@ def test_any_clients_modulus_and_way_to_vanish(num, steps, modulus, seed, stored
     )
 
 
-@examples(max_examples=25)
+@examples(25)
 @given(
     data=st.data(),
     num=st.integers(4, 12),

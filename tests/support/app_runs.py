@@ -18,7 +18,8 @@ from curvfed.strategies.wire.messages import Header, Reply, decode_reply, encode
 
 Handle = Callable[[Message], Message]
 
-SMALL = {"embedding-dim": 8, "num-rounds": 2}
+SMALL = {"embedding-dim": 8, "num-rounds": 2, "report": False}
+"""A report takes longer than the run."""
 CLIENTS = 3
 QUICK: dict[str, dict[str, Any]] = {
     "images": {

@@ -1,9 +1,10 @@
-"""Which cases of a parametrised test are left to the longer tier."""
+"""What is left to the longer tier: cases of a parametrised test, and examples of a law."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 
 def only(cases: Iterable[Any], kept: Callable[[Any], bool]) -> list[Any]:
@@ -19,3 +20,10 @@ def only(cases: Iterable[Any], kept: Callable[[Any], bool]) -> list[Any]:
         )
         for case in cases
     ]
+
+
+def examples(most: int) -> settings:
+    """So many examples in the longer tier and in runs of chosen files, and a third of them in the
+    quick tier."""
+    is_quick = settings.default.max_examples < settings.get_profile("whole").max_examples
+    return settings(max_examples=max(most // 3, 10) if is_quick else most)

@@ -121,13 +121,6 @@ def test_methods_and_data_sets_are_listed(capsys):
         assert tasks_of(name) == (tuple(MODELS) if task == "any" else (task,))
 
 
-def test_class_names_are_whole_on_a_narrow_terminal(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    assert main(["datasets"]) == 0
-    words = set(capsys.readouterr().out.split())
-    assert {"HeterophilousGraphDataset", "torch_geometric.datasets", "amazon-computers"} <= words
-
-
 def test_presets_are_listed_and_printed(capsys):
     assert main(["presets"]) == 0
     out = capsys.readouterr().out
@@ -341,10 +334,3 @@ def test_an_interrupt_ends_with_130(monkeypatch, tmp_path, own_home, capsys):
     monkeypatch.setattr(inprocess.InProcessGrid, "push_messages", interrupt)
     assert main(["simulate", f"results-dir={tmp_path}", *SMALL]) == 130
     assert "resume=true" in capsys.readouterr().out
-
-
-def test_lists_say_each_thing_once(capsys):
-    assert main(["datasets"]) == 0
-    assert capsys.readouterr().out.count("Tox21") == 1
-    assert main(["presets"]) == 0
-    assert capsys.readouterr().out.count("The setting of FlatLand's comparison") == 1

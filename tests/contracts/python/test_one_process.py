@@ -3,7 +3,6 @@
 import contextlib
 import io
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +30,7 @@ def simulate(folder: Path, seed: int = 0, quiet: bool = True, **keys: Any) -> cu
         embedding_dim=8,
         seed=seed,
         quiet=quiet,
+        report=False,
         results_dir=folder,
         **keys,
     )
@@ -131,14 +131,14 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_settings_of_the_calling_program_change_no_figure(tmp_path: Path, setting: str) -> None:
+def test_settings_of_the_calling_program_change_no_figure(tmp_path: Path) -> None:
     expected = figures(simulate(tmp_path))
-    with SETTINGS[setting]():
-        before = state()
-        run = simulate(tmp_path)
-        assert state() == before
-    assert figures(run) == expected
+    for name, setting in SETTINGS.items():
+        with setting():
+            before = state()
+            run = simulate(tmp_path)
+            assert state() == before, name
+        assert figures(run) == expected, name
 
 
 def state() -> tuple[Any, ...]:
@@ -228,45 +228,3 @@ def test_an_output_that_takes_no_line_costs_a_run_nothing(
         assert simulate(tmp_path, quiet=False).summary["status"] == "completed"
     monkeypatch.undo()
     assert "Traceback" not in capsys.readouterr().err
-
-
-class Notebook:
-    """IPython of a notebook, as far as a bar needs it."""
-
-    kernel = None
-    version_info = (9, 0, 0)
-
-    def __init__(self) -> None:
-        self.shown: list[str] = []
-
-    def get_ipython(self) -> "Notebook":
-        return self
-
-    def HTML(self, text: str) -> str:
-        return text
-
-    def display(self, text: str, display_id: bool) -> "Notebook":
-        assert not self.shown
-        self.update(text)
-        return self
-
-    def update(self, text: str) -> None:
-        self.shown.append(text)
-
-
-def test_a_notebook_shows_the_rounds_as_one_bar(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    notebook = Notebook()
-    monkeypatch.setitem(sys.modules, "IPython", notebook)
-    monkeypatch.setitem(sys.modules, "IPython.display", notebook)
-    simulate(tmp_path)
-    assert not notebook.shown
-    simulate(tmp_path, quiet=False)
-    assert 'value="2" max="2"' in notebook.shown[-1]
-    said = capsys.readouterr().out
-    assert "done: " in said
-    assert "round 2/2" not in said
-    monkeypatch.undo()
-    simulate(tmp_path, quiet=False)
-    assert "round 2/2" in capsys.readouterr().out

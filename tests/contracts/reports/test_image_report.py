@@ -2,7 +2,6 @@
 aggregation."""
 
 import contextlib
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,9 @@ from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import (
     class_scores,
     model_figures,
-    run_figures,
     write_report,
 )
-from curvfed.server_app.report.features import FAR, MOST_FEATURES, NEAR, project
-from curvfed.server_app.report.style import HUES, hues
-from curvfed.strategies.methods import METHODS
+from curvfed.server_app.report.features import MOST_FEATURES, project
 
 ENTRY = b"PK\x01\x02"
 """What the entry of an archive's directory begins with."""
@@ -55,10 +51,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_image_run(
         root, "spherefed", space="sphere", clients=5, calibrated=True, fine_tuned=(10, 20)
     )
-
-
-def test_every_method_has_a_loss_with_a_name() -> None:
-    assert {method.loss for method in METHODS.values()} == set(run_figures.LOSSES)
 
 
 def rewrite(folder: Path, **changes: Any) -> None:
@@ -203,27 +195,6 @@ def test_in_two_dimensions_the_disc_itself_is_drawn() -> None:
     assert not line.points[:, 1].any()
 
 
-@pytest.mark.parametrize("dim", [2, 6])
-def test_dots_on_the_rim_are_brought_nearer_and_the_page_says_by_how_much(dim: int) -> None:
-    rng = np.random.default_rng(3)
-    features = 20 * rng.normal(size=(101, dim))
-    view = project(given(features, "poincare", np.eye(dim)[:2] * 0.9))
-    assert view is not None
-    radii = np.arctanh(np.linalg.norm(view.points, axis=1))
-    assert np.median(radii) == pytest.approx(NEAR)
-    told = re.search(r"drawn (\S+) times nearer", view.how)
-    assert told is not None
-    if dim == 2:
-        np.testing.assert_allclose(
-            radii * float(told[1]), np.linalg.norm(features, axis=1), rtol=5e-3
-        )
-        np.testing.assert_allclose(np.linalg.norm(view.prototypes, axis=1), 0.9)
-    assert (np.linalg.norm(view.points, axis=1) < 1).all()
-    near = project(given(features / 20 * FAR / 2, "poincare"))
-    assert near is not None
-    assert "nearer" not in near.how
-
-
 def test_the_origin_stays_the_centre_of_the_disc() -> None:
     features = stretched(np.random.default_rng(4)) / 50
     features[7] = 0
@@ -262,9 +233,3 @@ def test_features_at_their_edges(space: str) -> None:
     many = project(given(rng.normal(size=(MOST_FEATURES + 5, 3)), space))
     assert many is not None
     assert len(many.points) == MOST_FEATURES
-
-
-def test_colours_of_many_classes_are_all_different() -> None:
-    assert hues(1) == hues(20) == HUES
-    for count in (20, 21, 200):
-        assert len(set(hues(count))) == len(hues(count)) == count

@@ -13,7 +13,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from matplotlib.image import imread
 from matplotlib.text import Text
-from tiers import only
 
 from curvfed.deployments.sweep.plan import Planned
 from curvfed.server_app.directory.tables import TABLES
@@ -21,7 +20,6 @@ from curvfed.server_app.report import kinds, panels, style
 from curvfed.server_app.report.panels import NothingToDraw
 from curvfed.server_app.report.selection import Run
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.methods import METHODS
 
 SOURCE = "sweep.toml"
 ACCURACY = {"kind": "lines", "x": "local-epochs", "figures": ["global_accuracy"]}
@@ -206,59 +204,6 @@ def test_what_was_not_made_or_failed_is_left_out(tmp_path):
     assert issubclass(NothingToDraw, ConfigError)
 
 
-def test_figures_share_a_panel_or_have_their_own(tmp_path):
-    runs = [
-        made(
-            tmp_path,
-            one,
-            {
-                "global_accuracy": 0.9,
-                "metrics.global_accuracy_calibrated": 0.8,
-                "metrics.hull_vertices_mean": 7.5,
-                "metrics.hull_vertices_max": 12,
-            },
-        )
-        for one in grid(
-            method="hull", dataset=["olsson", "uniform"], hull__epsilon=[0.01, 0.1, 1.0], seed=0
-        )
-    ]
-    spec = {
-        "kind": "lines",
-        "x": "hull.epsilon",
-        "panels": "dataset",
-        "names": {"metrics": {"global_accuracy_calibrated": "FLE"}},
-        "figures": [
-            ["global_accuracy", "metrics.global_accuracy_calibrated"],
-            ["metrics.hull_vertices_mean", "metrics.hull_vertices_max"],
-        ],
-    }
-    figure = draw(spec, runs)
-    assert [axes.get_title() for axes in figure.axes] == ["olsson", "uniform"] * 2
-    assert [axes.get_ylabel() for axes in figure.axes] == ["global accuracy (%)"] * 2 + [
-        "vertices of a hull"
-    ] * 2
-    assert figure.axes[0].get_xscale() == "log"
-    assert legend(figure) == [
-        "global accuracy",
-        "FLE",
-        "vertices of a hull, mean",
-        "vertices of a hull, most",
-        "one seed",
-    ]
-    assert sorted(values[0] for values in means(figure.axes[3]).values()) == [7.5, 12]
-    check_legible(figure)
-    alone = draw(
-        spec
-        | {
-            "figures": ["global_accuracy", "metrics.global_accuracy_calibrated"],
-            "where": {"dataset": "olsson"},
-        },
-        runs,
-    )
-    assert [axes.get_ylabel() for axes in alone.axes] == ["global accuracy (%)", "FLE (%)"]
-    assert legend(alone) == ["hull", "one seed"]
-
-
 def test_the_last_round_of_a_column_is_a_figure(tmp_path):
     rounds = [
         {"round": number, "phase": "train", "classifier_cosine": cell}
@@ -278,52 +223,6 @@ def test_the_last_round_of_a_column_is_a_figure(tmp_path):
     assert list(means(axes).values()) == [[0.7, 0.7, 0.7]]
     assert axes.get_ylabel().replace("\n", " ") == "cosine between the clients' classifiers"
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["0.1", "0.5", "IID"]
-
-
-@pytest.mark.parametrize(
-    ("key", "values", "log", "scale"),
-    [
-        ("learning_rate", [0.01, 0.02], None, "log"),
-        ("embedding_dim", [2, 5, 100], None, "log"),
-        ("embedding_dim", [2, 5, 20], None, "linear"),
-        ("embedding_dim", [2, 5, 100], False, "linear"),
-        ("local_epochs", [1, 5], True, "log"),
-        ("hyperfed__margin", [0.0, 1.0, 5.0], True, "linear"),
-    ],
-)
-def test_an_axis_is_logarithmic_where_values_ask_for_it(key, values, log, scale, tmp_path):
-    runs = [
-        made(tmp_path, one, {"global_accuracy": 0.5})
-        for one in grid(method="fedavg", **{key: values})
-    ]
-    x = key.replace("__", ".").replace("_", "-")
-    spec = {"kind": "lines", "x": x, "figures": "global_accuracy"} | (
-        {} if log is None else {"log": log}
-    )
-    assert draw(spec, runs).axes[0].get_xscale() == scale
-
-
-def test_words_are_places_in_the_order_of_the_sweep(tmp_path):
-    runs = [
-        made(tmp_path, one, {"global_accuracy": 0.5})
-        for one in grid(
-            method=["spherefed", "fedavg"],
-            dataset=["mnist", "digits"],
-            partition=["iid", "dirichlet"],
-        )
-    ]
-    spec = {
-        "kind": "lines",
-        "x": ["dataset", "partition"],
-        "figures": "global_accuracy",
-        "names": {"iid": "IID"},
-    }
-    (axes,) = draw(spec, runs).axes
-    words = [" ".join(tick.get_text().split()) for tick in axes.get_xticklabels()]
-    assert words == ["mnist, IID", "mnist, dirichlet", "digits, IID", "digits, dirichlet"]
-    assert axes.get_xlabel() == "data set, partition"
-    # nothing lies between words
-    assert {box.lines[0].get_linestyle() for box in axes.containers} == {"None"}
 
 
 # Bars
@@ -359,34 +258,6 @@ def test_bars_have_means_spreads_and_a_dot_for_each_seed(tmp_path):
         for patch in box
     )
     assert all(left[1] <= right[0] + 1e-9 for left, right in pairwise(edges))
-
-
-def test_bars_say_other_keys_than_the_method(tmp_path):
-    runs = [
-        made(tmp_path, one, {"global_accuracy": 0.5, "personal_accuracy_mean": 0.6})
-        for one in grid(method=["fedavg", "fedprox"], alpha=[0.1, 5.0], num_supernodes=[10, 20])
-    ]
-    spec = {
-        "kind": "bars",
-        "x": "method",
-        "bars": "alpha",
-        "panels": "num-supernodes",
-        "figures": "global_accuracy",
-    }
-    figure = draw(spec, runs)
-    assert [axes.get_title() for axes in figure.axes] == ["10 clients", "20 clients"]
-    assert legend(figure) == ["α = 0.1", "α = 5", "one seed"]
-    both = draw(
-        spec
-        | {
-            "x": "num-supernodes",
-            "bars": ["method", "alpha"],
-            "panels": [],
-            "names": {"5": ""},
-        },
-        runs,
-    )
-    assert legend(both) == ["fedavg, α = 0.1", "fedavg", "fedprox, α = 0.1", "fedprox", "one seed"]
 
 
 # Curves
@@ -487,117 +358,7 @@ def test_every_kind_is_there_and_wants_its_own_parts(tmp_path):
         draw(ACCURACY | {"where": {"method": "local"}}, runs)
 
 
-def test_a_method_looks_the_same_in_every_figure(tmp_path):
-    several = draw(
-        ACCURACY, epochs(tmp_path, methods=["local", "spherefed", "flatland", "hyperfed"])
-    )
-    alone = draw(ACCURACY, epochs(tmp_path, methods=["hyperfed"]))
-    assert means(alone.axes[0]).keys() < means(several.axes[0]).keys()
-    every = [style.Look.of(number) for number in range(len(panels.ORDER))]
-    assert sorted(panels.ORDER) == sorted(METHODS)
-    assert (
-        len({(look.colour, look.marker) for look in every})
-        == len({(one.marker, one.dashes) for one in every})
-        == len(every)
-    )
-    assert all(
-        one.colour != other.colour and one.marker != other.marker and one.dashes != other.dashes
-        for one, other in pairwise(every)
-    )
-
-
-def test_colours_can_be_told_apart_from_paper_and_from_each_other():
-    def luminance(colour: str) -> float:
-        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-        return float(
-            np.dot(
-                [0.2126, 0.7152, 0.0722],
-                [
-                    one / 12.92 if one <= 0.04045 else ((one + 0.055) / 1.055) ** 2.4
-                    for one in parts
-                ],
-            )
-        )
-
-    assert all(1.05 / (luminance(colour) + 0.05) > 2 for colour in style.PALETTE)
-    assert len(set(style.PALETTE)) == len(style.PALETTE) == 7
-
-
-LONG = (
-    "a method whose name is as long as that of a whole paragraph, and which says so at some length"
-)
-
-
-@pytest.mark.parametrize(
-    ("kind", "number"),
-    only(
-        [("lines", 2), ("bars", 2), ("lines", 14), ("bars", 14)],
-        {("bars", 2), ("lines", 14)}.__contains__,
-    ),
-)
-def test_long_names_and_many_lines_stay_within_the_figure(kind, number, tmp_path):
-    methods = list(METHODS)[:number]
-    names = {name: f"{name} {LONG}" for name in methods[:2]} | {
-        "digits": f"data set {LONG}",
-        "mnist": "x" * 90,
-    }
-    runs = [
-        made(tmp_path, one, {"global_accuracy": 0.5, "personal_accuracy_mean": 0.123456})
-        for one in grid(method=methods, dataset=["digits", "mnist", "cifar10", "cifar100"])
-    ]
-    spec = {
-        "kind": kind,
-        "x": "dataset",
-        "figures": ["global_accuracy", "personal_accuracy_mean"],
-        "names": names,
-    }
-    check_legible(draw(spec, runs))
-    check_legible(
-        draw(
-            spec
-            | {
-                "x": "method",
-                ("lines" if kind == "lines" else "bars"): [],
-                "panels": "dataset",
-            },
-            runs,
-        )
-    )
-
-
-@pytest.mark.parametrize("panels", only([1, 2, 3, 4, 5, 7], {1, 3, 7}.__contains__))
-def test_any_number_of_panels_is_legible(panels, tmp_path):
-    datasets = ["digits", "mnist", "emnist", "fmnist", "cifar10", "cifar100", "tinyimagenet"][
-        :panels
-    ]
-    runs = [
-        made(tmp_path, one, {"global_accuracy": 0.7 + 0.001 * one["embedding-dim"]})
-        for one in grid(
-            method=["fedavg", "hyperfed"],
-            dataset=datasets,
-            embedding_dim=[2, 5, 10, 20, 25, 50, 100],
-        )
-    ]
-    figure = draw(
-        {"kind": "lines", "x": "embedding-dim", "figures": "global_accuracy", "panels": "dataset"},
-        runs,
-    )
-    assert [axes.get_title() for axes in figure.axes] == datasets
-    check_legible(figure)
-
-
 # Files
-
-
-def test_figures_for_papers_are_pdf_with_equal_bytes(tmp_path) -> None:
-    runs = epochs(tmp_path)
-    first, second = (
-        style.save(kinds.draw(ACCURACY, runs, SOURCE), tmp_path / stem, pdf=True)[-1]
-        for stem in ("one", "two")
-    )
-    assert first.name == "one.pdf"
-    assert first.read_bytes().startswith(b"%PDF")
-    assert first.read_bytes() == second.read_bytes()
 
 
 def test_files_are_the_same_every_time(tmp_path):
@@ -613,17 +374,6 @@ def test_files_are_the_same_every_time(tmp_path):
     image = imread(tmp_path / "one.png")
     assert image.shape[1] == round(style.WIDTH * style.DPI)
     assert (image[0, 0] == 1).all()  # white paper, also where it is shown on dark
-
-
-def test_a_users_own_settings_change_nothing(tmp_path):
-    import matplotlib
-
-    runs = epochs(tmp_path)
-    style.save(kinds.draw(ACCURACY, runs, SOURCE), tmp_path / "plain")
-    with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "svg.fonttype": "path"}):
-        style.save(kinds.draw(ACCURACY, runs, SOURCE), tmp_path / "own")
-    for kind in ("png", "svg"):
-        assert (tmp_path / f"plain.{kind}").read_bytes() == (tmp_path / f"own.{kind}").read_bytes()
 
 
 def test_names_from_other_machines_do_no_harm(tmp_path):

@@ -1,6 +1,5 @@
 """What a sweep file means, which of its runs are one, and the table that they end up in."""
 
-import io
 import json
 import math
 import os
@@ -12,19 +11,18 @@ from typing import Any
 import pytest
 import tomli_w
 import typer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console
 from stored import write_settings
+from tiers import examples
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.commands.parameters import expanded
 from curvfed.deployments.sweep.make import data_places
 from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, file_digest, read_plan
-from curvfed.deployments.sweep.progress import MAX_ERROR, Progress
 from curvfed.deployments.sweep.results import FILE, Results
-from curvfed.deployments.sweep.runner import Ended, locked
+from curvfed.deployments.sweep.runner import locked
 from curvfed.server_app.directory.summary import failed_summary
 from curvfed.server_app.report import check_page
 from curvfed.strategies.base.dotted import nested
@@ -185,7 +183,7 @@ AXES = {
 }
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(st.fixed_dictionaries({}, optional=AXES).filter(bool))
 def test_the_runs_are_the_product_of_the_axes_less_the_duplicates(tmp_path_factory, axes):
     path = tmp_path_factory.getbasetemp() / "product.toml"
@@ -494,44 +492,6 @@ def test_a_table_that_cannot_be_written_is_named(written, tmp_path):
 # ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_line_per_run_where_there_is_no_terminal(monkeypatch):
-    clock = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: clock[0])
-    out = io.StringIO()
-    with Progress(Console(file=out, soft_wrap=True), "[x]", total=5, done=1) as progress:
-        progress(None, 2)
-        clock[0] += 60
-        progress(Ended(Planned({}, "one"), "", 60.0), 2)
-        progress(Ended(Planned({}, "two"), "line 1\n line [2] " + "x" * 999, 59.6), 1)
-        clock[0] += 600
-        progress(Ended(Planned({}, "three"), "", 600.0), 1)
-    assert progress.failed == 1
-    lines = out.getvalue().splitlines()
-    assert lines[:3] == [
-        "[x]: 1 of 5 done, 2 running",
-        "[x]: 2 of 5 done, 2 running, 3.0 min left   (one, 60 s)",
-        "failed two: line 1 line [2] "
-        + "x" * (MAX_ERROR - len("line 1 line [2] "))
-        + "… (see logs/two.log)",
-    ]
-    assert lines[3:] == [
-        "[x]: 2 of 5 done, 1 running, 1 failed, 60 s left   (two, 60 s)",
-        "[x]: 3 of 5 done, 1 running, 1 failed, 3.7 min left   (three, 10 min)",
-        "[x]: 3 of 5 done, 1 failed",
-    ]
-
-
-def test_one_line_that_moves_on_a_terminal():
-    out = io.StringIO()
-    console = Console(file=out, force_terminal=True, width=80, color_system=None)
-    with Progress(console, "A grid", total=2, done=0) as progress:
-        progress(None, 1)
-        progress(Ended(Planned({}, "one"), "no [data]", 1.0), 1)
-        progress(Ended(Planned({}, "two"), "", 1.0), 0)
-    assert "failed one: no [data]" in out.getvalue()
-    assert out.getvalue().endswith("\x1b[2KA grid: 1 of 2 done, 1 failed\n\x1b[?25h")
-
-
 # --- The command line, before Ray
 # -------------------------------------------------------------------------------------
 
@@ -625,13 +585,6 @@ def test_two_sweeps_do_not_share_a_folder(written, tmp_path, capsys):
     with locked(tmp_path):
         assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 2
     assert "another sweep works in" in capsys.readouterr().err
-
-
-def test_what_is_all_done_is_said_and_left(written, tmp_path, capsys):
-    for run in written(GRID).runs:
-        finish(tmp_path, run)
-    assert main(["sweep", str(tmp_path / "sweep.toml"), "--results", str(tmp_path)]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "A grid: 6 of 6 done"
 
 
 def test_the_data_folder_is_absolute(tmp_path, monkeypatch):

@@ -119,31 +119,6 @@ def test_every_format_prints_the_same_cells(values, tmp_path):
     assert "above or below fedavg" in as_text(made).markdown
 
 
-def test_the_unit_is_told_once(values):
-    told = "personal accuracy, best validation (%)"
-    for change in (
-        {},
-        {"columns": [], "where": {"num-supernodes": 10}},
-        {"figures": [FIGURE, "bytes_up"]},
-    ):
-        text = as_text(make_table(SPEC | change, runs_of(values), "here")).markdown
-        assert (f"Cells: {told}." in text, text.count(told)) == (
-            not change,
-            2 if "figures" in change else 1,
-        )
-
-
-def test_arrows_are_explained_where_there_are_any(values):
-    assert (
-        "↑ ↓: above or below fedavg by"
-        in as_text(make_table(SPEC, runs_of(values), "here")).markdown
-    )
-    same = {place: values["fedavg", *place[1:]] for place in values}
-    text = as_text(make_table(SPEC, runs_of(same), "here")).markdown
-    assert "None is above or below fedavg by a paired t-test over the seeds, p < 0.05." in text
-    assert not {"↑", "↓"} & set(text)
-
-
 def test_what_is_missing_is_empty_and_what_failed_is_marked(values):
     for seed in SEEDS:
         values["local", 10, seed] = None

@@ -27,7 +27,7 @@ METHODS = ("flatland", "hyperfed", "spherefed", "fedgnn", "gcfl", "fedgta", "hul
 @pytest.mark.parametrize("method", METHODS)
 def test_every_figure_of_a_run_has_a_row(method, tmp_path):
     task = dict(EVERY)[method]
-    made = run(tmp_path, **QUICK[task] | {"method": method, "num_rounds": 2})
+    made = run(tmp_path, **QUICK[task] | {"method": method, "num_rounds": 1})
     for name, rows in {"rounds.csv": made.rounds, "clients.csv": made.clients}.items():
         assert tuple(rows[0])[: len(TABLES[name])] == TABLES[name]
         texts = {*KEYS, "partition", *TEXTS[name]}

@@ -254,15 +254,15 @@ def test_radius_zero_is_the_average_to_the_bit(tmp_path):
     assert all(np.array_equal(one.model[name], other.model[name]) for name in other.model)
 
 
-@pytest.mark.parametrize("base", ["fednova", "fedopt", "consistent"])
-def test_spherefed_on_other_bases(base, tmp_path):
+def test_spherefed_on_other_bases(tmp_path):
     # steps differ
     settings = {"method": "spherefed", "batch_size": 4, "partition": "dirichlet", "alpha": 0.3}
-    found = small(tmp_path, base, aggregation=base, **settings)
     plain = small(tmp_path, "plain", **settings)
     assert len({row["steps"] for row in plain.clients if row["phase"] == "train"}) > 1
-    assert found.summary["status"] == "completed"
-    assert not np.array_equal(found.model["body.0.0.weight"], plain.model["body.0.0.weight"])
+    for base in ("fednova", "fedopt", "consistent"):
+        found = small(tmp_path, base, aggregation=base, **settings)
+        assert found.summary["status"] == "completed"
+        assert not np.array_equal(found.model["body.0.0.weight"], plain.model["body.0.0.weight"])
 
 
 @pytest.mark.parametrize(
@@ -368,20 +368,6 @@ def test_clients_of_hyperfed_fixed_have_prototypes_of_their_own(tmp_path):
         np.testing.assert_allclose(np.linalg.norm(heads[one], axis=1), math.atanh(0.9), rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"method": "fedrep", "aggregation": "fednova", "optimizer_state": "personal"},
-        {"method": "fedavg", "aggregation": "fednova", "optimizer": "adam"},
-        {"method": "fednova", "optimizer_state": "kept"},
-    ],
-)
-def test_fednova_counts_steps_of_sgd_from_rest_alone(settings, tmp_path):
-    key = "optimizer-with-optimizer-state-with-method"
-    with refuses(key, "fednova", 'optimizer="sgd"', error=ConfigError):
-        small(tmp_path, **settings)
-
-
 def test_fedprox_is_a_base_by_mu(tmp_path):
     free, held = (
         small(tmp_path, f"mu{mu}", method="spherefed", spherefed__mu=mu, num_rounds=1)
@@ -433,7 +419,7 @@ def test_a_schedule_sets_the_rate_of_every_round(tmp_path, monkeypatch):
 def test_clients_without_images_and_classes_that_nobody_has(tmp_path):
     settings = {"alpha": 1e-3, "min_client_size": 0, "clients": 12, "images__train_subset": 60}
     for method in ("hyperfed", "spherefed", "ccvr", "fednova", "fedrep"):
-        found = small(tmp_path, method, method=method, **settings)
+        found = small(tmp_path, method, method=method, num_rounds=1, **settings)
         assert found.summary["status"] == "completed"
         sizes = [
             int(row["num_examples"])
@@ -473,42 +459,35 @@ def test_a_client_whose_loss_is_nan_is_dropped_by_name_and_all_such_end_the_run(
 
 
 @pytest.mark.parametrize(("method", "phase"), [("spherefed", "calibrate"), ("ccvr", "ccvr")])
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_sums_that_are_none_are_dropped(method, phase, tmp_path):
+    """One wrong sum from each of five of seven clients."""
+    changes = [
         lambda sums: np.full_like(sums, math.nan),
         lambda sums: sums[:-1],
         lambda sums: sums.astype(np.float32),
         lambda sums: 2 * sums,
         lambda sums: -sums,
-    ],
-)
-def test_sums_that_are_none_are_dropped(change, method, phase, tmp_path):
-    fault = Fault(
-        0,
-        forged(lambda r: replace(r, arrays={"sums": change(np.array(r.arrays["sums"]))})),
-        phase,
-        1,
-    )
-    found = small(tmp_path, method=method, num_rounds=1, intercept=fault)
+    ]
+
+    def forge(reply):
+        change = dict(enumerate(changes)).get(reply.partition, np.copy)
+        return replace(reply, arrays={"sums": change(np.array(reply.arrays["sums"]))})
+
+    def answer(request, handle):
+        is_sum = phase_of(request.content) == phase
+        return forged(forge)(request, handle) if is_sum else handle(request)
+
+    settings = {"clients": 7, "images__train_subset": 350}
+    found = small(tmp_path, method=method, num_rounds=1, intercept=answer, **settings)
     (row,) = [row for row in found.rounds if row["phase"] == phase]
-    assert (row["replies"], row["dropped"]) == ("2", "1")
+    assert (row["replies"], row["dropped"]) == ("2", "5")
 
 
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
         ({"method": "hyperfed", "embedding_dim": 1}, "embedding-dim 1 has room for 2 prototypes"),
-        (
-            {"method": "hyperfed", "hyperfed__slope": 1.0},
-            "hyperfed.slope = 1.0: allowed is a number > 0 and <= 0.99999",
-        ),
-        ({"method": "hyperfed", "hyperfed__slope": 0.0}, "hyperfed.slope = 0.0"),
-        ({"method": "hyperfed", "hyperfed__margin": -1.0}, "hyperfed.margin = -1.0"),
-        ({"method": "flatland"}, 'dataset = "digits" holds images'),
-        ({"method": "fedavg", "model": "gcn"}, 'model = "gcn": allowed for data sets of images'),
         ({"method": "fedavg", "model": "vgg13"}, 'model = "vgg13": vgg13 takes images of 1x16x16'),
-        ({"method": "fedavg", "fine_tune": "closed-form"}, "closed-form"),
         ({"method": "fedavg", "test_data": "nowhere"}, "nowhere"),
         ({"method": "fedavg", "clients": 40}, "min-client-size"),
     ],

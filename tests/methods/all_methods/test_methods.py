@@ -11,7 +11,6 @@ import torch
 from app_runs import CLIENTS, QUICK, Recorder, array_names, partition_of, phase_of, run
 from graph_fixtures import user_fields
 
-import curvfed.server_app.app
 from curvfed.client_app import clients_in_memory as live
 from curvfed.client_app.node.node import Node
 from curvfed.server_app.personal_figures import personal_figures
@@ -27,7 +26,6 @@ from curvfed.tasks.graphs.data.clients import load_client
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.models.registry import build
 
-REPORT = curvfed.server_app.app._report
 SUMMARY = {
     "status",
     "method",
@@ -154,10 +152,10 @@ def test_the_exact_names_of_what_is_shared_and_of_what_stays(method, tmp_path):
         assert parameters(found.personal(partition)).keys() == personal
 
 
-@pytest.mark.parametrize("method", OF_NODES)
-def test_every_method_runs_and_leaves_what_is_promised(method, tmp_path):
-    recorder = Recorder()
-    found = run(tmp_path, method=method, intercept=recorder)
+@pytest.mark.parametrize("method", ["flatland", "fedavg", "local", "adafgl"])
+def test_a_run_leaves_what_is_promised(method, tmp_path):
+    recorder, tuned = Recorder(), {"fine_tune_epochs": 5} if method == "adafgl" else {}
+    found = run(tmp_path, method=method, intercept=recorder, **tuned)
     summary = found.summary
 
     assert summary.keys() == SUMMARY
@@ -232,7 +230,7 @@ def test_what_is_handed_out_after_fine_tuning_competes_by_validation(method, tmp
         tmp_path,
         method=method,
         num_rounds=2,
-        fine_tune_epochs=20,
+        fine_tune_epochs=10,
         learning_rate=1e-3,
         fine_tune_learning_rate=0.02,
     )
@@ -284,14 +282,6 @@ def test_the_configuration_that_is_kept_runs_again_to_the_same_end(tmp_path):
     assert flat.keys() == flatten(parse({})).keys()
     flat |= {"results-dir": str(tmp_path / "second")}
     assert run(tmp_path / "second", **flat).figures == first.figures
-
-
-def test_a_report_is_drawn(tmp_path, monkeypatch):
-    monkeypatch.setattr(curvfed.server_app.app, "_report", REPORT)
-    found = run(tmp_path)
-    page = (found.path / "report.html").read_text()
-    assert "<html" in page
-    assert "flatland" in page
 
 
 def test_the_average_is_that_of_the_replies_by_data_size(tmp_path):
@@ -428,16 +418,9 @@ def test_personal_parameters_are_trained_and_differ_from_the_neighbours(method, 
 
 
 def test_moments_are_kept_by_every_method_or_only_beside_personal_parameters(tmp_path):
-    for method, same_as in [
-        ("flatland", "kept"),
-        ("fedper", "kept"),
-        ("fedavg", "fresh"),
-        ("flatland-shared", "fresh"),
-    ]:
+    for method, same_as in [("flatland", "kept"), ("fedavg", "fresh")]:
         kinds = {
-            kind: run(
-                tmp_path, f"{method}-{kind}", method=method, optimizer_state=kind, num_rounds=3
-            )
+            kind: run(tmp_path, f"{method}-{kind}", method=method, optimizer_state=kind)
             for kind in ("auto", "kept", "fresh", "personal")
         }
         assert same(kinds["auto"].model, kinds["kept"].model)

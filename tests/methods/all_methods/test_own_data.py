@@ -102,7 +102,13 @@ def check_completed(run: curvfed.Run, clients: int) -> None:
     assert (run.summary["num_clients"], run.summary["absences"]) == (clients, [])
 
 
-@pytest.mark.parametrize(("method", "task"), CASES)
+FIRST = {name: next(task for task in TASKS if task in METHODS[name].tasks) for name, _ in CASES}
+
+
+# How data are read depends on their task alone.
+@pytest.mark.parametrize(
+    ("method", "task"), only(CASES, lambda case: case[0] == "fedavg" or FIRST[case[0]] == case[1])
+)
 def test_at_real_nodes(tmp_path, method, task):
     nodes = real_nodes(
         tmp_path, [WRITERS[task](tmp_path / f"data{number}", number) for number in range(NODES)]
@@ -135,7 +141,7 @@ def test_in_python(tmp_path, method, task):
 
 
 @pytest.mark.parametrize("method", ["flatland", "fedavg"])
-@pytest.mark.parametrize("num_nodes", [3, 128, 129, 500])
+@pytest.mark.parametrize("num_nodes", [3, 129])
 def test_graphs_of_every_size(tmp_path, method, num_nodes):
     """The same file at real nodes, as a list of paths, and in memory gives the same figures."""
     path = tmp_path / "graph.pt"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from app_runs import run
+from app_runs import QUICK, run
 from tiny_learning import assert_near, descend, learner, state
 
 from curvfed.strategies.base.learner import to_numpy
@@ -100,7 +100,7 @@ def test_a_run_of_ditto_shares_what_a_run_of_fedavg_does(dataset, tmp_path):
 
 @pytest.mark.parametrize("method", ["ditto", "fedrod"])
 def test_the_second_optimiser_keeps_its_moments_if_asked_to(method, tmp_path):
-    settings = {"dataset": "digits", "method": method, "num_rounds": 3}
+    settings = QUICK["images"] | {"method": method, "num_rounds": 3}
     kept = run(tmp_path, "kept", optimizer_state="kept", **settings)
     fresh = run(tmp_path, "fresh", optimizer_state="fresh", **settings)
     assert kept.rounds[0]["loss"] == fresh.rounds[0]["loss"]

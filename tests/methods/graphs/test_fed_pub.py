@@ -7,7 +7,6 @@ import pytest
 import torch
 from app_runs import Fault, Recorder, array_names, partition_of, run
 from errors import refuses
-from flwr.app import Message
 from graph_fixtures import write_tu
 from hypothesis import given
 from hypothesis import strategies as st
@@ -441,37 +440,6 @@ def test_the_l1_term_makes_masks_small(tmp_path):
 
     none, some, much = map(size, (0.0, 1e-3, 1.0))
     assert none > some > much
-
-
-class StopAt:
-    """Interrupts a run at the first training message of a round."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-    def __call__(self, request: Message, handle):
-        header = request.content["header"]
-        if (header["phase"], header["round"]) == ("train", self.number):
-            raise KeyboardInterrupt
-        return handle(request)
-
-
-def test_equal_runs_are_equal_and_so_is_a_resumed_one(tmp_path):
-    settings = {
-        "method": "fed-pub",
-        "clients": 4,
-        "num_rounds": 4,
-        "fraction_train": 0.5,
-        "local_epochs": 2,
-    }
-    whole = run(tmp_path, "whole", **settings)
-    assert run(tmp_path, "again", **settings).figures == whole.figures
-
-    for number in (1, 3, 4):
-        name = f"stopped-{number}"
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path, name, intercept=StopAt(number), **settings)
-        assert run(tmp_path, name, resume=True, **settings).figures == whole.figures, number
 
 
 @pytest.mark.usefixtures("clock")

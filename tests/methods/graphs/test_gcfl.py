@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load, save
+from tiers import only
 
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import AggregationError
@@ -454,13 +455,13 @@ def test_without_a_split_it_is_fedper(tmp_path):
     assert gcfl.figures["clients"] == fedper.figures["clients"]
 
 
-@pytest.mark.parametrize("window", [0, 2])
+@pytest.mark.parametrize("window", only([0, 2], {2}.__contains__))
 def test_equal_runs_are_equal_and_so_is_a_resumed_one(window, tmp_path):
     settings = splitting(tmp_path, clients=5) | {"num_rounds": 4, "gcfl__window": window}
     whole = run(tmp_path, "whole", **settings)
     assert whole.summary["metrics"]["clusters"] > 1
     assert run(tmp_path, "again", **settings).figures == whole.figures
-    for number in (2, 3, 4):
+    for number in (2, 4):
 
         def stop(request, handle, number=number):
             header = request.content["header"]

@@ -9,8 +9,9 @@ import torch
 from app_runs import Recorder, run
 from errors import refuses
 from graph_fixtures import user_fields
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 from torch import Tensor, nn
 
 from curvfed.client_app.resources import data_bytes
@@ -83,7 +84,7 @@ def assert_between(whole: ClientGraph, inputs: GraphInputs) -> None:
         assert torch.equal(inputs.edge_weights, whole.edge_weights[kept])
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(
     st.integers(2, 60),
     st.integers(1, 59),
@@ -116,7 +117,7 @@ def test_a_pass_has_every_training_node_once_and_batches_have_their_edges(
     )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(2, 60), st.integers(1, 59), st.integers(0, 99))
 def test_every_node_is_scored_once_with_the_neighbours_that_a_batch_has_room_for(size, batch, seed):
     whole, batch = graph(size, seed), min(batch, size - 1)

@@ -34,7 +34,7 @@ from curvfed.strategies.hull.classifier import Classifier
 SUMMED = ("measure", "keys", "shares", "hulls", "confirm", "unmask")
 
 
-@pytest.mark.parametrize("epsilon", [0.01, 0.1, 1.0, 5.0, 20.0])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
 def test_the_decoded_hulls_are_those_of_the_clients(epsilon, tmp_path):
     run = hull_run(tmp_path, clients=4, hull__epsilon=epsilon)
     assert decoded(run) == expected(parts_of(4), epsilon)
@@ -316,7 +316,7 @@ def test_a_run_that_crashed_with_the_hulls_asks_for_no_secret_again(tmp_path):
     assert figures(resumed) == figures(whole)
 
 
-@pytest.mark.parametrize("phase", ["keys", "unmask"])
+@pytest.mark.parametrize("phase", ["unmask"])
 def test_a_run_that_crashed_without_the_hulls_starts_anew(phase, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         hull_run(tmp_path, intercept=Crash(phase))

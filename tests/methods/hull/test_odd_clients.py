@@ -79,7 +79,9 @@ def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
 
 @pytest.mark.parametrize("classifier", ["depth", pytest.param("auto", marks=pytest.mark.long)])
 @pytest.mark.parametrize("how", ["rim", "noise", "shuffled", "switched"])
-@pytest.mark.parametrize(("liars", "loss"), [(1, 0.02), (3, 0.04)])
+@pytest.mark.parametrize(
+    ("liars", "loss"), [pytest.param(1, 0.02, marks=pytest.mark.long), (3, 0.04)]
+)
 def test_liars_cost_little_and_are_told(honest, how, liars, loss, classifier):
     parts, test, _, share = honest
     given = [

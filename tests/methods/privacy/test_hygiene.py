@@ -282,7 +282,7 @@ def test_a_run_that_is_stopped_says_so_before_all_else(end, tmp_path, monkeypatc
     seen: list[dict[str, Any]] = []
     monkeypatch.setattr(curvfed.server_app.app, "_report", slow)
     with pytest.raises(SystemExit, match="9"):
-        run(tmp_path, intercept=Fault(1, stop, "train", 2), num_rounds=3)
+        run(tmp_path, intercept=Fault(1, stop, "train", 2), num_rounds=3, report=True)
     (summary,) = seen
     assert (summary["status"], summary["error"], summary["rounds"]) == ("failed", ENDS[end], 1)
     assert list((tmp_path / "run" / "checkpoint" / "server").glob("00000001.*"))

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from textbook import both_directions, forman_by_counting
+from tiers import examples
 
 from curvfed.geometry.curvature import forman_ricci
 
@@ -20,7 +21,7 @@ def graphs(draw):
     )
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(graph=graphs(), triangles=st.booleans())
 def test_equals_brute_force_in_any_column_order(graph, triangles):
     num_nodes, edges, random = graph

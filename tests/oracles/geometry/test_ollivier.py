@@ -9,8 +9,9 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 
 from curvfed.geometry import ollivier
 from curvfed.geometry.curvature import forman_ricci
@@ -99,13 +100,13 @@ idlenesses = st.sampled_from([Fraction(k, 12) for k in range(12)]) | st.sampled_
 )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(graph=graphs(), idleness=idlenesses)
 def test_equals_brute_force(graph, idleness):
     assert_close(curvatures(graph, idleness), brute_force(graph, idleness), graph)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(graph=graphs(), idleness=st.sampled_from([Fraction(0), Fraction(1, 2), Fraction(7, 8)]))
 def test_only_the_last_operations_are_rounded_where_the_weights_are_whole(graph, idleness):
     value = curvatures(graph, idleness)

@@ -4,11 +4,12 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import kstest
 from textbook import prototypes_by_descent
+from tiers import examples
 
 from curvfed.geometry import prototypes
 from curvfed.geometry.prototypes import orthonormal, uniform
@@ -78,7 +79,7 @@ def test_reaches_the_proven_optimum(num, dim, cosine):
     assert float(cosines(uniform(num, dim, 0)).max()) == pytest.approx(cosine, abs=1e-6)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(num=st.integers(2, 16), dim=st.integers(2, 5), seed=st.integers(0, 3))
 def test_unit_vectors_between_the_bounds_and_the_best_of_random_draws(num, dim, seed):
     points = uniform(num, dim, seed)

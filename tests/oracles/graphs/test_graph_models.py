@@ -9,8 +9,9 @@ from random import Random
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 from torch import Tensor, nn
 
 from curvfed.geometry import lorentz
@@ -260,7 +261,7 @@ def test_float32_is_near_float64(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
+@examples(25)
 @given(graphs())
 def test_a_batch_gives_what_its_graphs_give_one_by_one(kind, graphs):
     model = model_of(kind)
@@ -270,7 +271,7 @@ def test_a_batch_gives_what_its_graphs_give_one_by_one(kind, graphs):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25)
+@examples(25)
 @given(graphs(), st.randoms(use_true_random=False))
 def test_names_of_nodes_and_order_of_graphs_say_nothing(kind, graphs, random):
     model = model_of(kind)

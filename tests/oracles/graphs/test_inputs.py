@@ -8,8 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from tiers import examples
 from torch import Tensor, nn
 
 from curvfed.tasks.errors import DataError
@@ -89,7 +90,7 @@ def assert_cut(client: ClientGraph, chosen: list[int], batch: GraphInputs) -> No
 sets_of_graphs = st.lists(simple_edges(), min_size=1, max_size=6)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data(), sets_of_graphs, st.booleans())
 def test_a_batch_is_cut_out_node_by_node(data, graphs, one_hot):
     client = client_of(graphs, one_hot)
@@ -109,7 +110,7 @@ def test_features_of_either_layout_are_cut():
     assert layouts == {torch.sparse_csr, torch.strided}
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data(), sets_of_graphs, st.integers(0, 7))
 def test_batches_are_the_choice_in_its_order_and_each_ascending(data, graphs, size):
     client = client_of(graphs, one_hot=True)

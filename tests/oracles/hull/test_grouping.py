@@ -7,11 +7,12 @@ from itertools import permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial import ConvexHull
+from tiers import examples
 
 from curvfed.strategies.hull.grouping import MAX_STARTS, METHODS, average_distances, group_hulls
 
@@ -186,7 +187,7 @@ def test_every_way_to_assign_few_hulls() -> None:
 @pytest.mark.parametrize("lacking", [0, 2, 4])
 def test_uniform_points_where_clients_lack_a_class(lacking: int, one_sided: bool) -> None:
     shares = {method: [] for method in ("assignment", "kernighan-lin")}
-    for seed in range(20):
+    for seed in range(8):
         clients, truth = uniform(seed, lacking, one_sided)
         for method, share in shares.items():
             share.append(right(flat(group(clients, 2, -1.0, method, seed)), truth))
@@ -245,7 +246,7 @@ def cohorts(draw: st.DrawFn) -> tuple[list[Client], int]:
 
 
 @given(cohorts(), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_an_isometry_changes_nothing(cohort: tuple[list[Client], int], seed: int) -> None:
     clients, num_groups = cohort
     rng = np.random.default_rng(seed)
@@ -258,7 +259,7 @@ def test_an_isometry_changes_nothing(cohort: tuple[list[Client], int], seed: int
 
 
 @given(cohorts(), st.integers(0, 1000))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_order_does_not_matter(cohort: tuple[list[Client], int], seed: int) -> None:
     """Nor that of clients, hulls and points: hulls share a group or not."""
     clients, num_groups = cohort
@@ -274,7 +275,7 @@ def test_order_does_not_matter(cohort: tuple[list[Client], int], seed: int) -> N
 
 
 @given(cohorts())
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_groups_are_whole_and_numbered_by_first_appearance(
     cohort: tuple[list[Client], int],
 ) -> None:
