@@ -129,6 +129,13 @@ class ClassifierServer(OneShotServer):
         }
 
 
+def confidence(classifier: Classifier, points: NDArray[np.float64]) -> dict[str, float]:
+    """The mean probability of the predicted class; empty without points."""
+    if not len(points):
+        return {}
+    return {"confidence": float(classifier.probabilities(points).max(axis=1).mean())}
+
+
 def point_arrays(points: ServerPoints, predicted: NDArray[np.int64]) -> Arrays:
     """The server's points for the report, with the predicted class of each test point."""
     arrays: Arrays = {}

@@ -147,29 +147,19 @@ def _check(
     hulls: Sequence[Words], position: int, slots: Sequence[int], public: PublicParameters
 ) -> None:
     maximum = public.num_classes
-    last = public.quantizer.num_bins
-    if len(hulls) > maximum or len(slots) != len(hulls):
+    if sorted(slots) != sorted({*slots} & {*range(maximum)}) or len(slots) != len(hulls):
         raise HullError(
-            f"a client may have up to {maximum} hulls, each with its slot",
-            key="hulls",
+            f"each hull of a client has a slot of its own, 0 to {maximum - 1}", key="slots"
         )
-    if len(set(slots)) < len(slots) or not all(0 <= slot < maximum for slot in slots):
-        raise HullError(f"slots must be distinct, 0 to {maximum - 1}", key="slots")
-    if not 0 <= position < public.num_clients:
+    if position not in range(public.num_clients):
         raise HullError(f"a position must be 0 to {public.num_clients - 1}", key="position")
+    last = public.quantizer.num_bins
     for hull in hulls:
-        if hull.ndim != 1 or hull.dtype != np.uint64:
+        bins = np.unique(hull)
+        if bins.size < hull.size or hull.size > public.cap or ((bins < 1) | (bins > last)).any():
             raise HullError(
-                f"a hull has {hull.ndim} dimensions and dtype {hull.dtype}; needed are 1 and"
-                " uint64",
-                key="hulls",
+                f"a hull has up to hull.cap = {public.cap} distinct bins, 1 to {last}", key="bins"
             )
-        if hull.size > public.cap:
-            raise HullError(f"a hull has more than hull.cap = {public.cap} vertices", key="cap")
-        if len(np.unique(hull)) < hull.size or (
-            hull.size and not 1 <= int(hull.min()) <= int(hull.max()) <= last
-        ):
-            raise HullError(f"the bins of a hull must be distinct, 1 to {last}", key="bins")
 
 
 def without_forged(hulls: DecodedHulls, public: PublicParameters) -> tuple[DecodedHulls, int]:

@@ -25,11 +25,12 @@ from curvfed.strategies.base.point_classifier import (
     VOTES,
     ClassifierClient,
     ClassifierServer,
+    confidence,
     point_arrays,
 )
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.hull.classifier import Classifier, Kind
-from curvfed.strategies.hull.naming import elect_names
+from curvfed.strategies.hull.naming import NONE, accuracy, elect_names
 from curvfed.tasks.errors import DataError
 
 Array = NDArray[np.float64]
@@ -220,16 +221,15 @@ class DiscriminantServer(MomentsOfClasses, ClassifierServer):
         }
         score = None
         predicted = np.empty(0, np.int64)
-        if points.test is not None and len(points.test.points):
+        if points.test is not None:
             # The numbers of test classes are those of the clients' classes, or in another order.
             test = points.test
-            numbers = [
-                test.class_names.index(name) if name in test.class_names else -1 for name in names
-            ]
-            predicted = np.array(numbers)[classifier.predict(test.points)]
-            score = float((predicted == test.labels).mean())
-            chances = classifier.probabilities(test.points)
-            figures["confidence"] = float(chances.max(axis=1).mean())
+            known = test.class_names
+            numbers = np.array([known.index(name) if name in known else NONE for name in names])
+            groups = classifier.predict(test.points)
+            predicted = numbers[groups]
+            score = accuracy(groups, test.labels, numbers)
+            figures |= confidence(classifier, test.points)
         arrays = {
             "names": np.array(names),
             "votes": sums[VOTES],

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import HULL_COUNTS
 from curvfed.strategies.base.one_shot import Evaluation, Figures, Model, ServerPoints
-from curvfed.strategies.base.point_classifier import FALLEN, VOTES, ClassifierServer, point_arrays
+from curvfed.strategies.base.point_classifier import (
+    FALLEN,
+    VOTES,
+    ClassifierServer,
+    confidence,
+    point_arrays,
+)
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.hull.classifier_choice import KEYS
 from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls, without_forged
@@ -216,16 +222,13 @@ class HullServer(HullHalf, ClassifierServer):
             figures |= against_clients_hulls(learned, clients, public)
         if points.test is not None:
             test = points.test
-            predicted_groups = learned.classifier.predict(test.points)
+            groups = learned.classifier.predict(test.points)
+            figures |= confidence(learned.classifier, test.points)
             if len(test.points):
-                chances = learned.classifier.probabilities(test.points)
-                figures["confidence"] = float(chances.max(axis=1).mean())
                 figures["unknown"] = float(learned.classifier.unknown(test.points).mean())
-            numbers = name_groups(
-                predicted_groups, test.labels, public.num_classes, len(test.class_names)
-            )
-            score = accuracy(predicted_groups, test.labels, numbers)
-            predicted = numbers[predicted_groups]
+            numbers = name_groups(groups, test.labels, public.num_classes, len(test.class_names))
+            score = accuracy(groups, test.labels, numbers)
+            predicted = numbers[groups]
             names = tuple("" if number == NONE else test.class_names[number] for number in numbers)
         if not all(names):  # no test points, or none of a class
             is_free = np.outer([not name for name in names], ~np.isin(classes, names))
