@@ -1,16 +1,12 @@
 """The pages of `make paper`: every sweep is on one, and no number is there that no run or paper
 has."""
 
-import csv
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from curvfed.deployments.sweep.plan import Planned, read_plan
-from curvfed.deployments.sweep.results import Results
-from studies.papers import PAPERS, __main__, pages
+from studies.papers import __main__, pages
 from studies.papers.comparison import Pair, compare, markdown, match
 from studies.papers.printed_numbers import read
 
@@ -38,49 +34,6 @@ def sweeps(tmp_path, monkeypatch):
     (folder / "flatland" / "table-01.toml").write_text(SWEEP)
     monkeypatch.setattr(pages, "SWEEPS", folder)
     return folder
-
-
-def record(results: Path, sweeps: Path) -> None:
-    """One seed of FedAvg completed, one failed; nothing else was made."""
-    runs = read_plan(sweeps / "flatland" / "table-01.toml", "smoke").runs
-    made = results / runs[0].name
-    made.mkdir(parents=True)
-    (made / "summary.json").write_text(
-        '{"status": "completed", "seconds": 90, "best_validation": {"personal_accuracy_mean": 0.5},'
-        ' "versions": {"flwr": "1.39.0"}}'
-    )
-    Results(results).record(runs[0])
-    Results(results).record(runs[1], "out of memory")
-
-
-def test_pages_have_what_was_run_what_failed_and_what_the_paper_prints(sweeps, tmp_path):
-    record(tmp_path / "runs", sweeps)
-    to = tmp_path / "pages"
-    to.mkdir()
-    pages.write_pages(
-        pages.read_sweeps(pages.sweep_files().values(), "smoke"),
-        tmp_path / "runs",
-        to,
-        "make paper DATA=folder",
-    )
-    page = (to / "flatland.md").read_text()
-    assert "## Clients and labels" in page
-    assert "| `fedavg` | 50.0 n = 1, 1 failed |" in page
-    assert "| FedAvg | 50.0 (69.2 ± 0.7) | (69.5 ± 3.6) |" in page
-    assert "| GCFL | (78.7 ± 0.3) |" in page
-    assert "1 of 1 numbers differ by more than the spreads of both" in page
-    assert "2 of 4 runs have not been made." in page
-    assert "out of memory" in page
-    assert (to / "tables" / "flatland" / "table-01.csv").exists()
-    with (to / "tables" / "flatland" / "table-01-paper.csv").open() as file:
-        rows = {(row["row"], row["column"]): row for row in csv.DictReader(file)}
-    assert rows["FedAvg", "cora, 10 clients"]["mean"] == "50.0"
-    contents = (to / "README.md").read_text()
-    assert "1 of 4 runs completed, in 2 minutes" in contents
-    assert "Flower 1.39.0." in contents
-    for name, anchor in re.findall(r"\]\((\w+\.md)#([^)]+)\)", contents):
-        assert f"## {anchor.replace('-', ' ')}\n" in (to / name).read_text().lower()
-    assert set(re.findall(r"\*\*\[(\w+)\]", contents)) == set(PAPERS)
 
 
 def test_an_unknown_scale_runs_nothing(sweeps, tmp_path, monkeypatch, capsys):

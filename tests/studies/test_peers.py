@@ -18,8 +18,7 @@ from studies.peers.clients import (
     start_graph_network,
 )
 from studies.peers.job import CloneError, at_best_validation, check_clone
-from studies.peers.settings import CLIENTS, COMMON, PAIRS
-from studies.peers.tables import HEADS, spread, tables
+from studies.peers.settings import COMMON, PAIRS
 
 
 def test_a_part_of_a_graph_is_our_clients():
@@ -88,47 +87,6 @@ def test_the_best_round_is_chosen_by_validation():
     }
 
 
-def test_tables_have_pairs_by_seed_and_leave_other_settings_out():
-    pair = PAIRS[0]
-    about = {"peer": pair.peer, "name": pair.name, "alpha": None, "with": pair.theirs}
-    runs = [
-        about
-        | {
-            "seed": seed,
-            "side": side,
-            "settings": pair.of_ours(seed, None),
-            "best": value,
-            "seconds": 0.5,
-        }
-        for seed, side, value in (
-            (0, "theirs", 80.0),
-            (0, "ours", 79.0),
-            (1, "theirs", 82.0),
-            (1, "ours", 83.0),
-            (2, "theirs", 9.0),
-        )
-    ]
-    quick = about | {
-        "seed": 2,
-        "side": "ours",
-        "settings": pair.of_ours(2, None, 2),
-        "best": 1.0,
-        "seconds": 0.5,
-    }
-    [[title, [row]]] = tables([*runs, quick]).items()
-    assert title == f"Cora, {CLIENTS['graphs']} clients"
-    assert len(row) == len(HEADS)
-    assert row[3:] == ["81.0 ± 1.4", "81.0 ± 2.8", "+0.0 ± 1.4", "0 1", "0.5", "0.5"]
-    assert spread([-1.25], "+") == "−1.2"
-    failed = about | {
-        "seed": 0,
-        "side": "theirs",
-        "settings": pair.of_ours(0, None),
-        "error": "no such module",
-    }
-    assert tables([failed])[title][0][2] == "failed: no such module"
-
-
 def test_a_folder_that_is_no_clone_is_refused(tmp_path, capsys):
     with pytest.raises(CloneError, match=r"is no clone of this peer: it has no openfgl/config\.py"):
         check_clone(tmp_path, PEERS["openfgl"].HOLDS)
@@ -137,11 +95,3 @@ def test_a_folder_that_is_no_clone_is_refused(tmp_path, capsys):
         with pytest.raises(SystemExit):
             main([*common, *wrong])
     assert "no clone" in capsys.readouterr().err
-
-
-def test_a_page_is_written_without_a_run(tmp_path):
-    page = tmp_path / "page.md"
-    out = tmp_path / "out.json"
-    assert main(["graphs", "--data", str(tmp_path), "--out", str(out), "--page", str(page)]) == 0
-    assert "Measured on" in page.read_text()
-    assert not out.exists()

@@ -40,6 +40,12 @@ def no_proxies(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    """What answers here does so, however busy the machine is."""
+    monkeypatch.setattr(superlink, "ANSWER_TIME", 600.0)
+
+
 def link(folder: ServerFolder, port: int, host: str = LOOPBACK, **variables: str) -> Link:
     return Link(f"{host}:{port}", folder.authority[0], variables)
 

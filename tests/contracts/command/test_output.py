@@ -84,6 +84,7 @@ def test_a_stream_that_another_program_has_set_stays(capsys: pytest.CaptureFixtu
 def test_a_program_goes_on_although_its_lines_cannot_be_printed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("curvfed.deployments.processes.RELAY_PATIENCE", 600.0)
     with printing([sys.executable, "-c", "print('±')"], dict(os.environ)) as program:
         assert program.wait() == 0
     assert capsys.readouterr().out == "±\n"

@@ -1,7 +1,6 @@
 """What a client gets: the truth of the files, dealt out, split, hashed, kept; and the global test
 set."""
 
-import logging
 import os
 from dataclasses import replace
 
@@ -377,30 +376,6 @@ def test_one_file_is_read_for_one_client(mnist, tmp_path):
             other.unlink()
     assert same(first, load_client(spec, 1, CLIENTS, tmp_path))
     assert [one.name for one in path.parent.iterdir()] == ["1.safetensors"]
-
-
-@pytest.mark.parametrize("damage", ["cut", "flip", "text"])
-def test_a_damaged_file_is_made_anew(mnist, tmp_path, damage, caplog):
-    spec = spec_of(mnist[0])
-    expected = load_client(spec, 0, CLIENTS, tmp_path)
-    (path,) = tmp_path.rglob("0.safetensors")
-    content = path.read_bytes()
-    flipped = content[:-3] + bytes([content[-3] ^ 1]) + content[-2:]
-    path.write_bytes({"cut": content[:-9], "flip": flipped, "text": b"no tensors here"}[damage])
-    with caplog.at_level(logging.WARNING, "curvfed"):
-        assert same(expected, load_client(spec, 0, CLIENTS, tmp_path))
-        assert str(path) in caplog.text
-        caplog.clear()
-        assert same(expected, load_client(spec, 0, CLIENTS, tmp_path))
-        assert not caplog.text
-
-
-def test_a_cache_that_cannot_be_written_is_done_without(mnist, tmp_path, caplog):
-    (tmp_path / "file").write_text("")
-    with caplog.at_level(logging.WARNING, "curvfed"):
-        client = load_client(spec_of(mnist[0]), 0, CLIENTS, tmp_path / "file")
-    assert same(client, load_client(spec_of(mnist[0]), 0, CLIENTS, tmp_path / "good"))
-    assert str(tmp_path / "file") in caplog.text
 
 
 def test_other_files_are_not_served_from_the_cache(tmp_path):
