@@ -2,6 +2,7 @@
 address of the node."""
 
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -23,9 +24,13 @@ CONFIG = "partition-id=0 num-partitions=1"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return ServerFolder.make(
-        tmp_path_factory.mktemp("link") / "c", [], ["north"], *free_ports(2), 10
-    )
+    """At its ports nothing answers: they are taken for as long, so that no other program gets
+    them."""
+    with socket.socket() as fleet, socket.socket() as control:
+        for taken in (fleet, control):
+            taken.bind((LOOPBACK, 0))
+        ports = fleet.getsockname()[1], control.getsockname()[1]
+        yield ServerFolder.make(tmp_path_factory.mktemp("link") / "c", [], ["north"], *ports, 10)
 
 
 @pytest.fixture(scope="module")
