@@ -32,13 +32,13 @@ from curvfed.strategies.wire.messages import (
     CCVR,
     CONFIRM,
     CONFUSION,
-    CURVATURE,
     DESCRIBE,
     FORGET,
     HULLS,
     KEYS,
     MEASURE,
     SHARES,
+    START,
     UNMASK,
     WAKE_UP,
     Header,
@@ -83,8 +83,8 @@ def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, 
     return {"description": client.describe()}
 
 
-def _curvature(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    return {"metrics": client.mean_curvature()}
+def _answer_start(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    return {"metrics": client.answer()}
 
 
 @_masked
@@ -94,7 +94,6 @@ def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any
     received = _prepare(client, request)
     before = client.scores()
     trained = client.fit(request.header.round)
-    client.embed()
     metrics = {f"{name}{BEFORE}": value for name, value in before.items()} | client.scores()
     if trained is not None:
         metrics |= {"loss": trained.loss, "steps": float(trained.steps)}
@@ -289,7 +288,7 @@ app.train("fine_tune")(partial(_answer, _fine_tune))
 app.evaluate()(partial(_answer, _evaluate))
 for phase, handler in {
     DESCRIBE: _describe,
-    CURVATURE: _curvature,
+    START: _answer_start,
     CALIBRATE: _sums,
     CCVR: _sums,
     MEASURE: _step("one_shot", "measure"),

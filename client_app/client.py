@@ -32,8 +32,6 @@ from curvfed.strategies.config.model_spec import client_head, is_fixed, model_sp
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.arrays import check_arrays
 from curvfed.strategies.wire.messages import (
-    CCVR,
-    CURVATURE,
     EVALUATE,
     FINE_TUNE,
     Description,
@@ -154,14 +152,12 @@ class Client:
         scores = target in (EVALUATE, FINE_TUNE)
         return bool(self.data.train.any() or (scores and self.data.test.any()))
 
-    def mean_curvature(self) -> dict[str, float]:
-        """The graph's mean Ricci curvature, of the run's kind; empty if statistics may not
+    def answer(self) -> dict[str, float]:
+        """Figures of the data from which a personal parameter starts; empty if statistics may not
         leave."""
         if not self.shares_statistics:
             return {}
-        from curvfed.client_app.curvature import ricci
-
-        return {"ricci": ricci(self.data, self.config.table("flatland"))}
+        return learner_class(self.method).answer(self.data, self.config.own_keys)
 
     def prepare(self, facts: Facts, stamp: int) -> None:
         """Set up the model once, and load the personal state of round `stamp`. Later state is
@@ -201,7 +197,7 @@ class Client:
         self.shared = [
             name for name in self.tensors if not is_personal[name] and name not in self.fixed
         ]
-        if self.method.head_from == "client":
+        if self.config.network.head_from == "client":
             load_arrays(client_head(spec, self.config.seed, self.partition), self.tensors)
         self.trained = {
             name: parameter
@@ -211,9 +207,7 @@ class Client:
         self.optimizer = make_optimizer(self.trained, self.config)
         local = Local(
             config=self.config,
-            keys=self.config.keys_of(self.method),
-            proximal=self.config.proximal,
-            sparsity=self.config.sparsity,
+            keys=self.config.own_keys,
             model=self.model,
             task=self.task,
             tensors=self.tensors,
@@ -223,6 +217,7 @@ class Client:
             partition=self.partition,
             partitions=facts.partitions,
             noise=self.noise,
+            data=self.data,
         )
         self.learner = learner_class(self.method)(local)
         self.personal |= self.learner.local_state()
@@ -264,13 +259,7 @@ class Client:
         with torch.no_grad():
             for name, value in self._fresh.items():
                 self.personal[name].copy_(value)
-        learns_curvature = "k" in self.personal and self.method.learns_curvature
-        if learns_curvature and CURVATURE in self.method.before:
-            from curvfed.client_app.curvature import start_curvature
-
-            start_curvature(
-                self.parameters, self.data, self.config.table("flatland"), self._ready_for
-            )
+        self.learner.start(self._ready_for)
         self.optimizer.reset()
 
     def receive(self, arrays: Arrays, fixed: Mapping[str, NDArray[Any]] | None = None) -> None:
@@ -353,28 +342,18 @@ class Client:
             If the method has no such phase, or the sums would reveal class sizes that must not
             leave the node.
         """
-        if phase not in self.method.after:
+        calibration = self.config.calibration
+        if calibration is None or phase != calibration.phase:
             raise ConfigError(
-                f'phase "{phase}": allowed with method = "{self.config.method}" are'
-                f" {self.method.after}",
-                key="phase",
+                f'phase "{phase}" is no part of method = "{self.config.method}"', key="phase"
             )
-        if phase == CCVR and not (self.shares_statistics or self.config.secure_sum):
+        if calibration.counts_classes and not (self.shares_statistics or self.config.secure_sum):
             raise ConfigError(
-                "ccvr requests the sizes of classes, which do not leave this node: it needs"
+                f"{phase} requests the sizes of classes, which do not leave this node: it needs"
                 " share-statistics or secure-sum",
                 key="private-statistics",
             )
-        from curvfed.client_app.calibrating import sums
-
-        return sums(self.config.calibration, self.model, self.task)
-
-    def embed(self) -> None:
-        """Recompute the functional embedding, if the method shares one."""
-        if self.method.sparsity:
-            from curvfed.tasks.graphs.models.functional_embedding import embed
-
-            embed(self.model, self.data.num_features, self.config.seed, self.data.task == "graphs")
+        return calibration.of_client(self.model, self.task)
 
     def commit(self, round_number: int, base: int) -> None:
         """Store the personal state of this round, and keep that of round `base`, which the server
@@ -395,7 +374,7 @@ class Client:
         ConfigError
             If they contain statistics of the data, which must not leave the node.
         """
-        if self.method.reports_statistics and not self.shares_statistics:
+        if self.learner.reports_statistics and not self.shares_statistics:
             raise ConfigError(
                 f"{self.config.method} sends statistics of the data, which do not leave this node:"
                 " it needs share-statistics",

@@ -70,7 +70,8 @@ def sums(
     client: Client, request: Request, state: RecordDict, values: NDArray[np.float64], examples: int
 ) -> Answer:
     """Sums over the client's examples."""
-    bound = client.config.calibration.bound or client.config.secure.clip
+    calibration = client.config.calibration
+    bound = (calibration and calibration.bound) or client.config.secure.clip
     vector = client_vector(values, examples, {}, bound)
     inputs = Inputs.of_data(vector, request.header.phase)
     return masked_reals(client, request, state, vector, partial(sum_encoding, bound), inputs)

@@ -22,7 +22,7 @@ from curvfed.strategies.base.training import (
     train,
     training_only,
 )
-from curvfed.strategies.config.build_method import personal_patterns
+from curvfed.strategies.config.build_method import learner_class, personal_patterns
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
 
@@ -60,7 +60,7 @@ def adapt(
         If the method has nothing to adapt, or run, data and number do not fit together.
     """
     has_personal_part = bool(personal_patterns(run.config, run.facts))
-    if run.config.row.own_model or not run.shared.is_global or not has_personal_part:
+    if learner_class(run.config.row).own_model or not run.shared.is_global or not has_personal_part:
         raise PredictError(
             f"{run.config.method} has no personal part of a shared model: there is nothing to"
             " adapt",

@@ -100,8 +100,7 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     if not dot:
         return True
     row = config.row
-    parts = [config.method, config.aggregation.partition(":")[0], encoder(config, task), *row.after]
-    parts += [path.partition(".")[0] for path in (row.proximal, row.sparsity, row.selection)]
+    parts = [config.method, config.aggregation.partition(":")[0], encoder(config, task)]
     tables = {task, *row.keys, *config.sinks.split(",")}
     tables.update(PARTS.get(name, name) for name in parts)
     if config.is_masked:

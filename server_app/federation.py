@@ -13,14 +13,14 @@ import numpy as np
 from flwr.serverapp import Grid
 
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS
+from curvfed.strategies.config.build_method import learner_class, server_class
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.checks import MAX_CLASSES
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
 from curvfed.strategies.wire.messages import (
-    CCVR,
-    CURVATURE,
     DESCRIBE,
+    START,
     Description,
     Facts,
     Header,
@@ -159,7 +159,7 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
             spaces,
             ", ".join(INPUT_OUTPUT_LAYERS),
         )
-    if config.row.lists_clients:
+    if learner_class(config.row).lists_clients:
         facts = replace(facts, partitions=tuple(descriptions))
     federation = Federation(
         {partition: partitions[partition] for partition in descriptions},
@@ -167,7 +167,7 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
         facts,
         refused,
     )
-    return _ask_curvature(grid, config, run, federation)
+    return _ask_for_start(grid, config, run, federation)
 
 
 def check_clients(descriptions: dict[int, Description], config: RunConfig) -> Facts:
@@ -251,9 +251,10 @@ def _facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
             f" {', '.join(row.tasks)}",
             key="other-task",
         )
-    if (CCVR in row.after or row.reports_statistics) and not all(
-        description.statistics for description in described.values()
-    ):
+    reveals = learner_class(row).reports_statistics or (
+        config.calibration is not None and config.calibration.counts_classes
+    )
+    if reveals and not all(description.statistics for description in described.values()):
         raise FederationError(
             f'method = "{config.method}" uses figures about the clients\' data: it needs'
             " share-statistics=true",
@@ -360,36 +361,22 @@ def _facts(described: dict[int, Description]) -> Facts:
     return Facts(first.task, first.num_features, tuple(names), first.shape)
 
 
-def _ask_curvature(grid: Grid, config: RunConfig, run: str, federation: Federation) -> Federation:
-    """Run FlatLand's query phase: the clients' Ricci curvatures, whose mean and deviation
-    standardise the initial k."""
-    if CURVATURE not in config.row.before or config["flatland.curvature-init"] in (
-        "constant",
-        "mlp",
-        "literal",
-    ):
+def _ask_for_start(grid: Grid, config: RunConfig, run: str, federation: Federation) -> Federation:
+    """Ask the clients for figures from which a parameter of theirs starts, if the method has
+    one."""
+    name = learner_class(config.row).asked_for(config.own_keys)
+    if not name:
         return federation
     spec = model_spec(resolve_defaults(config, federation.facts.task), federation.facts)
-    if "k" not in dict(build_model(spec, config.seed).named_parameters()):
+    if name not in dict(build_model(spec, config.seed).named_parameters()):
         return federation
-    header = Header(run, CURVATURE, 0)
+    header = Header(run, START, 0)
     requests = {node: Request(header) for node in federation.nodes.values()}
     replies, failures, _ = exchange(grid, requests, config.round_timeout)
     for node, reason in failures.items():
-        log.warning("node %d did not send its curvature: %s", node, reason)
-    curvatures = [
-        replies[node].metrics.get("ricci") for node in federation.nodes.values() if node in replies
+        log.warning("node %d did not answer about %s: %s", node, name, reason)
+    answers = [
+        replies[node].metrics if node in replies else {} for node in federation.nodes.values()
     ]
-    values = [value for value in curvatures if value is not None and np.isfinite(value)]
-    private = len(federation.nodes) - len(values)
-    if private:
-        log.info(
-            "%d of %d clients keep their curvature private: all start at -1",
-            private,
-            len(federation.nodes),
-        )
-        return federation
-    facts = replace(
-        federation.facts, ricci_mean=float(np.mean(values)), ricci_std=float(np.std(values))
-    )
+    facts = server_class(config.row).start_facts(federation.facts, answers)
     return replace(federation, facts=facts)

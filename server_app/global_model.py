@@ -82,7 +82,7 @@ def open_global_model(
     assert isinstance(model, ImageNet)
     is_own = config.test_data != "auto" or source_of(config.dataset) is None
     return GlobalModel(
-        model, test, federation.facts.class_names, config.row.head, device, is_own=is_own
+        model, test, federation.facts.class_names, config.network.head, device, is_own=is_own
     )
 
 

@@ -32,6 +32,7 @@ from curvfed.tasks.errors import SafeError
 if TYPE_CHECKING:
     from curvfed.server_app.global_model import GlobalModel, GlobalPoints
     from curvfed.server_app.secure.secure_sum import SumsOfRun
+    from curvfed.strategies.base.calibration import Calibration
     from curvfed.strategies.config.masked_vector import Total
 
 log = logging.getLogger("curvfed")
@@ -248,8 +249,7 @@ class Rounds(RoundPhases):
         after some rounds."""
         is_last = number == self.config.num_rounds
         if is_last:
-            for name in self.config.row.after:
-                self._try_to_calibrate(name, number)
+            self._try_to_calibrate(number)
         interval = self.config.fine_tune_every
         # Where nothing is shared, fine-tuning would be more of the same training.
         fine_tunes = self.config.fine_tunes and bool(self.model.sent_to(0))
@@ -267,16 +267,19 @@ class Rounds(RoundPhases):
             self._score(EVALUATE, number, untrained)
             self._note_best(number)
 
-    def _try_to_calibrate(self, name: str, number: int) -> None:
+    def _try_to_calibrate(self, number: int) -> None:
         """If the calibration fails, log the reason and keep the classifier: the run must not lose
         its model."""
+        calibration = self.config.calibration
+        if calibration is None:
+            return
         try:
-            self._calibrate(name, number)
+            self._calibrate(calibration, number)
         except (RoundError, SafeError) as error:
             log.warning("the classifier is not calibrated: %s", error)
             self.state.scored["not_calibrated"] = str(error)
 
-    def _calibrate(self, name: str, number: int) -> None:
+    def _calibrate(self, calibration: "Calibration", number: int) -> None:
         """Make a new classifier from sums over the clients and keep it beside the old one."""
         from curvfed.server_app.calibrating import (
             SUMS,
@@ -289,7 +292,7 @@ class Rounds(RoundPhases):
         started = time.monotonic()
         model = self._whole_model()
         noise = 0.0
-        calibration = self.config.calibration
+        name = calibration.phase
         template = reply_template(calibration, model)
         if self.config.secure_sum:
             phase, summed = self._masked(

@@ -16,9 +16,10 @@ from curvfed.server_app.federation import Federation, grouped
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Phase
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
+from curvfed.strategies.base.keys import PROXIMAL
 from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.methods import METHODS
 from curvfed.tasks.examples import FAR_FEATURES
 
 log = logging.getLogger("curvfed")
@@ -46,18 +47,6 @@ LARGE_LOSS = 1e3
 
 MOST_NAMED = 5
 """Largest number of clients that a sentence names."""
-
-FEDAVG_FIELDS = (
-    "space",
-    "personal",
-    "head",
-    "head_from",
-    "loss",
-    "client",
-    "server",
-    "aggregation",
-)
-"""Fields of a method's row that FedAvg with a proximal term shares with FedAvg."""
 
 ADVICE = "local training can undo what a model knows; a lower learning-rate makes its steps smaller"
 
@@ -276,13 +265,11 @@ def _classes(federation: Federation) -> str:
 def _proximal(config: RunConfig, state: State, task: str) -> str:
     """A proximal term without effect; with the default coefficient only for methods that are FedAvg
     otherwise."""
-    row = config.row
-    key = config.row.proximal
-    if not config.proximal or state.most_steps != 1:
+    keys = [key for key, field in fields(type(config)) if PROXIMAL in field.metadata]
+    key = next((key for key in keys if config[key]), "")
+    if not key or state.most_steps != 1:
         return ""
-    is_fedavg = all(
-        getattr(row, field) == getattr(METHODS["fedavg"], field) for field in FEDAVG_FIELDS
-    )
+    is_fedavg = len(type(config.own_keys).model_fields) == 1 and config.row.server is None
     if not is_fedavg and config[key] == defaults()[key]:
         return ""
     equals = f"{config.method} equals fedavg here" if is_fedavg else "the run is the same with 0"

@@ -50,7 +50,7 @@ def class_names(data: ClientGraph, config: RunConfig) -> tuple[str, ...]:
 
 def statistics(data: ClientGraph, config: RunConfig) -> Mapping[str, Any]:
     """Figures about the data, by name."""
-    figures = client_task.statistics(data, bool(config["flatland.triangles"]))
+    figures = client_task.statistics(data, config.table("flatland").triangles)
     if config.normalize == "none" and encoder(config, data.task) == "lorentz":
         norm = float(row_norms(data.features).max())
         figures |= {"feature_norm": float(f"{norm:.1e}")} if norm > FAR else {}
@@ -65,7 +65,9 @@ def make_task(
     model: nn.Module,
 ) -> Task:
     """The data on their device, with the run's loss."""
-    return client_task.client_task(data, names, device, config.batch_size, config.node_share)
+    return client_task.client_task(
+        data, names, device, config.batch_size, config.network.node_share
+    )
 
 
 def _spec(config: RunConfig) -> GraphSpec:

@@ -60,12 +60,7 @@ def make_task(
     model: nn.Module,
 ) -> Task:
     """The data on their device, with the run's loss."""
-    loss = objective(
-        config.loss,
-        float(config["hyperfed.margin"]),
-        str(config["hyperfed.negatives"]),
-        float(config["hyperfed.mixup"]),
-    )
+    loss = objective(config.network.loss, **config.network.objective)
     augment = config.images.augment
     return ImageTask(
         data,

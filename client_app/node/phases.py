@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
     CONFIRM,
-    CURVATURE,
     DESCRIBE,
     EVALUATE,
     FINE_TUNE,
@@ -19,6 +19,7 @@ from curvfed.strategies.wire.messages import (
     MEASURE,
     MESSAGE_TYPES,
     SHARES,
+    START,
     TRAIN,
     UNMASK,
 )
@@ -26,14 +27,20 @@ from curvfed.strategies.wire.messages import (
 if TYPE_CHECKING:
     from curvfed.client_app.client import Client
 
+
+def _calibrates(client: "Client", phase: str) -> bool:
+    calibration = client.config.calibration
+    return calibration is not None and calibration.phase == phase
+
+
 BELONGS: dict[str, Callable[["Client"], bool]] = {
     DESCRIBE: lambda client: True,
-    CURVATURE: lambda client: CURVATURE in client.method.before,
+    START: lambda client: bool(learner_class(client.method).asked_for(client.config.own_keys)),
     TRAIN: lambda client: not client.method.is_one_shot,
     EVALUATE: lambda client: True,
     FINE_TUNE: lambda client: client.config.fine_tunes,
-    CALIBRATE: lambda client: CALIBRATE in client.method.after,
-    CCVR: lambda client: CCVR in client.method.after,
+    CALIBRATE: lambda client: _calibrates(client, CALIBRATE),
+    CCVR: lambda client: _calibrates(client, CCVR),
     MEASURE: lambda client: client.method.is_one_shot,
     HULLS: lambda client: client.method.is_one_shot,
     **dict.fromkeys(

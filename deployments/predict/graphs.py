@@ -127,7 +127,7 @@ def _curvature(client: Client) -> str:
     curvature = getattr(client.model, "curvature", None)
     if curvature is None:
         return "none, the model is flat"
-    if not client.method.learns_curvature:
+    if (k := client.parameters.get("k")) is None or not k.requires_grad:
         origin = "constant"
     elif "k" in client.personal:
         origin = "learned by this client"

@@ -24,6 +24,7 @@ def model_of(
         If the client's personal state is missing or does not fit.
     """
     method = run.config.row
+    learner = learner_class(method)
     model = build_model(model_spec(run.config, run.facts), run.config.seed)
     tensors = named_state(model)
     if client is not None and (tuned := run.tuned_model(client, state_path)):
@@ -31,23 +32,23 @@ def model_of(
         return model, f"client {client}'s own, fine-tuned after round {tuned[1]}"
     description = "global"
     sent = run.shared.global_model() | run.fixed
-    if client is not None and (method.own_model or not run.shared.is_global):
+    if client is not None and (learner.own_model or not run.shared.is_global):
         sent = run.shared.sent_to(client) | run.fixed
         # The server may send a client more than parameters.
         description = f"client {client}'s own"
         sent = {name: sent[name] for name in sent.keys() & tensors}
     personal = {name: tensor for name, tensor in tensors.items() if method.is_personal(name)}
-    if client is None or not method.own_model:
+    if client is None or not learner.own_model:
         check_arrays(
             sent,
             {name: to_numpy(tensor) for name, tensor in tensors.items() if name not in personal},
         )
     load_arrays(sent, tensors)
-    if client is not None and (personal or method.own_model):
+    if client is not None and (personal or learner.own_model):
         arrays, stamp = run.personal_state(client, state_path)
         restore_state(arrays, personal, None)
-        model = learner_class(method).restored(model, select_prefix(arrays, PARAMETER))
-        if method.own_model:
+        model = learner.restored(model, select_prefix(arrays, PARAMETER))
+        if learner.own_model:
             description += f", after round {stamp}"
         else:
             description = (

@@ -13,6 +13,7 @@ from curvfed.server_app.directory.tables import is_number
 from curvfed.server_app.report import charts, class_scores, labels, style
 from curvfed.server_app.report.page import Picture
 from curvfed.strategies.base.figures import VALIDATION, find
+from curvfed.strategies.base.method import Network
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import FINE_TUNE
 
@@ -139,10 +140,10 @@ def loss(run: RunFiles) -> Picture | None:
 def loss_name(run: RunFiles) -> str:
     """The loss of the clients' training in words."""
     method = METHODS.get(run.summary.get("method") or "")
-    loss = method.loss if method else "cross-entropy"
-    words = LOSSES[run.config.get("spherefed.loss", loss) if loss == "mse" else loss]
-    mixup = run.config.get("hyperfed.mixup", 0)
-    if loss == "triplet" and mixup:
+    network = method.network_for(run.config) if method else Network()
+    words = LOSSES[network.loss]
+    mixup = network.objective.get("mixup", 0)
+    if network.loss == "triplet" and mixup:
         return f"{words}, and {mixup:g} times the cross-entropy of mixed images"
     return words
 

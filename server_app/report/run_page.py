@@ -12,6 +12,7 @@ from curvfed.server_app.report.page import Page, html_page
 from curvfed.server_app.report.run_figures import run_pictures
 from curvfed.server_app.report.table import Cell, Table
 from curvfed.server_app.report.units import amount
+from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import config_class, plain
@@ -164,7 +165,14 @@ def _meanings(run: RunFiles) -> dict[str, str]:
     """What each key of the run's configuration means."""
     method = METHODS.get(str(run.config.get("method")))
     keys = (
-        fields(config_class(method, str(run.config.get("aggregation")), _changed(run)))
+        fields(
+            config_class(
+                method,
+                str(run.config.get("aggregation")),
+                str(run.config.get("model", AUTO)),
+                _changed(run),
+            )
+        )
         if method
         else fields()
     )

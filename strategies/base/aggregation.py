@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from curvfed.strategies.base.average import split_average
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 
 __all__ = ["Aggregation", "Average", "Replies", "Statistics", "reweighted"]
@@ -44,6 +45,9 @@ class Aggregation(ABC):
     ----------
     is_global : bool
         Whether it sends one model to all clients.
+    name : str
+        Its name in the key `aggregation`; by default that of the class. A subclass does not inherit
+        it.
 
     Examples
     --------
@@ -75,10 +79,23 @@ class Aggregation(ABC):
     """
 
     is_global = False
+    name: str
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Any, run: RunKeys, clients: int) -> "Aggregation":
+        """The server half of a run, from the initial shared parameters, the method's own keys, the
+        keys of every run, and the number of clients."""
+        return cls(arrays)  # type: ignore[call-arg]
+
+    @classmethod
+    def start_facts(cls, facts: Any, answers: Sequence[Mapping[str, float]]) -> Any:
+        """The facts for all clients, after their answers (`Learner.answer`); the answer of a client
+        that keeps it private, or did not reply, is empty."""
+        return facts
 
     def set_clients(self, partitions: Sequence[int]) -> None:
         """Receive the partitions of all clients, ascending, before the first round; empty unless
-        the method's row has `lists_clients`."""
+        the method's learner has `lists_clients`."""
         return
 
     @abstractmethod
@@ -152,6 +169,7 @@ class Average(Aggregation):
     """
 
     is_global = True
+    name = "average"
 
     def __init__(self, arrays: Arrays) -> None:
         self._arrays = arrays

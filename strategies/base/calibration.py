@@ -12,6 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.errors import SafeError
@@ -57,13 +58,20 @@ class Calibration(ABC):
 
     Attributes
     ----------
+    phase : str
+        "calibrate" or "ccvr": the phase that asks the clients for their sums.
     sums : type of FeatureSums
         The sums that a client computes.
+    counts_classes : bool
+        Whether the sums contain the sizes of classes, which leave a client only as statistics, or
+        in a secure sum.
     bound : float
         Maximum that one example adds to an entry of the sums; 0 if `secure.clip` is the bound.
     """
 
+    phase: str
     sums: type[FeatureSums]
+    counts_classes = False
 
     def __init__(self, keys: Any, run: RunKeys) -> None:
         self.keys = keys
@@ -73,6 +81,33 @@ class Calibration(ABC):
     def bound(self) -> float:
         """See the class."""
         return 0.0
+
+    def of_client(self, model: Any, task: Any) -> tuple[Array, int]:
+        """A client's sums over the classifier inputs of its training images, and the number of
+        images that are counted.
+
+        Raises
+        ------
+        DataError
+            If the data are not images.
+        """
+        total, features = self.collect(model, task)
+        return total.pack(), self.num_counted(features)
+
+    @classmethod
+    def collect(cls, model: Any, task: Any) -> tuple[Any, Any]:
+        """The sums over the training images, and the features (n, l)."""
+        from curvfed.strategies.base.classifier_inputs import classifier_inputs
+
+        features, labels = classifier_inputs(model, task)
+        classes, dim = model.get_parameter(f"{HEAD}weight").shape
+        total = cls.sums.zeros(dim, classes)
+        total.add(features, labels)
+        return total, features
+
+    def num_counted(self, features: Any) -> int:
+        """The number of images with these features that are counted; by default all."""
+        return len(features)
 
     @abstractmethod
     def check(self, vector: Array, examples: int, features: int, classes: int) -> object:

@@ -23,6 +23,11 @@ def kebab(name: str) -> str:
 
 Rate = Annotated[float, AfterValidator(_finite)]
 
+PROXIMAL = "proximal"
+
+Proximity = Annotated[Rate, PROXIMAL]
+"""The coefficient of a proximal term, whose gradient is 0 in the first local step of a round."""
+
 AUTO = "auto"
 """The value that leaves the choice to the run."""
 
@@ -90,7 +95,12 @@ class Table(BaseModel):
                         values[key] = int(value) if value.isdecimal() else float(value)
         return values
 
-    def conflict(self) -> str:
-        """The keys that contradict each other, with their values and what is allowed; "" if none
-        do."""
-        return ""
+    def conflict(self, run: Any) -> tuple[str, str]:
+        """The keys, separated by spaces, that contradict each other or keys of the run, and what is
+        allowed; ("", "") if none do."""
+        return "", ""
+
+    def rounds_set(self, num_rounds: int) -> int:
+        """A number of first rounds that depends on the number of rounds, 0 for none; resuming a run
+        with another number of rounds must not change it."""
+        return 0

@@ -18,7 +18,6 @@ from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import (
     GradientTerm,
     Proximal,
-    Sparsity,
     Trained,
     make_optimizer,
     train,
@@ -38,9 +37,6 @@ class Local:
         The keys of every run, with their defaults resolved.
     keys : Table
         The method's own keys.
-    proximal, sparsity : float
-        Coefficients of the proximal term on the shared parameters and of the L1 norm of personal
-        masks; 0 for none.
     model : Module
     task : Task
     tensors : mapping of str to Tensor
@@ -55,9 +51,11 @@ class Local:
     partition : int
         The client's number.
     partitions : tuple of int
-        The numbers of all clients, ascending; empty unless the method's row has `lists_clients`.
+        The numbers of all clients, ascending; empty unless the learner has `lists_clients`.
     noise : Noise
         Source of the noise that hides values before they are sent; on a real node it has no seed.
+    data : ClientGraph, ClientImages or ClientPoints
+        The client's data.
 
     Examples
     --------
@@ -67,15 +65,13 @@ class Local:
     >>> keys, task = RunKeys(local_epochs=1), None  # the data of a client
     >>> optimizer = SGD(tensors, 0.1, 0.9, 0.0)
     >>> shared = ("weight",)
-    >>> local = Local(keys, Table(), 0.0, 0.0, model, task, tensors, shared, tensors, optimizer)
+    >>> local = Local(keys, Table(), model, task, tensors, shared, tensors, optimizer)
     >>> Learner(local).share().keys(), Learner(local).shared_and_trained
     (dict_keys(['weight']), ['weight'])
     """
 
     config: RunKeys
     keys: Table
-    proximal: float
-    sparsity: float
     model: nn.Module
     task: Task
     tensors: Mapping[str, Tensor]
@@ -85,6 +81,7 @@ class Local:
     partition: int = 0
     partitions: tuple[int, ...] = ()
     noise: Noise = field(default_factory=Noise)
+    data: Any = None
 
 
 class Learner:
@@ -102,6 +99,13 @@ class Learner:
         The method's own keys; a subclass declares their type.
     round : int
         The current round, from 1; 0 before the first one.
+    own_model : bool
+        Whether it keeps a personal model, or a part of one, and scores it instead of the shared
+        model.
+    lists_clients : bool
+        Whether clients and aggregation get the numbers of all clients.
+    reports_statistics : bool
+        Whether it sends figures about the data; real nodes then need `share-statistics`.
 
     Examples
     --------
@@ -115,10 +119,29 @@ class Learner:
 
     keys: Table
     round = 0
+    own_model = False
+    lists_clients = False
+    reports_statistics = False
 
     def __init__(self, local: Local) -> None:
         self.local = local
         self.keys = local.keys
+
+    @classmethod
+    def asked_for(cls, keys: Any) -> str:
+        """The name of the parameter whose start depends on all clients' data: the server then asks
+        each client for its `answer`, if the model has the parameter; "" for none."""
+        return ""
+
+    @classmethod
+    def answer(cls, data: Any, keys: Any) -> dict[str, float]:
+        """Figures of the client's data, by name, from which the parameter starts; asked for once,
+        before the first round, and sent only if statistics may leave the client."""
+        return {}
+
+    def start(self, facts: Any) -> None:
+        """Set personal parameters of a new client beyond their seeded values; `facts` has those of
+        `Aggregation.start_facts`."""
 
     def local_state(self) -> dict[str, Tensor]:
         """Tensors, by name, that the client keeps between rounds in addition to the model's
@@ -171,21 +194,18 @@ class Learner:
         return self.local.task.loss(model, batch)
 
     def gradient_terms(self) -> list[GradientTerm]:
-        """Terms that are added to the gradients of each step, by the method's row and the keys."""
+        """Terms that are added to the gradients of each step: by default the proximal term of the
+        key `proximal`."""
+        return self.proximal_terms(self.local.config.proximal / 2)
+
+    def proximal_terms(self, coefficient: float) -> list[GradientTerm]:
+        """coefficient · ‖w - w_t‖² on the shared parameters; nothing where it has no effect."""
         local = self.local
-        terms: list[GradientTerm] = []
-        if local.sparsity:
-            masks = [
-                parameter for name, parameter in local.trained.items() if name.endswith(".mask")
-            ]
-            terms.append(Sparsity(masks, local.sparsity))
         # In the first step the parameters are still those received, and the term and its gradient
         # are 0.
-        if local.proximal and local.config.local_epochs * local.task.num_steps > 1:
-            terms.append(
-                Proximal([local.trained[name] for name in self.shared_and_trained], local.proximal)
-            )
-        return terms
+        if not coefficient or local.config.local_epochs * local.task.num_steps <= 1:
+            return []
+        return [Proximal([local.trained[name] for name in self.shared_and_trained], coefficient)]
 
     @property
     def shared_and_trained(self) -> list[str]:

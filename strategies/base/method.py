@@ -3,16 +3,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.keys import Table, kebab
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.aggregation import Aggregation
     from curvfed.strategies.base.calibration import Calibration
     from curvfed.strategies.base.learner import Learner
-    from curvfed.strategies.base.run_keys import RunKeys
-    from curvfed.strategies.base.statistics import Arrays
 
 INPUT_OUTPUT_LAYERS = ("input.*", "head.*")
 """Patterns of the first and last layers, which depend on a client's features and classes."""
@@ -22,11 +20,48 @@ IMAGES = ("images",)
 POINTS = ("points",)
 
 ONE_SHOT = "one-shot"
-"""The aggregation of a method without rounds, whose work is one query phase."""
-
+"""The name of the aggregation of a method without rounds."""
 
 PLAIN_MEAN = {"weights": "uniform"}
 """Setting of methods whose papers average clients without regard to their numbers of examples."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """What a method asks of the network that it trains, and of the classifier in it.
+
+    Attributes
+    ----------
+    head : str
+        "linear", "sphere" or "poincare" (`curvfed.tasks.heads`): the classifier of an image model.
+    head_from : str
+        "training": the head is trained like the rest; "server": it is fixed, and sent to each
+        client once; "client": it is fixed, and each client draws its own.
+    loss : str
+        "cross-entropy", "mse", "triplet" or "geodesic" (`curvfed.tasks.images.objectives`).
+    objective : mapping of str to value
+        Further arguments of `curvfed.tasks.images.objectives.objective`.
+    options : mapping of str to value
+        Further fields of the model's specification: `curvfed.tasks.graphs.model_spec.ModelSpec` or
+        `curvfed.tasks.images.models.ImageModelSpec`.
+    node_share : float
+        Share of a graph's nodes that training uses.
+    calibration : type of Calibration
+        How the server makes a new classifier after the last round, from sums over the clients'
+        features.
+    separates_head : bool
+        Whether the halves use the classifier as a separate module, which models of other packages
+        may not have.
+    """
+
+    head: str = "linear"
+    head_from: str = "training"
+    loss: str = "cross-entropy"
+    objective: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    node_share: float = 1.0
+    calibration: "type[Calibration] | None" = None
+    separates_head: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,51 +77,14 @@ class Method:
         encoder, `curvfed.strategies.config.model_spec` chooses the one for the task.
     personal : tuple of str
         Patterns of the names of personal parameters; all others except a fixed head are shared.
-    head : str
-        "linear", "sphere" or "poincare" (`curvfed.tasks.heads`): the classifier of an image model.
-    head_from : str
-        "training": the head is trained like the rest; "server": it is fixed, and sent to each
-        client once; "client": it is fixed, and each client draws its own.
-    loss : str
-        "cross-entropy", "mse", "triplet" or "geodesic" (`curvfed.tasks.images.objectives`).
     client : type of Learner, or str
-        The client half; "package.module:Class" is imported only at the clients. Default: FedAvg's
+        The client half; "package.module:Class" is imported when a run begins. Default: FedAvg's
         `Learner`.
-    server : callable, or str
-        Makes the server half, an `Aggregation`, from (initial shared parameters, the method's own
-        keys, the keys of every run, number of clients); "package.module:name" is imported only at
-        the server. None if `aggregation` is that of another method.
-    calibration : type of Calibration
-        How a phase in `after` makes a new classifier from sums over the clients' features; by
-        default in closed form, as in SphereFed, by the keys of the table spherefed.
-    own_model : bool
-        Whether the learner keeps a personal model, or a part of one, and scores it instead of the
-        shared model.
-    lists_clients : bool
-        Whether clients and aggregation get the numbers of all clients.
-    fine_tune : str
-        What fine-tuning trains by default: "trained" or "all" (see the key).
-    learns_curvature : bool
-        Whether the curvature of a Lorentz model is trained; else it is -1.
-    proximal : str
-        The configuration key with the coefficient of the proximal term on the shared parameters; ""
-        for none.
-    sparsity : str
-        The configuration key with the coefficient of the L1 norm of personal masks; "" for a model
-        without masks.
-    selection : str
-        The configuration key with the share of a graph's nodes that training uses; "" for all of
-        them.
-    whole_graph : bool
-        Whether its learner looks at all nodes of a client's graph at once, so that `batch-size`
-        cannot cut it.
-    reports_statistics : bool
-        Whether its learner sends figures about the data; real nodes then need `share-statistics`.
-    before, after : tuple of str
-        Query phases that run once, in this order, before the first and after the last round.
-    aggregation : str
-        Name of the server's aggregation: "average", that of another method, a name of the method's
-        own with `server`, or `ONE_SHOT`.
+    server : type of Aggregation, or str
+        The server half; "package.module:Class" is imported when a run begins. Default: FedAvg's
+        `Average`.
+    network : Network, or callable
+        What it asks of its network, or a function from its own keys to that.
     tasks : tuple of str
         The kinds of data sets it runs on.
     settings : mapping of str to mapping
@@ -95,17 +93,9 @@ class Method:
     keys : mapping of str to type
         The method's own keys, by the name of their table in the configuration, usually the
         method's. Every key has a default. Both halves get the first table.
-    reads_classifier : bool
-        Whether its halves use the classifier as a separate module, which models of other packages
-        may not have.
-    tunes_own_network : bool
-        Whether fine-tuning trains a personal network, whatever `fine-tune` says.
     tuned : mapping of str to mapping
         By task: the own keys that matter most, with values worth trying besides the defaults, for
         `curvfed compare`.
-    rounds_set : callable
-        From (own keys, num-rounds) to a number of first rounds that depends on the number of
-        rounds; resuming a run with another number of rounds must not change it.
 
     Examples
     --------
@@ -117,36 +107,35 @@ class Method:
     summary: str
     space: str
     personal: tuple[str, ...] = ()
-    head: str = "linear"
-    head_from: str = "training"
-    loss: str = "cross-entropy"
     client: "type[Learner] | str | None" = None
-    server: "Callable[[Arrays, Any, RunKeys, int], Aggregation] | str | None" = None
-    calibration: "type[Calibration] | None" = None
-    own_model: bool = False
-    lists_clients: bool = False
-    fine_tune: str = "trained"
-    learns_curvature: bool = False
-    proximal: str = ""
-    sparsity: str = ""
-    selection: str = ""
-    whole_graph: bool = False
-    reports_statistics: bool = False
-    before: tuple[str, ...] = ()
-    after: tuple[str, ...] = ()
-    aggregation: str = "average"
+    server: "type[Aggregation] | str | None" = None
+    network: "Network | Callable[[Any], Network]" = Network()
     tasks: tuple[str, ...] = GRAPHS
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     keys: Mapping[str, type[Table]] = field(default_factory=dict)
-    reads_classifier: bool = False
-    tunes_own_network: bool = False
     tuned: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
-    rounds_set: Callable[[Any, int], int] | None = None
+
+    is_one_shot: ClassVar[bool] = False
 
     @property
-    def is_one_shot(self) -> bool:
-        """Whether its work is one secure sum, without rounds."""
-        return self.aggregation == ONE_SHOT
+    def aggregation(self) -> str:
+        """The name of its aggregation: that of the server half, or else its class's."""
+        if self.server is None:
+            return "average"
+        if isinstance(self.server, str):
+            return self.server.rpartition(":")[2].lower()
+        # A name is not inherited: a half that changes the average is no average.
+        own = self.server.__name__.lower().removesuffix("server")
+        name: str = vars(self.server).get("name", own)
+        return name
+
+    def network_for(self, settings: Mapping[str, Any]) -> Network:
+        """What it asks of its network with these values of dotted keys."""
+        if isinstance(self.network, Network):
+            return self.network
+        table, keys = next(iter(self.keys.items()))
+        values = {name: settings.get(f"{table}.{kebab(name)}") for name in keys.model_fields}
+        return self.network(keys(**{name: v for name, v in values.items() if v is not None}))
 
     def is_personal(self, name: str, own_ends: bool = False) -> bool:
         """Whether the parameter of this name is personal.
@@ -158,3 +147,16 @@ class Method:
             fnmatchcase(name, pattern)
             for pattern in self.personal + (INPUT_OUTPUT_LAYERS if own_ends else ())
         )
+
+
+@dataclass(frozen=True)
+class OneShot(Method):
+    """A method without rounds, whose work is one secure sum; its halves are those of
+    `curvfed.strategies.base.one_shot`."""
+
+    is_one_shot: ClassVar[bool] = True
+
+    @property
+    def aggregation(self) -> str:
+        """The same for all of them."""
+        return ONE_SHOT

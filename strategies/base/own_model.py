@@ -22,6 +22,8 @@ class OwnModel(Learner):
     local : Local
     """
 
+    own_model = True
+
     def __init__(self, local: Local) -> None:
         super().__init__(local)
         self.own = copy.deepcopy(local.model)

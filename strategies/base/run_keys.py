@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.keys import CHOSEN, Form, Rate, Table
+from curvfed.strategies.base.keys import CHOSEN, Form, Proximity, Rate, Table
 from curvfed.strategies.base.shared_tables import FlowerName
 
 RunName = Annotated[
@@ -124,6 +124,15 @@ class RunKeys(Table):
         description=(
             "maximum norm of the gradient of a local step; longer gradients are shortened to it; 0:"
             " no limit; auto: no limit, but 10 with feddyn, as in its authors' code"
+        ),
+    )
+    proximal: Proximity = Field(
+        default=0.0,
+        ge=0,
+        description=(
+            "mu of the term mu/2 ||w - w_t||^2, which holds the shared parameters near those"
+            " received, for every method that trains; beside a method's own term. No effect with a"
+            " single local step"
         ),
     )
     schedule: Literal["constant", "cosine", "steps", "inverse"] | None = Field(

@@ -110,34 +110,6 @@ class Proximal:
                 parameter.grad.add_(parameter.detach() - anchor, alpha=2 * self._coefficient)
 
 
-class Sparsity:
-    """The gradient of coefficient · Σ ‖parameter‖₁; at entries of 0 it is taken to be 0.
-
-    Parameters
-    ----------
-    parameters : iterable of Parameter
-    coefficient : float
-
-    Examples
-    --------
-    >>> mask = nn.Parameter(torch.tensor([2.0, 0.0, -3.0]))
-    >>> mask.grad = torch.zeros(3)
-    >>> Sparsity([mask], 0.1)()
-    >>> mask.grad
-    tensor([ 0.1000,  0.0000, -0.1000])
-    """
-
-    def __init__(self, parameters: Iterable[nn.Parameter], coefficient: float) -> None:
-        self._parameters = list(parameters)
-        self._coefficient = coefficient
-
-    def __call__(self) -> None:
-        """Add the gradient; a parameter without a gradient is skipped."""
-        for parameter in self._parameters:
-            if parameter.grad is not None:
-                parameter.grad.add_(parameter.detach().sign(), alpha=self._coefficient)
-
-
 class Correction:
     """A constant that is added to the gradients in every step.
 

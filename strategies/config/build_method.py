@@ -3,7 +3,7 @@ client's learner."""
 
 import fnmatch
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.errors import ConfigError
@@ -21,6 +21,9 @@ from curvfed.tasks import plugins
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.flower_strategy import FlowerStrategy
+
+
+Half = TypeVar("Half", Aggregation, Learner)
 
 
 def flower_strategy(arrays: Arrays, config: RunConfig) -> "FlowerStrategy":
@@ -91,17 +94,7 @@ def new_aggregation(arrays: Arrays, config: RunConfig, clients: int) -> Aggregat
     if config.aggregation in FLOWER:
         return flower_strategy(arrays, config)
     row = METHODS[AGGREGATION_METHODS.get(config.aggregation, config.method)]
-    server = plugins.imported(row.server) if isinstance(row.server, str) else row.server
-    aggregation = (
-        server(arrays, config.keys_of(row), config, clients) if server is not None else None
-    )
-    if not isinstance(aggregation, Aggregation):
-        raise ConfigError(
-            f'the server half of method = "{config.method}" makes {aggregation!r}; allowed is an'
-            " Aggregation",
-            key="not-an-aggregation",
-        )
-    return aggregation
+    return server_class(row).of(arrays, config.keys_of(row), config, clients)
 
 
 def wire_precision(config: RunConfig, facts: Facts) -> Precision:
@@ -112,6 +105,17 @@ def wire_precision(config: RunConfig, facts: Facts) -> Precision:
     return Precision(config.wire_precision, rounded_names(model))
 
 
+def server_class(method: Method) -> type[Aggregation]:
+    """The class of a method's server half.
+
+    Raises
+    ------
+    DataError, ConfigError
+        If another package's server half cannot be imported here or is not an Aggregation.
+    """
+    return _half(method.server or Average, "server", Aggregation, "not-an-aggregation")  # type: ignore[type-abstract]
+
+
 def learner_class(method: Method) -> type[Learner]:
     """The class of a method's client half.
 
@@ -120,16 +124,18 @@ def learner_class(method: Method) -> type[Learner]:
     DataError, ConfigError
         If another package's client half cannot be imported here or is not a Learner.
     """
-    learner = method.client or Learner
-    if isinstance(learner, str):
-        learner = plugins.imported(learner)
-    if not (isinstance(learner, type) and issubclass(learner, Learner)):
+    return _half(method.client or Learner, "client", Learner, "not-a-learner")
+
+
+def _half(half: type | str, side: str, base: type[Half], error_key: str) -> type[Half]:
+    found = plugins.imported(half) if isinstance(half, str) else half
+    if not (isinstance(found, type) and issubclass(found, base)):
         raise ConfigError(
-            f"the client half {method.client!r} is {learner!r}; allowed is a subclass of"
-            f" {Learner.__module__}.Learner",
-            key="not-a-learner",
+            f"the {side} half {half!r} is {found!r}; allowed is a subclass of"
+            f" {base.__module__}.{base.__name__}",
+            key=error_key,
         )
-    return learner
+    return found
 
 
 def _check_personal(config: RunConfig, facts: Facts) -> None:

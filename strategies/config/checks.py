@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.keys import Table, kebab
+from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import (
@@ -54,20 +54,13 @@ def _conflict(config: RunConfig, keys: str, allowed: str) -> ConfigError:
 def check_method(config: RunConfig) -> None:
     """Check the keys that only some methods use."""
     method = config.row
-    if method.sparsity and config.model not in (None, "gcn", "gin"):
-        raise _conflict(config, "model method", "model = auto, gcn or gin")
+    keys, allowed = config.own_keys.conflict(config)
+    if keys:
+        raise _conflict(config, keys, allowed)
     if config.aggregation is not None and method.aggregation not in BASES:
         raise _conflict(config, "aggregation method", "aggregation = auto, the method's own")
     _check_flower(config)
-    if config.fine_tune in ("all", "head") and method.tunes_own_network:
-        raise _conflict(
-            config, "fine-tune method", "fine-tune = auto or trained, for the client's own network"
-        )
-    if config.batch_size and method.whole_graph:
-        raise _conflict(
-            config, "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
-        )
-    if config.fine_tune == "closed-form" and method.head != "sphere":
+    if config.fine_tune == "closed-form" and config.network.head != "sphere":
         raise _conflict(
             config,
             "fine-tune method",
@@ -208,9 +201,9 @@ def _check_partition(config: RunConfig, tasks: Sequence[str], possible: Sequence
 
 def _check_foreign_model(config: RunConfig) -> None:
     """Refuse what needs to separate the classifier of another package's model from its body."""
-    method = config.row
-    is_fixed = method.head != "linear" or method.head_from != "training"
-    if is_fixed or method.after or method.reads_classifier:
+    network = config.network
+    is_fixed = network.head != "linear" or network.head_from != "training"
+    if is_fixed or network.calibration or network.separates_head:
         raise _conflict(
             config, "model method", "a model of curvfed's, whose classifier is a separate layer"
         )
@@ -283,9 +276,6 @@ def check_together(config: RunConfig) -> None:
     for key in ("secure.threshold", "secure.neighbours"):
         if config[key] != "auto" and not config.is_masked:
             raise _conflict(config, f"{key} secure-sum", "secure-sum = true, which masks updates")
-    for table in dict(config).values():
-        if isinstance(table, Table) and (reason := table.conflict()):
-            raise ConfigError(reason, key="conflict-in-table")
     # The value is not repeated, since others read the files and messages that errors are in.
     if "@" in config.mlflow.tracking_uri:
         raise ConfigError(

@@ -12,7 +12,7 @@ from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.wire.messages import CURVATURE, Facts
+from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.names import MODELS
@@ -53,7 +53,6 @@ def model_spec(
     ConfigError
         If the task has no such encoder.
     """
-    method = config.row
     if facts.task == "images":
         return _image_spec(config, facts)
     if facts.task == "points":
@@ -63,6 +62,7 @@ def model_spec(
     kind = encoder(config, facts.task)
     if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
+    layers = config.table("flatland")
     if config.embedding_dim == 0:
         raise ConfigError(
             f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more",
@@ -75,20 +75,11 @@ def model_spec(
         num_classes=len(facts.class_names) or num_classes,
         width=config.embedding_dim,
         dropout=config.dropout,
-        gate=bool(config["flatland.gate"]),
-        self_weight=bool(config["flatland.self-weight"]),
-        learns_curvature=method.learns_curvature,
-        mask_threshold=_mask_threshold(config),
-        curvature_map=str(config["flatland.curvature-map"]),
-        estimates_curvature=config["flatland.curvature-init"] == "mlp"
-        and CURVATURE in method.before,
+        gate=layers.gate,
+        self_weight=layers.self_weight,
+        curvature_map=layers.curvature_map,
+        **config.network.options,
     )
-
-
-def _mask_threshold(config: RunConfig) -> float | None:
-    """The threshold of personal masks, below which an entry counts as 0; None without masks."""
-    sparsity = config.row.sparsity
-    return float(config[f"{sparsity.partition('.')[0]}.threshold"]) if sparsity else None
 
 
 def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
@@ -104,29 +95,20 @@ def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
 def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
     from curvfed.tasks.images.models import ImageModelSpec, head_spec
 
-    method = config.row
+    network = config.network
     channels, height, width = (int(size) for size in facts.shape.split("x"))
     kind = encoder(config, facts.task, channels)
     if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
-    start = {"linear": "default", "poincare": "uniform"}.get(method.head, "")
-    if method.head == "sphere":
-        start = str(config["spherefed.head"])
-    if start in ("random", "trained"):
-        start = "default"
-    uses_temperature = config["spherefed.loss"] == "cross-entropy"
     spec = ImageModelSpec(
         kind=kind,
         shape=(channels, height, width),
         norm=config.images.norm,
         embedding_dim=config.embedding_dim,
         num_classes=len(facts.class_names),
-        head=method.head,
-        fixed=has_fixed_head(config),
-        start=start,
-        normalize=bool(config["spherefed.normalize"]),
-        scale=float(config["spherefed.temperature"]) if uses_temperature else 1.0,
-        slope=float(config["hyperfed.slope"]),
+        head=network.head,
+        fixed=network.head_from != "training",
+        **network.options,
     )
     try:
         if kind in MODELS[facts.task]:
@@ -135,7 +117,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
         raise ConfigError(f'method = "{config.method}": {error}', key="head-with-method") from None
     except ImportError as error:
         raise ConfigError(f'model = "{kind}": {error}', key="missing-package") from None
-    if method.loss == "triplet" and spec.num_classes < 2:
+    if network.loss == "triplet" and spec.num_classes < 2:
         raise ConfigError(
             f'method = "{config.method}" needs 2 classes or more; the federation has'
             f" {spec.num_classes}",
@@ -144,16 +126,9 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
     return spec
 
 
-def has_fixed_head(config: RunConfig) -> bool:
-    """Whether no round trains the classifier."""
-    if config.method == "spherefed" and config["spherefed.head"] == "trained":
-        return False
-    return config.row.head_from != "training"
-
-
 def is_fixed(config: RunConfig, name: str) -> bool:
     """Whether the server sets this parameter once and no round trains it."""
-    return config.row.head_from == "server" and has_fixed_head(config) and name.startswith(HEAD)
+    return name.startswith(HEAD) and config.network.head_from == "server"
 
 
 def fixed_head(spec: "AnyModelSpec", seed: int) -> dict[str, NDArray[Any]]:
@@ -172,9 +147,9 @@ def fixed_head(spec: "AnyModelSpec", seed: int) -> dict[str, NDArray[Any]]:
 
 def fixed_parameters(config: RunConfig, facts: Facts) -> Arrays:
     """The parameters that the server sets once for all clients; empty for most methods."""
-    if config.row.head_from != "server" or not has_fixed_head(config):
+    if config.network.head_from != "server":
         return {}
-    if config.row.head != "linear":
+    if config.network.head != "linear":
         log.info("spreading the prototypes of %d classes", len(facts.class_names))
     return fixed_head(model_spec(config, facts), config.seed)
 

@@ -9,7 +9,7 @@ from pydantic import create_model
 
 from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.keys import AUTO, Table
-from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure
 from curvfed.strategies.method_index import DEFAULTS
@@ -107,31 +107,20 @@ class RunConfig(RunKeys):
         return table_of(name)() if keys is None else keys
 
     @property
-    def calibration(self) -> "Calibration":
-        """How the last phase rebuilds the classifier: by the row's calibration, or else by
-        SphereFed's."""
-        if self.row.calibration is not None:
-            return self.row.calibration(self.keys_of(self.row), self)
-        from curvfed.strategies.methods.spherefed import ClosedForm
-
-        return ClosedForm(self.table("spherefed"), self)
+    def own_keys(self) -> Table:
+        """The method's own keys."""
+        return self.keys_of(self.row)
 
     @property
-    def proximal(self) -> float:
-        """Coefficient of ‖shared - received‖² in this run's local objective, 0 for none."""
-        # FedProx writes μ/2 before the square, FlatLand λ
-        half = 0.5 if self.row.proximal.endswith(".mu") else 1.0
-        return half * float(self[self.row.proximal]) if self.row.proximal else 0.0
+    def network(self) -> Network:
+        """What the method asks of its network."""
+        return self.row.network_for(_values(self))
 
     @property
-    def sparsity(self) -> float:
-        """Coefficient of the L1 norm of the masks in this run's local objective; 0 for none."""
-        return float(self[self.row.sparsity]) if self.row.sparsity else 0.0
-
-    @property
-    def node_share(self) -> float:
-        """Share of a graph's nodes that training uses."""
-        return float(self[self.row.selection]) if self.row.selection else 1.0
+    def calibration(self) -> "Calibration | None":
+        """How the server makes a new classifier after the last round; None for most methods."""
+        calibration = self.network.calibration
+        return None if calibration is None else calibration(self.own_keys, self)
 
     @property
     def is_masked(self) -> bool:
@@ -139,35 +128,23 @@ class RunConfig(RunKeys):
         return self.secure_sum or self.row.is_one_shot
 
     @property
-    def loss(self) -> str:
-        """The local loss of an image run."""
-        return str(self["spherefed.loss"]) if self.method == "spherefed" else self.row.loss
-
-    @property
     def fixed_by_num_rounds(self) -> tuple[int, ...]:
         """Numbers that depend on the number of rounds already in earlier rounds. A resumed run must
         not change them."""
-        numbers = [self.num_rounds] if self.schedule == "cosine" else []
-        if self.row.rounds_set is not None:
-            numbers.append(self.row.rounds_set(self.keys_of(self.row), self.num_rounds))
-        return tuple(numbers)
+        of_schedule = self.num_rounds if self.schedule == "cosine" else 0
+        return of_schedule, self.own_keys.rounds_set(self.num_rounds)
 
 
 def config_class(method: Method, aggregation: str, keys: Iterable[str] = ()) -> type[RunConfig]:
     """The class of configuration for a method.
 
-    It has the method's tables, the tables of the keys that its row names, that of the aggregation,
-    and those of `SYSTEMS` that hold one of `keys`, the keys with changed values.
+    It has the method's tables, that of the aggregation, and those of `SYSTEMS` that hold one of
+    `keys`, the keys with changed values.
     """
     base = (
         METHODS[AGGREGATION_METHODS[aggregation]].keys if aggregation in AGGREGATION_METHODS else {}
     )
-    tables = {
-        key.partition(".")[0]
-        for key in (method.proximal, method.sparsity, method.selection)
-        if "." in key
-    }
-    tables |= {key.partition(".")[0] for key in keys} & set(SYSTEMS)
+    tables = {key.partition(".")[0] for key in keys} & set(SYSTEMS)
     shared_tables = {table: table_of(table) for table in sorted(tables - method.keys.keys())}
     return _with_tables(tuple({**base, **shared_tables, **method.keys}.items()))
 
@@ -190,10 +167,10 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     method = config.row
     choices = _OF_TASK[task] | {
         "aggregation": method.aggregation,
-        "fine_tune": method.fine_tune,
+        "fine_tune": "trained",
         "weights": "examples",
     }
-    if task == "images" and config.loss != "cross-entropy":
+    if task == "images" and config.network.loss != "cross-entropy":
         choices["learning_rate"] = _OTHER_LOSS_RATE
     choices |= method.settings.get(task, {})
     optimizer = config.optimizer or choices["optimizer"]

@@ -12,6 +12,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer
 from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import train
 from curvfed.tasks.graphs.models.adaptive import AdaptiveNet, AdaptiveSpec, homophily_confidence
 from curvfed.tasks.task import Batch
@@ -49,6 +50,14 @@ class Keys(Table):
     width: int = Field(
         default=64, ge=1, le=100_000, description="hidden width of the client's own network"
     )
+
+    def conflict(self, run: RunKeys) -> tuple[str, str]:
+        """It trains a network of its own on the whole graph."""
+        if run.fine_tune in ("all", "head"):
+            return "fine-tune method", "fine-tune = auto or trained, for the client's own network"
+        if run.batch_size:
+            return "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
+        return "", ""
 
 
 MAX_NODES = 6_000
@@ -138,11 +147,9 @@ METHODS = {
         " 2024)",
         space="flat",
         tasks=("nodes",),
-        whole_graph=True,
         settings={"nodes": {"fine_tune_epochs": 100}},
         keys={"adafgl": Keys},
         tuned={"nodes": {"adafgl.alpha": (0.3, 0.8)}},
-        tunes_own_network=True,
         client=AdaFglClient,
     ),
 }

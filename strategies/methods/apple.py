@@ -18,6 +18,7 @@ from curvfed.strategies.base.learner import Learner, Local, load_arrays, to_nump
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import is_buffer, join_groups, split_groups
 from curvfed.strategies.base.own_model import OWN, OwnModel
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained, make_optimizer, train
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
@@ -54,6 +55,16 @@ class Keys(Table):
             " keeps the latest of each"
         ),
     )
+
+    def rounds_set(self, num_rounds: int) -> int:
+        """The number of first rounds in which the penalty is not 0."""
+        return int(num_rounds * self.last) if self.mu else 0
+
+    def conflict(self, run: RunKeys) -> tuple[str, str]:
+        """Its steps have a penalty of their own."""
+        if run.proximal:
+            return "proximal method", "proximal = 0.0, for its steps have a penalty of their own"
+        return "", ""
 
 
 CORE = "core/"
@@ -93,6 +104,11 @@ class AppleServer(Aggregation):
         self._cores_per_round = cores_per_round
         self._seed = seed
         self.set_clients(())
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "AppleServer":
+        """See `Aggregation.of`."""
+        return cls(arrays, keys.cores, run.seed)
 
     def set_clients(self, partitions: Sequence[int]) -> None:
         """Start every client at the initial model."""
@@ -188,6 +204,8 @@ class AppleClient(Learner):
     """
 
     keys: Keys
+    own_model = True
+    lists_clients = True
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
@@ -288,7 +306,7 @@ class AppleClient(Learner):
     def penalty(self) -> float:
         """λ(r) μ."""
         done = self.round - 1
-        last = penalty_rounds(self.keys, self.local.config.num_rounds)
+        last = self.keys.rounds_set(self.local.config.num_rounds)
         return self.keys.mu * (1 + math.cos(math.pi * done / last)) / 2 if done < last else 0.0
 
     def share(self) -> Arrays:
@@ -343,26 +361,17 @@ class _CoreSteps:
         learner.combine(self._cores, self._trained)
 
 
-def penalty_rounds(keys: Keys, num_rounds: int) -> int:
-    """The number of first rounds in which the penalty is not 0."""
-    return int(num_rounds * keys.last) if keys.mu else 0
-
-
 METHODS = {
     "apple": Method(
         "each client combines all clients' core models by weights that it learns (Luo & Wu, 2022)",
         space="flat",
-        own_model=True,
-        lists_clients=True,
-        aggregation="apple",
         tasks=IMAGES,
         # With momentum, steps at .02 are too long where the client's weights have grown: by
         # validation on MNIST and digits, two seeds each, .01 is the best of .001 to .1.
         settings={"images": {"fine_tune_epochs": 0, "learning_rate": 0.01}},
         keys={"apple": Keys},
         tuned={"images": {"apple.rate": (0.0001, 0.01)}},
-        server=lambda arrays, keys, run, clients: AppleServer(arrays, keys.cores, run.seed),
-        rounds_set=penalty_rounds,
+        server=AppleServer,
         client=AppleClient,
     ),
 }

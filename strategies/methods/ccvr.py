@@ -27,7 +27,7 @@ from curvfed.strategies.base.calibration import (
     unpack_symmetric,
 )
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.statistics import Arrays
 
 
@@ -225,7 +225,9 @@ class VirtualFeatures(Calibration):
     clients of a secure sum."""
 
     keys: Keys
+    phase = "ccvr"
     sums = ClassSums
+    counts_classes = True
 
     def check(
         self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0
@@ -254,9 +256,8 @@ METHODS = {
         "fedavg, then a classifier retrained on features drawn from class-wise Gaussians (Luo et"
         " al., 2021)",
         space="flat",
-        after=("ccvr",),
+        network=Network(calibration=VirtualFeatures),
         tasks=IMAGES,
         keys={"ccvr": Keys},
-        calibration=VirtualFeatures,
     ),
 }

@@ -18,7 +18,7 @@ from curvfed.geometry import poincare
 from curvfed.geometry.classifiers.logistic import Log0Logistic, QuadraticLogistic
 from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack_symmetric
 from curvfed.strategies.base.keys import Table
-from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
+from curvfed.strategies.base.method import POINTS, OneShot
 from curvfed.strategies.base.one_shot import Evaluation, Half, Model, ServerPoints, Vectors
 from curvfed.strategies.base.point_classifier import (
     FALLEN,
@@ -240,12 +240,11 @@ class DiscriminantServer(MomentsOfClasses, ClassifierServer):
 
 
 METHODS = {
-    "discriminant": Method(
+    "discriminant": OneShot(
         "linear or quadratic discriminant analysis from one secure sum of each class's moments",
         space="disc",
         client="curvfed.strategies.methods.discriminant:DiscriminantClient",
         server="curvfed.strategies.methods.discriminant:DiscriminantServer",
-        aggregation=ONE_SHOT,
         tasks=POINTS,
         keys={"discriminant": Keys},
     ),

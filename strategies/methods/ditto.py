@@ -66,7 +66,6 @@ METHODS = {
     "ditto": Method(
         "fedavg, and each client's own model beside it, drawn to the shared one (Li et al., 2021)",
         space="flat",
-        own_model=True,
         tasks=(*GRAPHS, *IMAGES),
         settings={"images": {"fine_tune_epochs": 0}},
         keys={"ditto": Keys},

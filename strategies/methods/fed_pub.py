@@ -1,16 +1,22 @@
 """FED-PUB (Baek et al., ICML 2023): personal masks, and for each client its own average, weighted
 by similarity."""
 
+from collections.abc import Iterable
+
 import numpy as np
 from pydantic import Field
+from torch import nn
 
 from curvfed.strategies.base.aggregation import Replies
 from curvfed.strategies.base.average import split_average
-from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.method import GRAPHS, Method
+from curvfed.strategies.base.keys import Proximity, Rate, Table
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import GRAPHS, Method, Network
 from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING
+from curvfed.strategies.base.training import GradientTerm
+from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING, embed
 
 
 class Keys(Table):
@@ -40,7 +46,7 @@ class Keys(Table):
         le=1,
         description="threshold of the masks in evaluation: smaller entries count as 0",
     )
-    proximal: Rate = Field(
+    proximal: Proximity = Field(
         default=1e-3,
         ge=0,
         description=(
@@ -48,6 +54,11 @@ class Keys(Table):
             " single local step, as for flatland.proximal"
         ),
     )
+
+    def conflict(self, run: RunKeys) -> tuple[str, str]:
+        """Only these networks have masks."""
+        has_masks = run.model in (None, "gcn", "gin")
+        return ("", "") if has_masks else ("model method", "model = auto, gcn or gin")
 
 
 class FedPubServer(PersonalAverages):
@@ -73,9 +84,16 @@ class FedPubServer(PersonalAverages):
         τ; at 0 every average is the unweighted mean.
     """
 
+    name = "similarity"
+
     def __init__(self, arrays: Arrays, scale: float) -> None:
         super().__init__(arrays)
         self._scale = scale
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedPubServer":
+        """By the key `scale`."""
+        return cls(arrays, keys.scale)
 
     def aggregate(self, replies: Replies) -> None:
         """Compute an average for every client that replied."""
@@ -110,16 +128,67 @@ def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
 
+class Sparsity:
+    """The gradient of coefficient · Σ ‖parameter‖₁; at entries of 0 it is taken to be 0.
+
+    Parameters
+    ----------
+    parameters : iterable of Parameter
+    coefficient : float
+
+    Examples
+    --------
+    >>> mask = nn.Parameter(torch.tensor([2.0, 0.0, -3.0]))
+    >>> mask.grad = torch.zeros(3)
+    >>> Sparsity([mask], 0.1)()
+    >>> mask.grad
+    tensor([ 0.1000,  0.0000, -0.1000])
+    """
+
+    def __init__(self, parameters: Iterable[nn.Parameter], coefficient: float) -> None:
+        self._parameters = list(parameters)
+        self._coefficient = coefficient
+
+    def __call__(self) -> None:
+        """Add the gradient; a parameter without a gradient is skipped."""
+        for parameter in self._parameters:
+            if parameter.grad is not None:
+                parameter.grad.add_(parameter.detach().sign(), alpha=self._coefficient)
+
+
+class FedPubClient(Learner):
+    """FedAvg's local work under personal masks, with both terms; it sends the functional embedding
+    too."""
+
+    keys: Keys
+
+    def gradient_terms(self) -> list[GradientTerm]:
+        """The gradients of the masks' L1 norm and of the proximal term."""
+        trained = self.local.trained
+        masks = [trained[name] for name in trained if name.endswith(".mask")]
+        return [
+            *super().gradient_terms(),
+            Sparsity(masks, self.keys.l1),
+            *self.proximal_terms(self.keys.proximal),
+        ]
+
+    def share(self) -> Arrays:
+        """The shared parameters, with the embedding of the trained network."""
+        local = self.local
+        data = local.data
+        embed(local.model, data.num_features, local.config.seed, data.task == "graphs")
+        return super().share()
+
+
 METHODS = {
     "fed-pub": Method(
         "fedavg with personal masks and a personal average by similarity (Baek et al., 2023)",
         space="flat",
         personal=("*.mask",),
-        proximal="fed-pub.proximal",
-        sparsity="fed-pub.l1",
-        aggregation="similarity",
+        network=lambda keys: Network(options={"mask_threshold": keys.threshold}),
         keys={"fed-pub": Keys},
         tuned={task: {"fed-pub.scale": (1.0, 10.0)} for task in GRAPHS},
-        server=lambda arrays, keys, run, clients: FedPubServer(arrays, keys.scale),
+        server=FedPubServer,
+        client=FedPubClient,
     ),
 }

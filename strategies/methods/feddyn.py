@@ -13,6 +13,7 @@ from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, clones
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm, Proximal, Trained
 
@@ -64,6 +65,11 @@ class FedDynServer(Average):
             name: np.zeros_like(array) for name, array in arrays.items() if not is_buffer(name)
         }
         self._clients = clients
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedDynServer":
+        """See `Aggregation.of`."""
+        return cls(arrays, clients)
 
     def aggregate(self, replies: Replies) -> None:
         """Update the drift, and add it to the average."""
@@ -149,14 +155,13 @@ METHODS = {
     "feddyn": Method(
         "fedavg with a penalty that accumulates a client's drift (Acar et al., 2021)",
         space="flat",
-        aggregation="feddyn",
         tasks=IMAGES,
         # Gradients are clipped as in the authors' code: without it, dissimilar clients make the
         # drift diverge.
         settings={"images": PLAIN_MEAN | {"clip_norm": 10.0}},
         keys={"feddyn": Keys},
         tuned={"images": {"feddyn.alpha": (0.001, 0.01)}},
-        server=lambda arrays, keys, run, clients: FedDynServer(arrays, clients),
+        server=FedDynServer,
         client=FedDynClient,
     ),
 }

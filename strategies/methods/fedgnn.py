@@ -12,6 +12,7 @@ from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained
 
@@ -59,11 +60,18 @@ class FedGnnServer(Average):
         R, the largest number of rounds.
     """
 
+    name = "noisy-average"
+
     def __init__(self, arrays: Arrays, clip: float, noise: float, rounds: int) -> None:
         super().__init__(arrays)
         self._clip = clip
         self._noise = noise
         self._rounds = rounds
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedGnnServer":
+        """See `Aggregation.of`."""
+        return cls(arrays, keys.clip, keys.noise, run.num_rounds)
 
     def figures(self) -> dict[str, float]:
         """ε of one entry in one round, and of all entries in all rounds; empty without noise, which
@@ -137,11 +145,8 @@ METHODS = {
         "fedavg of updates that each client clips and noises before it sends them (Wu et al.,"
         " 2021)",
         space="flat",
-        aggregation="noisy-average",
         keys={"fedgnn": Keys},
-        server=lambda arrays, keys, run, clients: FedGnnServer(
-            arrays, keys.clip, keys.noise, run.num_rounds
-        ),
+        server=FedGnnServer,
         client=FedGnnClient,
     ),
 }

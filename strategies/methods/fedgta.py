@@ -17,6 +17,7 @@ from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, to_numpy
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.label_propagation import moments, propagate, smoothing_confidence
@@ -56,6 +57,12 @@ class Keys(Table):
         ),
     )
 
+    def conflict(self, run: RunKeys) -> tuple[str, str]:
+        """Its learner looks at the whole graph."""
+        if run.batch_size:
+            return "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
+        return "", ""
+
 
 SOURCES = "topology/sources"
 """Name of the mean number of models per average in the server's state."""
@@ -91,11 +98,18 @@ class FedGtaServer(PersonalAverages):
         K, the number of moments.
     """
 
+    name = "topology"
+
     def __init__(self, arrays: Arrays, threshold: float, order: int) -> None:
         super().__init__(arrays)
         self._threshold = threshold
         self._order = order
         self._sources = 0.0
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedGtaServer":
+        """See `Aggregation.of`."""
+        return cls(arrays, keys.threshold, keys.moments)
 
     def expected_reply(self, partition: int) -> Arrays:
         """The arrays that were sent to it, its moments (a row per order, a column per class) and
@@ -194,6 +208,7 @@ class FedGtaClient(Learner):
     """
 
     keys: Keys
+    reports_statistics = True
 
     def share(self) -> Arrays:
         """The shared parameters, the moments and the confidence."""
@@ -228,15 +243,10 @@ METHODS = {
         "a personal average per client over clients with similar soft labels, by confidence (Li et"
         " al., 2024)",
         space="flat",
-        reports_statistics=True,
-        aggregation="topology",
         tasks=("nodes",),
-        whole_graph=True,
         keys={"fedgta": Keys},
         tuned={"nodes": {"fedgta.threshold": (0.3, 0.9)}},
-        server=lambda arrays, keys, run, clients: FedGtaServer(
-            arrays, keys.threshold, keys.moments
-        ),
+        server=FedGtaServer,
         client=FedGtaClient,
     ),
 }

@@ -4,7 +4,7 @@ important nodes."""
 from pydantic import Field
 
 from curvfed.strategies.base.keys import Table
-from curvfed.strategies.base.method import GRAPHS, Method
+from curvfed.strategies.base.method import GRAPHS, Method, Network
 
 
 class Keys(Table):
@@ -25,7 +25,7 @@ METHODS = {
     "fedhgcn": Method(
         "fedavg of a hyperbolic network trained on the most important nodes (Du et al., 2024)",
         space="lorentz",
-        selection="fedhgcn.ratio",
+        network=lambda keys: Network(node_share=keys.ratio),
         keys={"fedhgcn": Keys},
         tuned={task: {"fedhgcn.ratio": (0.5, 1.0)} for task in GRAPHS},
     ),

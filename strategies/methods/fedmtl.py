@@ -22,6 +22,7 @@ from curvfed.strategies.base.named_arrays import (
     select_prefix,
     split_groups,
 )
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
@@ -89,6 +90,8 @@ class FedMtlServer(Aggregation):
         Number of clients.
     """
 
+    name = "multi-task"
+
     def __init__(self, arrays: Arrays, relations: str, clients: int) -> None:
         self._start = arrays
         self._is_learned = relations == "learned"
@@ -96,6 +99,11 @@ class FedMtlServer(Aggregation):
         self._models: dict[int, Arrays] = {}
         self._idle: set[int] = set()
         self._couple()
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedMtlServer":
+        """See `Aggregation.of`."""
+        return cls(arrays, keys.relations, clients)
 
     def sent_to(self, partition: int) -> Arrays:
         """w_k by parameter name, b_k as "pull/name" and a_k as "pull-weight"."""
@@ -268,12 +276,11 @@ METHODS = {
         "a model per client, coupled by the clients' relations: MOCHA for networks (Smith et al.,"
         " 2017)",
         space="flat",
-        aggregation="multi-task",
         tasks=IMAGES,
         settings={"images": {"fine_tune_epochs": 0}},
         keys={"fedmtl": Keys},
         tuned={"images": {"fedmtl.coupling": (0.01, 1.0)}},
-        server=lambda arrays, keys, run, clients: FedMtlServer(arrays, keys.relations, clients),
+        server=FedMtlServer,
         client=FedMtlClient,
     ),
 }

@@ -2,6 +2,7 @@
 steps."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,11 @@ class FedNovaServer(Average):
         super().__init__(arrays)
         self._momentum = momentum
         self._weights: dict[int, float] = {}
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Any, run: RunKeys, clients: int) -> "FedNovaServer":
+        """See `Aggregation.of`."""
+        return cls(arrays, _momentum(run))
 
     def aggregate(self, replies: Replies) -> None:
         """Add the weighted sum of the normalised deviations."""
@@ -105,9 +111,8 @@ METHODS = {
     "fednova": Method(
         "fedavg of updates divided by their number of local steps (Wang et al., 2020)",
         space="flat",
-        aggregation="fednova",
         tasks=IMAGES,
-        server=lambda arrays, keys, run, clients: FedNovaServer(arrays, _momentum(run)),
+        server=FedNovaServer,
         client=FedNovaClient,
     ),
 }

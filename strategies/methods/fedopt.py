@@ -5,7 +5,6 @@ from typing import Literal
 
 from pydantic import Field
 
-from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method
@@ -31,29 +30,32 @@ class Keys(Table):
     )
 
 
-def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> Aggregation:
+class FedOpt(FlowerStrategy):
     """Flower's strategy for the chosen optimiser."""
-    if keys.optimizer == "avgm":
-        momentum = {"server_learning_rate": keys.learning_rate, "server_momentum": keys.beta1}
-        return FlowerStrategy(arrays, "flower:FedAvgM", momentum)
-    name = "flower:FedAdam" if keys.optimizer == "adam" else "flower:FedYogi"
-    moments = {
-        "eta": keys.learning_rate,
-        "beta_1": keys.beta1,
-        "beta_2": keys.beta2,
-        "tau": keys.tau,
-    }
-    return FlowerStrategy(arrays, name, moments)
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedOpt":
+        """See `Aggregation.of`."""
+        if keys.optimizer == "avgm":
+            momentum = {"server_learning_rate": keys.learning_rate, "server_momentum": keys.beta1}
+            return cls(arrays, "flower:FedAvgM", momentum)
+        name = "flower:FedAdam" if keys.optimizer == "adam" else "flower:FedYogi"
+        moments = {
+            "eta": keys.learning_rate,
+            "beta_1": keys.beta1,
+            "beta_2": keys.beta2,
+            "tau": keys.tau,
+        }
+        return cls(arrays, name, moments)
 
 
 METHODS = {
     "fedopt": Method(
         "fedavg with a server optimiser: FedAvgM, FedAdam or FedYogi (Reddi et al., 2021)",
         space="flat",
-        aggregation="fedopt",
         tasks=IMAGES,
         keys={"fedopt": Keys},
         tuned={"images": {"fedopt.learning-rate": (0.3, 1.5)}},
-        server=server,
+        server=FedOpt,
     ),
 }

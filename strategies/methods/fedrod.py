@@ -14,7 +14,7 @@ from curvfed.strategies.base.learner import (
     kept_moments,
     load_arrays,
 )
-from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.named_arrays import select_prefix
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm, Trained
@@ -129,10 +129,9 @@ METHODS = {
     "fedrod": Method(
         "shared classifier as for balanced classes, plus a personal classifier (Chen & Chao, 2022)",
         space="flat",
-        own_model=True,
         tasks=IMAGES,
         settings={"images": {"fine_tune_epochs": 0}},
-        reads_classifier=True,
+        network=Network(separates_head=True),
         client=FedRodClient,
     ),
 }

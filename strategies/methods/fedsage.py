@@ -21,6 +21,7 @@ from curvfed.strategies.base.named_arrays import (
     select_prefix,
     split_groups,
 )
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Correction, Trained, train
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
@@ -89,6 +90,17 @@ class Keys(Table):
         description="number of nodes whose representations a client shares per round",
     )
 
+    def conflict(self, run: RunKeys) -> tuple[str, str]:
+        """Its learner looks at the whole graph."""
+        if run.batch_size:
+            return "batch-size method", "batch-size = auto or 0, for it uses whole graphs"
+        return "", ""
+
+    def rounds_set(self, num_rounds: int) -> int:
+        """Number of first rounds that train the generator; never the last round, after which no
+        client would use it."""
+        return min(self.generator_rounds, max(num_rounds - 1, 0))
+
 
 PACKAGE = "package/"
 GRADIENT = "gradient/"
@@ -122,6 +134,11 @@ class FedSageServer(Average):
         self._no_gradient = generator_part(template)
         self._packages: dict[int, Arrays] = {}
         self._gradients: dict[int, Arrays] = {}
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedSageServer":
+        """See `Aggregation.of`."""
+        return cls(arrays, package(arrays, keys), keys.rounds_set(run.num_rounds))
 
     def sent_to(self, partition: int) -> Arrays:
         """The average; while generators are trained also "gradient/name", at first 0, and
@@ -218,6 +235,7 @@ class FedSageClient(Learner):
     """
 
     keys: Keys
+    reports_statistics = True
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
@@ -379,26 +397,14 @@ class FedSageClient(Learner):
         return generators.MendedModel(self.local.model, self._mend)
 
 
-def generator_rounds(keys: Keys, num_rounds: int) -> int:
-    """Number of first rounds that train the generator; never the last round, after which no client
-    would use it."""
-    return min(keys.generator_rounds, max(num_rounds - 1, 0))
-
-
 METHODS = {
     "fedsage+": Method(
         "fedavg on graphs with generated missing neighbours, learned across clients (Zhang et al.,"
         " 2021)",
         space="flat",
-        reports_statistics=True,
-        aggregation="fedsage",
         tasks=("nodes",),
-        whole_graph=True,
         keys={"fedsage": Keys},
-        server=lambda arrays, keys, run, clients: FedSageServer(
-            arrays, package(arrays, keys), generator_rounds(keys, run.num_rounds)
-        ),
-        rounds_set=generator_rounds,
+        server=FedSageServer,
         client=FedSageClient,
     ),
 }

@@ -2,12 +2,27 @@
 ablations.
 """
 
-from typing import Literal
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
 
+import numpy as np
+import torch
 from pydantic import Field
 
-from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.aggregation import Average
+from curvfed.strategies.base.keys import Proximity, Table
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.method import Method, Network
+from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.base.training import GradientTerm
+from curvfed.tasks.errors import DataError
+
+log = logging.getLogger("curvfed")
+
+REACH = 4.0
+"""k starts within ±4 standard deviations, beyond which both maps are nearly constant."""
 
 LORENTZ_PERSONAL = ("*.time", "*.gate", "k", "estimator.*")
 """The personal parameters: the columns m that multiply time coordinates, the gates, and k and its
@@ -52,7 +67,7 @@ class Keys(Table):
             " false: equal weights"
         ),
     )
-    proximal: Rate = Field(
+    proximal: Proximity = Field(
         default=0.01,
         ge=0,
         description=(
@@ -60,6 +75,97 @@ class Keys(Table):
             " first local step, so it matters from two local steps on"
         ),
     )
+
+
+class CurvatureServer(Average):
+    """The average, and before it the mean and deviation of the clients' Ricci curvatures."""
+
+    name = "average"
+
+    @classmethod
+    def start_facts(cls, facts: Any, answers: Sequence[Mapping[str, float]]) -> Any:
+        """With mean and standard deviation, unless a client keeps its curvature private."""
+        values = [answer["ricci"] for answer in answers if np.isfinite(answer.get("ricci", np.nan))]
+        if len(values) < len(answers):
+            log.info(
+                "%d of %d clients keep their curvature private: all start at -1",
+                len(answers) - len(values),
+                len(answers),
+            )
+            return facts
+        mean = float(np.mean(values))
+        return replace(facts, ricci_mean=mean, ricci_std=float(np.std(values)))
+
+
+class CurvatureClient(Learner):
+    """FedAvg's local work; k starts from the curvature of the client's graph."""
+
+    keys: Keys
+
+    @classmethod
+    def asked_for(cls, keys: Keys) -> str:
+        """k, where it is standardised over the clients, because the raw value saturates the
+        sigmoid."""
+        return "k" if keys.curvature_init in ("forman", "ollivier") else ""
+
+    @classmethod
+    def answer(cls, data: Any, keys: Keys) -> dict[str, float]:
+        """The graph's mean Ricci curvature.
+
+        Raises
+        ------
+        DataError
+            If the data are not a graph.
+        """
+        from curvfed.tasks.graphs.data.client_graph import ClientGraph
+        from curvfed.tasks.graphs.lorentz.ricci import mean_ricci
+
+        if not isinstance(data, ClientGraph):
+            raise DataError(
+                f"the data are {data.task}, which have no Ricci curvature", key="not-a-graph"
+            )
+        kind = keys.curvature_init
+        return {"ricci": mean_ricci(data, kind, keys.triangles, home() / "cache")}
+
+    @torch.no_grad()
+    def start(self, facts: Any) -> None:
+        """Set k: with "literal" to the raw curvature, otherwise to the standardised one."""
+        from curvfed.tasks.graphs.lorentz.curvature import CURVATURE_MAPS, graph_statistics
+
+        local = self.local
+        if "k" not in local.tensors or "k" in local.shared:
+            return
+        if (statistics := local.tensors.get("estimator.statistics")) is not None:
+            statistics.copy_(graph_statistics(local.data))
+        if self.keys.curvature_init == "literal":
+            local.tensors["k"].fill_(self.answer(local.data, self.keys)["ricci"])
+        elif facts.ricci_std > 0:
+            curvature = self.answer(local.data, self.keys)["ricci"]
+            deviations = (curvature - facts.ricci_mean) / facts.ricci_std
+            deviations = min(max(deviations, -REACH), REACH)
+            deviation = CURVATURE_MAPS[self.keys.curvature_map].deviation
+            local.tensors["k"].fill_(deviations * deviation)
+
+
+class FlatLandClient(Learner):
+    """FedAvg's local work with FlatLand's proximal term."""
+
+    keys: Keys
+
+    def gradient_terms(self) -> list[GradientTerm]:
+        """The gradient of λ‖w - w_t‖² on the shared parameters."""
+        return [*super().gradient_terms(), *self.proximal_terms(self.keys.proximal)]
+
+
+class TailoredClient(FlatLandClient, CurvatureClient):
+    """Both: the published method."""
+
+
+def learned_curvature(keys: Keys) -> Network:
+    """A Lorentz network that learns its curvature, if wanted by a small network on statistics of
+    the graph."""
+    estimates = keys.curvature_init == "mlp"
+    return Network(options={"learns_curvature": True, "estimates_curvature": estimates})
 
 
 PARTS = {"nodes": {"flatland.gate": (False,)}, "graphs": {"flatland.self-weight": (False,)}}
@@ -76,9 +182,9 @@ METHODS = {
         " parameters",
         space="lorentz",
         personal=LORENTZ_PERSONAL,
-        learns_curvature=True,
-        proximal="flatland.proximal",
-        before=("curvature",),
+        network=learned_curvature,
+        server=CurvatureServer,
+        client=TailoredClient,
         settings=SETTINGS,
         keys={"flatland": Keys},
         tuned=PARTS,
@@ -87,7 +193,7 @@ METHODS = {
         "flatland without tailored spaces: curvature -1 for every client",
         space="lorentz",
         personal=LORENTZ_PERSONAL,
-        proximal="flatland.proximal",
+        client=FlatLandClient,
         settings=SETTINGS,
         keys={"flatland": Keys},
         tuned=PARTS,
@@ -95,8 +201,8 @@ METHODS = {
     "flatland-shared": Method(
         "flatland without decoupling: time-like parameters and curvature are averaged too",
         space="lorentz",
-        learns_curvature=True,
-        proximal="flatland.proximal",
+        network=Network(options={"learns_curvature": True}),
+        client=FlatLandClient,
         settings=SETTINGS,
         keys={"flatland": Keys},
         tuned=PARTS,
@@ -106,7 +212,7 @@ METHODS = {
         " coordinate",
         space="split",
         personal=("*.time", "*.to_time", "*.time_bias", "*.gate"),
-        proximal="flatland.proximal",
+        client=FlatLandClient,
         tasks=("nodes",),
         settings=SETTINGS,
         keys={"flatland": Keys},

@@ -15,6 +15,7 @@ from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, INPUT_OUTPUT_LAYERS, Method
 from curvfed.strategies.base.named_arrays import join_groups, select_prefix, split_groups
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 
 
@@ -56,11 +57,9 @@ class Keys(Table):
         ),
     )
 
-    def conflict(self) -> str:
+    def conflict(self, run: RunKeys) -> tuple[str, str]:
         """`eps1` above `eps2` would split clusters of clients that agree."""
-        if self.eps1 <= self.eps2:
-            return ""
-        return f"gcfl.eps1 = {self.eps1} and gcfl.eps2 = {self.eps2}: allowed is eps1 <= eps2"
+        return ("", "") if self.eps1 <= self.eps2 else ("gcfl.eps1 gcfl.eps2", "eps1 <= eps2")
 
 
 Matrix = NDArray[np.float64]
@@ -157,6 +156,8 @@ class GcflServer(Aggregation):
         Length of the sequences of GCFL+; 0 for GCFL.
     """
 
+    name = "clusters"
+
     def __init__(self, arrays: Arrays, eps1: float, eps2: float, warmup: int, window: int) -> None:
         self._models = [arrays]
         self._eps1 = eps1
@@ -167,6 +168,12 @@ class GcflServer(Aggregation):
         self._cluster: dict[int, int] = {}
         self._sequences: dict[int, list[float]] = {}
         self._norms = (0.0, 0.0)
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "GcflServer":
+        """See `Aggregation.of`."""
+        rate = run.learning_rate
+        return cls(arrays, keys.eps1 * rate, keys.eps2 * rate, keys.warmup, keys.window)
 
     def sent_to(self, partition: int) -> Arrays:
         """The model of the client's cluster."""
@@ -313,15 +320,8 @@ METHODS = {
         " 2021)",
         space="flat",
         personal=INPUT_OUTPUT_LAYERS,
-        aggregation="clusters",
         keys={"gcfl": Keys},
         tuned={task: {"gcfl.eps1": (25.0, 100.0)} for task in GRAPHS},
-        server=lambda arrays, keys, run, clients: GcflServer(
-            arrays,
-            keys.eps1 * run.learning_rate,
-            keys.eps2 * run.learning_rate,
-            keys.warmup,
-            keys.window,
-        ),
+        server=GcflServer,
     ),
 }

@@ -2,6 +2,7 @@
 its ablations."""
 
 import math
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +13,8 @@ from curvfed.geometry.min_norm import min_norm_point
 from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.method import IMAGES, Method, Network
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 
 
@@ -143,6 +145,11 @@ class Consistent(Average):
         self._weights: dict[int, float] = {}
         self._figures: dict[str, Any] = {}
 
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "Consistent":
+        """See `Aggregation.of`."""
+        return cls(arrays, keys.radius, keys.deviations, keys.direction, keys.length)
+
     def aggregate(self, replies: Replies) -> None:
         """Choose the weights, and add the weighted sum of the deviations."""
         total = sum(update.weight for update in replies.values())
@@ -247,6 +254,13 @@ def _norm(products: Vector, weights: Vector) -> float:
     return math.sqrt(max(float(weights @ products @ weights), 0.0))
 
 
+def prototypes(keys: Keys, head_from: str = "server", loss: str = "triplet") -> Network:
+    """A classifier by hyperbolic distances to prototypes, and its loss."""
+    settings = {"margin": keys.margin, "negatives": keys.negatives, "mixup": keys.mixup}
+    options = {"start": "uniform", "slope": keys.slope}
+    return Network("poincare", head_from, loss, settings, options)
+
+
 MARGINS = {"images": {"hyperfed.margin": (1.0, 5.0)}}
 
 METHODS = {
@@ -254,23 +268,16 @@ METHODS = {
         "fixed prototypes spread in the Poincaré ball, hyperbolic triplet loss, consistent"
         " aggregation",
         space="flat",
-        head="poincare",
-        head_from="server",
-        loss="triplet",
-        aggregation="consistent",
+        network=prototypes,
+        server=Consistent,
         tasks=IMAGES,
-        server=lambda arrays, keys, run, clients: Consistent(
-            arrays, keys.radius, keys.deviations, keys.direction, keys.length
-        ),
         keys={"hyperfed": Keys},
         tuned=MARGINS,
     ),
     "hyperfed-averaged": Method(
         "hyperfed with the average instead of consistent aggregation",
         space="flat",
-        head="poincare",
-        head_from="server",
-        loss="triplet",
+        network=prototypes,
         tasks=IMAGES,
         keys={"hyperfed": Keys},
         tuned=MARGINS,
@@ -279,10 +286,8 @@ METHODS = {
         "hyperfed with fixed prototypes that are not shared: every client spreads its own",
         space="flat",
         personal=("head.*",),
-        head="poincare",
-        head_from="client",
-        loss="triplet",
-        aggregation="consistent",
+        network=partial(prototypes, head_from="client"),
+        server=Consistent,
         tasks=IMAGES,
         keys={"hyperfed": Keys},
         tuned=MARGINS,
@@ -290,9 +295,8 @@ METHODS = {
     "hyperfed-shared": Method(
         "hyperfed with shared prototypes that are not fixed: they are trained and aggregated too",
         space="flat",
-        head="poincare",
-        loss="triplet",
-        aggregation="consistent",
+        network=partial(prototypes, head_from="training"),
+        server=Consistent,
         tasks=IMAGES,
         keys={"hyperfed": Keys},
         tuned=MARGINS,
@@ -301,10 +305,8 @@ METHODS = {
         "hyperfed with the geodesic distance to the prototype of the class instead of the triplet"
         " loss",
         space="flat",
-        head="poincare",
-        head_from="server",
-        loss="geodesic",
-        aggregation="consistent",
+        network=partial(prototypes, loss="geodesic"),
+        server=Consistent,
         tasks=IMAGES,
         # The length of its gradient does not fall near the prototype: at the .1 of the others it
         # does not converge.

@@ -1,6 +1,7 @@
 """Every client trains alone: a flat network, or a Lorentz network with its own curvature."""
 
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
+from curvfed.strategies.methods import flatland
 
 METHODS = {
     "local": Method(
@@ -13,7 +14,9 @@ METHODS = {
         "every client trains its own Lorentz network and curvature alone",
         space="lorentz",
         personal=("*",),
-        learns_curvature=True,
-        before=("curvature",),
+        network=flatland.learned_curvature,
+        server=flatland.CurvatureServer,
+        client=flatland.CurvatureClient,
+        keys={"flatland": flatland.Keys},
     ),
 }

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, copy_tensors
-from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
+from curvfed.strategies.base.method import GRAPHS, IMAGES, Method, Network
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import Trained
 from curvfed.tasks.task import Batch
@@ -128,7 +128,7 @@ METHODS = {
         tasks=(*GRAPHS, *IMAGES),
         keys={"moon": Keys},
         tuned={task: {"moon.mu": (0.01, 0.1, 5.0)} for task in (*GRAPHS, *IMAGES)},
-        reads_classifier=True,
+        network=Network(separates_head=True),
         client=MoonClient,
     ),
 }

@@ -17,7 +17,7 @@ from pydantic import Field
 from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack_symmetric
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
-from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
+from curvfed.strategies.base.method import POINTS, OneShot
 from curvfed.strategies.base.one_shot import (
     Half,
     Model,
@@ -182,13 +182,12 @@ class PcaServer(MomentsOfCells, OneShotServer):
 
 
 METHODS = {
-    "pca": Method(
+    "pca": OneShot(
         "principal components of gene expression from one secure sum, a reference to embed cells"
         " with",
         space="disc",
         client="curvfed.strategies.methods.pca:PcaClient",
         server="curvfed.strategies.methods.pca:PcaServer",
-        aggregation=ONE_SHOT,
         tasks=POINTS,
         keys={"pca": Keys},
     ),

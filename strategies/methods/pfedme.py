@@ -16,6 +16,7 @@ from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.optimizers.sgd import SGD
 from curvfed.strategies.base.own_model import OwnModel
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Proximal, Trained, train
 
@@ -57,6 +58,12 @@ class Keys(Table):
         ),
     )
 
+    def conflict(self, run: RunKeys) -> tuple[str, str]:
+        """Its steps have a penalty of their own."""
+        if run.proximal:
+            return "proximal method", "proximal = 0.0, for its steps have a penalty of their own"
+        return "", ""
+
 
 class PFedMeServer(Average):
     """w ← (1 − β) w + β w̄, w̄ the average of the replies: the last line of Algorithm 1.
@@ -73,9 +80,16 @@ class PFedMeServer(Average):
         β > 0.
     """
 
+    name = "interpolated"
+
     def __init__(self, arrays: Arrays, beta: float) -> None:
         super().__init__(arrays)
         self._beta = beta
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "PFedMeServer":
+        """See `Aggregation.of`."""
+        return cls(arrays, keys.beta)
 
     def aggregate(self, replies: Replies) -> None:
         """Average, and go the share β of the way."""
@@ -177,13 +191,11 @@ METHODS = {
     "pfedme": Method(
         "personal models by Moreau envelopes around the shared one (T. Dinh et al., 2020)",
         space="flat",
-        own_model=True,
-        aggregation="interpolated",
         tasks=IMAGES,
         settings={"images": PLAIN_MEAN | {"fine_tune_epochs": 0, "learning_rate": 0.1}},
         keys={"pfedme": Keys},
         tuned={"images": {"pfedme.penalty": (0.3, 3.0)}},
-        server=lambda arrays, keys, run, clients: PFedMeServer(arrays, keys.beta),
+        server=PFedMeServer,
         client=PFedMeClient,
     ),
 }

@@ -16,6 +16,7 @@ from curvfed.strategies.base.learner import Learner, Local, clones, load_arrays,
 from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
 from curvfed.strategies.wire.arrays import check_arrays
@@ -65,6 +66,11 @@ class ScaffoldServer(Average):
         self._learning_rate = learning_rate
         self._clients = clients
         self._sent = self.state()
+
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "ScaffoldServer":
+        """See `Aggregation.of`."""
+        return cls(arrays, keys.learning_rate, clients)
 
     def sent_to(self, partition: int) -> Arrays:
         """x and c, the same for every client. Replies have arrays of the same names and shapes: y
@@ -190,7 +196,6 @@ METHODS = {
     "scaffold": Method(
         "fedavg with gradients corrected by control variates (Karimireddy et al., 2020)",
         space="flat",
-        aggregation="scaffold",
         tasks=(*GRAPHS, *IMAGES),
         # With a single local step, the default of graphs, the corrections cancel in the mean and
         # the method is plain SGD. With larger steps the corrections grow without bound: at a rate
@@ -201,9 +206,7 @@ METHODS = {
             "graphs": PLAIN_MEAN | {"optimizer": "sgd", "local_epochs": 5, "learning_rate": 0.001},
         },
         keys={"scaffold": Keys},
-        server=lambda arrays, keys, run, clients: ScaffoldServer(
-            arrays, keys.learning_rate, clients
-        ),
+        server=ScaffoldServer,
         client=ScaffoldClient,
     ),
 }

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field
+from torch import Tensor
 
 from curvfed.strategies.base.calibration import (
     SLACK,
@@ -19,11 +20,12 @@ from curvfed.strategies.base.calibration import (
     triangle,
     unpack_symmetric,
 )
-from curvfed.strategies.base.keys import Rate, Table
+from curvfed.strategies.base.keys import Proximity, Rate, Table
 from curvfed.strategies.base.learner import Learner, load_arrays
-from curvfed.strategies.base.method import IMAGES, Method
+from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.training import GradientTerm
 
 _RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding errors
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
@@ -50,7 +52,7 @@ class Keys(Table):
         gt=0,
         description="tau, which multiplies the cosines under cross-entropy; ignored under mse",
     )
-    mu: Rate = Field(
+    mu: Proximity = Field(
         default=0.0, ge=0, description="mu of FedProx's term, to use FedProx as the base algorithm"
     )
     ridge: Rate = Field(
@@ -64,22 +66,21 @@ class Keys(Table):
 
 
 class SphereFedClient(Learner):
-    """FedAvg's local work; fine-tuning can solve the calibration's least squares on the client's
-    own images."""
+    """FedAvg's or FedProx's local work; fine-tuning can solve the calibration's least squares on
+    the client's own images."""
 
     keys: Keys
+
+    def gradient_terms(self) -> list[GradientTerm]:
+        """The gradient of FedProx's term."""
+        return [*super().gradient_terms(), *self.proximal_terms(self.keys.mu / 2)]
 
     def fine_tune(self) -> float | None:
         """As `Learner.fine_tune`, or in closed form (Eq. 7) from the client's sums."""
         if self.local.config.fine_tune != "closed-form":
             return super().fine_tune()
-        from curvfed.strategies.base.classifier_inputs import classifier_inputs
-
         local = self.local
-        features, labels = classifier_inputs(local.model, local.task)
-        classes, dim = local.model.get_parameter(f"{HEAD}weight").shape
-        total = Sums.zeros(dim, classes)
-        total.add(features, labels)
+        total, _ = ClosedForm.collect(local.model, local.task)
         classifier = solve(total.gram, total.targets, self.keys.ridge * local.task.num_examples)
         load_arrays({f"{HEAD}weight": classifier.astype(np.float32)}, local.tensors)
         return None
@@ -226,7 +227,12 @@ class ClosedForm(Calibration):
     """The calibration of Eq. 10: least squares from the features to the one-hot labels."""
 
     keys: Keys
+    phase = "calibrate"
     sums = Sums
+
+    def num_counted(self, features: Tensor) -> int:
+        """Without those whose features are all 0: they have no direction on the sphere."""
+        return int((features.norm(dim=1) > 0.5).sum()) if self.keys.normalize else len(features)
 
     @property
     def bound(self) -> float:
@@ -251,19 +257,30 @@ class ClosedForm(Calibration):
         return {"weight": solution.astype(head["weight"].dtype)}
 
 
+def network(keys: Keys) -> Network:
+    """The classifier on the sphere that the keys choose."""
+    uses_temperature = keys.loss == "cross-entropy"
+    return Network(
+        head="sphere",
+        head_from="training" if keys.head == "trained" else "server",
+        loss=keys.loss,
+        options={
+            "start": "default" if keys.head in ("random", "trained") else keys.head,
+            "normalize": keys.normalize,
+            "scale": keys.temperature if uses_temperature else 1.0,
+        },
+        calibration=ClosedForm,
+    )
+
+
 METHODS = {
     "spherefed": Method(
         "features on the unit sphere, fixed orthonormal classifier, squared error, then one"
         " closed-form calibration",
         space="flat",
-        head="sphere",
-        head_from="server",
-        loss="mse",
-        proximal="spherefed.mu",
-        after=("calibrate",),
+        network=network,
         tasks=IMAGES,
         keys={"spherefed": Keys},
         client=SphereFedClient,
-        calibration=ClosedForm,
     ),
 }

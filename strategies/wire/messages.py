@@ -28,7 +28,7 @@ from curvfed.strategies.wire.flower_records import (
 )
 
 DESCRIBE = "describe"
-CURVATURE = "curvature"
+START = "curvature"
 TRAIN = "train"
 EVALUATE = "evaluate"
 FINE_TUNE = "fine-tune"
@@ -44,7 +44,7 @@ FORGET = "forget"
 
 MESSAGE_TYPES = {
     DESCRIBE: "query.describe",
-    CURVATURE: "query.curvature",
+    START: "query.curvature",
     TRAIN: "train",
     EVALUATE: "evaluate",
     FINE_TUNE: "train.fine_tune",
@@ -124,7 +124,7 @@ class Facts:
         are 0 if the method does not use it or a client keeps it private; then every curvature
         starts at the constant.
     partitions : tuple of int
-        The numbers of all clients, ascending; empty unless the method's row has `lists_clients`.
+        The numbers of all clients, ascending; empty unless the learner has `lists_clients`.
     """
 
     task: str

@@ -10,7 +10,7 @@ from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.image_data import image_spec
-from curvfed.strategies.config.model_spec import build_model, fixed_head, has_fixed_head, model_spec
+from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -45,7 +45,7 @@ def network(client: Client) -> nn.Module:
     spec = model_spec(client.config, facts)
     seed = client.config.seed
     model = build_model(spec, seed)
-    if has_fixed_head(client.config):  # which the server sends
+    if client.config.network.head_from != "training":  # which the server sends
         load_arrays(fixed_head(spec, seed), model.state_dict())
     return model
 

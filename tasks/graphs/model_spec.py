@@ -40,7 +40,7 @@ class ModelSpec:
     width: int
     dropout: float
     gate: bool
-    learns_curvature: bool
+    learns_curvature: bool = False
     curvature_map: str = "sigmoid"
     estimates_curvature: bool = False
     mask_threshold: float | None = None

@@ -21,7 +21,6 @@ from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import (
     build_model,
     fixed_head,
-    has_fixed_head,
     is_fixed,
     model_spec,
 )
@@ -59,7 +58,7 @@ class PlainLoop:
         self.device = torch.device("cpu")
         spec = model_spec(config, self.facts)
         self.start = build_model(spec, config.seed)
-        if has_fixed_head(config):
+        if config.network.head_from != "training":
             with torch.no_grad():
                 for name, array in fixed_head(spec, config.seed).items():
                     self.start.state_dict()[name].copy_(torch.from_numpy(array))
@@ -104,7 +103,8 @@ class PlainLoop:
             ):
                 _load(model, server.global_model())
                 shared = [p for name, p in model.named_parameters() if name in self.shared]
-                pulled = config.proximal and config.local_epochs * task.num_steps > 1
+                coefficient = proximal(config)
+                pulled = coefficient and config.local_epochs * task.num_steps > 1
                 if not self.keeps_optimizer:
                     optimizer.reset()
                 task.scores(model)
@@ -115,7 +115,7 @@ class PlainLoop:
                     task,
                     optimizer,
                     config.local_epochs,
-                    [Proximal(shared, config.proximal)] if pulled else [],
+                    [Proximal(shared, coefficient)] if pulled else [],
                 )
                 scores.append(task.scores(model))
                 state = named_state(model)
@@ -130,6 +130,16 @@ class PlainLoop:
                 _load(server_model, server.global_model())
                 evaluate(server_model, self.test, self.facts.class_names, self.device)
         return scores
+
+
+def proximal(config: RunConfig) -> float:
+    """The factor of ‖w - w_t‖²: FlatLand's λ, or half of FedProx's μ."""
+    table = next(iter(config.row.keys), "")
+    return {
+        "flatland": lambda: config["flatland.proximal"],
+        "fedprox": lambda: config["fedprox.mu"] / 2,
+        "spherefed": lambda: config["spherefed.mu"] / 2,
+    }.get(table, lambda: 0.0)()
 
 
 def _load(model: torch.nn.Module, arrays: Any) -> None:

@@ -106,7 +106,7 @@ def learner(
 
 def local_of(config: RunConfig, *parts: Any) -> Local:
     """What a learner works with, by a configuration and the parts from the model on."""
-    return Local(config, config.keys_of(config.row), config.proximal, config.sparsity, *parts)
+    return Local(config, config.own_keys, *parts)
 
 
 def state(module: nn.Module) -> Arrays:

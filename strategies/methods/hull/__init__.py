@@ -8,7 +8,7 @@ from pydantic import Field
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.method import ONE_SHOT, POINTS, Method
+from curvfed.strategies.base.method import POINTS, OneShot
 from curvfed.strategies.base.shared_tables import Points
 
 if TYPE_CHECKING:
@@ -183,13 +183,12 @@ class Keys(Table):
 
 
 METHODS = {
-    "hull": Method(
+    "hull": OneShot(
         "one-shot classifier in the Poincaré disc from a secure sum of the clients' quantised"
         " hulls",
         space="disc",
         client="curvfed.strategies.methods.hull.client:HullClient",
         server="curvfed.strategies.methods.hull.server:HullServer",
-        aggregation=ONE_SHOT,
         tasks=POINTS,
         keys={"hull": Keys},
     ),
