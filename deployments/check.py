@@ -9,9 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from curvfed.deployments.arguments import Value
-from curvfed.deployments.request import Request, read_request
+from curvfed.deployments.request import NOTE, Request, read_request
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import RunConfig, flatten, plain, resolve_defaults
 from curvfed.tasks.images.sources import source_of
@@ -52,6 +53,8 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
     console.print(key_table(request, data, everything))
     if request.resolved.is_masked:
         lines += check_secure_sums(request.resolved, request.num_supernodes)
+    if unread := unread_keys(request.config):
+        lines.append(f"{NOTE}{unread}")
     for line in lines:
         console.print(escape(line), soft_wrap=True, highlight=False)
     return 0

@@ -18,6 +18,7 @@ from curvfed.server_app.phase import Phase
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.base.keys import PROXIMAL
 from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.examples import FAR_FEATURES
@@ -146,6 +147,7 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
         if "round" in course
     }
     texts = {
+        "unread-keys": unread_keys(config),
         REFUSED: _refused(federation),
         "classes": _classes(federation),
         "names": of_one_client(federation),

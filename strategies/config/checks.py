@@ -15,6 +15,7 @@ from curvfed.strategies.config.run_config import (
     RunConfig,
     resolve_defaults,
 )
+from curvfed.strategies.methods import readers
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.names import MODELS, OWN, tasks_of
@@ -77,6 +78,20 @@ def _check_flower(config: RunConfig) -> None:
             raise _conflict(
                 config, f"flower.{kebab(name)} aggregation", keys or "no key of the table flower"
             )
+
+
+def unread_keys(config: RunConfig) -> str:
+    """The changed keys that the run does not read, with the methods that read them; "" for none."""
+    texts = []
+    for key, value in config.unread.items():
+        names = ", ".join(readers(key.partition(".")[0]))
+        texts.append(f"{key} = {json.dumps(value, ensure_ascii=False)} is a key of {names}")
+    if not texts:
+        return ""
+    return (
+        f"{'; '.join(texts)}: method = {config.method} does not read it and trains as without it;"
+        " remove it, or choose a method that reads it"
+    )
 
 
 def check_paths(config: RunConfig) -> None:

@@ -43,7 +43,9 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     if isinstance(method, str):
         # equal values of another type, such as 0 for 0.0, are no change
         changed = [key for key, value in chosen.items() if value != default_values[key]]
-        config_type = config_class(_row(method), str(raw.get("aggregation")), changed)
+        config_type = config_class(
+            _row(method), str(raw.get("aggregation")), str(raw.get("model", AUTO)), changed
+        )
     fields_by_key = dict(fields(config_type))
     used = {key: value for key, value in raw.items() if key in fields_by_key}
     unused = {key: value for key, value in chosen.items() if key not in fields_by_key}
@@ -57,7 +59,8 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     check_paths(config)
     check_data(config)
     check_together(config)
-    return config
+    unread = {key: value for key, value in unused.items() if value != default_values[key]}
+    return config.with_unread(unread) if unread else config
 
 
 def _row(method: str) -> Method:

@@ -3,16 +3,15 @@ the values that replace "auto"."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from pydantic import create_model
+from pydantic import PrivateAttr, create_model
 
 from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure
-from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, table_of
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 AGGREGATION_METHODS = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
 """The aggregations that other methods can use too, and the method of each."""
 
-SYSTEMS = ("flatland", "hyperfed", "spherefed", "hull")
-"""Tables that models, losses and data of other methods use too: every run accepts their keys."""
+LORENTZ_MODELS = ("lorentz", "gated", "split")
+"""Networks whose layers FlatLand's keys describe, for every method."""
 
 BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "uniform"}
 """Data sets that need no files."""
@@ -74,9 +73,12 @@ _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients th
 class RunConfig(RunKeys):
     """The configuration of a run. Frozen and hashable; server and clients each parse it once.
 
-    `config_class` adds the method's own tables, and those of `SYSTEMS` with a changed key. The
-    other tables of `SYSTEMS` have their defaults, which `curvfed.strategies.method_index` lists
-    without the methods' files.
+    `config_class` adds the method's own tables, and those of its aggregation, network and data.
+
+    Attributes
+    ----------
+    unread : mapping of str to value
+        The changed keys that this run does not read.
     """
 
     images: Images = Images()
@@ -84,6 +86,18 @@ class RunConfig(RunKeys):
     secure: Secure = Secure()
     flower: Flower = Flower()
     mlflow: MLflow = MLflow()
+    _unread: dict[str, Scalar] = PrivateAttr(default_factory=dict)
+
+    @property
+    def unread(self) -> Mapping[str, Scalar]:
+        """See the class."""
+        return self._unread
+
+    def with_unread(self, keys: Mapping[str, Scalar]) -> Self:
+        """The configuration beside which these keys are given."""
+        config = self.model_copy()
+        config._unread = dict(keys)
+        return config
 
     @property
     def row(self) -> Method:
@@ -135,17 +149,23 @@ class RunConfig(RunKeys):
         return of_schedule, self.own_keys.rounds_set(self.num_rounds)
 
 
-def config_class(method: Method, aggregation: str, keys: Iterable[str] = ()) -> type[RunConfig]:
+def config_class(
+    method: Method, aggregation: str, model: str = AUTO, keys: Iterable[str] = ()
+) -> type[RunConfig]:
     """The class of configuration for a method.
 
-    It has the method's tables, that of the aggregation, and those of `SYSTEMS` that hold one of
-    `keys`, the keys with changed values.
+    It has the method's tables, that of the aggregation, FlatLand's for a Lorentz network, and the
+    hull's for points if one of its keys is in `keys`, the keys with changed values.
     """
     base = (
         METHODS[AGGREGATION_METHODS[aggregation]].keys if aggregation in AGGREGATION_METHODS else {}
     )
-    tables = {key.partition(".")[0] for key in keys} & set(SYSTEMS)
-    shared_tables = {table: table_of(table) for table in sorted(tables - method.keys.keys())}
+    tables = []
+    if model in LORENTZ_MODELS or (model == AUTO and method.space in LORENTZ_MODELS):
+        tables.append("flatland")
+    if "points" in method.tasks and any(key.startswith("hull.") for key in keys):
+        tables.append("hull")
+    shared_tables = {table: table_of(table) for table in tables if table not in method.keys}
     return _with_tables(tuple({**base, **shared_tables, **method.keys}.items()))
 
 
@@ -196,8 +216,7 @@ def _values(config: RunConfig) -> Mapping[str, Any]:
 
 def flatten(config: RunConfig) -> dict[str, Scalar]:
     """The configuration as dotted keys; `parse` is its inverse."""
-    tables = config.model_dump(by_alias=True, warnings=False)
-    values = dotted(tables | {table: DEFAULTS[table] for table in SYSTEMS if table not in tables})
+    values = dotted(config.model_dump(by_alias=True, warnings=False))
     return {key: AUTO if value is None else value for key, value in values.items()}
 
 

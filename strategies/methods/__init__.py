@@ -55,6 +55,13 @@ def table_of(name: str) -> type[Table]:
     return next(row.keys[name] for row in foreign_methods()[0].values() if name in row.keys)
 
 
+def readers(table: str) -> list[str]:
+    """The methods whose keys the table holds."""
+    file = table.replace("-", "_")
+    names = [name for name, place in FILES.items() if place == file]
+    return names or [name for name, row in foreign_methods()[0].items() if table in row.keys]
+
+
 @cache
 def foreign_methods() -> tuple[dict[str, Method], dict[str, str]]:
     """The rows of other packages' methods by name, and the reasons for refused methods by name."""

@@ -3,7 +3,6 @@
 import itertools
 import math
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -18,9 +17,9 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table, value_type
 from curvfed.strategies.base.shared_tables import FLOWER, SHARED, FlowerName
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.config.checks import BASES
+from curvfed.strategies.config.checks import BASES, unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed, parse
-from curvfed.strategies.config.run_config import SYSTEMS, RunConfig, config_class, flatten
+from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.models.registry import MODELS
 from curvfed.tasks.images.nets import NETS
@@ -207,7 +206,7 @@ def test_parse_keeps_every_value_and_flatten_is_its_inverse(free, tied):
         == {key: item for key, item in defaults().items() if key.partition(".")[0] not in others}
         | given
     )
-    assert parse(flat) == config
+    assert parse(flat) == config.with_unread({})
     assert hash(parse(flat)) == hash(config)
 
 
@@ -579,7 +578,7 @@ SGD = ("optimizer-with-optimizer-state-with-method", 'optimizer="sgd" optimizer-
             ("learning-rate = 0.0", "flower.client-learning-rate"),
         ),
         (
-            "conflict-in-table",
+            "gcfl-eps1-with-gcfl-eps2",
             {"method": "gcfl", "gcfl.eps1": 200},
             ("gcfl.eps1 = 200.0", "gcfl.eps2 = 100.0"),
         ),
@@ -648,29 +647,39 @@ def test_a_run_without_hulls_has_no_use_for_their_bins():
 # ----------------------------------------------------------------------------------------------
 
 
-def test_a_run_has_the_tables_of_the_keys_that_its_row_names():
-    """As a method of another package that stands on FedProx's term."""
-    kind = config_class(replace(METHODS["fedavg"], proximal="fedprox.mu"), "auto")
-    assert kind()["fedprox.mu"] == defaults()["fedprox.mu"]
-    assert "moon" not in kind.model_fields
-    assert "fedprox" not in config_class(METHODS["fedavg"], "auto").model_fields
-
-
 def test_the_tables_that_are_no_methods_are_those_of_every_run():
     assert {
         name for name, field in RunConfig.model_fields.items() if isinstance(field.default, Table)
     } == set(SHARED)
 
 
-GIVEN = {"flatland.gate": False, "hyperfed.slope": 0.5, "spherefed.normalize": False, "hull.c": 2.0}
+UNREAD = [
+    ("fedbabu", {}, {"fedprox.mu": 0.5}, "fedprox"),
+    ("fedavg", {}, {"flatland.gate": False}, "flatland"),
+    ("fedavg", {"model": "lorentz"}, {"hyperfed.slope": 0.5}, "hyperfed-fixed"),
+]
 
 
-def test_the_tables_of_the_systems_are_there_whether_or_not_their_keys_are_given():
-    """Without them the files of these methods need not be imported."""
-    plain, some = parse({"method": "local"}), parse({"method": "local"} | GIVEN)
-    assert set(SYSTEMS) == {key.partition(".")[0] for key in GIVEN}
-    assert type(some).model_fields.keys() - type(plain).model_fields.keys() == set(SYSTEMS)
-    assert {key: plain[key] for key in GIVEN} == {key: defaults()[key] for key in GIVEN}
-    assert flatten(some) == flatten(plain) | GIVEN
-    for table in SYSTEMS:
-        assert plain.table(table) == type(some.table(table))()
+@pytest.mark.parametrize(("method", "keys", "foreign", "reader"), UNREAD)
+def test_a_changed_key_of_another_method_is_named(method, keys, foreign, reader):
+    config = parse({"method": method} | keys | foreign)
+    assert config.unread == foreign
+    text = unread_keys(config)
+    assert all(word in text for word in (method, reader, *foreign))
+    assert resolve_defaults(config, "nodes").unread == foreign
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        defaults() | {"method": "fedavg"},
+        {"method": "fedbabu", "fedprox.mu": 0.01, "hyperfed.margin": 3},
+        {"method": "fedavg", "model": "lorentz", "flatland.curvature-map": "exp"},
+        {"method": "fedhgcn", "flatland.gate": False},
+        {"method": "spherefed", "aggregation": "consistent", "hyperfed.radius": 0.5},
+        {"method": "fedavg", "hull.num-classes": 2},
+    ],
+)
+def test_a_key_that_the_run_reads_or_with_its_default_is_not(raw):
+    config = parse(raw)
+    assert (dict(config.unread), unread_keys(config)) == ({}, "")

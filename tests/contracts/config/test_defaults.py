@@ -138,20 +138,3 @@ def test_auto_is_a_built_in_data_set_that_the_method_works_on(method):
     assert parse({"method": method}).dataset == BUILT_IN[tasks[0]] == built_in
     assert parse({"method": method, "dataset": "auto"}) == parse({"method": method})
     assert set(tasks_of(parse({"method": method}).dataset)) <= set(tasks)
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_what_pulls_on_the_shared_parameters_follows_from_the_method(method):
-    coefficients = {"fedprox": 0.25 / 2, "fed-pub": 0.5, "spherefed": 0.75 / 2} | dict.fromkeys(
-        ("flatland", "flatland-constant", "flatland-shared", "flatland-euclidean"), 0.125
-    )
-    raw = {
-        "fedprox.mu": 0.25,
-        "flatland.proximal": 0.125,
-        "fed-pub.proximal": 0.5,
-        "spherefed.mu": 0.75,
-    }
-    assert parse(raw | {"method": method}).proximal == coefficients.get(method, 0)
-    assert parse(raw | {"method": method, "fed-pub.l1": 0.5}).sparsity == (
-        0.5 if method == "fed-pub" else 0
-    )
