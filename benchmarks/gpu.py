@@ -295,6 +295,8 @@ def _waits(place: Place) -> Cells:
     from one_client import a_client, a_round
 
     from benchmarks.local_training import ON_GRAPHS, ON_IMAGES
+    from curvfed.strategies.base.learner import Learner
+    from curvfed.strategies.config.build_method import learner_class
     from curvfed.strategies.methods import METHODS
 
     graph = {"dataset": place.graph, "data-dir": str(place.data or "")}
@@ -302,7 +304,7 @@ def _waits(place: Place) -> Cells:
     for base, (method, variant) in (*product([graph], ON_GRAPHS), *product([images], ON_IMAGES)):
         settings = {**base, **variant, "method": method, "device": place.device}
         client, _ = a_client(settings)
-        plain = METHODS[method].client is None
+        plain = learner_class(METHODS[method]).train is Learner.train
         epochs = client.config.local_epochs
         once = partial(client.learner.run_epochs, epochs) if plain else a_round(settings)
         once()

@@ -20,6 +20,8 @@ from one_client import Settings, a_client, a_fine_tuning, a_round, own_graph
 from plain_loop import plain_steps
 
 from benchmarks.measure import Pair, Place, Row
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
@@ -105,7 +107,9 @@ def rows(place: Place) -> list[Row]:
     for method, variant in ON_IMAGES:
         # The heads' share shows beside a network of a size that is used; learners repeat passes,
         # whatever the network.
-        base = images | {"model": "convnet" if METHODS[method].client is None else "cnn"}
+        base = images | {
+            "model": "convnet" if learner_class(METHODS[method]).train is Learner.train else "cnn"
+        }
         against = f"fedavg, {base['model']}"
         on_images.append(_row(place, method, base, variant, against, 1))
         if place.processor == "cuda" and not variant:
@@ -119,7 +123,7 @@ def _row(
     place: Place, method: str, base: Settings, variant: Settings, against: str, passes: int
 ) -> Row:
     """Steps or rounds of a method, and of FedAvg with the same optimiser and passes."""
-    plain = METHODS[method].client is None
+    plain = learner_class(METHODS[method]).train is Learner.train
     mixed = "mixed-precision" in base
     changed = "".join(f", {key} = {value}" for key, value in variant.items())
 

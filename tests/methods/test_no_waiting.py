@@ -13,6 +13,8 @@ from one_client import a_client
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.lorentz import convolution as lorentz_ops
 
@@ -41,12 +43,12 @@ LEARNERS = [
     *(
         (name, IMAGES)
         for name, method in METHODS.items()
-        if "images" in method.tasks and method.client is None
+        if "images" in method.tasks and learner_class(method).train is Learner.train
     ),
     *(
         (name, GRAPHS)
         for name, method in METHODS.items()
-        if "nodes" in method.tasks and method.client is None
+        if "nodes" in method.tasks and learner_class(method).train is Learner.train
     ),
     ("hyperfed", IMAGES | {"hyperfed.negatives": "all"}),
     ("hyperfed", IMAGES | {"hyperfed.mixup": 1.0}),

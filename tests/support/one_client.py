@@ -16,7 +16,7 @@ from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.training import make_optimizer, train
-from curvfed.strategies.config.build_method import initial_aggregation
+from curvfed.strategies.config.build_method import initial_aggregation, learner_class
 from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -72,14 +72,13 @@ def some_rounds(
         trained = client.fit(round_number)
         assert trained is not None
         losses.append(trained.loss)
-        client.embed()
         reply = {name: np.array(array) for name, array in client.share().items()}
         update = Statistics(reply, client.task.num_examples, {"steps": trained.steps})
         server.aggregate(reweighted({0: update}, client.config.weights))
     if client.config.fine_tunes:
         client.fine_tune(num)
-    for phase in client.method.after:
-        reply[phase] = client.sums(phase)[0]
+    if (calibration := client.config.calibration) is not None:
+        reply[calibration.phase] = client.sums(calibration.phase)[0]
     return losses, client.scores(), reply | collect_state(client.personal, client.kept_optimizer)
 
 
@@ -94,7 +93,7 @@ def a_client(settings: Settings) -> tuple[Client, Facts]:
     config = parse(dict(settings))
     client = Client(config, "benchmark", Node(partition=0, num_partitions=CLIENTS))
     about = client.describe()
-    partitions = tuple(range(CLIENTS)) if client.method.lists_clients else ()
+    partitions = tuple(range(CLIENTS)) if learner_class(client.method).lists_clients else ()
     facts = Facts(
         about.task, about.num_features, about.class_names, about.shape, partitions=partitions
     )

@@ -124,10 +124,9 @@ def test_aggregation_and_fine_tuning_are_the_methods_own(method, task):
         "hull": "one-shot",
     }
     consistent = method.startswith("hyperfed") and method != "hyperfed-averaged"
-    if METHODS[method].client is None:
-        assert chosen.aggregation == own.get(
-            method, "consistent" if consistent else METHODS[method].aggregation
-        )
+    assert chosen.aggregation == own.get(
+        method, "consistent" if consistent else METHODS[method].aggregation
+    )
     assert chosen.fine_tune == ("all" if method == "fedbabu" else "trained")
 
 

@@ -5,10 +5,10 @@ import pytest
 from app_runs import EVERY, QUICK, run
 from tiers import only
 
+from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import ONE_SHOT
-from curvfed.strategies.config.build_method import learner_class
-from curvfed.strategies.config.run_config import AGGREGATION_METHODS
+from curvfed.strategies.config.build_method import learner_class, server_class
 from curvfed.strategies.methods import METHODS
 
 IN_ROUNDS = [name for name, row in METHODS.items() if row.aggregation != ONE_SHOT]
@@ -34,7 +34,7 @@ def test_a_resumed_run_has_the_bits_of_a_whole_one(method, task, tmp_path):
         "fraction_train": 0.67,
         "fine_tune_every": 2,
     }
-    if METHODS[method].tunes_own_network:
+    if method == "adafgl":
         settings["fine_tune_epochs"] = 10
     whole = run(tmp_path, "whole", **settings)
     assert whole.summary["status"] == "completed"
@@ -63,7 +63,5 @@ def test_a_resumed_run_has_the_bits_of_a_whole_one(method, task, tmp_path):
 def test_the_parts_of_a_row_are_there(method):
     row = METHODS[method]
     assert issubclass(learner_class(row), Learner)
-    assert (row.server is None) == (
-        row.aggregation == "average" or AGGREGATION_METHODS.get(row.aggregation, method) != method
-    )
+    assert issubclass(server_class(row), Aggregation)
     assert set(row.settings) <= set(row.tasks)

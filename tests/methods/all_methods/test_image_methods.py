@@ -24,7 +24,8 @@ from curvfed.server_app.rounds import RoundError
 from curvfed.strategies.base import learner as learner_side
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import named_state
-from curvfed.strategies.config.model_spec import build_model, has_fixed_head, model_spec
+from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS, fedrep
@@ -82,11 +83,13 @@ def test_every_method_runs_and_keeps_what_is_personal(method, tmp_path):
     personal = {name for name in names if row.is_personal(name)}
     for reply in recorder.replies("train"):
         assert_matched(set(array_names(reply)), page.sends)
-    if row.client is None or method == "fedrep":
+    if learner_class(row).share is learner_side.Learner.share:
         fixed = {
             name
             for name in names
-            if name.startswith("head.") and name not in personal and has_fixed_head(config)
+            if name.startswith("head.")
+            and name not in personal
+            and config.network.head_from != "training"
         }
         for reply in recorder.replies("train"):
             assert set(array_names(reply)) == set(names) - personal - fixed
@@ -587,22 +590,11 @@ def test_a_single_class_has_no_negatives(tmp_path):
     assert run(tmp_path, "sphere", method="spherefed", nodes=nodes).summary["status"] == "completed"
 
 
-def test_a_method_of_another_package_is_calibrated_in_closed_form(tmp_path, monkeypatch):
-    """By the phase alone, as before calibrations were a choice of the row."""
-    own = replace(METHODS["spherefed"], client=None, calibration=None)
-    known = run(tmp_path, "known", method="spherefed", **SMALL)
-    monkeypatch.setattr("curvfed.strategies.methods.spherefed.METHODS", {"spherefed": own})
-    found = run(tmp_path, "found", method="spherefed", **SMALL)
-    np.testing.assert_array_equal(
-        found.model["calibrated/head.weight"], known.model["calibrated/head.weight"]
-    )
-
-
 @pytest.mark.parametrize(
     ("method", "phase"), [("ccvr", "calibrate"), ("fedavg", "calibrate"), ("spherefed", "ccvr")]
 )
 def test_sums_that_the_method_has_no_phase_for_are_not_given(method, phase, tmp_path):
     config = parse({"method": method, "dataset": "digits", "share-statistics": True})
     client = Client(config, "run", Node(partition=0, num_partitions=10))
-    with pytest.raises(ConfigError, match=f'phase "{phase}": allowed with method = "{method}"'):
+    with pytest.raises(ConfigError, match=f'phase "{phase}" is no part of method = "{method}"'):
         client.sums(phase)

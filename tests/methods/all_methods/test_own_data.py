@@ -18,10 +18,10 @@ from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.inprocess import simulate
+from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.messages import CCVR
 from curvfed.tasks.graphs.data.clients import GraphSpec
 
 NODES = 3
@@ -92,8 +92,7 @@ def real_nodes(folder: Path, paths: list[Path]) -> list[dict[str, Any]]:
 
 def must_share(method: str) -> bool:
     """Whether the method demands figures about the data."""
-    row = METHODS[method]
-    return row.reports_statistics or CCVR in row.after
+    return method == "ccvr" or learner_class(METHODS[method]).reports_statistics
 
 
 def check_completed(run: curvfed.Run, clients: int) -> None:

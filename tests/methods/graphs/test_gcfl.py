@@ -435,7 +435,7 @@ def test_the_thresholds_go_with_the_learning_rate(rate):
         parse({"method": "gcfl", "dataset": "trees", "learning-rate": rate, "gcfl.warmup": 0}),
         "nodes",
     )
-    made = METHODS["gcfl"].server
+    made = METHODS["gcfl"].server.of
     for length, count in ((90, 1), (110, 2)):
         server = made(arrays_of((0, 0, 0)), config.table("gcfl"), config, 4)
         unit = rate * length / 3.0

@@ -35,6 +35,7 @@ from method_page import assert_matched, documented_methods
 from curvfed.client_app import app as client_side
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.method import ONE_SHOT
+from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header, Reply, encode_reply
@@ -193,7 +194,8 @@ def test_the_check_sees_a_tensor_and_a_scalar_that_are_sent():
 
 
 @pytest.mark.parametrize(
-    "method", [name for name, row in METHODS.items() if row.personal or row.own_model]
+    "method",
+    [name for name, row in METHODS.items() if row.personal or learner_class(row).own_model],
 )
 def test_no_personal_parameter_travels_in_a_simulation(method, tmp_path):
     watch = Watch(
@@ -261,7 +263,7 @@ def recorded(request, tmp_path_factory):
     """A method, a run of it of which half of the clients train in a round, and its messages."""
     recorder, own = (
         Recorder(),
-        ({"fine_tune_epochs": 5} if METHODS[request.param].tunes_own_network else {}),
+        ({"fine_tune_epochs": 5} if request.param == "adafgl" else {}),
     )
     folder = tmp_path_factory.mktemp("recorded")
     return (
