@@ -117,13 +117,16 @@ def server_class(method: Method) -> type[Aggregation]:
 
 
 def learner_class(method: Method) -> type[Learner]:
-    """The class of a method's client half.
+    """The class of a method's client half; `Learner` itself for a method without rounds, which has
+    no hook of it.
 
     Raises
     ------
     DataError, ConfigError
         If another package's client half cannot be imported here or is not a Learner.
     """
+    if method.is_one_shot:
+        return Learner
     return _half(method.client or Learner, "client", Learner, "not-a-learner")
 
 
