@@ -40,6 +40,8 @@ class FedRodClient(Learner):
     never sent.
     """
 
+    own_model = True
+
     def __init__(self, local: Local) -> None:
         super().__init__(local)
         self._own = _own_head(local.model)
