@@ -53,6 +53,7 @@ class OneShotRun(Run):
         self.sums = SumsOfRun(config, config.secure)
         self.metrics: dict[str, Any] = {}
         self.summed: list[int] = []
+        self.model = Model({})
         self._unmasked = 0
         self._store = Store(directory.path / "checkpoint" / "hulls")
 
@@ -86,9 +87,12 @@ class OneShotRun(Run):
         client_groups = self._groups(list(self.federation.nodes))
         for group in client_groups:
             check_session(self.header(HULLS, PROTOCOL), group, self.sums)
-        if self.half.measures:
-            client_groups = self._groups(self._measure(client_groups))
-        if not self.half.begins(list(map(len, client_groups))):
+        if able := self._measure(client_groups):
+            client_groups = self._groups(able)
+        if text := self.half.describe(max(map(len, client_groups))):
+            log.info("%d sums; %s", len(client_groups), text)
+        if self.half.is_dry_run:
+            log.info("dry run: nothing else is sent")
             return None
         if self.half.vectors(len(client_groups[0])).modulus:
             return self._sum_of_residues(client_groups)
@@ -105,11 +109,15 @@ class OneShotRun(Run):
         return groups(clients, self.half.num_groups(len(clients)))
 
     def _measure(self, client_groups: Sequence[Sequence[int]]) -> list[int]:
-        """Ask the clients what they would reveal; the clients that can take part."""
+        """Ask the clients what they would reveal; the clients that can take part, or none if this
+        method asks for nothing."""
         parts: dict[int, Parts] = {}
         for group in client_groups:
-            question = {"clients": len(group), **self.half.question(len(group))}
-            parts |= dict.fromkeys(group, question)
+            if question := self.half.question(len(group)):
+                asked: Parts = {"clients": len(group), **question}
+                parts |= dict.fromkeys(group, asked)
+        if not parts:
+            return []
         measured = self._ask(
             self.header(MEASURE, PROTOCOL),
             parts,
@@ -222,39 +230,37 @@ class OneShotRun(Run):
         """Learn from the sum, score, write."""
         started = time.monotonic()
         try:
-            model = self.half.learn(total)
+            self.model = self.half.learn(total)
         except ValueError as error:
             key = error.kind if isinstance(error, KeyedError) else "unlearnable"
             raise RoundError(str(error), key=key) from None
         self.state.add(seconds_aggregation=time.monotonic() - started)
-        self.metrics |= model.figures
-        template = self.half.template(model.arrays)
+        self.metrics |= self.model.figures
+        template = self.half.template(self.model.arrays)
         if not template:
             self.warn()
-            self._write_model(model, ())
+            self._write_model(())
             return
-        sums = self._evaluate(model, template)
-        evaluation = self.half.evaluate(model, sums, points, self.summed)
+        sums = self._evaluate(template)
+        evaluation = self.half.evaluate(self.model, sums, points, self.summed)
         self.metrics |= evaluation.figures
         self.state.scored["last"] = [] if evaluation.accuracy is None else [evaluation.accuracy]
         self.is_scored = True
         self.warn()
-        self._write_model(model, evaluation.names)
+        self._write_model(evaluation.names)
         write_npz(self.directory.path / self.half.file_name, evaluation.arrays)
 
-    def _evaluate(self, model: Model, template: Arrays) -> Arrays:
+    def _evaluate(self, template: Arrays) -> Arrays:
         """Ask the clients for scores of the model, singly or as a secure sum; the sums of their
         arrays."""
         header = self.header(EVALUATE, EVALUATION)
         clients = list(self.federation.nodes)
         if not self.config.secure_sum:
-            parts: dict[int, Parts] = {partition: {} for partition in clients}
             phase = self._ask(
                 header,
-                parts,
+                {partition: {} for partition in clients},
                 lambda reply: self.half.check_evaluation(reply.arrays),
                 template,
-                model.arrays,
             )
             self.state.latest = {
                 partition: dict(scores) for partition, scores in phase.scores.items() if scores
@@ -264,24 +270,14 @@ class OneShotRun(Run):
                 name: sum((arrays[name] for arrays in arrays_of_clients), zeros)
                 for name, zeros in template.items()
             }
-
-        def ask(
-            header: Header,
-            parts: Mapping[int, Parts],
-            check: Check,
-            masked_template: Arrays | None = None,
-        ) -> Phase:
-            arrays = model.arrays if masked_template else None
-            return self._ask(header, parts, check, masked_template, arrays)
-
         sizes = [array.size for array in template.values()]
-        phase, total = masked_phase(ask, header, clients, self.sums, sum(sizes))
+        phase, total = masked_phase(self._ask, header, clients, self.sums, sum(sizes))
         self.state.cohort = dict(phase.cohort or {})
         pieces = np.split(np.rint(total.values), np.cumsum(sizes)[:-1])
         pairs = zip(template.items(), pieces, strict=True)
         return {name: piece.reshape(zeros.shape) for (name, zeros), piece in pairs}
 
-    def _write_model(self, model: Model, names: Sequence[str]) -> None:
+    def _write_model(self, names: Sequence[str]) -> None:
         """Write `model.safetensors`, with the names of the classifier's groups."""
         metadata = {
             "method": self.config.method,
@@ -291,7 +287,7 @@ class OneShotRun(Run):
             "last_round": 0,
             "groups": list(names),
         }
-        self.directory.write_model(model.arrays, metadata)
+        self.directory.write_model(self.model.arrays, metadata)
 
     def extra_settings(self) -> dict[str, Any]:
         """Empty: every setting of this run is a key."""
@@ -310,12 +306,13 @@ class OneShotRun(Run):
         parts: Mapping[int, Parts],
         check: Check | None = None,
         template: Arrays | None = None,
-        arrays: Arrays | None = None,
     ) -> Phase:
-        """Run a phase and record it."""
+        """Run a phase and record it. With a template the clients get the model, once there is
+        one."""
         started = time.monotonic()
+        arrays = self.model.arrays if template else {}
         requests = {
-            partition: ClientRequest(arrays=arrays or {}, parts=values, template=template or {})
+            partition: ClientRequest(arrays=arrays, parts=values, template=template or {})
             for partition, values in parts.items()
         }
         phase = self.send(header, requests, check)

@@ -1,7 +1,7 @@
 """The two halves of a one-shot method, whose work is one secure sum over the clients' vectors."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -219,13 +219,13 @@ class OneShotServer(Half):
         What the clients contribute, in words.
     file_name : str
         The file of the run directory with what the report draws.
-    measures : bool
-        Whether the clients are asked for `OneShotClient.measure` before the sum.
+    is_dry_run : bool
+        Whether the run ends before the sum.
     """
 
     summands: ClassVar[str]
     file_name: ClassVar[str] = ""
-    measures: ClassVar[bool] = False
+    is_dry_run = False
 
     def describe(self, clients: int) -> str:
         """The size of a client's vector in a sum over this number of clients, in words; "" if it
@@ -241,7 +241,8 @@ class OneShotServer(Half):
         return 1
 
     def question(self, clients: int) -> Parts:
-        """What the clients are asked before a sum over this number of clients."""
+        """What the clients are asked before a sum over this number of clients; empty if they are
+        not asked for `OneShotClient.measure`."""
         return {}
 
     def check_measured(self, figures: Figures) -> None:
@@ -250,10 +251,6 @@ class OneShotServer(Half):
     def measured(self, figures: Sequence[Figures]) -> Mapping[str, Any]:
         """Figures of the run from the clients' figures of `OneShotClient.measure`."""
         return {}
-
-    def begins(self, group_sizes: Collection[int]) -> bool:
-        """Log what the sums will show; whether they are to be made."""
-        return True
 
     def decode(self, residues: NDArray[np.uint64], clients: int) -> Statistics:
         """Decode the sum of residues of a group of this number of clients. Raises HullError."""

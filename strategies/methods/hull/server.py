@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import HULL_COUNTS
-from curvfed.strategies.base.one_shot import Evaluation, Figures, Model, ServerPoints
+from curvfed.strategies.base.one_shot import Evaluation, Figures, Model, ServerPoints, Setting
 from curvfed.strategies.base.point_classifier import (
     FALLEN,
     VOTES,
@@ -48,7 +48,10 @@ class HullServer(HullHalf, ClassifierServer):
 
     summands = "hulls"
     file_name = "hulls.npz"
-    measures = True
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.is_dry_run = self.keys.dry_run
 
     def describe(self, clients: int) -> str:
         """The size of a client's message."""
@@ -138,25 +141,6 @@ class HullServer(HullHalf, ClassifierServer):
             ),
         }
 
-    def begins(self, group_sizes: Collection[int]) -> bool:
-        """Whether it is no dry run."""
-        public = self.public(max(group_sizes))
-        log.info(
-            "epsilon = %g: %d bins, sums modulo %d; every client sends %d numbers; %d sums show all"
-            " hulls, but not which client of a group has which",
-            public.epsilon,
-            public.quantizer.num_bins,
-            public.prime,
-            public.length,
-            len(group_sizes),
-        )
-        if self.keys.dry_run:
-            log.info(
-                "hull.dry-run = true: %d clients have reported, and nothing else was sent",
-                sum(group_sizes),
-            )
-        return not self.keys.dry_run
-
     def decode(self, residues: NDArray[np.uint64], clients: int) -> Statistics:
         """The hulls of a group, without those of clients that sent no hull."""
         public = self.public(clients)
@@ -244,21 +228,24 @@ class HullServer(HullHalf, ClassifierServer):
     def warnings(self, metrics: Mapping[str, Any]) -> dict[str, str]:
         """Clients that sent most of their points, outlying hulls, refused hulls, and disagreeing
         classifiers."""
+        exposed = metrics.get("clients_mostly_sent", 0)
+        outliers = metrics.get("clients_odd", 0)
+        refused = metrics.get("clients_refused", 0)
         texts = {}
-        if exposed := metrics.get("clients_mostly_sent", 0):
+        if exposed:
             texts["sent"] = (
                 f"{exposed} clients sent most of their training points, as bins: nearly all of so"
                 " few points are vertices of hulls, which hide nothing of them; a larger"
                 " hull.epsilon or a lower hull.cap sends fewer"
             )
-        if outliers := metrics.get("clients_odd", 0):
+        if outliers:
             texts["odd"] = (
                 f"{outliers} of {metrics.get('clients_decoded', outliers)} clients are outliers:"
                 " their hulls lie where other clients have other classes, as with shuffled labels,"
                 " another embedding or made-up points; the sum does not say who they are, so let"
                 " every site check its labels and its embedding"
             )
-        if refused := metrics.get("clients_refused", 0):
+        if refused:
             texts["refused"] = (
                 f"{refused} clients sent no convex hull and are left out; check the nodes'"
                 " versions and who runs them"
