@@ -52,6 +52,11 @@ class Network:
     separates_head : bool
         Whether the halves use the classifier as a separate module, which models of other packages
         may not have.
+
+    Examples
+    --------
+    >>> Network(head="poincare", head_from="server", loss="triplet").node_share
+    1.0
     """
 
     head: str = "linear"
@@ -152,7 +157,13 @@ class Method:
 @dataclass(frozen=True)
 class OneShot(Method):
     """A method without rounds, whose work is one secure sum; its halves are those of
-    `curvfed.strategies.base.one_shot`."""
+    `curvfed.strategies.base.one_shot`.
+
+    Examples
+    --------
+    >>> OneShot("moments from one secure sum", space="disc").aggregation
+    'one-shot'
+    """
 
     is_one_shot: ClassVar[bool] = True
 

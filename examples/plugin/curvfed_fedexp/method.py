@@ -51,6 +51,11 @@ class FedExp(Average):
         super().__init__(arrays)
         self._previous, self._epsilon, self._extrapolation = dict(arrays), epsilon, 1.0
 
+    @classmethod
+    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedExp":
+        """See `Aggregation.of`."""
+        return cls(arrays, keys.epsilon)
+
     def aggregate(self, replies: Replies) -> None:
         """Average, and go on by η_g."""
         start = self._arrays
@@ -99,22 +104,14 @@ def _square(start: Arrays, end: Arrays, names: list[str]) -> float:
     return float(sum(np.square(start[name].astype(np.float64) - end[name]).sum() for name in names))
 
 
-def server(arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> FedExp:
-    """The server half, made of the shared parameters, this package's keys and those of every
-    run.
-    """
-    return FedExp(arrays, keys.epsilon)
-
-
 register(Figure("extrapolation", "server's step η_g", (ROUND,)))
 
 FEDEXP = Method(
     "fedavg whose server goes on beyond the average where the clients' updates disagree"
     " (Jhunjhunwala et al., 2023)",
     space="flat",
-    aggregation="fedexp",
     tasks=(*GRAPHS, *IMAGES),
     settings={task: {"weights": "uniform"} for task in (*GRAPHS, *IMAGES)},
     keys={"fedexp": Keys},
-    server=server,
+    server=FedExp,
 )
