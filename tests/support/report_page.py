@@ -80,15 +80,6 @@ class Page(HTMLParser):
         )
 
 
-def drawn_texts(page: Page) -> list[list[str]]:
-    """The texts in every picture, as they come."""
-    pictured = re.findall(r"<svg.*?</svg>", page.source, re.DOTALL)
-    return [
-        [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)]
-        for svg in pictured
-    ]
-
-
 def check_stands_alone(page: Page) -> None:
     """Nothing is asked of the network, and what is pointed at is there, once."""
     assert not {"script", "iframe", "object", "img", "base"} & set(page.tags)

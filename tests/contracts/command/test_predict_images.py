@@ -13,9 +13,6 @@ import torch.nn.functional as F
 from app_runs import Run, newest, run
 from image_fixtures import write_classes, write_idx
 from PIL import Image
-from safetensors import safe_open
-from safetensors.numpy import load_file
-from stored import write_arrays, write_settings
 
 import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
@@ -268,13 +265,6 @@ def test_a_folder_with_a_test_part_is_scored_on_it(runs, pictures, capsys, tmp_p
     assert (len(rows), told["images"]) == (50, "50, 40 to score on")
 
 
-def test_one_image_is_enough(runs, pictures, capsys):
-    folder = pictures[0]
-    (row,), told = ask(capsys, runs("hyperfed").path, folder / "flat" / "007.png")
-    assert row == ask(capsys, runs("hyperfed").path, folder / "flat")[0][7]
-    assert told["images"] == "1"
-
-
 @pytest.mark.parametrize("client", range(CLIENTS))
 def test_the_fine_tuned_model_is_used_where_the_client_has_one(client, runs, pictures, capsys):
     found, (folder, pixels, _) = runs("hyperfed-fixed"), pictures
@@ -452,15 +442,6 @@ def test_an_image_of_another_size_than_an_oblong_run_is_refused(capsys, tmp_path
     assert len(ask(capsys, found.path, tmp_path / "data" / "a")[0]) == 10
 
 
-def test_the_client_is_asked_for(runs, pictures, capsys):
-    flat = pictures[0] / "flat"
-    said = refused(capsys, runs("hyperfed-fixed").path, flat)
-    assert "--client N is needed: hyperfed-fixed keeps head.* at each client" in said
-    assert "keeps body.* at each client" in refused(capsys, runs("lg-fedavg").path, "digits")
-    said = refused(capsys, runs("hyperfed").path, flat, "--client", 3)
-    assert "--client is 3; the clients of this run are 0, 1, 2" in said
-
-
 def test_models_that_are_not_here_are_named(runs, pictures, capsys, tmp_path):
     copy = shutil.copytree(runs("hyperfed").path, tmp_path / "copy")
     clients, flat = copy / "checkpoint" / "clients", pictures[0] / "flat"
@@ -475,34 +456,3 @@ def test_models_that_are_not_here_are_named(runs, pictures, capsys, tmp_path):
     assert "no personal state of client 0" in refused(capsys, personal, flat, "--client", 0)
     (copy / "model.safetensors").unlink()
     assert "has not come to its end" in refused(capsys, copy, flat)
-
-
-@pytest.mark.parametrize("name", ["body.1.bias", "head.weight", "calibrated/head.weight"])
-def test_a_model_that_is_not_whole_is_named(name, runs, pictures, capsys, tmp_path):
-    copy = shutil.copytree(runs("spherefed").path, tmp_path / "copy")
-    arrays = load_file(copy / "model.safetensors")
-    with safe_open(copy / "model.safetensors", framework="np") as file:
-        metadata = file.metadata()
-    arrays[name] = arrays[name][1:]
-    write_arrays(copy / "model.safetensors", arrays, {"curvfed": metadata["curvfed"]})
-    assert f"{name.removeprefix('calibrated/')} is float32" in refused(
-        capsys, copy, pictures[0] / "flat"
-    )
-
-
-def test_data_that_have_changed_are_refused(runs, capsys, tmp_path):
-    copy = shutil.copytree(runs("fedavg").path, tmp_path / "copy")
-    config = (copy / "config.toml").read_text().split("\n", 2)[2]
-    write_settings(copy / "config.toml", config.replace("seed = 0", "seed = 1"))
-    assert "is not what client 0 of this run trained on" in refused(
-        capsys, copy, "digits", "--client", 0
-    )
-    write_settings(copy / "config.toml", config.replace('\nsize = "auto"\n', "\nsize = 9\n"))
-    assert "has images of 1x9x9, the model of this run takes 1x8x8" in refused(
-        capsys, copy, "digits"
-    )
-
-
-def test_the_help_says_what_a_probability_is(capsys):
-    assert main(["predict", "--help"]) == 0
-    assert "negative distances to the prototypes" in " ".join(capsys.readouterr().out.split())

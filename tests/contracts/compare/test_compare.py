@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 from graph_fixtures import write_user_graph
-from image_fixtures import write_classes
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
@@ -395,63 +394,6 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
     (tmp_path / "runs" / "plan.json").write_text("{")
     assert main([*words, *to]) == 2
     assert "plan.json cannot be read" in capsys.readouterr().err
-
-
-def test_own_images_are_chosen_by_validation(made, tmp_path, capsys):
-    write_classes(tmp_path / "pictures", {"cat": 40, "dog": 40})
-    words = [
-        "dataset=./pictures",
-        "budget=1",
-        "tuning-seeds=1",
-        "seeds=2",
-        "local-epochs=1",
-    ]
-    assert main(["compare", *words, "methods=fedavg,local", *SMALL, "--results", "runs"]) == 0
-    ends = [json.loads((tmp_path / "runs" / name / "summary.json").read_text()) for name in made]
-    assert all(one["best_validation"]["metrics"]["validation"] is not None for one in ends)
-    said = capsys.readouterr().out.splitlines()[-1]
-    assert "pictures" in said
-    # The accuracy of the global model stands beside the personal one, where a method has one.
-    told = {row["method"]: row for row in comparison(tmp_path / "runs")["methods"]}
-    scores = [
-        one["global_accuracy"]
-        for one in ends
-        if one["method"] == "fedavg" and one["seed"] in told["fedavg"]["seeds"]
-    ]
-    assert told["fedavg"]["global_mean"] == pytest.approx(sum(scores) / 2)
-    assert "global_mean" not in told["local"]
-    table = [
-        line.split("|")
-        for line in (tmp_path / "runs" / "comparison.md").read_text().splitlines()
-        if "|" in line
-    ]
-    where = table[0].index(" global (%) ")
-    shown = {row[1].strip(" `"): row[where].strip() for row in table[2:]}
-    assert shown["local"] == "–"
-    assert float(shown["fedavg"].split(" ± ")[0]) == pytest.approx(50 * sum(scores), abs=0.051)
-    made.clear()
-    assert (
-        main(
-            [
-                "compare",
-                *words,
-                "methods=fedavg,spherefed",
-                *SMALL,
-                "score=global",
-                "--results",
-                "global",
-            ]
-        )
-        == 0
-    )
-    for row in comparison(tmp_path / "global")["methods"]:
-        finals = [
-            json.loads((tmp_path / "global" / name / "summary.json").read_text()) for name in made
-        ]
-        finals = [
-            one for one in finals if one["method"] == row["method"] and one["seed"] in row["seeds"]
-        ]
-        assert sorted(row["scores"]) == sorted(one["global_accuracy"] for one in finals[-2:])
 
 
 def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compared(

@@ -219,34 +219,6 @@ def test_the_best_of_costs_is_the_least_unless_the_table_says_otherwise():
     assert best(lowest=False) == {"bytes_up": "fedavg", "global_accuracy": "fedavg"}
 
 
-def test_cells_of_unequal_numbers_of_seeds_say_theirs(values):
-    runs = runs_of(values)
-    runs = [
-        (
-            Run(
-                run.planned,
-                {key: value for key, value in run.row.items() if key != FIGURE},
-                run.folder,
-            )
-            if run.value("method") == "local"
-            and (run.value("num-supernodes") == 10 or run.value("seed") == 3)
-            else run
-        )
-        for run in runs
-    ]
-    made = make_table(SPEC, runs, "here")
-    lines = {
-        line.split("|")[1].strip(" `"): line.split("|")
-        for line in as_text(made).markdown.splitlines()
-        if "`" in line
-    }
-    assert lines["local"][2].strip() == "–"
-    assert "n = 3" in lines["local"][3]
-    assert "n = 4" in lines["flatland"][2]
-    assert "–: run, without such a figure." in as_text(made).markdown
-    assert "Empty" not in as_text(made).markdown
-
-
 def test_differences_without_spread_have_a_sure_answer(values):
     for seed in SEEDS:
         values["local", 10, seed] = values["fedavg", 10, seed]

@@ -2,7 +2,6 @@
 the page."""
 
 import html
-import json
 import logging
 from dataclasses import replace
 
@@ -58,12 +57,6 @@ def test_a_client_of_one_class_and_one_without_training_nodes(shares, tmp_path, 
     ]
     for sentence in found:
         assert about(logged(caplog), sentence) == [sentence]
-
-
-def test_a_run_of_one_class_has_its_own_sentence(tmp_path):
-    nodes = real_nodes(tmp_path / "nodes", [graph(classes=1), graph(classes=1)])
-    (sentence,) = run(tmp_path, nodes=nodes, method="fedavg").summary["warnings"]
-    assert sentence.startswith('all examples of the run are of one class, "0"')
 
 
 def test_nothing_is_said_of_a_sound_run(tmp_path, caplog):
@@ -195,22 +188,6 @@ def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, told):
         reply = Reply(Header("run", TRAIN, number), 0, metrics={"score": score})
         note_training(state, Phase(reply.header, {}, {0: reply}, {}, {}), described(num_test))
     assert bool(warnings(parse({"method": "fedavg"}), described(num_test), state)) == told
-
-
-def test_many_clients_are_numbered_not_listed():
-    state = State(examples=dict.fromkeys(range(12), 0))
-    sentence = warnings(parse({"method": "fedavg"}), described(10), state)["examples"]
-    assert sentence.startswith("12 clients (0, 1, 2, 3, 4, …) have no training examples")
-
-
-def test_the_page_lists_the_warnings_and_without_any_has_no_list(tmp_path):
-    found = run(tmp_path, method="fedprox", num_rounds=1)
-    page = write_report(found.path).read_text()
-    assert '<div class="warnings" role="note"><strong>1 warning</strong>' in page
-    assert "<li>The proximal term (fedprox.mu = 0.01) has no effect" in page
-    old = {key: value for key, value in found.summary.items() if key != "warnings"}
-    (found.path / "summary.json").write_text(json.dumps(old))
-    assert 'class="warnings"' not in write_report(found.path).read_text()
 
 
 def test_names_of_classes_are_no_html(tmp_path):
