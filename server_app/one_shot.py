@@ -150,7 +150,7 @@ class OneShotRun(Run):
             "points_summed": total.weight,
             "sum_error": total.error,
         }
-        return Statistics({"moments": total.values}, total.weight)
+        return Statistics({"sums": total.values}, total.weight)
 
     def _sum_of_residues(self, client_groups: Sequence[Sequence[int]]) -> Statistics:
         """The decoded sums of all groups. A group that fails is logged and left out for good.

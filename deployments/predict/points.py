@@ -16,8 +16,7 @@ from curvfed.deployments.predict.prediction import (
     prediction,
 )
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
-from curvfed.strategies.base.one_shot import OneShotServer
-from curvfed.strategies.config.one_shot import half_class
+from curvfed.strategies.config.one_shot import server_class
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.tasks.in_memory import Raw
@@ -84,7 +83,7 @@ def predict_points(
 def _by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
     """The prediction by the classifier of a one-shot run."""
     classifier = _classifier(run)
-    summands = half_class(run.config.row.server, OneShotServer).summands
+    summands = server_class(run.config).summands
     kind = KINDS[classifier.kind]
     notes = {"model": f"global, {kind}, C = {classifier.c:g}, trained on the clients' {summands}"}
     names = list(filter(None, run.groups))

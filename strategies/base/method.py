@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from curvfed.strategies.base.aggregation import Aggregation
     from curvfed.strategies.base.calibration import Calibration
     from curvfed.strategies.base.learner import Learner
+    from curvfed.strategies.base.one_shot import OneShotClient, OneShotServer
 
 INPUT_OUTPUT_LAYERS = ("input.*", "head.*")
 """Patterns of the first and last layers, which depend on a client's features and classes."""
@@ -112,8 +113,8 @@ class Method:
     summary: str
     space: str
     personal: tuple[str, ...] = ()
-    client: "type[Learner] | str | None" = None
-    server: "type[Aggregation] | str | None" = None
+    client: "type[Learner] | type[OneShotClient] | str | None" = None
+    server: "type[Aggregation] | type[OneShotServer] | str | None" = None
     network: "Network | Callable[[Any], Network]" = Network()
     tasks: tuple[str, ...] = GRAPHS
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

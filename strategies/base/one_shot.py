@@ -136,7 +136,8 @@ class OneShotClient(Half):
 
     @abstractmethod
     def contribution(self, clients: int, order_numbers: Mapping[int, bytes]) -> Statistics:
-        """The client's vector, as the only array, and the number of its examples.
+        """The client's vector, as the only array, named "sums" if it is real, and the number of
+        its examples.
 
         Parameters
         ----------

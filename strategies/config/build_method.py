@@ -113,7 +113,7 @@ def server_class(method: Method) -> type[Aggregation]:
     DataError, ConfigError
         If another package's server half cannot be imported here or is not an Aggregation.
     """
-    return _half(method.server or Average, "server", Aggregation, "not-an-aggregation")  # type: ignore[type-abstract]
+    return half_class(method.server or Average, "server", Aggregation, "not-an-aggregation")  # type: ignore[type-abstract]
 
 
 def learner_class(method: Method) -> type[Learner]:
@@ -127,10 +127,17 @@ def learner_class(method: Method) -> type[Learner]:
     """
     if method.is_one_shot:
         return Learner
-    return _half(method.client or Learner, "client", Learner, "not-a-learner")
+    return half_class(method.client or Learner, "client", Learner, "not-a-learner")
 
 
-def _half(half: type | str, side: str, base: type[Half], error_key: str) -> type[Half]:
+def half_class(half: type | str, side: str, base: type[Half], error_key: str) -> type[Half]:
+    """The class of a half, which must be a subclass of `base`; `side` is "client" or "server".
+
+    Raises
+    ------
+    DataError, ConfigError
+        If it cannot be imported here or is no subclass.
+    """
     found = plugins.imported(half) if isinstance(half, str) else half
     if not (isinstance(found, type) and issubclass(found, base)):
         raise ConfigError(

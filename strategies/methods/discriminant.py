@@ -190,7 +190,7 @@ class DiscriminantClient(MomentsOfClasses, ClassifierClient):
         labels = labels[is_large].astype(np.int64)
         unit = torch.from_numpy(data.train_points[is_large] * np.sqrt(-data.curvature))
         moments = class_moments(poincare.log0(unit, -1.0).numpy(), labels, len(classes))
-        return Statistics({"moments": moments}, len(labels))
+        return Statistics({"sums": moments}, len(labels))
 
 
 class DiscriminantServer(MomentsOfClasses, ClassifierServer):
@@ -203,7 +203,7 @@ class DiscriminantServer(MomentsOfClasses, ClassifierServer):
         """The classifier."""
         kind = self.keys.kind
         curvature = self.setting.points.curvature
-        classifier = discriminant(total.arrays["moments"], kind, curvature)
+        classifier = discriminant(total.arrays["sums"], kind, curvature)
         return Model(classifier.arrays(), {"classifier": kind}, classifier)
 
     def evaluate(

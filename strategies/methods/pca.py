@@ -153,7 +153,7 @@ class PcaClient(MomentsOfCells, OneShotClient):
                 " own (data-path)",
                 key="not-cells",
             )
-        return Statistics({"moments": moments(data.values)}, len(data.values))
+        return Statistics({"sums": moments(data.values)}, len(data.values))
 
 
 class PcaServer(MomentsOfCells, OneShotServer):
@@ -167,7 +167,7 @@ class PcaServer(MomentsOfCells, OneShotServer):
 
     def learn(self, total: Statistics) -> Model:
         """The reference."""
-        moments_of_all = total.arrays["moments"]
+        moments_of_all = total.arrays["sums"]
         arrays, share = reference(
             moments_of_all, total.weight, self.num_genes, self.keys.components
         )

@@ -1,0 +1,29 @@
+"""The one-shot method of docs/add-a-method.md, as a package that is installed beside curvfed."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+from hull_nodes import parts_of
+from plugin_package import package, python
+from safetensors.numpy import load_file
+
+PAGE = Path(__file__).parents[3] / "docs" / "add-a-method.md"
+
+PROGRAM = """
+import sys
+from curvfed.deployments.inprocess import simulate
+keys = {"method": "mean", "dataset": "uniform", "points.num": 300, "results-dir": sys.argv[1]}
+simulate(keys | {"run-name": "run"}, 3)
+"""
+
+
+def test_the_server_learns_the_mean_of_all_points(tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    (module,) = [block for block in blocks if block.startswith('"""Mean:')]
+    points = {"curvfed.methods": {"mean": "curvfed_mean:MEAN"}}
+    package(tmp_path / "site", "curvfed_mean", module, points)
+    python(PROGRAM, tmp_path / "home", tmp_path / "site", words=(str(tmp_path),))
+    mean = load_file(tmp_path / "run" / "model.safetensors")["mean"]
+    all_points = np.concatenate([points for points, _ in parts_of(3, points__num=300)])
+    np.testing.assert_allclose(mean, all_points.mean(axis=0), atol=1e-9)
