@@ -53,7 +53,7 @@ class OneShotRun(Run):
         self.sums = SumsOfRun(config, config.secure)
         self.metrics: dict[str, Any] = {}
         self.summed: list[int] = []
-        self.model = Model({})
+        self.one_shot_model = Model({})
         self._unmasked = 0
         self._store = Store(directory.path / "checkpoint" / "hulls")
 
@@ -230,19 +230,19 @@ class OneShotRun(Run):
         """Learn from the sum, score, write."""
         started = time.monotonic()
         try:
-            self.model = self.half.learn(total)
+            self.one_shot_model = self.half.learn(total)
         except ValueError as error:
             key = error.kind if isinstance(error, KeyedError) else "unlearnable"
             raise RoundError(str(error), key=key) from None
         self.state.add(seconds_aggregation=time.monotonic() - started)
-        self.metrics |= self.model.figures
-        template = self.half.template(self.model.arrays)
+        self.metrics |= self.one_shot_model.figures
+        template = self.half.template(self.one_shot_model.arrays)
         if not template:
             self.warn()
             self._write_model(())
             return
         sums = self._evaluate(template)
-        evaluation = self.half.evaluate(self.model, sums, points, self.summed)
+        evaluation = self.half.evaluate(self.one_shot_model, sums, points, self.summed)
         self.metrics |= evaluation.figures
         self.state.scored["last"] = [] if evaluation.accuracy is None else [evaluation.accuracy]
         self.is_scored = True
@@ -287,7 +287,7 @@ class OneShotRun(Run):
             "last_round": 0,
             "groups": list(names),
         }
-        self.directory.write_model(self.model.arrays, metadata)
+        self.directory.write_model(self.one_shot_model.arrays, metadata)
 
     def extra_settings(self) -> dict[str, Any]:
         """Empty: every setting of this run is a key."""
@@ -310,7 +310,7 @@ class OneShotRun(Run):
         """Run a phase and record it. With a template the clients get the model, once there is
         one."""
         started = time.monotonic()
-        arrays = self.model.arrays if template else {}
+        arrays = self.one_shot_model.arrays if template else {}
         requests = {
             partition: ClientRequest(arrays=arrays, parts=values, template=template or {})
             for partition, values in parts.items()
