@@ -3,35 +3,30 @@
 import contextlib
 import errno
 import logging
-import time
 import traceback
-from collections.abc import Callable
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
 from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
-from torch import nn
 
+from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.node.configuration import is_real, partition_of, public_text
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.phases import check_phase
+from curvfed.client_app.reply import Handler, contributing
 from curvfed.client_app.resources import memory_errors
-from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.process_settings import own_settings
-from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log_to_stdout
-from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
     CONFIRM,
-    CONFUSION,
     DESCRIBE,
     FORGET,
     HULLS,
@@ -54,26 +49,6 @@ log = logging.getLogger("curvfed")
 
 app = ClientApp()
 
-Handler = Callable[[Client, Request, RecordDict], dict[str, Any]]
-"""(client, request, Flower's state of this node) -> the fields of the `Reply`, apart from its
-header and partition."""
-
-
-def _masked(handler: Handler) -> Handler:
-    """A handler that in a secure sum first reads the shares of the peers, so that a complaint is
-    sent at once."""
-
-    def masked_handler(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-        if client.config.secure_sum:
-            from curvfed.client_app import secure
-
-            _, complaint = secure.receive_shares(request, state)
-            if complaint:
-                return complaint
-        return handler(client, request, state)
-
-    return masked_handler
-
 
 def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     if client.ledger:
@@ -87,81 +62,11 @@ def _answer_start(client: Client, request: Request, state: RecordDict) -> dict[s
     return {"metrics": client.answer()}
 
 
-@_masked
-def _train(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Train from the shared parameters received, and send them back. Personal parameters stay."""
-    started = time.perf_counter()
-    received = _prepare(client, request)
-    before = client.scores()
-    trained = client.fit(request.header.round)
-    metrics = {f"{name}{BEFORE}": value for name, value in before.items()} | client.scores()
-    if trained is not None:
-        metrics |= {"loss": trained.loss, "steps": float(trained.steps)}
-    metrics |= {"seconds": time.perf_counter() - started} | _curvature_in_use(client)
-    if client.config.secure_sum:
-        from curvfed.client_app import masked_replies
-
-        answer = masked_replies.update(client, request, state, received, trained, metrics)
-    else:
-        arrays = client.precision.narrow(client.share())
-        answer = {"arrays": arrays, "num_examples": client.task.num_examples, "metrics": metrics}
-        answer |= _confusion(client, request, client.learner.scored)
-    client.commit(request.header.round, base=request.stamp)
-    return answer
-
-
-@_masked
 def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Score the shared parameters received with the client's personal ones."""
+    handler = contributing(rounds.evaluate)
     if client.method.is_one_shot:
-        return _step("one_shot", "evaluate")(client, request, state)
-    received = _prepare(client, request)
-    figures = client.scores() | _curvature_in_use(client)
-    return _scored(client, request, state, received, figures, client.learner.scored)
-
-
-@_masked
-def _fine_tune(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Train a personal model from the shared parameters received. Only its scores are sent."""
-    started = time.perf_counter()
-    received = _prepare(client, request)
-    before = client.task.scores(client.model)
-    loss = client.fine_tune(request.header.round)
-    metrics = {f"{name}{BEFORE}": value for name, value in before.items()} | client.task.scores(
-        client.learner.tuned
-    )
-    if loss is not None:
-        metrics["loss"] = loss
-    metrics["seconds"] = time.perf_counter() - started
-    return _scored(client, request, state, received, metrics, client.learner.tuned)
-
-
-def _scored(
-    client: Client,
-    request: Request,
-    state: RecordDict,
-    received: Arrays,
-    metrics: dict[str, float],
-    model: nn.Module,
-) -> dict[str, Any]:
-    """A reply with figures of a model and no arrays; a secure sum adds them up over the cohort."""
-    if not client.config.secure_sum:
-        return {"metrics": metrics} | _confusion(client, request, model)
-    from curvfed.client_app import masked_replies
-
-    return masked_replies.figures(client, request, state, received, metrics)
-
-
-@_masked
-def _sums(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    """Send the sums over training features from which the server calibrates a classifier."""
-    _prepare(client, request)
-    sums, num_examples = client.sums(request.header.phase)
-    if client.config.secure_sum:
-        from curvfed.client_app import masked_replies
-
-        return masked_replies.sums(client, request, state, sums, num_examples)
-    return {"num_examples": num_examples, "arrays": {"sums": sums}}
+        handler = _step("one_shot", "evaluate")
+    return handler(client, request, state)
 
 
 def _step(module: str, name: str) -> Handler:
@@ -172,37 +77,6 @@ def _step(module: str, name: str) -> Handler:
         return step(client, request, state)
 
     return handler
-
-
-def _prepare(client: Client, request: Request) -> Arrays:
-    """Prepare the client for the message.
-
-    Returns
-    -------
-    dict of str to array
-        The shared parameters received.
-    """
-    client.prepare(request.required_facts, request.stamp)
-    received = client.precision.widen(decode_arrays(request.arrays))
-    client.receive(received, decode_arrays(request.fixed))
-    return received
-
-
-def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:
-    """The confusion matrix on the test examples after the last round, if statistics may leave the
-    client."""
-    if request.header.round != client.config.num_rounds or not client.shares_statistics:
-        return {}
-    counts = client.task.confusion(model)
-    return {"parts": {CONFUSION: counts}} if counts else {}
-
-
-def _curvature_in_use(client: Client) -> dict[str, float]:
-    """The curvature of the model, for the report, if statistics may leave the client."""
-    curvature = getattr(client.model, "curvature", None)
-    if curvature is None or not client.shares_statistics:
-        return {}
-    return {"curvature": curvature.item()}
 
 
 def _answer(handler: Handler, message: Message, context: Context) -> Message:
@@ -283,14 +157,14 @@ def _config(items: tuple[tuple[str, Any], ...]) -> RunConfig:
     return parse(dict(items))
 
 
-app.train()(partial(_answer, _train))
-app.train("fine_tune")(partial(_answer, _fine_tune))
+app.train()(partial(_answer, contributing(rounds.train)))
+app.train("fine_tune")(partial(_answer, contributing(rounds.fine_tune)))
 app.evaluate()(partial(_answer, _evaluate))
 for phase, handler in {
     DESCRIBE: _describe,
     START: _answer_start,
-    CALIBRATE: _sums,
-    CCVR: _sums,
+    CALIBRATE: contributing(rounds.calibrate),
+    CCVR: contributing(rounds.calibrate),
     MEASURE: _step("one_shot", "measure"),
     HULLS: _step("one_shot", "contribute"),
     KEYS: _step("secure", "keys"),

@@ -37,7 +37,7 @@ from curvfed.strategies.wire.messages import (
     Description,
     Facts,
 )
-from curvfed.strategies.wire.precision import Precision
+from curvfed.strategies.wire.precision import EXACT, Precision
 from curvfed.tasks.examples import FAR_FEATURES
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ class Client:
         }
         folder = state_folder(config.results_path, run, node)
         self.files = ClientFiles(folder, binding, durable=node.is_real)
+        self.precision = EXACT
         self.restored: int | None = None
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
@@ -347,7 +348,7 @@ class Client:
             raise ConfigError(
                 f'phase "{phase}" is no part of method = "{self.config.method}"', key="phase"
             )
-        if calibration.counts_classes and not (self.shares_statistics or self.config.secure_sum):
+        if calibration.counts_classes and not (self.shares_statistics or self.config.is_masked):
             raise ConfigError(
                 f"{phase} requests the sizes of classes, which do not leave this node: it needs"
                 " share-statistics or secure-sum",
@@ -366,8 +367,9 @@ class Client:
         """Validation and test scores of the model that this client uses."""
         return self.task.scores(self.learner.scored)
 
-    def share(self) -> dict[str, NDArray[Any]]:
-        """The arrays of the reply.
+    def contribution(self, received: Arrays, trained: Trained | None) -> Arrays:
+        """The arrays that the client contributes after training: those of a secure sum, or those of
+        an open reply.
 
         Raises
         ------
@@ -380,6 +382,8 @@ class Client:
                 " it needs share-statistics",
                 key="private-statistics",
             )
+        if self.config.is_masked and trained is not None:
+            return self.learner.summand(received, trained)
         return self.learner.share()
 
 

@@ -1,4 +1,4 @@
-"""A client's masked replies: the server sees only sums over the cohort."""
+"""A client's masked reply: the server sees only the sum over the cohort."""
 
 from functools import partial
 
@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import NONE, Inputs
-from curvfed.client_app.secure import Answer, masked_reals
+from curvfed.client_app.reply import Contribution, Work
+from curvfed.client_app.secure import Answer, masked_reals, receive_shares
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.base.training import Trained
 from curvfed.strategies.config.masked_vector import (
     client_vector,
     parameters,
@@ -20,70 +20,62 @@ from curvfed.strategies.config.masked_vector import (
     weighted_update,
 )
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.wire.messages import Request
+from curvfed.strategies.wire.messages import TRAIN, Request
 
-NOTHING = np.zeros(0)
+Vector = NDArray[np.float64]
 
 
-def update(
-    client: Client,
-    request: Request,
-    state: RecordDict,
-    received: Arrays,
-    trained: Trained | None,
-    metrics: dict[str, float],
+def masked_reply(client: Client, request: Request, state: RecordDict, work: Work) -> Answer:
+    """The masked contribution, or a complaint about peers."""
+    _, complaint = receive_shares(request, state)
+    if complaint:
+        return complaint
+    contribution = work(client, request)
+    return masked_contribution(client, request, state, contribution)
+
+
+def masked_contribution(
+    client: Client, request: Request, state: RecordDict, contribution: Contribution
 ) -> Answer:
-    """The weighted change of the shared parameters, and the figures of the round."""
-    if trained is None:
+    """The masked contribution, after the peers' shares were read."""
+    bound = contribution.bound or client.config.secure.clip
+    encoding = partial(sum_encoding, bound)
+    if request.header.phase == TRAIN:
+        vector, update = _update_vector(client, contribution)
+    else:
+        statistics = contribution.statistics
+        update = np.zeros(0)
+        vector = client_vector(statistics.flatten(), statistics.weight, statistics.figures, bound)
+    inputs = _inputs(client, request, contribution.received, update, vector)
+    return masked_reals(client, request, state, vector, encoding, inputs)
+
+
+def _update_vector(client: Client, contribution: Contribution) -> tuple[Vector, Vector]:
+    """The weighted change of the shared parameters with the figures of the round, and the change
+    itself."""
+    statistics = contribution.statistics
+    if not statistics.weight:
         raise SecureSumError(
             "a client without training examples has nothing to add", key="no-examples"
         )
     limit = client.config.secure.clip
-    weight = client.task.num_examples if client.config.weights == "examples" else 1
-    values, norm = weighted_update(
-        client.learner.summand(received, trained), received, weight, limit
-    )
+    weight = statistics.weight if client.config.weights == "examples" else 1
+    values, norm = weighted_update(statistics.arrays, contribution.received or {}, weight, limit)
     # Scores before training are left out: an evaluation of the same parameters sums them, perhaps
     # over other clients.
-    summed = {name: value for name, value in metrics.items() if not name.endswith(BEFORE)}
-    vector = client_vector(values, weight, summed | {"clipped": float(norm > limit)}, limit)
-    inputs = _inputs(client, request, received, values / weight, vector)
-    return masked_reals(client, request, state, vector, partial(sum_encoding, limit), inputs)
-
-
-def figures(
-    client: Client,
-    request: Request,
-    state: RecordDict,
-    received: Arrays,
-    metrics: dict[str, float],
-    values: NDArray[np.float64] = NOTHING,
-) -> Answer:
-    """Figures of the received parameters, and values of at most 1."""
-    bound = client.config.secure.clip
-    vector = client_vector(values, 0, metrics, bound)
-    inputs = _inputs(client, request, received, NOTHING, vector)
-    return masked_reals(client, request, state, vector, partial(sum_encoding, bound), inputs)
-
-
-def sums(
-    client: Client, request: Request, state: RecordDict, values: NDArray[np.float64], examples: int
-) -> Answer:
-    """Sums over the client's examples."""
-    calibration = client.config.calibration
-    bound = (calibration and calibration.bound) or client.config.secure.clip
-    vector = client_vector(values, examples, {}, bound)
-    inputs = Inputs.of_data(vector, request.header.phase)
-    return masked_reals(client, request, state, vector, partial(sum_encoding, bound), inputs)
+    figures = {
+        name: value for name, value in statistics.figures.items() if not name.endswith(BEFORE)
+    }
+    figures["clipped"] = float(norm > limit)
+    return client_vector(values, weight, figures, limit), values / weight
 
 
 def _inputs(
-    client: Client,
-    request: Request,
-    received: Arrays,
-    update: NDArray[np.float64],
-    vector: NDArray[np.float64],
+    client: Client, request: Request, received: Arrays | None, update: Vector, vector: Vector
 ) -> Inputs:
+    """What the ledger records of the vector."""
+    if received is None:
+        return Inputs.of_data(vector, request.header.phase)
     if not client.ledger:
         return NONE
     secret = keyed("sketch", client.node)

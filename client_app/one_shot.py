@@ -1,7 +1,6 @@
 """A client's replies in a one-shot run: what it would reveal, its masked vector, its scores of the
 model."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,16 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.masked_replies import figures
+from curvfed.client_app.masked_replies import masked_contribution
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import Inputs
-from curvfed.client_app.secure import end, masked, masked_reals, member_of, receive_shares
+from curvfed.client_app.reply import Contribution, contributing
+from curvfed.client_app.secure import end, masked, member_of, receive_shares
 from curvfed.strategies.base.one_shot import OneShotClient, Site
-from curvfed.strategies.config.masked_vector import client_vector, sum_encoding, vector_length
+from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.config.masked_vector import vector_length
 from curvfed.strategies.config.one_shot import client_half
+from curvfed.strategies.config.secure_phases import is_masked
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 from curvfed.strategies.wire.messages import Request
@@ -46,24 +48,24 @@ def contribute(client: Client, request: Request, state: RecordDict) -> dict[str,
             key="sum-size",
         )
     statistics = half.contribution(session.num_asked, order_numbers)
-    (vector,) = statistics.arrays.values()
     if vectors.modulus:
+        (vector,) = statistics.arrays.values()
         inputs = Inputs.of_data(vector, request.header.phase)
         return masked(client, request, state, vector, inputs)
-    vector = client_vector(vector, statistics.weight, {}, vectors.bound)
-    inputs = Inputs.of_data(vector, request.header.phase)
-    encoding = partial(sum_encoding, vectors.bound)
-    return masked_reals(client, request, state, vector, encoding, inputs)
+    contribution = Contribution(statistics, bound=vectors.bound)
+    return masked_contribution(client, request, state, contribution)
 
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the model."""
+    if not is_masked(client.config, request.header.phase):
+        end(client, state)
+    return contributing(_score)(client, request, state)
+
+
+def _score(client: Client, request: Request) -> Contribution:
     scores, arrays = _half(client, request).evaluate(decode_arrays(request.arrays))
-    if client.config.secure_sum:
-        vector = np.concatenate([array.ravel() for array in arrays.values()])
-        return figures(client, request, state, {}, dict(scores), vector)
-    end(client, state)
-    return {"metrics": scores, "arrays": arrays}
+    return Contribution(Statistics(arrays, 0, scores), received={})
 
 
 def _half(client: Client, request: Request) -> OneShotClient:

@@ -5,7 +5,8 @@ import logging
 import signal
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -14,7 +15,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
-from curvfed.server_app.rounds import Rounds
+from curvfed.server_app.loop import run_rounds
 from curvfed.server_app.run import Run
 from curvfed.server_app.run_warnings import mostly_absent
 from curvfed.server_app.sinks import check_installed
@@ -83,13 +84,18 @@ def _signals_later() -> Iterator[None]:
             signal.raise_signal(caught[0])
 
 
-def _kind_of_run(config: RunConfig) -> type[Run]:
-    """The class for this method; that of one-shot runs is imported only where it is used."""
+def _start(
+    config: RunConfig, grid: Grid, directory: RunDirectory
+) -> tuple[Run, Callable[[], None]]:
+    """The run, and the function that carries it out; that of one-shot runs is imported only where
+    it is used."""
     if config.row.is_one_shot:
         from curvfed.server_app.one_shot import OneShotRun
 
-        return OneShotRun
-    return Rounds
+        one_shot = OneShotRun(config, grid, directory)
+        return one_shot, one_shot.run
+    run = Run(config, grid, directory)
+    return run, partial(run_rounds, run)
 
 
 def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
@@ -102,9 +108,9 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         if value != default_values[key]
     ]
     log.info("configuration: %s; config.toml has all of it", "  ".join(chosen) or "the defaults")
-    run = _kind_of_run(config)(config, grid, directory)
+    run, carry_through = _start(config, grid, directory)
     try:
-        run.run()
+        carry_through()
     except BaseException as error:
         # Flower turns a signal into SystemExit and kills the process seconds later, so the summary
         # is written first.

@@ -53,7 +53,7 @@ class OneShotRun(Run):
         self.sums = SumsOfRun(config, config.secure)
         self.metrics: dict[str, Any] = {}
         self.summed: list[int] = []
-        self.one_shot_model = Model({})
+        self.learned = Model({})
         self._unmasked = 0
         self._store = Store(directory.path / "checkpoint" / "hulls")
 
@@ -230,24 +230,24 @@ class OneShotRun(Run):
         """Learn from the sum, score, write."""
         started = time.monotonic()
         try:
-            self.one_shot_model = self.half.learn(total)
+            self.learned = self.half.learn(total)
         except ValueError as error:
             key = error.kind if isinstance(error, KeyedError) else "unlearnable"
             raise RoundError(str(error), key=key) from None
         self.state.add(seconds_aggregation=time.monotonic() - started)
-        self.metrics |= self.one_shot_model.figures
-        template = self.half.template(self.one_shot_model.arrays)
+        self.metrics |= self.learned.figures
+        template = self.half.template(self.learned.arrays)
         if not template:
             self.warn()
-            self._write_model(())
+            self._write_learned(())
             return
         sums = self._evaluate(template)
-        evaluation = self.half.evaluate(self.one_shot_model, sums, points, self.summed)
+        evaluation = self.half.evaluate(self.learned, sums, points, self.summed)
         self.metrics |= evaluation.figures
         self.state.scored["last"] = [] if evaluation.accuracy is None else [evaluation.accuracy]
         self.is_scored = True
         self.warn()
-        self._write_model(evaluation.names)
+        self._write_learned(evaluation.names)
         write_npz(self.directory.path / self.half.file_name, evaluation.arrays)
 
     def _evaluate(self, template: Arrays) -> Arrays:
@@ -270,14 +270,12 @@ class OneShotRun(Run):
                 name: sum((arrays[name] for arrays in arrays_of_clients), zeros)
                 for name, zeros in template.items()
             }
-        sizes = [array.size for array in template.values()]
-        phase, total = masked_phase(self._ask, header, clients, self.sums, sum(sizes))
+        size = sum(array.size for array in template.values())
+        phase, total = masked_phase(self._ask, header, clients, self.sums, size)
         self.state.cohort = dict(phase.cohort or {})
-        pieces = np.split(np.rint(total.values), np.cumsum(sizes)[:-1])
-        pairs = zip(template.items(), pieces, strict=True)
-        return {name: piece.reshape(zeros.shape) for (name, zeros), piece in pairs}
+        return Statistics(template).unflatten(np.rint(total.values)).arrays
 
-    def _write_model(self, names: Sequence[str]) -> None:
+    def _write_learned(self, names: Sequence[str]) -> None:
         """Write `model.safetensors`, with the names of the classifier's groups."""
         metadata = {
             "method": self.config.method,
@@ -287,7 +285,7 @@ class OneShotRun(Run):
             "last_round": 0,
             "groups": list(names),
         }
-        self.directory.write_model(self.one_shot_model.arrays, metadata)
+        self.directory.write_model(self.learned.arrays, metadata)
 
     def extra_settings(self) -> dict[str, Any]:
         """Empty: every setting of this run is a key."""
@@ -310,7 +308,7 @@ class OneShotRun(Run):
         """Run a phase and record it. With a template the clients get the model, once there is
         one."""
         started = time.monotonic()
-        arrays = self.one_shot_model.arrays if template else {}
+        arrays = self.learned.arrays if template else {}
         requests = {
             partition: ClientRequest(arrays=arrays, parts=values, template=template or {})
             for partition, values in parts.items()

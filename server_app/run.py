@@ -3,17 +3,19 @@ summary."""
 
 import logging
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 from flwr.serverapp import Grid
 
-from curvfed.server_app.directory.checkpoint import State
+from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
+from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
+from curvfed.server_app.progress import Progress
 from curvfed.server_app.run_warnings import (
     ABSENCES,
     FALLS,
@@ -24,9 +26,13 @@ from curvfed.server_app.run_warnings import (
     warnings,
 )
 from curvfed.server_app.sinks import Sinks
+from curvfed.strategies.base.aggregation import Aggregation, Average
+from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
 from curvfed.strategies.wire.messages import (
     CONFIRM,
+    CONFUSION,
     HULLS,
     KEYS,
     MEASURE,
@@ -67,14 +73,32 @@ def check_enough(phase: Phase, min_replies: int) -> None:
         )
 
 
-class Run(ABC):
-    """One run, from connecting the clients to the summary.
+class Run:
+    """A run, as its loop and its callbacks share it.
 
     Parameters
     ----------
     config : RunConfig
     grid : Grid
     directory : RunDirectory
+
+    Attributes
+    ----------
+    state : State
+        What a checkpoint stores without arrays.
+    federation : Federation
+        Clients and facts; empty before `connect`.
+    model : Aggregation
+        The server's half of the method; empty before the first model.
+    fixed : dict of str to array
+        The parameters that the server sets once for all clients.
+    calibrated : dict of str to array
+        The classifier of a calibration after the last round.
+    confusions : dict of partition to list of int
+        Confusion counts of the last scores: flat triples of true class, predicted class and number
+        of test examples.
+    is_scored : bool
+        Whether no further score can come.
     """
 
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
@@ -86,26 +110,41 @@ class Run(ABC):
         self.federation = Federation({}, {}, Facts("", 0, ()), {})
         self.settings: dict[str, Any] = {}
         self.precision = EXACT
+        self.model: Aggregation = Average({})
+        self.fixed: Arrays = {}
+        self.calibrated: Arrays = {}
+        self.confusions: dict[int, list[int]] = {}
+        self.progress = Progress(config.num_rounds)
+        self.is_scored = False
         self._counted = time.monotonic()
-        self.is_scored = False  # whether no further score can come
         self._warned = {FALLS, ABSENCES, LOST, REFUSED}
 
-    @abstractmethod
-    def run(self) -> None:
-        """Connect the clients, train, score, and store the model.
-
-        Raises
-        ------
-        FederationError, RoundError, ConfigError
-        """
-
-    @abstractmethod
     def extra_metrics(self) -> dict[str, Any]:
-        """Figures of this kind of run for the summary, by name."""
+        """Figures of the aggregation for the summary, by name."""
+        return self.model.figures()
 
-    @abstractmethod
     def extra_settings(self) -> dict[str, Any]:
-        """Choices of this kind of run that are no configuration keys, by name."""
+        """Choices that are no configuration keys, by name: the encoder."""
+        return {"model": model_spec(self.config, self.federation.facts).kind}
+
+    @property
+    def whole_model(self) -> Arrays:
+        """The shared and the fixed parameters, where all clients have the same."""
+        return self.model.global_model() | self.fixed
+
+    @property
+    def last_round(self) -> int:
+        """The number of the last round: that of the configuration, or an earlier one."""
+        return min(self.state.last_round or self.config.num_rounds, self.config.num_rounds)
+
+    def stop_after(self, number: int) -> None:
+        """Make a round that has not begun the last one."""
+        self.state.last_round = max(number, self.state.round + 1)
+
+    def is_due(self, number: int, interval: int) -> bool:
+        """Whether something happens after this round: after the last, and every `interval` rounds;
+        0 for the last alone."""
+        return number == self.last_round or bool(interval and number % interval == 0)
 
     def figures(self) -> dict[str, Any]:
         """The summary of the run so far; empty before the clients are connected."""
@@ -173,14 +212,26 @@ class Run(ABC):
         self,
         phase: Phase,
         row: Mapping[str, Any],
-        weights: Mapping[int, float],
+        weights: Mapping[int, float] | None = None,
         in_round: bool = True,
     ) -> None:
-        """Record a phase in the state and in the run directory; only phases `in_round` count as a
-        round's traffic."""
+        """Record a phase in the state and in the run directory.
+
+        Parameters
+        ----------
+        row : mapping of str to object
+            Its row in `rounds.csv`.
+        weights : mapping of partition to float, optional
+            The weights of an aggregation.
+        in_round : bool
+            Whether the phase counts as a round's traffic, or as that of a one-shot run.
+        """
         for partition, measured in phase.scores.items():
             if measured:
                 self.state.latest[partition] = dict(measured)
+        for partition, reply in phase.replies.items():
+            if CONFUSION in reply.parts:
+                self.confusions[partition] = reply.parts[CONFUSION]
         note_lost(self.state, phase)
         if phase.cohort:
             self.state.cohort = dict(phase.cohort)
@@ -189,8 +240,44 @@ class Run(ABC):
             self.state.add(bytes_up=row["bytes_up"], bytes_down=row["bytes_down"])
         if phase.header.phase == TRAIN:
             self.state.add(rounds=1, seconds_aggregation=row["seconds_aggregation"])
-        self.directory.append(row, phase.client_rows(weights))
+        self.directory.append(row, phase.client_rows(weights or {}))
         self.sinks.add(row)
+
+    def forget_calibration(self) -> None:
+        """Drop the classifier of an earlier last round, which belongs to another model."""
+        self.calibrated = {}
+        self.state.scored = {"last": self.state.scored.get("last", [])}
+
+    def forget_scores(self, partitions: Iterable[int]) -> None:
+        """Drop the last scores of clients that are scored anew, or that failed."""
+        for partition in partitions:
+            self.state.latest.pop(partition, None)
+            self.confusions.pop(partition, None)
+
+    def note_best(self, number: int) -> None:
+        """Compare the clients' last scores with those of the best round."""
+        figures = personal_figures(
+            self.state.latest, self.federation.descriptions, self.state.cohort
+        )
+        self.state.note_best({"round": number} | figures)
+
+    def start_writing(self, stored_round: int) -> None:
+        """Begin to write into the run directory, after the last stored round."""
+        self.directory.start_writing(stored_round)
+        self.directory.write_clients(self.federation.record())
+        self.sinks.start()
+
+    def write_model(self) -> None:
+        """Write `model.safetensors`."""
+        metadata = {
+            "method": self.config.method,
+            "metric": self.federation.metric,
+            "facts": asdict(self.federation.facts),
+            "stamps": {str(partition): stamp for partition, stamp in self.state.stamps.items()},
+            "last_round": self.state.round,
+        }
+        arrays = Checkpoint(self.model.state() | self.fixed, calibrated=self.calibrated)
+        self.directory.write_model(arrays.named(), metadata)
 
     def clock(self) -> None:
         """Add the time since the last call to the run's seconds, which include those before a

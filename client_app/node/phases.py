@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.secure_phases import TARGETS, is_masked
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
@@ -49,9 +50,6 @@ BELONGS: dict[str, Callable[["Client"], bool]] = {
 }
 """Whether a phase belongs to the client's run."""
 
-SUMMED = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR)
-"""Phases whose replies only a run with `secure-sum` masks."""
-
 
 def check_phase(phase: str, message_type: str, client: "Client") -> None:
     """Refuse a message by its phase, before its handler runs.
@@ -78,7 +76,8 @@ def check_phase(phase: str, message_type: str, client: "Client") -> None:
             f' "{client.config.method}"',
             key="phase",
         )
-    if client.node.secure_sum and phase in SUMMED and not client.config.secure_sum:
+    is_open = phase in TARGETS and not is_masked(client.config, phase)
+    if client.node.secure_sum and is_open:
         raise ConfigError(
             f'this node takes part in secure sums alone; phase "{phase}" would send its reply'
             " unmasked",

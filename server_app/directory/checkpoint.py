@@ -70,6 +70,10 @@ class State:
     largest_loss : float
         The largest mean training loss of a client in the last round; after a secure sum, that of
         the cohort.
+    validated : int
+        The last round whose mean validation score is known.
+    last_round : int
+        The last round, if it is decided during the run; 0 for that of the configuration.
     """
 
     round: int = 0
@@ -88,6 +92,8 @@ class State:
     lost: dict[int, dict[str, int]] = field(default_factory=dict)
     one_answer: bool = False
     largest_loss: float = 0.0
+    validated: int = 0
+    last_round: int = 0
 
     def add(self, **amounts: float) -> None:
         """Add to the totals."""
@@ -101,9 +107,10 @@ class State:
         def rank(figures: Mapping[str, Any]) -> tuple[int, float]:
             return -figures["metrics"]["clients_left_out"], figures["metrics"][VALIDATION]
 
-        if figures["metrics"][VALIDATION] is not None and (
-            self.best is None or rank(figures) > rank(self.best)
-        ):
+        if figures["metrics"][VALIDATION] is None:
+            return
+        self.validated = figures["round"]
+        if self.best is None or rank(figures) > rank(self.best):
             self.best = figures
 
 

@@ -40,6 +40,8 @@ FREE_TO_CHANGE = frozenset(
         "report",
         "test-data",
         "sinks",
+        "early-stopping",
+        "callbacks",
         "mlflow.tracking-uri",
         "mlflow.experiment",
         *RESUMABLE,

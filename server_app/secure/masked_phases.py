@@ -11,10 +11,8 @@ import numpy as np
 from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.secure_sum import Ask, SumsOfRun, secure_sum
-from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.config.masked_vector import Total, mean_update, sum_encoding, vector_length
+from curvfed.strategies.config.masked_vector import Total, sum_encoding, vector_length
 from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
@@ -117,32 +115,6 @@ def _all(mappings: Iterable[Mapping[int, T]]) -> dict[int, T]:
     for mapping in mappings:
         merged |= mapping
     return merged
-
-
-def masked_training(
-    ask: Ask, header: Header, cohort: Sequence[int], model: Aggregation, sums: SumsOfRun
-) -> tuple[Phase, Statistics]:
-    """A training phase.
-
-    Returns
-    -------
-    phase : Phase
-    update : Statistics
-        One update for all clients: the sum of their weights, and the mean of the parameters.
-
-    Raises
-    ------
-    RoundError
-        If fewer clients than the threshold stay to the end.
-    """
-    sent = model.sent_to(0)
-    like = model.summand()
-    phase, total = masked_phase(
-        ask, header, cohort, sums, sum(array.size for array in like.values())
-    )
-    return phase, Statistics(
-        mean_update(total, like, sent), total.weight, clients=len(phase.replies)
-    )
 
 
 def check_session(header: Header, clients: Sequence[int], sums: SumsOfRun) -> None:

@@ -32,6 +32,13 @@ Sinks = Annotated[
         words='a list of tensorboard, mlflow with commas and without spaces, or ""',
     ),
 ]
+Callbacks = Annotated[
+    str,
+    Form(
+        pattern=r"^([A-Za-z0-9][A-Za-z0-9._-]*(,[A-Za-z0-9][A-Za-z0-9._-]*)*)?$",
+        words='a list of names with commas and without spaces, or ""',
+    ),
+]
 
 
 class RunKeys(Table):
@@ -308,6 +315,21 @@ class RunKeys(Table):
             " Clients that train are evaluated every round"
         ),
     )
+    early_stopping: int = Field(
+        default=0,
+        ge=0,
+        description=(
+            "patience in rounds: one round after the mean validation score has not improved for"
+            " this many rounds, the run ends; 0: never. Resuming with 0 trains on to num-rounds"
+        ),
+    )
+    callbacks: Callbacks = Field(
+        default="",
+        description=(
+            "callbacks of other packages, comma-separated names of their entry points in the group"
+            " curvfed.callbacks; needed only where the server runs"
+        ),
+    )
     aggregation: Literal["average", "consistent", "fednova", "fedopt", FlowerName] = Field(
         default=CHOSEN,
         description=(
@@ -396,6 +418,16 @@ class RunKeys(Table):
             " with another value is refused"
         ),
     )
+
+    @property
+    def callback_names(self) -> tuple[str, ...]:
+        """The callbacks of other packages, each once."""
+        return tuple(dict.fromkeys(name for name in self.callbacks.split(",") if name))
+
+    @property
+    def may_stop_early(self) -> bool:
+        """Whether the last round can be decided during the run."""
+        return self.early_stopping > 0 or bool(self.callbacks)
 
     @property
     def fine_tunes(self) -> bool:

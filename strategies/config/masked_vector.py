@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.base.figures import SUMMED
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
 
@@ -112,15 +112,15 @@ def weighted_update(
     norm : float
         The length of the change before it is shortened.
     """
-    names = sorted(arrays)  # a checkpoint has another order than a model
-    change = {name: np.ravel(arrays[name]).astype(np.float64) for name in names}
     moves = parameters(received)
+    change = {name: array.astype(np.float64) for name, array in arrays.items()}
     for name in moves:
-        change[name] -= np.ravel(received[name])
-    norm = float(np.sqrt(sum(np.square(change[name]).sum() for name in moves)))
+        change[name] -= received[name]
+    norm = float(np.sqrt(sum(np.square(change[name]).sum() for name in sorted(moves))))
     scale = limit / norm if norm > limit else 1.0
-    pieces = [change[name] * (weight * scale if name in moves else weight) for name in names]
-    return np.concatenate([np.zeros(0), *pieces]), norm
+    for name in change:
+        change[name] *= weight * scale if name in moves else weight
+    return Statistics(change).flatten(), norm
 
 
 def parameters(received: Mapping[str, NDArray[Any]]) -> Arrays:
@@ -134,11 +134,9 @@ def mean_update(total: Total, like: Arrays, sent: Arrays) -> Arrays:
     `like`; `sent` itself if the weight is 0."""
     if total.weight == 0:
         return dict(sent)
-    names = sorted(like)
-    ends = np.cumsum([like[name].size for name in names])
-    changes = dict(zip(names, np.split(total.values / total.weight, ends[:-1]), strict=True))
+    changes = Statistics(dict(like)).unflatten(total.values / total.weight).arrays
     starts = parameters(sent)
     return {
-        name: (changes[name].reshape(array.shape) + starts.get(name, 0)).astype(array.dtype)
+        name: (changes[name] + starts.get(name, 0)).astype(array.dtype)
         for name, array in like.items()
     }

@@ -22,6 +22,11 @@ MASKED = "masked"
 """Name of the array in a masked reply."""
 
 
+def is_masked(run: RunKeys, phase: str) -> bool:
+    """Whether the server sees only the sum of the replies of this phase."""
+    return phase in TARGETS and (run.secure_sum or phase == HULLS)
+
+
 class Opening(Message):
     """The first message of a secure sum.
 
@@ -52,7 +57,7 @@ class Opening(Message):
         SecureSumError
             If a value is out of range, or the target is not masked in this run.
         """
-        if self.target not in TARGETS or not (run.secure_sum or self.target == HULLS):
+        if not is_masked(run, self.target):
             raise SecureSumError(
                 f"phase {self.target!r} is not masked in this run", key="unmasked-phase"
             )

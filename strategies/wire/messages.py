@@ -68,6 +68,9 @@ COMPLAINT = "complaint"
 CONFUSION = "confusion"
 """Name of the part of the last scores with the confusion matrix of a client's test examples."""
 
+LAST_ROUND = "last-round"
+"""Name of the part of a request that makes a round before `num-rounds` the last one."""
+
 ANSWERED_BY_ARRAYS = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR, HULLS)
 
 _HEADER = "header"

@@ -155,7 +155,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
         client = Client(run.config, run.path.name, Node(partition=number, num_partitions=CLIENTS))
         client.prepare(run.facts, 0)
         trained = run.shared.sent_to(number)
-        client.receive({name: trained[name] for name in client.share()})
+        client.receive({name: trained[name] for name in client.shared})
         vectors[number], _ = client.sums(CALIBRATE)
         head: Any = client.model.get_submodule("head")
         for batch, numbers in client.task.features(client.model):  # type: ignore[attr-defined]

@@ -149,16 +149,16 @@ def test_what_they_have_is_what_the_run_directory_has(settings, results):
 def test_a_resumed_run_goes_on_where_it_was(results, monkeypatch):
     """It was stopped when the rows of a round were written and the round was not yet safe: the
     round is done again."""
-    import curvfed.server_app.rounds
+    from curvfed.server_app.directory import checkpoint
 
-    save = curvfed.server_app.rounds.checkpoints.save
+    save = checkpoint.save
 
     def fail(store: Any, state: Any, *rest: Any) -> None:
         if state.round == 2:
             raise KeyboardInterrupt
         save(store, state, *rest)
 
-    monkeypatch.setattr(curvfed.server_app.rounds.checkpoints, "save", fail)
+    monkeypatch.setattr(checkpoint, "save", fail)
     with pytest.raises(KeyboardInterrupt):
         run(results, "stopped", sinks=BOTH, num_rounds=3, **DIGITS)
     monkeypatch.undo()

@@ -8,7 +8,7 @@ import pytest
 from app_runs import Fault, Recorder, array_names, forged, partition_of, run
 from tiers import only
 
-from curvfed.server_app.rounds import RoundError
+from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.shared_tables import FLOWER
 
 CLIENTS = 5

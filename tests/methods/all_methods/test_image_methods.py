@@ -20,7 +20,7 @@ from curvfed.client_app.node.node import Node
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.report import write_report
-from curvfed.server_app.rounds import RoundError
+from curvfed.server_app.run import RoundError
 from curvfed.strategies.base import learner as learner_side
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import named_state

@@ -17,10 +17,10 @@ from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.sweep import task
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE
 from curvfed.deployments.sweep.task import CUT_OFF, make
+from curvfed.server_app import loop
 from curvfed.server_app.app import reason
 from curvfed.server_app.directory.run_lock import RunLock
 from curvfed.server_app.one_shot import OneShotRun
-from curvfed.server_app.rounds import Rounds
 
 
 @pytest.fixture
@@ -40,16 +40,16 @@ def made(own_home, tmp_path):
     return make_one
 
 
-def stop(monkeypatch, kind: type, method: str, at: int, error: BaseException) -> None:
+def stop(monkeypatch, owner: object, function: str, at: int, error: BaseException) -> None:
     """Raise instead of the call of that number, once."""
-    whole, calls = getattr(kind, method), iter(range(10**6))
+    whole, calls = getattr(owner, function), iter(range(10**6))
 
-    def stopping(self, *args):
+    def stopping(*args):
         if next(calls) == at:
             raise error
-        return whole(self, *args)
+        return whole(*args)
 
-    monkeypatch.setattr(kind, method, stopping)
+    monkeypatch.setattr(owner, function, stopping)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(
     made, monkeypatch, method, at, told
 ):
     whole = made("whole", method=method, num_rounds=4)[1]
-    stop(monkeypatch, Rounds, "_aggregate", at, told or KeyboardInterrupt())
+    stop(monkeypatch, loop, "_aggregate", at, told or KeyboardInterrupt())
     with pytest.raises((KeyboardInterrupt, SystemExit)):
         made(method=method, num_rounds=4)
     path = whole.path.with_name("run")
@@ -95,7 +95,7 @@ def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, w
 
 def test_a_run_that_failed_is_made_anew(made, monkeypatch):
     whole = made("whole", num_rounds=4)[1]
-    stop(monkeypatch, Rounds, "_aggregate", 2, RuntimeError("of no use:\n" + "x" * 999))
+    stop(monkeypatch, loop, "_aggregate", 2, RuntimeError("of no use:\n" + "x" * 999))
     error, run = made(num_rounds=4)
     assert error == "RuntimeError: of no use:\n" + "x" * 999
     assert "RuntimeError: of no use" in (run.path.parent / LOGS / "run.log").read_text()

@@ -10,9 +10,9 @@ from errors import refuses
 from tiers import only
 
 from curvfed.flower import strategy
+from curvfed.server_app.cohort import contributions
 from curvfed.server_app.phase import ClientRequest, Phase
-from curvfed.server_app.round_phases import updates_of
-from curvfed.server_app.rounds import RoundError
+from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.masked_vector import MAX_EXAMPLES, sum_encoding
 from curvfed.strategies.config.parse import parse
@@ -149,7 +149,7 @@ def test_steps_of_less_than_the_rounding_add_up(name):
         phase = Phase(
             Header("run", "train", 1), dict.fromkeys(replies, request), replies, {}, {}, precision
         )
-        updates = updates_of(phase)
+        updates = contributions(phase)
         assert all(
             np.array_equal(updates[p].arrays["w"] - model, replies[p].arrays["w"] - received)
             for p in (1, 2, 3)

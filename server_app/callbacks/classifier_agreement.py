@@ -2,13 +2,24 @@
 Section 3.2)."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
+from curvfed.server_app.callbacks import Callback
+from curvfed.server_app.cohort import Answer
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.statistics import Statistics
 
 WEIGHT = f"{HEAD}weight"
+
+
+class ClassifierAgreement(Callback):
+    """Adds two columns to `rounds.csv`, where the server sees the clients' classifiers."""
+
+    def figures(self, number: int, answer: Answer) -> Mapping[str, Any]:
+        """The agreement of this round's contributions."""
+        return alignment(answer.contributions)
 
 
 def alignment(updates: Mapping[int, Statistics]) -> dict[str, float]:

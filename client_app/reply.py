@@ -1,0 +1,90 @@
+"""A client's reply to a message that asks for a contribution: in the open, or masked.
+
+This is the only file of this folder that knows which of them a run uses.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from flwr.app import RecordDict
+from torch import nn
+
+from curvfed.client_app.client import Client
+from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.config.secure_phases import is_masked
+from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
+
+
+@dataclass(frozen=True, eq=False)
+class Contribution:
+    """What a client contributes to a phase.
+
+    Attributes
+    ----------
+    statistics : Statistics
+    received : dict of str to array, optional
+        The parameters that it was computed from; None for sums over the data alone.
+    bound : float
+        Bound on what an example adds to an entry; 0 for `secure.clip`.
+    scored : Module, optional
+        The model of the scores, for the confusion matrix after the last round.
+    """
+
+    statistics: Statistics
+    received: Arrays | None = None
+    bound: float = 0.0
+    scored: nn.Module | None = None
+
+
+Work = Callable[[Client, Request], Contribution]
+"""What a client does in a phase."""
+
+Handler = Callable[[Client, Request, RecordDict], dict[str, Any]]
+"""(client, request, Flower's state of this node) -> the fields of the `Reply`, apart from its
+header and partition."""
+
+
+def contributing(work: Work) -> Handler:
+    """The handler of a phase that asks for a contribution.
+
+    In a secure sum the client first reads the shares of its peers, so that a complaint is sent at
+    once. The personal state of a round is stored when its reply is made.
+    """
+
+    def handler(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+        if is_masked(client.config, request.header.phase):
+            from curvfed.client_app.masked_replies import masked_reply
+
+            fields = masked_reply(client, request, state, work)
+        else:
+            fields = _open_reply(client, request, work(client, request))
+        if request.header.phase == TRAIN:
+            client.commit(request.header.round, base=request.stamp)
+        return fields
+
+    return handler
+
+
+def _open_reply(client: Client, request: Request, contribution: Contribution) -> dict[str, Any]:
+    statistics = contribution.statistics
+    fields = {
+        "arrays": client.precision.narrow(statistics.arrays),
+        "num_examples": statistics.weight,
+        "metrics": statistics.figures,
+    }
+    if contribution.scored is not None:
+        fields |= _confusion(client, request, contribution.scored)
+    return fields
+
+
+def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:
+    """The confusion matrix on the test examples after the last round, if statistics may leave the
+    client."""
+    is_last = request.header.round == client.config.num_rounds
+    if client.config.may_stop_early:
+        is_last = is_last or request.parts.get(LAST_ROUND) is True
+    if not is_last or not client.shares_statistics:
+        return {}
+    counts = client.task.confusion(model)
+    return {"parts": {CONFUSION: counts}} if counts else {}

@@ -1,0 +1,85 @@
+"""What a client does in the phases of a round: it trains, is scored, fine-tunes, or sums over its
+examples, and contributes the result.
+
+How a contribution is sent, in the open or masked, is decided in `curvfed.client_app.reply`.
+"""
+
+import time
+
+from curvfed.client_app.client import Client
+from curvfed.client_app.reply import Contribution
+from curvfed.strategies.base.figures import BEFORE
+from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.messages import Request
+
+
+def train(client: Client, request: Request) -> Contribution:
+    """Train from the shared parameters received, and contribute them. Personal parameters stay."""
+    started = time.perf_counter()
+    received = _prepare(client, request)
+    before = client.scores()
+    trained = client.fit(request.header.round)
+    figures = {f"{name}{BEFORE}": value for name, value in before.items()} | client.scores()
+    if trained is not None:
+        figures |= {"loss": trained.loss, "steps": float(trained.steps)}
+    figures |= {"seconds": time.perf_counter() - started} | _curvature(client)
+    arrays = client.contribution(received, trained)
+    return Contribution(
+        Statistics(arrays, client.task.num_examples, figures),
+        received,
+        scored=client.learner.scored,
+    )
+
+
+def evaluate(client: Client, request: Request) -> Contribution:
+    """Score the shared parameters received with the client's personal ones."""
+    received = _prepare(client, request)
+    figures = client.scores() | _curvature(client)
+    return Contribution(Statistics({}, 0, figures), received, scored=client.learner.scored)
+
+
+def fine_tune(client: Client, request: Request) -> Contribution:
+    """Train a personal model from the shared parameters received. Only its scores are sent."""
+    started = time.perf_counter()
+    received = _prepare(client, request)
+    before = client.task.scores(client.model)
+    loss = client.fine_tune(request.header.round)
+    tuned = client.learner.tuned
+    figures = {f"{name}{BEFORE}": value for name, value in before.items()}
+    figures |= client.task.scores(tuned)
+    if loss is not None:
+        figures["loss"] = loss
+    figures["seconds"] = time.perf_counter() - started
+    return Contribution(Statistics({}, 0, figures), received, scored=tuned)
+
+
+def calibrate(client: Client, request: Request) -> Contribution:
+    """Sum over the training features, from which the server computes a classifier."""
+    received = _prepare(client, request)
+    sums, num_examples = client.sums(request.header.phase)
+    calibration = client.config.calibration
+    bound = calibration.bound if calibration else 0.0
+    return Contribution(Statistics({"sums": sums}, num_examples), received, bound=bound)
+
+
+def _prepare(client: Client, request: Request) -> Arrays:
+    """Prepare the client for the message.
+
+    Returns
+    -------
+    dict of str to array
+        The shared parameters received.
+    """
+    client.prepare(request.required_facts, request.stamp)
+    received = client.precision.widen(decode_arrays(request.arrays))
+    client.receive(received, decode_arrays(request.fixed))
+    return received
+
+
+def _curvature(client: Client) -> dict[str, float]:
+    """The curvature of the model, for the report, if statistics may leave the client."""
+    curvature = getattr(client.model, "curvature", None)
+    if curvature is None or not client.shares_statistics:
+        return {}
+    return {"curvature": curvature.item()}

@@ -1,0 +1,74 @@
+"""Callbacks: what a run does around its rounds. Each is a file of this folder, or a class of
+another package under an entry point of the group `curvfed.callbacks`.
+
+All of them have one interface, whether the server sees single contributions or only their sum.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from curvfed.server_app.cohort import Answer
+    from curvfed.server_app.run import Run
+
+
+@dataclass(frozen=True)
+class Round:
+    """A completed round.
+
+    Attributes
+    ----------
+    number : int
+        From 1; 0 for a run without rounds.
+    clients : sequence of int
+        Partitions that were asked to train.
+    answer : Answer or None
+        Their contributions and scores; None for a run without rounds.
+    row : mapping of str to object
+        Its row in `rounds.csv`.
+    """
+
+    number: int
+    clients: Sequence[int]
+    answer: "Answer | None"
+    row: Mapping[str, Any]
+
+
+class Callback:
+    """Does nothing; a callback overrides the steps that it takes part in.
+
+    Parameters
+    ----------
+    run : Run
+        The run: configuration, clients, model, state, run directory.
+
+    Examples
+    --------
+    >>> class Halve(Callback):
+    ...     def after_round(self, completed):
+    ...         if completed.number == 5:
+    ...             self.run.stop_after(6)
+    >>> Halve.figures is Callback.figures
+    True
+    """
+
+    def __init__(self, run: "Run") -> None:
+        self.run = run
+
+    def begin(self) -> None:
+        """Called once the run directory may be written, before the first round."""
+
+    def figures(self, number: int, answer: "Answer") -> Mapping[str, Any]:
+        """Figures for the row of a round in `rounds.csv`, after the aggregation."""
+        return {}
+
+    def after_round(self, completed: Round) -> None:
+        """Called when the row of a round is written; also once for a run without rounds. What
+        changes scores or the model is done here: a resumed run does not repeat it."""
+
+    def stored(self, completed: Round) -> None:
+        """Called when the round is complete: checkpoint, progress."""
+
+    def end(self) -> None:
+        """Called after the last round, when the model is stored."""

@@ -1,0 +1,103 @@
+"""A new classifier after the last round, from sums over the clients' features."""
+
+import logging
+import time
+
+import numpy as np
+
+from curvfed.server_app.callbacks import Callback, Round
+from curvfed.server_app.callbacks.global_score import GlobalScore
+from curvfed.server_app.cohort import Cohort
+from curvfed.server_app.run import RoundError, Run
+from curvfed.strategies.base.calibration import Calibration, CalibrationError
+from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
+from curvfed.strategies.base.named_arrays import HEAD
+from curvfed.strategies.base.statistics import Arrays, Statistics, total
+from curvfed.strategies.wire.arrays import MessageError
+from curvfed.tasks.errors import SafeError
+
+log = logging.getLogger("curvfed")
+
+SUMS = "sums"
+"""Name of the array that a client sends."""
+
+
+class CalibrationCallback(Callback):
+    """Asks the clients for sums, computes the classifier, and keeps it beside the old one.
+
+    If the calibration fails, the run keeps its classifier: it must not lose its model.
+
+    Parameters
+    ----------
+    run : Run
+    cohort : Cohort
+    calibration : Calibration
+    global_score : GlobalScore
+    """
+
+    def __init__(
+        self, run: Run, cohort: Cohort, calibration: Calibration, global_score: GlobalScore
+    ) -> None:
+        super().__init__(run)
+        self._cohort = cohort
+        self._calibration = calibration
+        self._global_score = global_score
+
+    def after_round(self, completed: Round) -> None:
+        """Calibrate after the last round."""
+        if completed.number != self.run.last_round:
+            return
+        try:
+            self._calibrate(completed.number)
+        except (RoundError, SafeError) as error:
+            log.warning("the classifier is not calibrated: %s", error)
+            self.run.state.scored["not_calibrated"] = str(error)
+
+    def _calibrate(self, number: int) -> None:
+        run = self.run
+        started = time.monotonic()
+        calibration = self._calibration
+        name = calibration.phase
+        model = run.whole_model
+        classes, features = model[f"{HEAD}weight"].shape
+
+        def check(contribution: Statistics) -> None:
+            try:
+                calibration.check(contribution.arrays[SUMS], contribution.weight, features, classes)
+            except CalibrationError as error:
+                raise MessageError(str(error), key=error.key) from None
+
+        answer = self._cohort.ask(
+            name,
+            number,
+            list(run.federation.nodes),
+            sums={SUMS: calibration.sums.zeros(features, classes).pack()},
+            bound=calibration.bound,
+            check=check,
+        )
+        summed = total(list(answer.contributions.values()))
+        if summed.weight == 0:
+            raise CalibrationError(
+                f"{name}: no client that answered has training data", key="no-training-data"
+            )
+        head = {
+            key.removeprefix(HEAD): array for key, array in model.items() if key.startswith(HEAD)
+        }
+        classifier = calibration.classifier(summed.arrays[SUMS], summed.weight, head, summed.error)
+        run.calibrated = _checked(name, classifier)
+        score = self._global_score.score(run.calibrated)
+        run.state.scored["calibrated"] = score
+        row = answer.phase.row(run.federation)
+        row |= {GLOBAL_ACCURACY: score, "seconds": time.monotonic() - started}
+        run.record(answer.phase, row, in_round=False)
+        figure = find(GLOBAL_ACCURACY)
+        run.progress.say(number, f"{name}: {figure.words} {figure.text(score) or '-'}")
+
+
+def _checked(name: str, classifier: Arrays) -> Arrays:
+    """The classifier by the names of the model's parameters, if it is finite."""
+    if not all(np.isfinite(array).all() for array in classifier.values()):
+        raise CalibrationError(
+            f"{name}: the classifier computed from the sums is not finite", key="not-finite"
+        )
+    return {f"{HEAD}{key}": array for key, array in classifier.items()}

@@ -1,0 +1,35 @@
+"""Early stopping: a run ends when the validation scores no longer improve."""
+
+import logging
+
+from curvfed.server_app.callbacks import Callback, Round
+
+log = logging.getLogger("curvfed")
+
+
+class EarlyStopping(Callback):
+    """Makes the next round the last one when the mean validation score has not improved in
+    `early-stopping` rounds.
+
+    The run trains one more round, so that its last round is known when it begins, as in every run:
+    clients then calibrate, fine-tune and send their last scores.
+    """
+
+    def after_round(self, completed: Round) -> None:
+        """Compare the last round whose validation scores are known with the best one."""
+        run = self.run
+        best = run.state.best
+        number = completed.number
+        if best is None or number >= run.last_round:
+            return
+        waited = run.state.validated - best["round"]
+        if waited >= run.config.early_stopping:
+            run.stop_after(number + 1)
+            log.info(
+                "round %d: no better validation score since round %d; round %d is the last"
+                " (early-stopping = %d)",
+                number,
+                best["round"],
+                run.last_round,
+                run.config.early_stopping,
+            )

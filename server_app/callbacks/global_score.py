@@ -1,0 +1,65 @@
+"""The score of the global model on the server's own test data."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from curvfed.server_app.callbacks import Callback, Round
+from curvfed.server_app.cohort import Answer
+from curvfed.server_app.directory.summary import LAST
+from curvfed.server_app.run import Run
+from curvfed.strategies.base.figures import GLOBAL_ACCURACY
+from curvfed.strategies.base.statistics import Arrays
+
+if TYPE_CHECKING:
+    from curvfed.server_app.global_model import GlobalModel, GlobalPoints
+
+
+class GlobalScore(Callback):
+    """Scores the model in the rounds that `global-every` selects."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._model = _open(run)
+        sizes = {
+            description.statistics.get("num_test")
+            for description in run.federation.descriptions.values()
+        }
+        run.is_scored = self._model is None and sizes == {0}
+
+    def figures(self, number: int, answer: Answer) -> Mapping[str, Any]:
+        """The accuracy; None in the other rounds."""
+        return {GLOBAL_ACCURACY: self._score_round(number)}
+
+    def after_round(self, completed: Round) -> None:
+        """Score the starting model of a run without rounds."""
+        if completed.answer is None:
+            self._score_round(completed.number)
+
+    def end(self) -> None:
+        """Write the predictions of the last model."""
+        if self._model is not None:
+            run = self.run
+            self._model.write(run.whole_model, run.calibrated, run.directory.path)
+
+    def score(self, changed: Arrays) -> float | None:
+        """The accuracy of the model with some parameters changed; None without test data."""
+        if self._model is None:
+            return None
+        return self._model.score(self.run.whole_model | changed)
+
+    def _score_round(self, number: int) -> float | None:
+        if self._model is None or not self.run.is_due(number, self.run.config.global_every):
+            return None
+        accuracy = self._model.score(self.run.whole_model)
+        scored = self.run.state.scored
+        scored["last"] = [*scored.get("last", []), accuracy][-LAST:]
+        return accuracy
+
+
+def _open(run: Run) -> "GlobalModel | GlobalPoints | None":
+    """The model that the server scores on its own test images or points."""
+    if run.federation.facts.task not in ("images", "points"):
+        return None
+    from curvfed.server_app.global_model import open_global_model
+
+    return open_global_model(run.config, run.federation, run.model.is_global)

@@ -1,0 +1,205 @@
+"""The clients of a run as their server sees them: in the open, each client's contribution.
+
+`open_cohort` chooses once between this and `curvfed.server_app.secure.masked_cohort`, where the
+server sees only sums. Who uses the contributions does not know which it was.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from curvfed.server_app.phase import Check, ClientRequest, Phase
+from curvfed.server_app.progress import PHASE_SILENCE
+from curvfed.server_app.reply_checks import check_reply
+from curvfed.server_app.run import Run, check_enough
+from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.wire.messages import (
+    EVALUATE,
+    FINE_TUNE,
+    LAST_ROUND,
+    TRAIN,
+    Header,
+    Parts,
+    Reply,
+)
+
+SCORES = (EVALUATE, FINE_TUNE)
+"""Phases that contribute nothing but scores."""
+
+Template = Callable[[int], Arrays]
+"""The names, shapes and dtypes of the arrays that a client, by partition, must send."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the clients answered.
+
+    Attributes
+    ----------
+    phase : Phase
+        For the tables of the run directory.
+    contributions : dict of int to Statistics
+        By partition; after a secure sum a single one, for all clients together.
+    seconds : float
+        From the request to the last reply.
+    """
+
+    phase: Phase
+    contributions: dict[int, Statistics]
+    seconds: float
+
+
+class Cohort(ABC):
+    """Asks clients of a run, and gives their contributions.
+
+    Parameters
+    ----------
+    run : Run
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    @abstractmethod
+    def ask(
+        self,
+        name: str,
+        number: int,
+        clients: Sequence[int],
+        sums: Arrays | None = None,
+        bound: float = 0.0,
+        check: Callable[[Statistics], object] | None = None,
+    ) -> Answer:
+        """Send the model to some clients and collect what they contribute.
+
+        Parameters
+        ----------
+        name : str
+            The phase.
+        number : int
+            The round.
+        clients : sequence of int
+            Partitions, ascending.
+        sums : dict of str to array, optional
+            Arrays with the names and shapes of the sums that a client contributes; in `TRAIN` the
+            method's own.
+        bound : float
+            Bound on the sums, per example; 0 for `secure.clip`. Only a secure sum needs it.
+        check : callable, optional
+            Refuses a contribution that is impossible, with a `MessageError`. A secure sum checks
+            nothing: the user of its total does.
+
+        Raises
+        ------
+        RoundError
+            If too few clients contribute.
+        """
+
+    @abstractmethod
+    def scored_together(self, clients: Sequence[int]) -> list[int]:
+        """The clients that must be asked for these to have scores."""
+
+
+def open_cohort(run: Run) -> Cohort:
+    """The cohort that the configuration chooses.
+
+    Raises
+    ------
+    ConfigError
+        If no secure sum over the clients is possible.
+    """
+    if not run.config.is_masked:
+        return OpenCohort(run)
+    from curvfed.server_app.secure.masked_cohort import MaskedCohort
+
+    return MaskedCohort(run)
+
+
+class OpenCohort(Cohort):
+    """The server sees each client's contribution."""
+
+    def ask(
+        self,
+        name: str,
+        number: int,
+        clients: Sequence[int],
+        sums: Arrays | None = None,
+        bound: float = 0.0,
+        check: Callable[[Statistics], object] | None = None,
+    ) -> Answer:
+        """See `Cohort`."""
+        run = self.run
+        started = time.monotonic()
+
+        def check_open(reply: Reply) -> None:
+            check_reply(run, reply)
+            if check is not None:
+                check(Statistics(dict(reply.arrays), reply.num_examples, reply.metrics))
+
+        template = run.model.expected_reply if name == TRAIN else lambda partition: sums or {}
+        parts: dict[int, Parts] = {}
+        if number == run.last_round < run.config.num_rounds:
+            parts = {partition: {LAST_ROUND: True} for partition in clients}
+        phase = send_model(run, run.header(name, number), clients, template, check_open, parts)
+        if name not in SCORES:
+            check_enough(phase, run.config.min_replies)
+        return Answer(phase, contributions(phase), time.monotonic() - started)
+
+    def scored_together(self, clients: Sequence[int]) -> list[int]:
+        """These clients."""
+        return list(clients)
+
+
+def send_model(
+    run: Run,
+    header: Header,
+    clients: Iterable[int],
+    template: Template,
+    check: Check,
+    parts: Mapping[int, Parts],
+) -> Phase:
+    """Run a phase that sends each client the current model; `parts` are a protocol's further
+    values."""
+    holders = set(run.state.fixed_holders)
+    requests = {
+        partition: ClientRequest(
+            arrays=run.model.sent_to(partition),
+            stamp=run.state.stamps.get(partition, 0),
+            fixed=run.fixed if partition not in holders else {},
+            parts=parts.get(partition, {}),
+            template=template(partition),
+        )
+        for partition in clients
+    }
+    phase = run.send(
+        header,
+        requests,
+        check,
+        lambda done, total: run.progress.say(
+            header.round, f"{header.phase}: {done} of {total} clients", PHASE_SILENCE
+        ),
+    )
+    if run.fixed:
+        # Failed clients may have lost the fixed parameters; the next request sends them again.
+        run.state.fixed_holders = sorted((holders | phase.replies.keys()) - phase.reasons.keys())
+    return phase
+
+
+def contributions(phase: Phase) -> dict[int, Statistics]:
+    """The clients' contributions by partition.
+
+    With a `wire-precision` below float32, the rounding error of the model sent to a client is added
+    to its reply, so that the difference equals the change that the client made.
+    """
+    sent = {id(request.arrays): request.arrays for request in phase.sent.values()}
+    rounding_losses = {key: phase.precision.lost(arrays) for key, arrays in sent.items()}
+    contributed = {}
+    for partition, reply in phase.replies.items():
+        losses = rounding_losses[id(phase.sent[partition].arrays)]
+        arrays = {
+            name: array + losses[name] if name in losses else array
+            for name, array in reply.arrays.items()
+        }
+        contributed[partition] = Statistics(arrays, reply.num_examples, reply.metrics)
+    return contributed

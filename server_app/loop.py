@@ -1,0 +1,93 @@
+"""The round loop: clients are selected, train, and send their contributions; the server combines
+them; callbacks do the rest, such as evaluation and checkpoints."""
+
+import logging
+import time
+
+import numpy as np
+
+from curvfed.server_app.callbacks import Callback, Round
+from curvfed.server_app.callbacks.choice import callbacks_of
+from curvfed.server_app.cohort import Answer, Cohort, open_cohort
+from curvfed.server_app.run import RoundError, Run
+from curvfed.server_app.starting_model import set_starting_model
+from curvfed.strategies.base.aggregation import reweighted
+from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.named_arrays import not_finite
+from curvfed.strategies.wire.exchange import sample
+from curvfed.strategies.wire.messages import TRAIN
+
+log = logging.getLogger("curvfed")
+
+
+def run_rounds(run: Run) -> None:
+    """Connect the clients, train for the configured rounds, and store the model.
+
+    Raises
+    ------
+    FederationError, RoundError, ConfigError
+    """
+    run.connect()
+    stored_round = set_starting_model(run)
+    cohort = open_cohort(run)
+    callbacks = callbacks_of(run, cohort)
+    run.start_writing(stored_round)
+    for callback in callbacks:
+        callback.begin()
+    if run.last_round == 0:
+        for callback in callbacks:
+            callback.after_round(Round(0, [], None, {}))
+    while run.state.round < run.last_round:
+        _round(run, cohort, callbacks)
+    run.is_scored = True
+    run.warn()
+    run.clock()
+    run.write_model()
+    for callback in callbacks:
+        callback.end()
+
+
+def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:
+    started = time.monotonic()
+    number = run.state.round + 1
+    run.forget_calibration()
+    config = run.config
+    clients = sample(list(run.federation.nodes), config.fraction_train, config.seed, number)
+    answer = cohort.ask(TRAIN, number, clients)
+    aggregating = time.monotonic()
+    _aggregate(run, number, answer)
+    row = run.model.round_figures() | answer.phase.row(run.federation)
+    row["seconds_aggregation"] = time.monotonic() - aggregating
+    for callback in callbacks:
+        row |= callback.figures(number, answer)
+    row["seconds"] = time.monotonic() - started
+    run.record(answer.phase, row, run.model.weights())
+    completed = Round(number, clients, answer, row)
+    for callback in callbacks:
+        callback.after_round(completed)
+    run.state.round = number
+    run.clock()
+    for callback in callbacks:
+        callback.stored(completed)
+
+
+def _aggregate(run: Run, number: int, answer: Answer) -> None:
+    """Combine the clients' contributions.
+
+    Raises
+    ------
+    RoundError
+        If they do not fit together, or the result is not finite.
+    """
+    contributions = answer.contributions
+    if not any(contribution.arrays for contribution in contributions.values()):
+        return  # nothing is shared
+    if not any(contribution.weight for contribution in contributions.values()):
+        log.warning("round %d: no client that answered has training data", number)
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        try:
+            run.model.aggregate(reweighted(contributions, run.config.weights))
+        except AggregationError as error:
+            raise RoundError(f"round {number}: {error}", key="aggregation") from None
+    if reason := not_finite(run.model.state()):
+        raise RoundError(f"round {number}: {reason} after the aggregation", key="not-finite")
