@@ -20,6 +20,12 @@ class EarlyStopping(Callback):
         run = self.run
         best = run.state.best
         number = completed.number
+        if best is None and number == 1:
+            log.warning(
+                "early-stopping = %d has no effect until clients have validation scores: give them"
+                " validation examples (train-size and test-size below 1 in sum)",
+                run.config.early_stopping,
+            )
         if best is None or number >= run.last_round:
             return
         waited = run.state.validated - best["round"]

@@ -44,6 +44,8 @@ FREE_TO_CHANGE = frozenset(
         "callbacks",
         "mlflow.tracking-uri",
         "mlflow.experiment",
+        "wandb.project",
+        "wandb.mode",
         *RESUMABLE,
     }
 )

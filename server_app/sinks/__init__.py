@@ -144,6 +144,10 @@ def _make(name: str, directory: RunDirectory) -> Any:
         from curvfed.server_app.sinks.tensorboard_sink import TensorBoard
 
         return TensorBoard(directory.path)
+    if name == "wandb":
+        from curvfed.server_app.sinks.wandb_sink import WandB
+
+        return WandB(directory)
     from curvfed.server_app.sinks.mlflow_sink import MLflow
 
     return MLflow(directory)

@@ -28,8 +28,8 @@ Device = Annotated[
 Sinks = Annotated[
     str,
     Form(
-        pattern=r"^((tensorboard|mlflow)(,(tensorboard|mlflow))*)?$",
-        words='a list of tensorboard, mlflow with commas and without spaces, or ""',
+        pattern=r"^((tensorboard|mlflow|wandb)(,(tensorboard|mlflow|wandb))*)?$",
+        words='a list of tensorboard, mlflow, wandb with commas and without spaces, or ""',
     ),
 ]
 Callbacks = Annotated[
@@ -395,7 +395,8 @@ class RunKeys(Table):
         description=(
             "where the figures of rounds.csv and summary.json also go during the run,"
             " comma-separated: tensorboard: event files in the run directory; mlflow: a tracking"
-            " store. Each needs its package: pip install -e '.[tensorboard]' or '.[mlflow]'"
+            " store; wandb: Weights & Biases. Each needs its package: pip install -e"
+            " '.[tensorboard]', '.[mlflow]' or '.[wandb]'"
         ),
     )
     report: bool = Field(

@@ -269,11 +269,28 @@ class MLflow(Table):
     )
 
 
+class WandB(Table):
+    """Keys of the sink wandb."""
+
+    project: Experiment = Field(
+        default="curvfed",
+        description="the project of the run",
+    )
+    mode: Literal["offline", "online"] = Field(
+        default="offline",
+        description=(
+            "offline: figures stay in the run directory until `wandb sync` sends them; online: they"
+            " are sent during the run, to the account that is logged in at the server"
+        ),
+    )
+
+
 SHARED: dict[str, type[Table]] = {
     "images": Images,
     "points": Points,
     "secure": Secure,
     "flower": Flower,
     "mlflow": MLflow,
+    "wandb": WandB,
 }
 """All of these tables, by name."""

@@ -11,7 +11,7 @@ from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure
+from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure, WandB
 from curvfed.strategies.methods import METHODS, table_of
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class RunConfig(RunKeys):
     secure: Secure = Secure()
     flower: Flower = Flower()
     mlflow: MLflow = MLflow()
+    wandb: WandB = WandB()
     _unread: dict[str, Scalar] = PrivateAttr(default_factory=dict)
 
     @property

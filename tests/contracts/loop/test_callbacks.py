@@ -1,0 +1,75 @@
+"""Callbacks of other packages: they see every round, and can end a run."""
+
+import types
+
+import pytest
+from app_runs import run
+from errors import refuses
+
+from curvfed.server_app.callbacks import Callback
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.tasks import plugins
+
+
+class StopAtTwo(Callback):
+    """Ends the run after its second round, adds a column, and keeps what it was called for."""
+
+    def __init__(self, run):
+        super().__init__(run)
+        self.run.state.calls = []
+
+    def begin(self):
+        self.run.state.calls.append("begin")
+
+    def figures(self, number, answer):
+        self.run.state.calls.append("figures")
+        return {"mean_weight": sum(each.weight for each in answer.contributions.values())}
+
+    def after_round(self, completed):
+        self.run.state.calls.append("after_round")
+        if completed.number == 1:
+            self.run.stop_after(2)
+
+    def stored(self, completed):
+        self.run.state.calls.append("stored")
+
+    def end(self):
+        (self.run.directory.path / "calls").write_text(" ".join(self.run.state.calls))
+
+
+@pytest.fixture
+def installed(monkeypatch):
+    """Lets `callbacks=NAME` find an object, as an entry point would."""
+
+    def install(name: str, value: object) -> None:
+        place = plugins.register_object(value, f"test_callbacks:{name}")
+        points = {name: [types.SimpleNamespace(value=place)]}
+        monkeypatch.setattr(
+            plugins, "registered", lambda kind: points if kind == "callbacks" else {}
+        )
+
+    return install
+
+
+@pytest.mark.parametrize("is_masked", [False, True], ids=["open", "masked"])
+def test_a_callback_is_called_in_every_round_and_can_end_the_run(tmp_path, installed, is_masked):
+    installed("stopper", StopAtTwo)
+    made = run(tmp_path, num_rounds=5, callbacks="stopper", secure_sum=is_masked, method="fedavg")
+    assert made.summary["rounds"] == 2
+    in_a_round = ["figures", "after_round", "stored"]
+    calls = (made.path / "calls").read_text().split()
+    assert calls == ["begin", *in_a_round, *in_a_round]
+    trained = [row for row in made.rounds if row["phase"] == "train"]
+    sizes = [client["statistics"]["num_train"] for client in made.described["clients"]]
+    assert [float(row["mean_weight"]) for row in trained] == [sum(sizes)] * 2
+
+
+def test_a_name_that_is_not_installed_is_refused(tmp_path):
+    with refuses("no-such-callback", "callbacks", "stoper", error=ConfigError):
+        run(tmp_path, callbacks="stoper")
+
+
+def test_what_is_no_callback_is_refused(tmp_path, installed):
+    installed("function", print)
+    with refuses("not-a-callback", "function", "Callback", error=ConfigError):
+        run(tmp_path, callbacks="function")
