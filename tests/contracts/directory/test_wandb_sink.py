@@ -88,7 +88,8 @@ def test_the_file_has_every_round_once(tmp_path, own_home):
     made = run(tmp_path, **TREES)
     assert_same(made)
     _, text = history(made)
-    assert "summary/status" in text and "completed" in text
+    assert "summary/status" in text
+    assert "completed" in text
     for about_the_machine in (str(Path.cwd()), sys.executable, '"hostname"', "cpu_count"):
         assert about_the_machine not in text
 
