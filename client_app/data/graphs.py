@@ -50,7 +50,7 @@ def class_names(data: ClientGraph, config: RunConfig) -> tuple[str, ...]:
 
 def statistics(data: ClientGraph, config: RunConfig) -> Mapping[str, Any]:
     """Figures about the data, by name."""
-    figures = client_task.statistics(data, config.table("flatland").triangles)
+    figures = client_task.statistics(data, bool(config["flatland.triangles"]))
     if config.normalize == "none" and encoder(config, data.task) == "lorentz":
         norm = float(row_norms(data.features).max())
         figures |= {"feature_norm": float(f"{norm:.1e}")} if norm > FAR else {}

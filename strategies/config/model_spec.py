@@ -62,7 +62,6 @@ def model_spec(
     kind = encoder(config, facts.task)
     if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
-    layers = config.table("flatland")
     if config.embedding_dim == 0:
         raise ConfigError(
             f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more",
@@ -75,9 +74,9 @@ def model_spec(
         num_classes=len(facts.class_names) or num_classes,
         width=config.embedding_dim,
         dropout=config.dropout,
-        gate=layers.gate,
-        self_weight=layers.self_weight,
-        curvature_map=layers.curvature_map,
+        gate=bool(config["flatland.gate"]),
+        self_weight=bool(config["flatland.self-weight"]),
+        curvature_map=str(config["flatland.curvature-map"]),
         **config.network.options,
     )
 

@@ -12,6 +12,7 @@ from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure, WandB
+from curvfed.strategies.method_index import DEFAULTS
 from curvfed.strategies.methods import METHODS, table_of
 
 if TYPE_CHECKING:
@@ -106,8 +107,13 @@ class RunConfig(RunKeys):
         return METHODS[self.method]
 
     def __getitem__(self, key: str) -> Scalar:
-        """The value of a dotted key, such as "fedprox.mu"."""
-        value: Scalar = _values(self)[key]
+        """The value of a dotted key, such as "fedprox.mu"; the default if the run does not have the
+        table."""
+        values = _values(self)
+        if key not in values:
+            table, _, name = key.partition(".")
+            return DEFAULTS[table][name]
+        value: Scalar = values[key]
         return value
 
     def keys_of(self, method: Method) -> Table:

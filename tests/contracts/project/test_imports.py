@@ -6,48 +6,33 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[3]
 
-RUN = """
+RUNS = """
 import sys, tempfile, curvfed
-curvfed.simulate(method={!r}, dataset={!r}, num_supernodes=2, num_rounds=1, results_dir=tempfile.mkdtemp(), quiet=True, report=False)
-print(*(name for name, module in sys.modules.items() if name.startswith("curvfed") and getattr(module, "__file__", None)))
+for dataset in ("trees", "digits"):
+    curvfed.simulate("fedavg", dataset=dataset, num_supernodes=2, num_rounds=1, results_dir=tempfile.mkdtemp(), quiet=True, report=False)
+    print(*(name for name, module in sys.modules.items() if name.startswith("curvfed") and getattr(module, "__file__", None)))
 """
+"""One run after the other in a process of their own, and the project's files that are imported
+then."""
+
+UNUSED = {
+    "trees": r"tasks\.(images|points)|tasks\.registry|.*secure|.*hull|.*image|.*global_test",
+    "digits": r"tasks\.points|.*secure|.*hull|strategies\.methods\.(hyper|sphere)fed",
+}
 
 
-def imported(home: Path, method: str, dataset: str) -> set[str]:
-    """The project's files that a run in a process of its own imports."""
-    environment = os.environ | {"HOME": str(home)}
+def test_a_run_imports_what_it_runs(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", RUN.format(method, dataset)],
-        env=environment,
+        [sys.executable, "-c", RUNS],
+        env=os.environ | {"HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
     )
-    return {name.removeprefix("curvfed.") for name in done.stdout.splitlines()[-1].split()}
-
-
-@pytest.mark.parametrize(
-    ("method", "dataset", "unused"),
-    [
-        (
-            "fedavg",
-            "trees",
-            r"tasks\.(images|points)|tasks\.registry|.*secure|.*hull|.*image|.*global_test",
-        ),
-        (
-            "fedavg",
-            "digits",
-            r"tasks\.points|.*secure|.*hull|strategies\.methods\.(hyper|sphere)fed",
-        ),
-    ],
-)
-def test_a_run_imports_what_it_runs(tmp_path, method, dataset, unused):
-    found = imported(tmp_path, method, dataset)
-    assert {name for name in found if name.startswith("strategies.methods.")} == {
-        f"strategies.methods.{method}"
-    }
-    assert [name for name in sorted(found) if re.match(unused, name)] == []
+    for line, unused in zip(done.stdout.splitlines()[-2:], UNUSED.values(), strict=True):
+        found = {name.removeprefix("curvfed.") for name in line.split()}
+        methods = {name for name in found if name.startswith("strategies.methods.")}
+        assert methods == {"strategies.methods.fedavg"}
+        assert [name for name in sorted(found) if re.match(unused, name)] == []
