@@ -19,12 +19,12 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.measure import Place
-from benchmarks.page import HEADS, cells, figures_of, machine, write_page
+from benchmarks.page import COLUMNS, cells, figures_of, machine, write_page
 from benchmarks.rows import TOPICS, chosen
 from curvfed.strategies.config.device import pick_device
 from curvfed.tasks.stored_files import write_atomically
 
-ABOUT = """\
+INTRODUCTION = """\
 # Speed: every row
 
     make bench DATA=folder ARGS="--page docs/measured/speed.md"
@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tables = {
             title: [cells(one) for one in figures if one["part"] == title] for title in titles
         }
-        write_page(options.page, ABOUT, content, HEADS, tables)
+        write_page(options.page, INTRODUCTION, content, COLUMNS, tables)
     goals = [one["met"] for one in figures if one.get("met") is not None]
     failed = sum("error" in one for one in figures)
     console.print(

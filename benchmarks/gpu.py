@@ -1,16 +1,14 @@
-"""All that only a GPU can show, on one page: tests, steps, clients that share the GPU, whole runs,
-waits for it.
+"""What only a GPU shows, on one page: tests, steps, clients that share the GPU, whole runs, waits.
 
     python -m benchmarks.gpu [--data FOLDER] [--page docs/measured/gpu.md] [--only PART ...]
 
-Every part has a process and seconds of its own. The page has the reason why one failed, or took
-longer, and its rows until then; the others go on. Status 0, 1 if a part failed, 2 on a machine
-without a GPU.
+Each part runs in a process of its own for a limited time. If it fails or takes longer, the page has
+the reason and the rows until then, and the other parts run. The exit status is 0, 1 if a part
+failed, 2 on a machine without a GPU.
 """
 
 import argparse
 import contextlib
-import csv
 import json
 import os
 import re
@@ -21,6 +19,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import product
@@ -31,13 +30,13 @@ import torch
 
 from benchmarks import TESTS
 from benchmarks.measure import Call, Pair, Place, Row
-from benchmarks.page import HEADS, cells, figures_of, machine, told_machine
+from benchmarks.page import COLUMNS, cells, describe_machine, figures_of, machine, table_lines
 from curvfed.strategies.config.device import devices
 from curvfed.tasks.stored_files import write_atomically
 
-Cells = Iterator[list[str]]
+GPU = "cuda:0"
 STEPS = 50
-ABOUT = """\
+INTRODUCTION = """\
 # On a GPU
 
     make gpu DATA=folder
@@ -45,23 +44,46 @@ ABOUT = """\
 writes this page in at most nine minutes: what only a GPU can show. Without `DATA`, the built-in `trees` and `digits`
 replace Cora, MNIST and CIFAR-10. If a part fails, the page gives the reason, and the other parts run.
 """
-NOTHING = """\
-**Nothing on this page is measured yet, because no GPU was available.** The command above writes the name of the device
-and these tables:
-"""
+
+Cells = Iterator[list[str]]
 
 
 class Part(NamedTuple):
-    """A table of the page: `rows` finds its rows within `seconds`."""
+    """A table of the page, whose rows are measured within `seconds`."""
 
     title: str
-    heads: Sequence[str]
+    columns: Sequence[str]
     seconds: int
     rows: Callable[[Place], Cells]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure the parts in turn, and write the page after each."""
+    options = _parser().parse_args(arguments)
+    if not torch.cuda.is_available():
+        print(f"error: this needs a GPU; this machine has {devices()}", file=sys.stderr)
+        return 2
+    if options.rows_of:
+        for row in PARTS[options.rows_of].rows(Place(options.data, GPU)):
+            print(json.dumps(row), flush=True)
+        return 0
+    results: list[dict[str, Any]] = []
+    content = {
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(GPU),
+        "parts": results,
+    }
+    for number, name in enumerate(options.only, 1):
+        result = measure_part(name, options.data)
+        results.append(result)
+        ending = f", failed: {result['error']}" if result["error"] else ""
+        figures = f"{len(result['rows'])} rows, {result['seconds']} s{ending}"
+        print(f"[{number}/{len(options.only)}] {name}: {figures}", flush=True)
+        write_atomically(options.page, page(content).encode())
+    return 1 if any(result["error"] for result in results) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu")
     parser.add_argument(
         "--data", type=Path, help="folder of the public data sets; without it the built-in ones"
@@ -77,70 +99,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     # in the process of a part
     parser.add_argument("--rows-of", choices=PARTS, help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
-    if not torch.cuda.is_available():
-        print(f"error: this needs a GPU; this machine has {devices()}", file=sys.stderr)
-        return 2
-    if options.rows_of:
-        for row in PARTS[options.rows_of].rows(Place(options.data, "cuda:0")):
-            print(json.dumps(row), flush=True)
-        return 0
-    parts = list[dict[str, Any]]()
-    told = {
-        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine("cuda:0"),
-        "parts": parts,
-    }
-    for number, name in enumerate(options.only, 1):
-        parts.append(found := measured(name, options.data))
-        ending = f", failed: {found['error']}" if found["error"] else ""
-        about = f"{len(found['rows'])} rows, {found['seconds']} s{ending}"
-        print(f"[{number}/{len(options.only)}] {name}: {about}", flush=True)
-        write_atomically(options.page, page(told).encode())
-    return 1 if any(found["error"] for found in parts) else 0
+    return parser
 
 
-def measured(name: str, data: Path | None) -> dict[str, Any]:
-    """The rows of a part, from its process, and why there are no more."""
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.gpu",
-        "--rows-of",
-        name,
-        *(["--data", str(data)] if data else []),
-    ]
-    began = time.monotonic()
+def measure_part(name: str, data: Path | None) -> dict[str, Any]:
+    """The rows of a part, from its process, and the reason if it failed."""
+    command = [sys.executable, "-m", "benchmarks.gpu", "--rows-of", name]
+    if data:
+        command += ["--data", str(data)]
+    start = time.monotonic()
     error = ""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as log:
         process = subprocess.Popen(command, stdout=out, stderr=log, start_new_session=True)
         try:
-            if status := process.wait(PARTS[name].seconds):
+            status = process.wait(PARTS[name].seconds)
+            if status:
                 log.seek(0)
                 error = (log.read().strip().splitlines() or [f"status {status}"])[-1]
         except subprocess.TimeoutExpired:
             error = f"not done after {PARTS[name].seconds} s"
         finally:
-            with contextlib.suppress(ProcessLookupError):  # all that the part has started
+            with contextlib.suppress(ProcessLookupError):  # the part and its own processes
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         out.seek(0)
         rows = [json.loads(line) for line in out if line.startswith("[") and line.endswith("]\n")]
-    return {"name": name, "rows": rows, "error": error, "seconds": round(time.monotonic() - began)}
+    return {"name": name, "rows": rows, "error": error, "seconds": round(time.monotonic() - start)}
 
 
-def page(told: Mapping[str, Any] | None) -> str:
-    """The page from what was measured; None where nothing was."""
-    if told is None:
-        return "\n".join([ABOUT, NOTHING, *(f"* {part.title}" for part in PARTS.values()), ""])
-    lines = [ABOUT, f"Measured on {told['measured'][:10]}: {told_machine(told['machine'])}."]
-    for found in told["parts"]:
-        part = PARTS[found["name"]]
-        lines += ["", f"## {part.title[0].upper()}{part.title[1:]}", ""]
-        if found["error"]:
-            lines += [f"**Failed after {found['seconds']} s:** {found['error']}", ""]
-        table = (part.heads, ["---"] * len(part.heads), *found["rows"]) if found["rows"] else ()
-        lines += [f"| {' | '.join(_one_line(cell) for cell in row)} |" for row in table]
+def page(content: Mapping[str, Any]) -> str:
+    """The page from the measured parts."""
+    measured_on = f"{content['measured'][:10]}: {describe_machine(content['machine'])}"
+    lines = [INTRODUCTION, f"Measured on {measured_on}."]
+    for result in content["parts"]:
+        part = PARTS[result["name"]]
+        lines += ["", f"## {part.title}", ""]
+        if result["error"]:
+            lines += [f"**Failed after {result['seconds']} s:** {result['error']}", ""]
+        if result["rows"]:
+            rows = [[_one_line(cell) for cell in row] for row in result["rows"]]
+            lines += table_lines(part.columns, rows)
     return "\n".join(lines) + "\n"
 
 
@@ -149,64 +147,71 @@ def _one_line(cell: str) -> str:
 
 
 def _tests(place: Place) -> Cells:
-    """The tests that are skipped elsewhere."""
+    """The tests that are skipped without a GPU."""
     command = [sys.executable, "-m", "pytest", "-m", "gpu", "-p", "no:cacheprovider", "--tb=line"]
     file = str(TESTS / "methods" / "test_on_a_gpu.py")
-    done = subprocess.run([*command, file], capture_output=True, text=True, check=False)
-    *others, ending = done.stdout.strip().splitlines() or [done.stderr[-200:]]
-    yield from ([outcome, number] for number, outcome in re.findall(r"(\d+) ([a-z]+)[, ]", ending))
-    wrong = [line for line in others if line.startswith(("FAILED", "ERROR"))]
-    yield from (
-        [outcome, rest[:200]] for outcome, _, rest in (line.partition(" ") for line in wrong)
-    )
-    if done.returncode:
-        raise RuntimeError(f"pytest ended with status {done.returncode}: {ending}")
+    process = subprocess.run([*command, file], capture_output=True, text=True, check=False)
+    *lines, ending = process.stdout.strip().splitlines() or [process.stderr[-200:]]
+    for number, outcome in re.findall(r"(\d+) ([a-z]+)[, ]", ending):
+        yield [outcome, number]
+    for line in lines:
+        if line.startswith(("FAILED", "ERROR")):
+            outcome, _, test = line.partition(" ")
+            yield [outcome, test[:200]]
+    if process.returncode:
+        raise RuntimeError(f"pytest ended with status {process.returncode}: {ending}")
 
 
 def _steps(place: Place) -> Cells:
     from benchmarks import local_training
 
-    rows = [
-        row
-        for row in local_training.networks(place)
-        if "torch.compile" not in row.what and not row.told
-    ]
-    what = f"fedavg: {STEPS} steps, each a CUDA graph, {place.graph}"
-    rows.append(Row(what, "as they are", partial(_captured, place)))
-    failed = 0
-    for row in [*rows, *local_training.rows(place)]:
-        found = figures_of("", row._replace(repeats=min(row.repeats, 3), calls=1), place.quick)
-        failed += "error" in found
-        yield cells(found)
-    if failed:
-        raise RuntimeError(f"{failed} rows failed")
+    networks = local_training.networks(place)
+    rows = [row for row in networks if "torch.compile" not in row.what and not row.is_figure]
+    graph_steps = f"fedavg: {STEPS} steps, each a CUDA graph, {place.graph}"
+    rows += local_training.rows(place)
+    rows.append(Row(graph_steps, "as they are", partial(_captured, place)))
+    num_failed = 0
+    for row in rows:
+        short = row._replace(repeats=min(row.repeats, 3), calls=1)
+        figures = figures_of("", short, place.quick)
+        num_failed += "error" in figures
+        yield cells(figures)
+    if num_failed:
+        raise RuntimeError(f"{num_failed} rows failed")
+
+
+@dataclass(frozen=True)
+class CapturedStep:
+    """A CUDA graph, and the step whose tensors it reads: they must live as long as the graph."""
+
+    graph: torch.cuda.CUDAGraph
+    step: Call
+
+    def __call__(self) -> None:
+        """Replay the graph."""
+        self.graph.replay()
 
 
 def _captured(place: Place) -> Pair:
-    """The same kernels on the same tensors, begun all at once: what a step would take without
+    """The same kernels on the same tensors, started all at once: the time of a step without
     Python."""
-    captured, plain = (_one_step(place) for _ in range(2))
+    step = _one_step(place)
+    plain = _one_step(place)
     torch.cuda.synchronize()
     with torch.cuda.stream(torch.cuda.Stream()):  # type: ignore[no-untyped-call]
         for _ in range(3):
-            captured()
+            step()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        captured()
-    return partial(_many, graph.replay), partial(_many, plain)
+        step()
+    return partial(_repeat, CapturedStep(graph, step)), partial(_repeat, plain)
 
 
 def _one_step(place: Place) -> Call:
     from one_client import a_client
 
-    settings = {
-        "method": "fedavg",
-        "dataset": place.graph,
-        "data-dir": str(place.data or ""),
-        "device": place.device,
-    }
-    client, _ = a_client(settings)
+    client, _ = a_client(_graph(place) | {"method": "fedavg", "device": place.device})
     model = client.model.train()
     task = client.task
     optimizer = client.optimizer
@@ -220,7 +225,7 @@ def _one_step(place: Place) -> Call:
     return step
 
 
-def _many(step: Call) -> None:
+def _repeat(step: Call) -> None:
     for _ in range(STEPS):
         step()
     torch.cuda.synchronize()
@@ -228,67 +233,67 @@ def _many(step: Call) -> None:
 
 def _clients(place: Place) -> Cells:
     """Processes side by side, then those of Ray, which gives each a share."""
-    from command_runs import command_run, rounds_of
-
     from benchmarks.local_training import side_by_side
 
     alone = side_by_side(place, 1)
     for number in (2, 4):
-        both = side_by_side(place, number)
-        yield _times(f"{number} processes, each with a client of resnet18", both, number * alone)
-    settings = _images(place) | {
-        "method": "hyperfed",
-        "num-rounds": 4,
-        "device": place.device,
-        "global-every": 0,
-    }
-    found = []
-    for share in ("0.25", "1"):
-        with command_run("run", settings, 8, "--gpus", share) as (process, run):
-            rows = [row for row in rounds_of(run, process) if row["phase"] == "train"]
-        found.append(sum(float(row["seconds"]) for row in rows[1:]))
-    yield _times("curvfed run --gpus 0.25 against 1, hyperfed with 8 clients, 3 rounds", *found)
+        together = side_by_side(place, number)
+        yield _ratio(
+            f"{number} processes, each with a client of resnet18", together, number * alone
+        )
+    shared = _seconds_in_ray(place, "0.25")
+    whole = _seconds_in_ray(place, "1")
+    yield _ratio("curvfed run --gpus 0.25 against 1, hyperfed, 8 clients, 3 rounds", shared, whole)
 
 
-def _times(what: str, ours: float, theirs: float) -> list[str]:
-    return [what, *(f"{one:.3g}" for one in (ours, theirs, ours / theirs))]
+def _seconds_in_ray(place: Place, share: str) -> float:
+    """Seconds of the rounds of a run in Ray, without the first, in which processes start."""
+    from command_runs import command_run, rounds_of
+
+    settings = _images(place) | {"method": "hyperfed", "num-rounds": 4, "device": place.device}
+    settings["global-every"] = 0
+    with command_run("run", settings, 8, "--gpus", share) as (process, run):
+        return _later_seconds(rounds_of(run, process))
+
+
+def _later_seconds(rounds: Sequence[Mapping[str, str]]) -> float:
+    seconds = [float(row["seconds"]) for row in rounds if row["phase"] == "train"]
+    return sum(seconds[1:])
+
+
+def _ratio(what: str, ours: float, theirs: float) -> list[str]:
+    return [what, f"{ours:.3g}", f"{theirs:.3g}", f"{ours / theirs:.3g}"]
+
+
+def _graph(place: Place) -> dict[str, Any]:
+    return {"dataset": place.graph, "data-dir": str(place.data or "")}
 
 
 def _images(place: Place) -> dict[str, Any]:
     if not place.data:
         return {"dataset": "digits", "model": "cnn"}
-    named = {"dataset": "cifar10", "data-dir": str(place.data), "model": "cnn"}
-    return named | {"images.train-subset": 5000, "images.test-subset": 1000}
+    cifar = {"dataset": "cifar10", "data-dir": str(place.data), "model": "cnn"}
+    return cifar | {"images.train-subset": 5000, "images.test-subset": 1000}
 
 
 def _runs(place: Place) -> Cells:
+    from command_runs import rounds_of
+
     from curvfed.deployments.inprocess import simulate
 
-    flatland = {"method": "flatland", "dataset": place.graph, "data-dir": str(place.data or "")}
-    flatland |= {"num-rounds": place.size(20, 2)}
-    hyperfed = _images(place) | {
-        "method": "hyperfed",
-        "num-rounds": place.size(5, 2),
-        "fine-tune-epochs": 0,
-    }
+    flatland = _graph(place) | {"method": "flatland", "num-rounds": place.size(20, 2)}
+    hyperfed = _images(place) | {"method": "hyperfed", "num-rounds": place.size(5, 2)}
+    hyperfed["fine-tune-epochs"] = 0
     for settings, device in product((flatland, hyperfed), (place.device, "cpu")):
         with tempfile.TemporaryDirectory() as folder:
-            run = simulate(
-                settings | {"results-dir": folder, "run-name": "run", "device": device}, 10
-            )
-            found = json.loads((run / "summary.json").read_text())
-            with (run / "rounds.csv").open(encoding="utf-8") as file:
-                trained = [
-                    float(row["seconds"]) for row in csv.DictReader(file) if row["phase"] == "train"
-                ]
-        scores = (found["global_accuracy"], found["personal_accuracy_mean"])
+            named = {"results-dir": folder, "run-name": "run", "device": device}
+            run = simulate(settings | named, 10)
+            summary = json.loads((run / "summary.json").read_text())
+            seconds = _later_seconds(rounds_of(run))
+        scores = [summary["global_accuracy"], summary["personal_accuracy_mean"]]
         what = f"{settings['method']}, {settings['dataset']}, {settings['num-rounds']} rounds"
-        yield [
-            what,
-            device,
-            *("" if one is None else f"{one:.2%}" for one in scores),
-            f"{sum(trained[1:]):.3g}",
-        ]
+        shown = ["" if score is None else f"{score:.2%}" for score in scores]
+        yield [what, device, *shown, f"{seconds:.3g}"]
 
 
 def _waits(place: Place) -> Cells:
@@ -299,48 +304,50 @@ def _waits(place: Place) -> Cells:
     from curvfed.strategies.config.build_method import learner_class
     from curvfed.strategies.methods import METHODS
 
-    graph = {"dataset": place.graph, "data-dir": str(place.data or "")}
     images = {"dataset": "digits", "partition": "iid", "model": "cnn"}
-    for base, (method, variant) in (*product([graph], ON_GRAPHS), *product([images], ON_IMAGES)):
+    on_graphs = product([_graph(place)], ON_GRAPHS)
+    on_images = product([images], ON_IMAGES)
+    for base, (method, variant) in (*on_graphs, *on_images):
         settings = {**base, **variant, "method": method, "device": place.device}
         client, _ = a_client(settings)
-        plain = learner_class(METHODS[method]).train is Learner.train
+        is_plain = learner_class(METHODS[method]).train is Learner.train
         epochs = client.config.local_epochs
-        once = partial(client.learner.run_epochs, epochs) if plain else a_round(settings)
-        once()
+        train = partial(client.learner.run_epochs, epochs) if is_plain else a_round(settings)
+        train()
         changed = "".join(f", {key} = {value}" for key, value in variant.items())
         yield [
             f"{method}{changed}, {base['dataset']}",
-            "local training" if plain else "a round at the client",
+            "local training" if is_plain else "a round at the client",
             str(epochs * client.task.num_steps),
-            str(waits(once)),
+            str(waits(train)),
         ]
 
 
 def waits(call: Call) -> int:
-    """How often the processor waits for the GPU during a call."""
+    """Number of times that the processor waits for the GPU during a call."""
     torch.cuda.set_sync_debug_mode("warn")
     try:
-        with warnings.catch_warnings(record=True) as found:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             call()
     finally:
         torch.cuda.set_sync_debug_mode("default")
-    return sum("synchronizing CUDA operation" in str(one.message) for one in found)
+    return sum("synchronizing CUDA operation" in str(warning.message) for warning in caught)
 
 
 SHARED = ("what", "together, s", "one at a time, s", "ratio")
 RUNS = ("run", "device", "global score", "personal score", "seconds after the first round")
+WAITS = ("method", "in", "steps", "waits")
 PARTS = {
-    "tests": Part("tests of what only a GPU shows", ("outcome", "tests"), 130, _tests),
-    "steps": Part("steps of every kind of local work, in float32 and bfloat16", HEADS, 170, _steps),
-    "clients": Part("clients that share the GPU, against one at a time", SHARED, 110, _clients),
-    "runs": Part("whole runs beside the CPU's of the same seed", RUNS, 80, _runs),
-    "waits": Part(
-        "how often the processor waits for the GPU", ("method", "in", "steps", "waits"), 40, _waits
+    "tests": Part("Tests that need a GPU", ("outcome", "tests"), 130, _tests),
+    "steps": Part(
+        "Steps of every kind of local work, in float32 and bfloat16", COLUMNS, 130, _steps
     ),
+    "runs": Part("Whole runs beside the CPU's of the same seed", RUNS, 60, _runs),
+    "clients": Part("Clients that share the GPU, against one at a time", SHARED, 190, _clients),
+    "waits": Part("How often the processor waits for the GPU", WAITS, 20, _waits),
 }
-"""By name, in the order in which they run; their seconds are less than nine minutes in all."""
+"""By name, in the order in which they run; together they take less than nine minutes."""
 
 
 if __name__ == "__main__":

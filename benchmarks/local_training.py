@@ -214,7 +214,7 @@ def networks(place: Place) -> list[Row]:
     return [
         *found,
         Row(compiled, "as it is", partial(_compiled, place), repeats=3),
-        Row(beside, "one alone", lambda: (two, alone), repeats=3, told=True),
+        Row(beside, "one alone", lambda: (two, alone), repeats=3, is_figure=True),
     ]
 
 

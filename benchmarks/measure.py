@@ -49,8 +49,8 @@ class Row(NamedTuple):
 
     `make` sets everything up and returns our call and the other's, or ours and a number of seconds.
     The ratio is not to exceed the goal. There are `repeats` pairs of measurements, of `calls` calls
-    each: microseconds need many. Calls of a row that is `told` return the figure themselves, and
-    are neither timed nor called to warm up.
+    each: microseconds need many. If `is_figure` is set, the calls return the
+    figure themselves, and are neither timed nor called to warm up.
     """
 
     what: str
@@ -59,7 +59,7 @@ class Row(NamedTuple):
     goal: float | None = None
     repeats: int = 5
     calls: int = 1
-    told: bool = False
+    is_figure: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def measure(row: Row, quick: bool = False) -> Ratio:
     with threadpool_limits(1, user_api="blas"):
         ours, theirs = row.make()
         repeats, calls = (1, 1) if quick else (row.repeats, row.calls)
-        timed = [call for call in (ours, theirs) if callable(call) and not row.told]
+        timed = [call for call in (ours, theirs) if callable(call) and not row.is_figure]
         # geoopt compiles its functions at their second call
         for _ in range(1 if calls == 1 else 3):
             for call in timed:
@@ -103,7 +103,7 @@ def measure(row: Row, quick: bool = False) -> Ratio:
 
 
 def _figure(call: Call | float, row: Row, calls: int) -> float:
-    return call if not callable(call) else float(call()) if row.told else seconds(call, calls)
+    return call if not callable(call) else float(call()) if row.is_figure else seconds(call, calls)
 
 
 def seconds(call: Call, calls: int = 1) -> float:

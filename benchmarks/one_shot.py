@@ -148,7 +148,12 @@ def secure_sum(place: Place) -> list[Row]:
     return [
         Row(recovery, parts, partial(_against_its_parts, *few), repeats=REPEATS),
         Row(
-            f"{what}: a client", "50 ms", lambda: (partial(_client, *many), 0.05), 1.0, 1, told=True
+            f"{what}: a client",
+            "50 ms",
+            lambda: (partial(_client, *many), 0.05),
+            1.0,
+            1,
+            is_figure=True,
         ),
         Row(
             f"{what}: the server",
@@ -156,7 +161,7 @@ def secure_sum(place: Place) -> list[Row]:
             lambda: (partial(_total, *many), 30.0),
             1.0,
             REPEATS,
-            told=True,
+            is_figure=True,
         ),
     ]
 

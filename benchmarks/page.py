@@ -14,7 +14,7 @@ import torch
 from benchmarks.measure import Row, measure
 from curvfed.tasks.stored_files import write_atomically
 
-HEADS = (
+COLUMNS = (
     "what",
     "against",
     "ratio",
@@ -49,55 +49,68 @@ def _version(name: str) -> str:
         return "absent"
 
 
-def told_machine(of: Mapping[str, Any]) -> str:
+def describe_machine(figures: Mapping[str, Any]) -> str:
     """The machine in words."""
-    versions = ", ".join(f"{name} {number}" for name, number in of["versions"].items())
-    processor = f"{of['gpu']}, {of['processor']}" if "gpu" in of else of["processor"]
-    return f"{processor}, {of['cores']} cores, {of['memory_gb']} GB, {of['system']}; {versions}"
+    versions = ", ".join(f"{name} {number}" for name, number in figures["versions"].items())
+    processor = figures["processor"]
+    if "gpu" in figures:
+        processor = f"{figures['gpu']}, {processor}"
+    size = f"{figures['cores']} cores, {figures['memory_gb']} GB"
+    return f"{processor}, {size}, {figures['system']}; {versions}"
 
 
 def write_page(
     page: Path,
-    about: str,
+    introduction: str,
     figures: Mapping[str, Any],
-    heads: Sequence[str],
+    columns: Sequence[str],
     tables: Mapping[str, Sequence[Sequence[str]]],
 ) -> None:
-    """Write a page: what it is about, date and machine of the figures, and the tables, rows of cells
-    by title."""
-    lines = [about, f"Measured on {figures['measured'][:10]}: {told_machine(figures['machine'])}."]
+    """Write a page: introduction, date and machine of the figures, and the tables, rows of cells by
+    title."""
+    measured_on = f"{figures['measured'][:10]}: {describe_machine(figures['machine'])}"
+    lines = [introduction, f"Measured on {measured_on}."]
     for title, rows in tables.items():
-        lines += ["", f"## {title}", ""]
-        lines += [f"| {' | '.join(cells)} |" for cells in (heads, ["---"] * len(heads), *rows)]
+        lines += ["", f"## {title}", "", *table_lines(columns, rows)]
     write_atomically(page, ("\n".join(lines) + "\n").encode())
+
+
+def table_lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of a table in Markdown."""
+    rule = ["---"] * len(columns)
+    return [f"| {' | '.join(row)} |" for row in (columns, rule, *rows)]
 
 
 def figures_of(topic: str, row: Row, quick: bool) -> dict[str, Any]:
     """A row's words and figures, or its error."""
     words = {"part": topic, "what": row.what, "against": row.against, "goal": row.goal}
     try:
-        found = measure(row, quick)
+        ratio = measure(row, quick)
     except Exception as error:
         return words | {"error": f"{type(error).__name__}: {error}"}
-    met = None if row.goal is None else found.ratio <= row.goal
-    return words | asdict(found) | {"ratio": found.ratio, "met": met}
+    met = None if row.goal is None else ratio.ratio <= row.goal
+    return words | asdict(ratio) | {"ratio": ratio.ratio, "met": met}
 
 
-def cells(one: Mapping[str, Any]) -> list[str]:
+def cells(figures: Mapping[str, Any]) -> list[str]:
     """A row of the table."""
-    if "error" in one:
-        return [one["what"], one["against"], f"failed: {one['error']}", *[""] * (len(HEADS) - 3)]
-    goal = (
-        "" if one["goal"] is None else f"≤ {one['goal']:g}, {'met' if one['met'] else '**missed**'}"
-    )
-    ratio, low, high, ours, theirs = (
-        f"{one[key]:.3g}" for key in ("ratio", "low", "high", "ours", "theirs")
-    )
-    memory = [
-        "" if (size := one[key]) is None else f"{size / 1e6:.0f}" if size >= 1e6 else "< 1"
-        for key in ("ours_bytes", "theirs_bytes")
-    ]
-    return [one["what"], one["against"], ratio, goal, f"{low}–{high}", ours, theirs, *memory]
+    words = [figures["what"], figures["against"]]
+    if "error" in figures:
+        empty = [""] * (len(COLUMNS) - 3)
+        return [*words, f"failed: {figures['error']}", *empty]
+    goal = ""
+    if figures["goal"] is not None:
+        goal = f"≤ {figures['goal']:g}, {'met' if figures['met'] else '**missed**'}"
+    names = ("ratio", "low", "high", "ours", "theirs")
+    ratio, low, high, ours, theirs = (f"{figures[name]:.3g}" for name in names)
+    memory = [_megabytes(figures[name]) for name in ("ours_bytes", "theirs_bytes")]
+    return [*words, ratio, goal, f"{low}–{high}", ours, theirs, *memory]
+
+
+def _megabytes(size: int | None) -> str:
+    if size is None:
+        return ""
+    return f"{size / 1e6:.0f}" if size >= 1e6 else "< 1"
 
 
 def duration(seconds: float) -> str:

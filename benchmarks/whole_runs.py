@@ -129,7 +129,7 @@ def _part(
         lambda: (iter(find(place)[part]).__next__, most),
         goal,
         repeats,
-        told=True,
+        is_figure=True,
     )
 
 
@@ -241,9 +241,16 @@ def many_clients(place: Place) -> list[Row]:
             f"memory of {name} with {MANY:,} clients, in bytes in place of seconds, after round"
             f" {ROUNDS}"
         )
-        found.append(Row(client, few, partial(seconds, name), 1.2, ROUNDS - 1, told=True))
+        found.append(Row(client, few, partial(seconds, name), 1.2, ROUNDS - 1, is_figure=True))
         found.append(
-            Row(all_of, f"bytes after round {SETTLED}", partial(memory, name), 1.05, 1, told=True)
+            Row(
+                all_of,
+                f"bytes after round {SETTLED}",
+                partial(memory, name),
+                1.05,
+                1,
+                is_figure=True,
+            )
         )
     return found
 

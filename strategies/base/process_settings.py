@@ -15,7 +15,8 @@ def own_settings() -> Iterator[None]:
     """Let torch compute as in a fresh process within the block, and restore the settings after it.
 
     These are float32 as default type, the CPU as default device, gradients, full precision,
-    algorithms that need not be deterministic, and NumPy's reaction to floating-point errors.
+    algorithms that need not be deterministic except for convolutions on a GPU, and NumPy's reaction
+    to floating-point errors.
 
     Examples
     --------
@@ -35,6 +36,9 @@ def own_settings() -> Iterator[None]:
         torch.set_default_dtype(torch.float32)
         _BACKENDS.fp32_precision = "none"
         torch.set_float32_matmul_precision("highest")
+        for name, value in (("deterministic", True), ("benchmark", False)):
+            stack.callback(setattr, torch.backends.cudnn, name, getattr(torch.backends.cudnn, name))
+            setattr(torch.backends.cudnn, name, value)
         if torch.get_default_device().type != "cpu":  # such a block slows every call down
             stack.enter_context(torch.device("cpu"))
         # A block of torch.autocast would keep the weights that a network casts within it.

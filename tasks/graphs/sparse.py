@@ -64,10 +64,24 @@ def multiply(matrix: Tensor, x: Tensor) -> Tensor:
     d).
 
     `matrix @ x` first fills two matrices with zeros and copies one to the other, which can take
-    longer than the product.
+    longer than the product. On a GPU its sums over long rows come in any order, and so differ in
+    the last bits between equal calls; here rows are summed in the order of their entries.
     """
+    if matrix.is_cuda and matrix.layout == torch.sparse_csr:
+        return _ordered_product(matrix, x)
     out = x.new_empty(matrix.shape[0], x.shape[1])
     return torch.addmm(out, matrix, x, beta=0, out=out)
+
+
+def _ordered_product(matrix: Tensor, x: Tensor) -> Tensor:
+    return torch.nn.functional.embedding_bag(
+        matrix.col_indices(),
+        x,
+        matrix.crow_indices(),
+        mode="sum",
+        per_sample_weights=matrix.values(),
+        include_last_offset=True,
+    )
 
 
 def normalized_adjacency(

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from app_runs import Run
 from command_runs import command_run, rounds_of
+from graph_fixtures import write_tu
 from one_client import a_client, some_rounds
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
@@ -61,6 +63,8 @@ WORKS = [
         if task in OF_TASK and name != "fedopt"  # its server is Flower's
     ),
     ("hyperfed", IMAGES | {"hyperfed.negatives": "all", "hyperfed.mixup": 1.0}),
+    ("flatland", NODES | {"batch-size": 20}),
+    ("fedavg", NODES | {"batch-size": 20}),
 ]
 
 
@@ -87,6 +91,16 @@ def exact():
     torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
 
 
+@pytest.fixture
+def cpu_seeds(monkeypatch):
+    """Clients seed the CPU's generator, whatever their device."""
+    monkeypatch.setattr(
+        curvfed.client_app.client,
+        "seed_dropout",
+        lambda seed, device: torch.default_generator.manual_seed(seed),
+    )
+
+
 def summary(settings, clients=3):
     clients_in_memory.forget_all()
     return json.loads((simulate(settings, clients) / "summary.json").read_text())
@@ -95,12 +109,7 @@ def summary(settings, clients=3):
 @pytest.mark.parametrize(
     ("method", "base"), WORKS, ids=lambda one: one if isinstance(one, str) else one["dataset"]
 )
-def test_every_kind_of_local_work_equals_the_cpus(method, base, monkeypatch):
-    monkeypatch.setattr(
-        curvfed.client_app.client,
-        "seed_dropout",
-        lambda seed, device: torch.default_generator.manual_seed(seed),
-    )
+def test_every_kind_of_local_work_equals_the_cpus(method, base, cpu_seeds):
     losses, _, sent = some_rounds(base | {"method": method, "device": "cpu"})
     with DrawsOfCpu():
         gpu_losses, _, gpu_sent = some_rounds(base | {"method": method, "device": "cuda:0"})
@@ -109,6 +118,45 @@ def test_every_kind_of_local_work_equals_the_cpus(method, base, monkeypatch):
     for name, array in sent.items():
         largest = max(float(np.abs(array).max(initial=0)), 1e-3)
         np.testing.assert_allclose(gpu_sent[name], array, rtol=0, atol=1e-3 * largest, err_msg=name)
+
+
+@pytest.mark.parametrize("method", ["flatland", "gcfl"])
+def test_classifiers_of_graphs_equal_the_cpus(method, tmp_path, own_home, cpu_seeds):
+    names = ("MUTAG", "BZR")
+    for name in names:
+        write_tu(tmp_path, name)
+    settings = {"method": method, "dataset": ",".join(names), "data-dir": str(tmp_path)}
+    settings |= {"dropout": 0.0, "num-rounds": 2, "results-dir": str(tmp_path)}
+    summary(settings | {"device": "cpu", "run-name": "cpu"}, 2)
+    with DrawsOfCpu():
+        summary(settings | {"device": "cuda:0", "run-name": "gpu"}, 2)
+    losses, gpu_losses = (
+        [float(row["loss"]) for row in Run(tmp_path / name).rounds] for name in ("cpu", "gpu")
+    )
+    assert gpu_losses == pytest.approx(losses, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        IMAGES | {"method": "hyperfed"},
+        IMAGES | {"method": "fedrep", "mixed-precision": True},
+        {"dataset": "trees", "method": "flatland"},
+        {"dataset": "trees", "method": "fedhgcn"},
+    ],
+    ids=lambda settings: settings["method"],
+)
+def test_a_resumed_run_has_the_bits_of_one_without_interruption(settings, tmp_path):
+    base = settings | {"device": "cuda:0", "results-dir": str(tmp_path)}
+    summary(base | {"run-name": "whole", "num-rounds": 3})
+    summary(base | {"run-name": "parts", "num-rounds": 2})
+    summary(base | {"run-name": "parts", "num-rounds": 3, "resume": True})
+    whole, parts = (Run(tmp_path / name) for name in ("whole", "parts"))
+    expected = whole.model | whole.personal(0)
+    continued = parts.model | parts.personal(0)
+    assert continued.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_array_equal(continued[name], array, err_msg=name)
 
 
 @pytest.mark.parametrize(

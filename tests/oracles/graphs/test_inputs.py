@@ -18,7 +18,12 @@ from curvfed.tasks.graphs.client_task import NodeTask, WholeGraphTask, client_ta
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
 from curvfed.tasks.graphs.models.registry import MODELS, ModelSpec, build
-from curvfed.tasks.graphs.sparse import memberships, neighbour_sums
+from curvfed.tasks.graphs.sparse import (
+    Constant,
+    _ordered_product,
+    memberships,
+    neighbour_sums,
+)
 
 CPU = torch.device("cpu")
 NAMES = ("one", "three", "two")
@@ -426,3 +431,15 @@ def test_scoring_first_does_not_spoil_training(about, kind):
     assert all(torch.equal(found[name], wanted[name]) for name in wanted)
     assert any(bool(gradient.any()) for gradient in found.values())
     assert task.scores(model) == first
+
+
+def test_a_product_in_the_order_of_the_entries_equals_the_dense_one():
+    """The form that a GPU uses; rows without entries are zeros."""
+    dense = torch.rand(40, 30)
+    dense[dense < 0.8] = 0
+    dense[[3, 39]] = 0
+    constant = Constant.of(dense.to_sparse_csr())
+    x = torch.rand(30, 5)
+    torch.testing.assert_close(_ordered_product(constant.matrix, x), dense @ x)
+    gradient = torch.rand(5, 40).t()
+    torch.testing.assert_close(_ordered_product(constant.transpose, gradient), dense.t() @ gradient)
