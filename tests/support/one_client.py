@@ -68,11 +68,13 @@ def some_rounds(
         list[float](),
     )
     for round_number in range(1, num + 1):
-        learner.receive(server.sent_to(0))
+        received = server.sent_to(0)
+        learner.receive(received)
         trained = client.fit(round_number)
         assert trained is not None
         losses.append(trained.loss)
-        reply = {name: np.array(array) for name, array in client.share().items()}
+        contribution = client.contribution(received, trained)
+        reply = {name: np.array(array) for name, array in contribution.items()}
         update = Statistics(reply, client.task.num_examples, {"steps": trained.steps})
         server.aggregate(reweighted({0: update}, client.config.weights))
     if client.config.fine_tunes:
