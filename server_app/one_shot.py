@@ -20,7 +20,7 @@ from curvfed.server_app.secure.secure_sum import SumsOfRun, secure_sum
 from curvfed.server_app.server_points import read_server_points
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.one_shot import Model, OneShotServer, ServerPoints
-from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.errors import HullError
@@ -68,17 +68,15 @@ class OneShotRun(Run):
         self.connect()
         # An error in these points must come before the clients reveal anything.
         points = read_server_points(self.config, self.federation)
-        total = self._load_sum() if self.config.resume else None
+        summed = self._load_sum() if self.config.resume else None
         self.half = server_half(self.config, self.federation.facts.class_names)
-        self.directory.start_writing(PROTOCOL if total else PROTOCOL - 1)
-        self.directory.write_clients(self.federation.record())
-        self.sinks.start()
-        if total is None and (total := self._sum()):
+        self.start_writing(PROTOCOL if summed else PROTOCOL - 1)
+        if summed is None and (summed := self._sum()):
             self.clock()
-            self._save_sum(total)
+            self._save_sum(summed)
             self.sinks.flush()
-        if total is not None:
-            self._finish(total, points)
+        if summed is not None:
+            self._finish(summed, points)
         self.clock()
 
     def _sum(self) -> Statistics | None:
@@ -137,7 +135,7 @@ class OneShotRun(Run):
     def _sum_of_reals(self, clients: Sequence[int]) -> Statistics:
         """The sum of the clients' vectors."""
         vectors = self.half.vectors(len(clients))
-        phase, total = masked_phase(
+        phase, summed = masked_phase(
             self._ask,
             self.header(HULLS, PROTOCOL),
             clients,
@@ -147,10 +145,10 @@ class OneShotRun(Run):
         )
         self.metrics |= {
             "clients_summed": len(phase.replies),
-            "points_summed": total.weight,
-            "sum_error": total.error,
+            "points_summed": summed.weight,
+            "sum_error": summed.error,
         }
-        return Statistics({"sums": total.values}, total.weight)
+        return Statistics({"sums": summed.values}, summed.weight)
 
     def _sum_of_residues(self, client_groups: Sequence[Sequence[int]]) -> Statistics:
         """The decoded sums of all groups. A group that fails is logged and left out for good.
@@ -183,28 +181,28 @@ class OneShotRun(Run):
             raise RoundError("; ".join(reasons), key="no-sum")
         for reason in reasons:
             log.warning("a group of clients is left out: %s", reason)
-        total = self.half.join(decoded, max(map(len, client_groups)))
+        joined_sums = self.half.join(decoded, max(map(len, client_groups)))
         self.summed = sorted(joined(phases).replies)
         self.state.add(seconds_aggregation=seconds)
         self.metrics |= {
-            **total.figures,
+            **joined_sums.figures,
             "clients_summed": len(self.summed),
             "groups_left_out": len(reasons),
             "seconds_decoding": seconds,
             # A client that drops out after its vector is summed counts as a dropout too.
             "dropouts": len(self.federation.nodes) - self._unmasked,
         }
-        return total
+        return joined_sums
 
-    def _save_sum(self, total: Statistics) -> None:
+    def _save_sum(self, summed: Statistics) -> None:
         metadata = {
             "before": identity(self.federation),
             "metrics": self.metrics,
             "totals": self.state.totals,
-            "weight": total.weight,
+            "weight": summed.weight,
             "summed": self.summed,
         }
-        self._store.save(SUMMED, total.arrays, metadata, durable=True)
+        self._store.save(SUMMED, summed.arrays, metadata, durable=True)
 
     def _load_sum(self) -> Statistics | None:
         """The stored sum; None if the run ended before it."""
@@ -226,11 +224,11 @@ class OneShotRun(Run):
         self.summed = metadata["summed"]
         return Statistics(arrays, metadata["weight"])
 
-    def _finish(self, total: Statistics, points: ServerPoints) -> None:
+    def _finish(self, summed: Statistics, points: ServerPoints) -> None:
         """Learn from the sum, score, write."""
         started = time.monotonic()
         try:
-            self.learned = self.half.learn(total)
+            self.learned = self.half.learn(summed)
         except ValueError as error:
             key = error.kind if isinstance(error, KeyedError) else "unlearnable"
             raise RoundError(str(error), key=key) from None
@@ -255,6 +253,7 @@ class OneShotRun(Run):
         arrays."""
         header = self.header(EVALUATE, EVALUATION)
         clients = list(self.federation.nodes)
+        zeros = Statistics(template)
         if not self.config.secure_sum:
             phase = self._ask(
                 header,
@@ -265,15 +264,11 @@ class OneShotRun(Run):
             self.state.latest = {
                 partition: dict(scores) for partition, scores in phase.scores.items() if scores
             }
-            arrays_of_clients = [reply.arrays for reply in phase.replies.values()]
-            return {
-                name: sum((arrays[name] for arrays in arrays_of_clients), zeros)
-                for name, zeros in template.items()
-            }
-        size = sum(array.size for array in template.values())
-        phase, total = masked_phase(self._ask, header, clients, self.sums, size)
+            replies = [Statistics(dict(reply.arrays)) for reply in phase.replies.values()]
+            return total([zeros, *replies]).arrays
+        phase, summed = masked_phase(self._ask, header, clients, self.sums, zeros.flatten().size)
         self.state.cohort = dict(phase.cohort or {})
-        return Statistics(template).unflatten(np.rint(total.values)).arrays
+        return zeros.unflatten(np.rint(summed.values)).arrays
 
     def _write_learned(self, names: Sequence[str]) -> None:
         """Write `model.safetensors`, with the names of the classifier's groups."""
