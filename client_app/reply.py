@@ -12,7 +12,7 @@ from torch import nn
 
 from curvfed.client_app.client import Client
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.config.secure_phases import is_masked
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
 
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.inputs import Inputs
-from curvfed.strategies.config.secure_phases import MASKED, TARGETS, Opening
+from curvfed.strategies.config.masked import TARGETS
+from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.hull.client_order import draw_order_number
 from curvfed.strategies.secure_sum import simulation
 from curvfed.strategies.secure_sum.client import SecureSumClient

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.build_method import learner_class
-from curvfed.strategies.config.secure_phases import TARGETS, is_masked
+from curvfed.strategies.config.masked import TARGETS, is_masked
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,

@@ -2,29 +2,14 @@
 
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import Message
 from curvfed.strategies.secure_sum.session import Session
-from curvfed.strategies.wire.messages import (
-    CALIBRATE,
-    CCVR,
-    EVALUATE,
-    FINE_TUNE,
-    HULLS,
-    TRAIN,
-    Header,
-)
-
-TARGETS = (TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
-"""Phases whose replies can be masked, in their order within a round."""
+from curvfed.strategies.wire.messages import Header
 
 MASKED = "masked"
 """Name of the array in a masked reply."""
-
-
-def is_masked(run: RunKeys, phase: str) -> bool:
-    """Whether the server sees only the sum of the replies of this phase."""
-    return phase in TARGETS and (run.secure_sum or phase == HULLS)
 
 
 class Opening(Message):
