@@ -99,7 +99,7 @@ def test_a_reply_that_cannot_be_written_is_an_error_too(tmp_path, monkeypatch, c
     """What no handler foresaw may show only when the reply is made; nothing of it gets out to
     Flower, which logs errors."""
     monkeypatch.setattr(
-        "curvfed.client_app.app._curvature_in_use", lambda client: {"curvature": MARKER}
+        "curvfed.client_app.rounds._curvature", lambda client: {"curvature": MARKER}
     )
     recorder = Recorder()
     with pytest.raises(
