@@ -75,10 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             markup=False,
             highlight=False,
         )
-        one = figures_of(topic, row, options.quick)
-        figures.append(one)
+        row_figures = figures_of(topic, row, options.quick)
+        figures.append(row_figures)
         console.print(
-            "    " + "  ".join(filter(None, cells(one)[2:])),
+            "    " + "  ".join(filter(None, cells(row_figures)[2:])),
             markup=False,
             highlight=False,
             soft_wrap=True,
@@ -86,13 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.out:  # at once: an interrupt loses only the row that is being measured
             write_atomically(options.out, (json.dumps(content, indent=1) + "\n").encode())
     if options.page:
-        titles = dict.fromkeys(one["part"] for one in figures)
+        titles = dict.fromkeys(row["part"] for row in figures)
         tables = {
-            title: [cells(one) for one in figures if one["part"] == title] for title in titles
+            title: [cells(row) for row in figures if row["part"] == title] for title in titles
         }
         write_page(options.page, INTRODUCTION, content, COLUMNS, tables)
-    goals = [one["met"] for one in figures if one.get("met") is not None]
-    failed = sum("error" in one for one in figures)
+    goals = [row["met"] for row in figures if row.get("met") is not None]
+    failed = sum("error" in row for row in figures)
     console.print(
         f"{sum(goals)} of {len(goals)} goals met" + (f", {failed} failed" if failed else "")
     )

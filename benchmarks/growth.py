@@ -32,7 +32,7 @@ from benchmarks.measure import Call, peak_bytes, seconds
 from benchmarks.page import duration, machine, write_page
 from curvfed.tasks.stored_files import write_atomically
 
-ABOUT = """\
+INTRODUCTION = """\
 # Scaling: every curve
 
     python -m benchmarks.growth
@@ -48,7 +48,7 @@ MODELS = 5  # models where the number of parameters grows
 DEGREE = 10  # mean degree where the number of nodes grows
 NODES = 10_000  # nodes where the number of edges grows
 LEAST_BYTES = 2_000_000  # less is what the system's own accounts of a process come and go by
-HEADS = ("what", "time", "exponent", "expected", "memory", "exponent")
+COLUMNS = ("what", "time", "exponent", "expected", "memory", "exponent")
 
 CLIENTS = (10, 20, 50, 100, 200, 500, 1_000)
 PARAMETERS = (*(step * 10**power for power in range(4, 8) for step in (1, 3)), 10**8)
@@ -128,34 +128,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--cap", type=float, default=60.0, help="seconds for a curve")
     options = parser.parse_args(arguments)
     path = options.to / "growth.json"
-    here = {
+    fresh = {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
         "curves": {},
     }
-    told: dict[str, Any] = json.loads(path.read_text()) if path.exists() else here
-    if options.only and told["machine"] != here["machine"]:
-        told = here  # points of two machines make no curve
+    figures: dict[str, Any] = json.loads(path.read_text()) if path.exists() else fresh
+    if options.only and figures["machine"] != fresh["machine"]:
+        figures = fresh  # points of two machines make no curve
     path.parent.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     with threadpool_limits(1):
         for name in (name for name in CURVES if any(word in name for word in options.only)):
             print(f"measuring {name}", flush=True)
-            told["curves"][name] = found = measure(CURVES[name], options.largest, options.cap)
+            curve = measure(CURVES[name], options.largest, options.cap)
+            figures["curves"][name] = curve
             print(
                 "   ",
                 "; ".join(
-                    f"{one['size']:,}: {duration(one['seconds'])}" for one in found["points"]
+                    f"{point['size']:,}: {duration(point['seconds'])}" for point in curve["points"]
                 ),
             )
-            write_atomically(path, (json.dumps(told, indent=1) + "\n").encode())
-    told["measured"] = here["measured"] if options.only else told["measured"]
-    curves = {name: told["curves"][name] for name in CURVES if name in told["curves"]}
+            write_atomically(path, (json.dumps(figures, indent=1) + "\n").encode())
+    if options.only:
+        figures["measured"] = fresh["measured"]
+    curves = {name: figures["curves"][name] for name in CURVES if name in figures["curves"]}
     write_atomically(options.to / "growth.svg", draw(curves))
     tables: dict[str, list[list[str]]] = {}
-    for name, found in curves.items():
-        tables.setdefault(f"more {name.partition('.')[0]}", []).append(_cells(CURVES[name], found))
-    write_page(options.to / "growth.md", ABOUT, told, HEADS, tables)
+    for name, curve in curves.items():
+        rows = tables.setdefault(f"more {name.partition('.')[0]}", [])
+        rows.append(_cells(CURVES[name], curve))
+    write_page(options.to / "growth.md", INTRODUCTION, figures, COLUMNS, tables)
     return 0
 
 
@@ -200,18 +203,18 @@ def exponent(points: Sequence[Mapping[str, Any]], key: str) -> float | None:
     Memory below `LEAST_BYTES` is left out; None for fewer than two points.
     """
     least = LEAST_BYTES if key == "bytes" else 0
-    kept = [(one["size"], one[key]) for one in points if (one[key] or 0) > least]
+    kept = [(point["size"], point[key]) for point in points if (point[key] or 0) > least]
     sizes, values = np.log(np.array(kept[-max(3, (len(kept) + 1) // 2) :], float).reshape(-1, 2)).T
     return float(np.polyfit(sizes, values, 1)[0]) if len(sizes) > 1 else None
 
 
-def _cells(curve: Curve, found: Mapping[str, Any]) -> list[str]:
-    last = found["points"][-1]
-    slopes = [exponent(found["points"], key) for key in ("seconds", "bytes")]
+def _cells(curve: Curve, measured: Mapping[str, Any]) -> list[str]:
+    last = measured["points"][-1]
+    slopes = [exponent(measured["points"], key) for key in ("seconds", "bytes")]
     times, memories = ("" if slope is None else f"{slope:.2f}" for slope in slopes)
     left = (
-        f" (left out: {', '.join(f'{size:,}' for size in found['left_out'])})"
-        if found["left_out"]
+        f" (left out: {', '.join(f'{size:,}' for size in measured['left_out'])})"
+        if measured["left_out"]
         else ""
     )
     at = f" at {last['size']:,}"
@@ -245,7 +248,9 @@ def draw(curves: Mapping[str, Mapping[str, Any]]) -> bytes:
                     "os^Dv", (name for name in curves if name.startswith(grows)), strict=False
                 ):
                     points = [
-                        (one["size"], one[key] / unit) for one in curves[name]["points"] if one[key]
+                        (point["size"], point[key] / unit)
+                        for point in curves[name]["points"]
+                        if point[key]
                     ]
                     axes.plot(*zip(*points, strict=True), marker=marker, label=CURVES[name].what)
                 axes.set(xscale="log", yscale="log", xlabel=grows, ylabel=label)

@@ -196,23 +196,23 @@ def networks(place: Place) -> list[Row]:
     """Every network, method and precision against the loop; then precisions, the compiler, and
     clients side by side."""
     on = place.processor
-    found = []
+    rows = []
     for network, precision, method in product(
         NETWORKS, ("float32", "bfloat16"), ("fedavg", "hyperfed", "spherefed")
     ):
         make = partial(_against_loop, place, network, method, precision == "bfloat16")
         what = f"{method}: steps of {network} in {precision}, on {on}"
-        found.append(Row(what, "a plain PyTorch loop with cross-entropy", make, 1.05, 3))
+        rows.append(Row(what, "a plain PyTorch loop with cross-entropy", make, 1.05, 3))
     for network in NETWORKS:
         make = partial(_precisions, place, network)
-        found.append(
+        rows.append(
             Row(f"fedavg: steps of {network} in bfloat16, on {on}", "in float32", make, repeats=3)
         )
     compiled = f"fedavg: steps of resnet18 whose body torch.compile has made, on {on}"
     beside = f"2 clients with resnet18 in processes side by side, on {on}: until both have trained"
     two, alone = (partial(side_by_side, place, number) for number in (2, 1))
     return [
-        *found,
+        *rows,
         Row(compiled, "as it is", partial(_compiled, place), repeats=3),
         Row(beside, "one alone", lambda: (two, alone), repeats=3, is_figure=True),
     ]

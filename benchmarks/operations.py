@@ -38,7 +38,7 @@ BATCH = 10_000
 def operations(place: Place) -> list[Row]:
     """Every operation in both dtypes, forward, and forward and backward; a call does it once per
     curvature."""
-    found = []
+    rows = []
     for one in OPERATIONS:
         for dtype in DTYPES:
             for way in ("forward", "forward and backward"):
@@ -46,11 +46,11 @@ def operations(place: Place) -> list[Row]:
                 made = (
                     partial(_pair, place, one, peer, dtype, way != "forward") for peer in one.peers
                 )
-                found += [
+                rows += [
                     Row(what, peer, make, 1.0, 7, 5)
                     for peer, make in zip(one.peers, made, strict=True)
                 ]
-    return found
+    return rows
 
 
 def _pair(place: Place, one: Operation, peer: str, dtype: torch.dtype, backward: bool) -> Pair:
@@ -79,10 +79,12 @@ def _batch(space: str, dtype: torch.dtype, curvature: float, num: int) -> Points
     generator = torch.Generator().manual_seed(0)
     x, y = (directions(num, generator) for _ in range(2))
     radii = 6 * torch.rand(2, num, 1, generator=generator, dtype=torch.float64)
-    found = points(space, curvature, dtype, radii[0] * x, radii[1] * y)
-    if "w" in found:
-        found["w"][::10] *= 2 / math.sqrt(-curvature) / found["w"][::10].norm(dim=-1, keepdim=True)
-    return found
+    arguments = points(space, curvature, dtype, radii[0] * x, radii[1] * y)
+    if "w" in arguments:
+        arguments["w"][::10] *= (
+            2 / math.sqrt(-curvature) / arguments["w"][::10].norm(dim=-1, keepdim=True)
+        )
+    return arguments
 
 
 IMAGES = 128

@@ -107,13 +107,13 @@ def rows(place: Place) -> list[Row]:
             3,
         ),
         *(
-            _part(place, _in_ray, f"flwr run in Ray, {told.format(place.graph)}", part, *of)
-            for part, told, *of in RAY
+            _part(place, _in_ray, f"flwr run in Ray, {what.format(place.graph)}", part, *of)
+            for part, what, *of in RAY
         ),
         _part(place, _by_grpc, grpc, "round", 3.0),
         *(
-            _part(place, _starts, f"a client's process on a real node: {told}", part, *of)
-            for part, told, *of in START
+            _part(place, _starts, f"a client's process on a real node: {what}", part, *of)
+            for part, what, *of in START
         ),
     ]
 
@@ -121,7 +121,7 @@ def rows(place: Place) -> list[Row]:
 def _part(
     place: Place, find: Parts, what: str, part: str, most: float, goal: float | None = None
 ) -> Row:
-    """A row of figures that are found, each held against the same number of seconds."""
+    """A row of figures, each held against the same number of seconds."""
     repeats = 5 if find is _starts else 1
     return Row(
         what,
@@ -211,9 +211,9 @@ def _starts(place: Place) -> dict[str, list[float]]:
             subprocess.run(command, capture_output=True, check=True).stdout
             for _ in range(place.size(5, 1))
         ]
-    found = [json.loads(output.splitlines()[-1]) for output in done]
-    parts = {part: [one[part] for one in found] for part in found[0]}
-    return parts | {"beyond": [one["imports"] + one["handler"] for one in found]}
+    starts = [json.loads(output.splitlines()[-1]) for output in done]
+    parts = {part: [start[part] for start in starts] for part in starts[0]}
+    return parts | {"beyond": [start["imports"] + start["handler"] for start in starts]}
 
 
 def many_clients(place: Place) -> list[Row]:
@@ -233,7 +233,7 @@ def many_clients(place: Place) -> list[Row]:
         resident = _watched(name, many, rounds, 0.1)["memory"]
         return lambda: resident[-1], resident[settled - 1]
 
-    found = []
+    rows = []
     for name in MANY_SETTINGS:
         client = f"a trained client of {name}, {MANY:,} clients, a tenth in each round"
         few = f"the same of {FEW} clients, all in each round"
@@ -241,8 +241,8 @@ def many_clients(place: Place) -> list[Row]:
             f"memory of {name} with {MANY:,} clients, in bytes in place of seconds, after round"
             f" {ROUNDS}"
         )
-        found.append(Row(client, few, partial(seconds, name), 1.2, ROUNDS - 1, is_figure=True))
-        found.append(
+        rows.append(Row(client, few, partial(seconds, name), 1.2, ROUNDS - 1, is_figure=True))
+        rows.append(
             Row(
                 all_of,
                 f"bytes after round {SETTLED}",
@@ -252,22 +252,20 @@ def many_clients(place: Place) -> list[Row]:
                 is_figure=True,
             )
         )
-    return found
+    return rows
 
 
 def descriptions(clients: int) -> dict[str, Any]:
-    """What clients on trees take to say who they are, and the server to write down what they
-    told.
-    """
+    """Seconds until clients on trees have described themselves and the server has written that."""
     return {"seconds": _watched("flatland on trees", clients, 3, 1.0)["described"], "bytes": None}
 
 
 def whole_round(clients: int) -> dict[str, Any]:
     """A round of FlatLand on trees in which all clients train."""
-    found = _watched("flatland on trees", clients, 3, 1.0)
+    watched = _watched("flatland on trees", clients, 3, 1.0)
     return {
-        "seconds": clients * statistics.median(found["seconds"]),
-        "bytes": round(statistics.median(found["peaks"])),
+        "seconds": clients * statistics.median(watched["seconds"]),
+        "bytes": round(statistics.median(watched["peaks"])),
     }
 
 

@@ -66,7 +66,7 @@ def test_a_row_that_fails_is_told_and_the_others_go_on(tmp_path, monkeypatch, ca
 
     rows = [
         Row("one", "other", fails),
-        Row("two", "other", lambda: (lambda: 1, 2.0), 1.0, told=True),
+        Row("two", "other", lambda: (lambda: 1, 2.0), 1.0, is_figure=True),
     ]
     monkeypatch.setitem(TOPICS, "server", lambda place: rows)
     page, out = tmp_path / "page.md", tmp_path / "out.json"
@@ -85,7 +85,7 @@ def test_a_row_that_fails_is_told_and_the_others_go_on(tmp_path, monkeypatch, ca
 
 def test_what_cannot_be_is_refused_before_anything_is_measured(capsys, tmp_path):
     for arguments, told in (
-        (["--device", "cuda:99"], 'device = "cuda:99": this machine has'),
+        (["--device", "cuda:99"], 'device = "cuda:99": allowed on this machine is'),
         (["--data", str(tmp_path / "absent")], f"--data: {tmp_path / 'absent'} is no folder"),
         (["--page", str(tmp_path / "absent" / "page.md")], "--page: there is no folder"),
         (["--only", "nothing"], "--only: no row has nothing in its name"),
@@ -99,9 +99,9 @@ def test_points_figure_and_tables_of_growth_are_written_and_kept(tmp_path):
     folder, page = tmp_path / "growth", tmp_path / "growth" / "growth.md"
     for name in ("points.quantise", "points.hull"):
         assert growth.main(["--to", str(folder), "--only", name, "--largest", "0.01"]) == 0
-    told = json.loads((folder / "growth.json").read_text())
-    assert told["curves"].keys() == {"points.quantise", "points.hull"}
-    assert [point["size"] for point in told["curves"]["points.hull"]["points"]] == [
+    figures = json.loads((folder / "growth.json").read_text())
+    assert figures["curves"].keys() == {"points.quantise", "points.hull"}
+    assert [point["size"] for point in figures["curves"]["points.hull"]["points"]] == [
         1_000,
         3_000,
         10_000,
@@ -109,7 +109,7 @@ def test_points_figure_and_tables_of_growth_are_written_and_kept(tmp_path):
     assert "convex hull" in (folder / "growth.svg").read_text()
     assert "| convex hull |" in page.read_text()
     (folder / "growth.json").write_text(
-        json.dumps(told | {"machine": told["machine"] | {"processor": "another"}})
+        json.dumps(figures | {"machine": figures["machine"] | {"processor": "another"}})
     )
     growth.main(["--to", str(folder), "--only"])
     assert "another, " in page.read_text()
