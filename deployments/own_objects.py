@@ -8,8 +8,7 @@ from curvfed.deployments.arguments import UsageError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.method_index import FILES
-from curvfed.strategies.methods import foreign_methods
+from curvfed.strategies.methods import foreign_methods, is_built_in
 from curvfed.tasks import plugins
 
 
@@ -35,7 +34,7 @@ def method_name(method: object) -> str:
         )
     client_name = row.client.__name__.lower() if isinstance(row.client, type) else "own"
     name = next(iter(row.keys), row.aggregation if row.server else client_name)
-    if name in FILES:
+    if is_built_in(name):
         raise UsageError(
             f'method has the name "{name}" of a method of curvfed\'s; allowed are keys in a table'
             " of another name",

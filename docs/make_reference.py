@@ -1,21 +1,17 @@
-"""Write what follows from the methods' files and the keys: the index of the methods,
-`docs/configuration.md`, `docs/figures.md`, and the defaults in `pyproject.toml`.
+"""Write what follows from the methods' files and the keys: `docs/configuration.md`,
+`docs/figures.md`, and the defaults in `pyproject.toml`.
 
 make reference
 """
 
-import importlib
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PAGE, PROJECT = ROOT / "docs" / "configuration.md", ROOT / "pyproject.toml"
 FIGURES_PAGE = ROOT / "docs" / "figures.md"
-INDEX, METHODS = ROOT / "strategies" / "method_index.py", ROOT / "strategies" / "methods"
 SECTION = "tool.flwr.app.config"
 
 HEAD = """\
@@ -43,92 +39,6 @@ The number of clients is the number of nodes in the federation: `--federation-co
 TABLE = ["| key | default | allowed | meaning |", "| --- | --- | --- | --- |"]
 
 
-FIRST = ("flatland", "hyperfed", "spherefed", "hull")
-"""The files that lists of methods begin with; the others follow by the alphabet."""
-
-INDEX_HEAD = '''\
-"""Which file a method is in, what it is, and its keys, so that no process must import them all.
-
-Made by `make reference` from the files in `strategies/methods`.
-"""
-
-# ruff: noqa: E501
-
-'''
-
-
-def index() -> str:
-    """The text of the index, from the files themselves."""
-    files = sorted(path.stem for path in METHODS.glob("[a-z]*"))
-    rows: dict[str, Any] = {}
-    places: dict[str, str] = {}
-    for file in [*FIRST, *(file for file in files if file not in FIRST)]:
-        own = importlib.import_module(f"curvfed.strategies.methods.{file}").METHODS
-        rows |= own
-        places |= dict.fromkeys(own, file)
-    tables = {table: keys for row in rows.values() for table, keys in row.keys.items()}
-    defaults = {
-        table: {
-            name.replace("_", "-"): "auto" if field.default is None else field.default
-            for name, field in keys.model_fields.items()
-        }
-        for table, keys in tables.items()
-    }
-    parts = (
-        ("FILES: dict[str, str]", "The file of each method.", places),
-        (
-            "TASKS: dict[str, tuple[str, ...]]",
-            "The data sets that it runs on.",
-            {n: r.tasks for n, r in rows.items()},
-        ),
-        (
-            "SUMMARIES: dict[str, str]",
-            "What it is, in a line.",
-            {n: r.summary for n, r in rows.items()},
-        ),
-        (
-            "DEFAULTS: dict[str, dict[str, bool | int | float | str]]",
-            "The default of each key, by table.",
-            defaults,
-        ),
-        (
-            "RESUMABLE: dict[str, str]",
-            "Keys that may change when a run is resumed, and the table of each.",
-            {f"{table}.{key}": table for table, keys in tables.items() for key in keys.resumable},
-        ),
-    )
-    tables_of_text = [f'{name} = {_dict(value)}\n"""{about}"""' for name, about, value in parts]
-    return _formatted(INDEX_HEAD + "\n\n".join(tables_of_text))
-
-
-def _formatted(source: str) -> str:
-    """Python as the project's formatter writes it."""
-    command = [sys.executable, "-m", "ruff", "format", "--stdin-filename", str(INDEX), "-"]
-    done = subprocess.run(command, input=source.encode(), cwd=ROOT, capture_output=True, check=True)
-    return done.stdout.decode()
-
-
-def _dict(values: dict[str, Any]) -> str:
-    return (
-        "{\n"
-        + "".join(f"    {_quoted(key)}: {_quoted(value)},\n" for key, value in values.items())
-        + "}"
-    )
-
-
-def _quoted(value: Any) -> str:
-    """As Python, with double quotes."""
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, tuple):
-        return "(" + ", ".join(map(_quoted, value)) + ("," if len(value) == 1 else "") + ")"
-    if isinstance(value, dict):
-        return (
-            "{" + ", ".join(f"{_quoted(key)}: {_quoted(one)}" for key, one in value.items()) + "}"
-        )
-    return repr(value)
-
-
 def chosen(key: str) -> str:
     """What methods choose of a key in place of the task: "3 with moon on nodes; …"; "" where none
     does."""
@@ -154,13 +64,11 @@ TOLD = ("local-epochs", "fine-tune-epochs", "weights")
 def page() -> str:
     """The text of the page: one table for the keys of every run, one for each part with keys of its
     own."""
-    from curvfed.strategies.config.all_keys import defaults
     from curvfed.strategies.config.parse import all_fields, allowed
 
-    values = defaults()
     sections: dict[str, list[str]] = {}
     for key, field in all_fields():
-        shown = str(values[key]).lower() if isinstance(values[key], bool) else _quoted(values[key])
+        shown = _default(field)
         meaning = f"{field.description}: {chosen(key)}" if key in TOLD else field.description or ""
         cells = (f"`{key}`", f"`{shown}`", allowed(field), meaning)
         sections.setdefault(key.rpartition(".")[0], []).append(_row(*cells))
@@ -216,14 +124,19 @@ def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def _default(field: Any) -> str:
+    """A field's default as TOML has it."""
+    return json.dumps("auto" if field.default is None else field.default, ensure_ascii=False)
+
+
 def project() -> str:
     """`pyproject.toml` with the defaults as they are: Flower takes no key that is not there."""
-    from curvfed.strategies.config.all_keys import defaults
+    from curvfed.strategies.config.parse import all_fields
 
     sections: dict[str, list[str]] = {}
-    for key, value in defaults().items():
+    for key, field in all_fields():
         table, _, name = key.rpartition(".")
-        sections.setdefault(table, []).append(f"{name} = {json.dumps(value)}\n")
+        sections.setdefault(table, []).append(f"{name} = {_default(field)}\n")
     titled = (
         f"[{SECTION}{'.' * bool(table)}{table}]\n{''.join(lines)}\n"
         for table, lines in sections.items()
@@ -239,11 +152,6 @@ def project() -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] != ["pages"]:
-        # A new method's file is not in the index yet: it is written first, and then read by another
-        # process.
-        INDEX.write_text(index(), encoding="utf-8")
-        sys.exit(subprocess.run([sys.executable, __file__, "pages"]).returncode)
     for path, content in ((PAGE, page()), (FIGURES_PAGE, figures_page()), (PROJECT, project())):
         path.write_text(content, encoding="utf-8")
         print(path)

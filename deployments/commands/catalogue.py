@@ -10,19 +10,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from curvfed.deployments.package_files import PRESETS, package_files
-from curvfed.strategies.method_index import SUMMARIES, TASKS
-from curvfed.strategies.methods import foreign_methods
+from curvfed.strategies.methods import Listed, foreign_methods, listed
 from curvfed.tasks.registry import catalogue
 
 
 def list_methods() -> None:
     """Print the methods, with summaries and tasks."""
     plugins = foreign_methods()[0]
-    summaries = SUMMARIES | {name: row.summary for name, row in plugins.items()}
-    tasks = TASKS | {name: row.tasks for name, row in plugins.items()}
+    rows = listed() | {name: Listed(row.summary, row.tasks) for name, row in plugins.items()}
     _print(
         ("method", "what it is", "tasks"),
-        [(name, summary, ", ".join(tasks[name])) for name, summary in summaries.items()],
+        [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()],
     )
 
 

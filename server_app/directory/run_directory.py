@@ -18,10 +18,9 @@ from curvfed.server_app.directory.tables import TABLES, append, check_table, tru
 from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.config.parse import fields, parse
-from curvfed.strategies.config.run_config import RunConfig, config_class, flatten
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.config.settings_file import SEALED_HEADING, read_settings
-from curvfed.strategies.method_index import RESUMABLE
 from curvfed.strategies.wire.array_file import file_parts
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.names import OWN
@@ -46,10 +45,10 @@ FREE_TO_CHANGE = frozenset(
         "mlflow.experiment",
         "wandb.project",
         "wandb.mode",
-        *RESUMABLE,
     }
 )
-"""Keys that may change when a run is resumed: the results so far do not depend on them."""
+"""Keys that may change when a run is resumed: the results so far do not depend on them. So may the
+method's own `resumable` keys."""
 
 CONFUSION = "confusion.csv"
 
@@ -306,20 +305,18 @@ def _check_same_run(config: RunConfig, path: Path) -> None:
         ) from None
     before = flatten(earlier)
     now = flatten(config)
-    used = {key for key, _ in fields(config_class(config.row, config.aggregation))}
+    free = FREE_TO_CHANGE | config.resumable_keys
     for key, value in now.items():
-        if key not in used:  # a key of another method; its defaults may have changed since
-            continue
-        fixed = key not in FREE_TO_CHANGE or (
+        fixed = key not in free or (
             key == "num-rounds" and earlier.fixed_by_num_rounds != config.fixed_by_num_rounds
         )
         # The run has named itself, and may have learned from its clients that they have data of
         # their own.
         named_by_run = key == "run-name" or (key == "dataset" and before[key] == OWN)
-        if fixed and not named_by_run and before[key] != value:
+        if fixed and not named_by_run and before.get(key) != value:
             raise ConfigError(
-                f"resume = true: {key} = {value!r}, but the run began with {before[key]!r}; allowed"
-                " is the same value",
+                f"resume = true: {key} = {value!r}, but the run began with {before.get(key)!r};"
+                " allowed is the same value",
                 key="changed-key",
             )
 

@@ -1,8 +1,7 @@
 """The configuration keys of every method, with their defaults. Commands accept them, and the Flower
 app declares them.
 
-This module imports neither torch nor the methods' files; `curvfed.strategies.method_index` lists
-their keys.
+This module imports neither torch nor the methods' files.
 """
 
 import difflib
@@ -14,8 +13,7 @@ from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.keys import AUTO, Table, kebab
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import SHARED
-from curvfed.strategies.method_index import DEFAULTS
-from curvfed.strategies.methods import foreign_methods
+from curvfed.strategies.methods import default_tables, foreign_methods
 
 SYNONYMS = {
     "lr": "learning-rate",
@@ -53,7 +51,7 @@ def defaults() -> dict[str, Scalar]:
     """The default of every dotted key; keys of other packages' methods come last."""
     values: dict[str, Any] = _values(RunKeys)
     values |= {name: _values(keys) for name, keys in SHARED.items()}
-    values |= DEFAULTS
+    values |= default_tables()
     values |= {name: _values(keys) for name, keys in foreign_tables().items()}
     return dotted(values)
 

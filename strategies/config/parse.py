@@ -11,11 +11,10 @@ from curvfed.strategies.base.dotted import EXTRA, Scalar, expand_extra, nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.config.all_keys import defaults, foreign_tables, nearest_key
+from curvfed.strategies.config.all_keys import defaults, nearest_key
 from curvfed.strategies.config.checks import check_data, check_method, check_paths, check_together
 from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, config_class
-from curvfed.strategies.method_index import DEFAULTS
-from curvfed.strategies.methods import METHODS, foreign_methods, table_of
+from curvfed.strategies.methods import METHODS, foreign_methods, table_of, tables
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
 
@@ -156,10 +155,9 @@ def fields(kind: type[RunConfig] = RunConfig) -> Iterator[tuple[str, FieldInfo]]
 def all_fields() -> Iterator[tuple[str, FieldInfo]]:
     """All keys of all methods; imports every method's file."""
     yield from fields()
-    for table in (*DEFAULTS, *foreign_tables()):
-        if table not in RunConfig.model_fields:
-            for inner, field in _fields_of(table_of(table)):
-                yield f"{table}.{inner}", field
+    for table, keys in tables().items():
+        for inner, field in _fields_of(keys):
+            yield f"{table}.{inner}", field
 
 
 def _fields_of(table: type[Table]) -> Iterator[tuple[str, FieldInfo]]:

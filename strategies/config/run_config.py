@@ -12,8 +12,7 @@ from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure, WandB
-from curvfed.strategies.method_index import DEFAULTS
-from curvfed.strategies.methods import METHODS, table_of
+from curvfed.strategies.methods import METHODS, default_tables, table_of
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.calibration import Calibration
@@ -112,7 +111,7 @@ class RunConfig(RunKeys):
         values = _values(self)
         if key not in values:
             table, _, name = key.partition(".")
-            return DEFAULTS[table][name]
+            return default_tables()[table][name]
         value: Scalar = values[key]
         return value
 
@@ -126,6 +125,12 @@ class RunConfig(RunKeys):
         """The table of this name; a table without changed keys is imported, with its defaults."""
         keys = getattr(self, _field(name), None)
         return table_of(name)() if keys is None else keys
+
+    @property
+    def resumable_keys(self) -> frozenset[str]:
+        """The method's own keys that may change when the run is resumed."""
+        tables = self.row.keys.items()
+        return frozenset(f"{table}.{key}" for table, keys in tables for key in keys.resumable)
 
     @property
     def own_keys(self) -> Table:

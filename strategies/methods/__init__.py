@@ -1,24 +1,103 @@
 """The methods: one file for each, by its published name, with its keys, its rows, its server half
 and its client half.
 
-A process imports only the file of the method that it runs, which `curvfed.strategies.method_index`
-names. Other packages add methods by entry points of the group `curvfed.methods`.
+A method is in the file whose name its own name begins with: `flatland-constant` in `flatland.py`,
+`fed-pub` in `fed_pub.py`. A process imports only the file of the method that it runs. Other
+packages add methods by entry points of the group `curvfed.methods`.
 """
 
+import ast
 import importlib
+import importlib.resources
+import importlib.util
+import pkgutil
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Literal, get_origin
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, get_origin
 
+from curvfed.strategies.base import method as constants
 from curvfed.strategies.base.dotted import Scalar
 from curvfed.strategies.base.keys import Table, kebab
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import SHARED
-from curvfed.strategies.method_index import DEFAULTS, FILES
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
+
+FIRST = ("flatland", "hyperfed", "spherefed", "hull")
+"""The files that lists of methods begin with; the others follow by the alphabet."""
+
+ROWS = "\nMETHODS = "
+"""The beginning of the last statement in a method's file, its rows."""
+
+
+class Listed(NamedTuple):
+    """What a list of methods says about one."""
+
+    summary: str
+    tasks: tuple[str, ...]
+
+
+@cache
+def files() -> tuple[str, ...]:
+    """The names of the methods' files."""
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return (*FIRST, *(name for name in names if name not in FIRST))
+
+
+def file_of(method: str) -> str:
+    """The file that a method's name belongs to: the longest whose name it begins with, or ""."""
+    places = [name for name in files() if re.fullmatch(rf"{kebab(name)}([-+].*)?", method)]
+    return max(places, key=len, default="")
+
+
+def is_built_in(method: str) -> bool:
+    """Whether it is a method of curvfed."""
+    file = file_of(method)
+    return bool(file) and method in rows_of(file)
+
+
+def rows_of(file: str) -> dict[str, Method]:
+    """The rows in a file, which is imported."""
+    rows: dict[str, Method] = importlib.import_module(f"{__name__}.{file}").METHODS
+    return rows
+
+
+@cache
+def listed() -> dict[str, Listed]:
+    """All methods of curvfed by name, read from the text of their files: imports take seconds."""
+    methods: dict[str, Listed] = {}
+    for file in files():
+        spec: Any = importlib.util.find_spec(f"{__name__}.{file}")
+        text = Path(spec.origin).read_text(encoding="utf-8")
+        rows: Any = ast.parse(text[text.rindex(ROWS) :]).body[0]
+        for name, row in zip(rows.value.keys, rows.value.values, strict=True):
+            tasks = [word.value for word in row.keywords if word.arg == "tasks"]
+            summary = ast.literal_eval(row.args[0])
+            methods[name.value] = Listed(summary, _tasks(*tasks) if tasks else constants.GRAPHS)
+    return methods
+
+
+def _tasks(node: ast.expr) -> tuple[str, ...]:
+    """The value of `tasks` in a row, such as (*GRAPHS, *IMAGES)."""
+    names = [item.id for item in ast.walk(node) if isinstance(item, ast.Name)]
+    words = [item.value for item in ast.walk(node) if isinstance(item, ast.Constant)]
+    return (*(task for name in names for task in getattr(constants, name)), *map(str, words))
+
+
+@cache
+def default_tables() -> dict[str, dict[str, Scalar]]:
+    """The defaults of the methods' own keys, by table, from `pyproject.toml`, which Flower reads
+    too: imports of all methods take seconds."""
+    package = Path(str(importlib.resources.files("curvfed")))
+    # A wheel has the file in `curvfed/`; a checkout, and Flower's bundle, beside it.
+    inside = package / "pyproject.toml"
+    path = inside if inside.is_file() else package.parent / "pyproject.toml"
+    config = tomllib.loads(path.read_text(encoding="utf-8"))["tool"]["flwr"]["app"]["config"]
+    return {table: config[table] for file in files() if (table := kebab(file)) in config}
 
 
 class Methods(Mapping[str, Method]):
@@ -26,20 +105,16 @@ class Methods(Mapping[str, Method]):
     is looked up."""
 
     def __getitem__(self, name: str) -> Method:
-        if name in FILES:
-            module = importlib.import_module(f"{__name__}.{FILES[name]}")
-            row: Method = module.METHODS[name]
-            return row
-        return foreign_methods()[0][name]
+        return rows_of(file_of(name))[name] if is_built_in(name) else foreign_methods()[0][name]
 
     def __contains__(self, name: object) -> bool:
-        return name in FILES or name in foreign_methods()[0]
+        return isinstance(name, str) and (is_built_in(name) or name in foreign_methods()[0])
 
     def __iter__(self) -> Iterator[str]:
-        return iter((*FILES, *foreign_methods()[0]))
+        return iter((*listed(), *foreign_methods()[0]))
 
     def __len__(self) -> int:
-        return len(FILES) + len(foreign_methods()[0])
+        return len(listed()) + len(foreign_methods()[0])
 
 
 METHODS = Methods()
@@ -47,25 +122,27 @@ METHODS = Methods()
 
 def table_of(name: str) -> type[Table]:
     """The keys of the table with this name."""
-    if name in DEFAULTS:
-        rows: Mapping[str, Method] = importlib.import_module(
-            f"{__name__}.{name.replace('-', '_')}"
-        ).METHODS
-        return next(row.keys[name] for row in rows.values() if name in row.keys)
-    return next(row.keys[name] for row in foreign_methods()[0].values() if name in row.keys)
+    file = name.replace("-", "_")
+    rows = rows_of(file) if file in files() else foreign_methods()[0]
+    return next(row.keys[name] for row in rows.values() if name in row.keys)
+
+
+def tables() -> dict[str, type[Table]]:
+    """The tables of all methods' own keys; imports every file."""
+    return {name: keys for row in METHODS.values() for name, keys in row.keys.items()}
 
 
 def readers(table: str) -> list[str]:
     """The methods whose keys the table holds."""
     file = table.replace("-", "_")
-    names = [name for name, place in FILES.items() if place == file]
+    names = list(rows_of(file)) if file in files() else []
     return names or [name for name, row in foreign_methods()[0].items() if table in row.keys]
 
 
 @cache
 def foreign_methods() -> tuple[dict[str, Method], dict[str, str]]:
     """The rows of other packages' methods by name, and the reasons for refused methods by name."""
-    plugins.leave_out("methods", FILES)
+    plugins.leave_out("methods", filter(is_built_in, plugins.registered("methods")))
     rows: dict[str, Method] = {}
     reasons: dict[str, str] = {}
     tables: dict[str, type[Table]] = {}
@@ -88,7 +165,7 @@ def _unfit(row: Any, tables: Mapping[str, type[Table]]) -> str:
     rows accepted so far."""
     if not isinstance(row, Method):
         return f"its entry point is {row!r}; allowed is a {Method.__module__}.Method"
-    reserved = {*SHARED, *DEFAULTS, *map(kebab, RunKeys.model_fields)}
+    reserved = {*SHARED, *map(kebab, files()), *map(kebab, RunKeys.model_fields)}
     for table, keys in row.keys.items():
         if table in reserved or tables.get(table, keys) is not keys:
             return f'its keys have the table "{table}", whose name is taken; it needs another one'

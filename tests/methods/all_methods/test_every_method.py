@@ -9,7 +9,7 @@ from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.build_method import learner_class, server_class
-from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods import METHODS, is_built_in, listed
 
 IN_ROUNDS = [name for name, row in METHODS.items() if row.aggregation != ONE_SHOT]
 FIRST = {name: next(task for task in QUICK if task in row.tasks) for name, row in METHODS.items()}
@@ -57,6 +57,11 @@ def test_a_resumed_run_has_the_bits_of_a_whole_one(method, task, tmp_path):
             row.pop("bytes_down", None)
         figures["summary"].pop("bytes_down")
     assert told == expected
+
+
+def test_a_list_reads_the_rows_without_importing_them():
+    rows = {name: (row.summary, row.tasks) for name, row in METHODS.items() if is_built_in(name)}
+    assert listed() == rows
 
 
 @pytest.mark.parametrize("method", IN_ROUNDS)

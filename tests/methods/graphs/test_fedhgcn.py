@@ -9,6 +9,7 @@ from app_runs import run
 from graph_fixtures import write_tu
 
 from curvfed.deployments.commands.command import main
+from curvfed.strategies.base.method import Network
 from curvfed.strategies.config.model_spec import build_model
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.methods import flatland as flatland_file
@@ -187,7 +188,7 @@ def test_without_selection_it_is_flatland_shared_at_constant_curvature(
     dataset, tmp_path, monkeypatch
 ):
     write_tu(tmp_path)
-    shared = replace(METHODS["flatland-shared"], learns_curvature=False)
+    shared = replace(METHODS["flatland-shared"], network=Network())
     monkeypatch.setitem(flatland_file.METHODS, "flatland-shared", shared)
     settings = {
         "dataset": dataset,
