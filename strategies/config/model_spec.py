@@ -11,7 +11,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import LORENTZ_MODELS, RunConfig
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.model_spec import ModelSpec
@@ -62,6 +62,12 @@ def model_spec(
     kind = encoder(config, facts.task)
     if kind not in MODELS[facts.task] and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
+    options = dict(config.network.options)
+    if kind in LORENTZ_MODELS:
+        keys = config.table("flatland")
+        options["gate"] = keys.gate
+        options["self_weight"] = keys.self_weight
+        options["curvature_map"] = keys.curvature_map
     if config.embedding_dim == 0:
         raise ConfigError(
             f"embedding-dim = 0: allowed for data of {facts.task} is a width of 1 or more",
@@ -74,10 +80,7 @@ def model_spec(
         num_classes=len(facts.class_names) or num_classes,
         width=config.embedding_dim,
         dropout=config.dropout,
-        gate=bool(config["flatland.gate"]),
-        self_weight=bool(config["flatland.self-weight"]),
-        curvature_map=str(config["flatland.curvature-map"]),
-        **config.network.options,
+        **options,
     )
 
 

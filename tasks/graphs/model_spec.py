@@ -39,7 +39,7 @@ class ModelSpec:
     num_classes: int
     width: int
     dropout: float
-    gate: bool
+    gate: bool = True
     learns_curvature: bool = False
     curvature_map: str = "sigmoid"
     estimates_curvature: bool = False

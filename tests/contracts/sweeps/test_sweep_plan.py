@@ -173,7 +173,7 @@ VALUES = {
     "method": ["flatland", "fedavg", "local"],
     "seed": [0, 1, 2],
     "alpha": [0.5, 1],
-    "flatland.gate": [True, False],
+    "dropout": [0.0, 0.5],
     "num-supernodes": [1, 2, 10],
 }
 
