@@ -23,8 +23,7 @@ from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN, Flower
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.build_method import new_aggregation as made_by
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.methods.fedopt import Keys as FedOpt
-from curvfed.strategies.methods.fedopt import server
+from curvfed.strategies.methods.fedopt import FedOpt, Keys
 
 KINDS = ("adam", "yogi", "avgm")
 RATE, BETA1, BETA2, TAU = 0.05, 0.8, 0.95, 1e-2
@@ -47,8 +46,8 @@ def _identity():
 
 
 def optimizer(kind, start, rate=RATE, beta1=BETA1):
-    keys = FedOpt(optimizer=kind, learning_rate=rate, beta1=beta1, beta2=BETA2, tau=TAU)
-    return server(start, keys, RunConfig(), 3)
+    keys = Keys(optimizer=kind, learning_rate=rate, beta1=beta1, beta2=BETA2, tau=TAU)
+    return FedOpt.of(start, keys, RunConfig(), 3)
 
 
 def fresh(name, start):
