@@ -7,9 +7,9 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.contribution import Contribution, Work
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import NONE, Inputs
-from curvfed.client_app.reply import Contribution, Work
 from curvfed.client_app.secure import Answer, masked_reals, receive_shares
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays

@@ -7,7 +7,7 @@ How a contribution is sent, in the open or masked, is decided in `curvfed.client
 import time
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.reply import Contribution
+from curvfed.client_app.contribution import Contribution
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.arrays import decode_arrays

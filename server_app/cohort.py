@@ -1,7 +1,7 @@
 """The clients of a run as their server sees them: in the open, each client's contribution.
 
-`open_cohort` chooses once between this and `curvfed.server_app.secure.masked_cohort`, where the
-server sees only sums. Who uses the contributions does not know which it was.
+In `curvfed.server_app.secure.masked_cohort` the server sees only sums. The loop chooses once; who
+uses the contributions does not know which it was.
 """
 
 import time
@@ -99,21 +99,6 @@ class Cohort(ABC):
     @abstractmethod
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """The clients that must be asked for these to have scores."""
-
-
-def open_cohort(run: Run) -> Cohort:
-    """The cohort that the configuration chooses.
-
-    Raises
-    ------
-    ConfigError
-        If no secure sum over the clients is possible.
-    """
-    if not run.config.is_masked:
-        return OpenCohort(run)
-    from curvfed.server_app.secure.masked_cohort import MaskedCohort
-
-    return MaskedCohort(run)
 
 
 class OpenCohort(Cohort):

@@ -8,7 +8,7 @@ import numpy as np
 
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.choice import callbacks_of
-from curvfed.server_app.cohort import Answer, Cohort, open_cohort
+from curvfed.server_app.cohort import Answer, Cohort, OpenCohort
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.starting_model import set_starting_model
 from curvfed.strategies.base.aggregation import reweighted
@@ -29,7 +29,7 @@ def run_rounds(run: Run) -> None:
     """
     run.connect()
     stored_round = set_starting_model(run)
-    cohort = open_cohort(run)
+    cohort = _cohort(run)
     callbacks = callbacks_of(run, cohort)
     run.start_writing(stored_round)
     for callback in callbacks:
@@ -45,6 +45,21 @@ def run_rounds(run: Run) -> None:
     run.write_model()
     for callback in callbacks:
         callback.end()
+
+
+def _cohort(run: Run) -> Cohort:
+    """The clients in the open, or under secure sums.
+
+    Raises
+    ------
+    ConfigError
+        If no secure sum over the clients is possible.
+    """
+    if not run.config.is_masked:
+        return OpenCohort(run)
+    from curvfed.server_app.secure.masked_cohort import MaskedCohort
+
+    return MaskedCohort(run)
 
 
 def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:

@@ -21,6 +21,7 @@ from curvfed.server_app.server_points import read_server_points
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.one_shot import Model, OneShotServer, ServerPoints
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.hull.errors import HullError
@@ -140,7 +141,7 @@ class OneShotRun(Run):
             self.header(HULLS, PROTOCOL),
             clients,
             self.sums,
-            vectors.length,
+            {"sums": np.zeros(vectors.length)},
             vectors.bound,
         )
         self.metrics |= {
@@ -148,7 +149,7 @@ class OneShotRun(Run):
             "points_summed": summed.weight,
             "sum_error": summed.error,
         }
-        return Statistics({"sums": summed.values}, summed.weight)
+        return summed
 
     def _sum_of_residues(self, client_groups: Sequence[Sequence[int]]) -> Statistics:
         """The decoded sums of all groups. A group that fails is logged and left out for good.
@@ -253,8 +254,7 @@ class OneShotRun(Run):
         arrays."""
         header = self.header(EVALUATE, EVALUATION)
         clients = list(self.federation.nodes)
-        zeros = Statistics(template)
-        if not self.config.secure_sum:
+        if not is_masked(self.config, EVALUATE):
             phase = self._ask(
                 header,
                 {partition: {} for partition in clients},
@@ -265,10 +265,10 @@ class OneShotRun(Run):
                 partition: dict(scores) for partition, scores in phase.scores.items() if scores
             }
             replies = [Statistics(dict(reply.arrays)) for reply in phase.replies.values()]
-            return total([zeros, *replies]).arrays
-        phase, summed = masked_phase(self._ask, header, clients, self.sums, zeros.flatten().size)
+            return total([Statistics(template), *replies]).arrays
+        phase, summed = masked_phase(self._ask, header, clients, self.sums, template)
         self.state.cohort = dict(phase.cohort or {})
-        return zeros.unflatten(np.rint(summed.values)).arrays
+        return {name: np.rint(array) for name, array in summed.arrays.items()}
 
     def _write_learned(self, names: Sequence[str]) -> None:
         """Write `model.safetensors`, with the names of the classifier's groups."""

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from curvfed.server_app.cohort import SCORES, Answer, Cohort, send_model
@@ -52,17 +53,14 @@ class MaskedCohort(Cohort):
             self.run.header(name, number),
             clients,
             self._sums,
-            sum(array.size for array in like.values()),
+            like,
             bound,
         )
         if name not in SCORES:
             check_enough(phase, self.run.config.min_replies)
         if name == TRAIN:
-            arrays = mean_update(total, like, model.sent_to(0))
-        else:
-            arrays = Statistics(dict(like)).unflatten(total.values).arrays
-        together = Statistics(arrays, total.weight, clients=len(phase.replies), error=total.error)
-        return Answer(phase, {0: together}, time.monotonic() - started)
+            total = replace(total, arrays=mean_update(total, like, model.sent_to(0)))
+        return Answer(phase, {0: total}, time.monotonic() - started)
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """All clients, if there are any to score: a sum has figures for all or for none."""

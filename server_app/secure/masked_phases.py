@@ -12,7 +12,8 @@ from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.secure_sum import Ask, SumsOfRun, secure_sum
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.masked_vector import Total, sum_encoding, vector_length
+from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.config.masked_vector import decoded, sum_encoding, vector_length
 from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
@@ -29,15 +30,15 @@ def masked_phase(
     header: Header,
     clients: Sequence[int],
     sums: SumsOfRun,
-    size: int = 0,
+    like: Arrays,
     bound: float = 0.0,
-) -> tuple[Phase, Total]:
+) -> tuple[Phase, Statistics]:
     """Run a phase and sum its replies securely.
 
     Parameters
     ----------
-    size : int
-        The number of values in a client's vector; 0 for figures without a vector.
+    like : dict of str to array
+        The names and shapes of the arrays that a client contributes; none for figures alone.
     bound : float
         Bound on the values, per example; 0 for `secure.clip`.
 
@@ -45,7 +46,7 @@ def masked_phase(
     -------
     phase : Phase
         With the figures of its cohort.
-    total : Total
+    total : Statistics
 
     Raises
     ------
@@ -53,7 +54,8 @@ def masked_phase(
         If fewer clients than the threshold stay to the end.
     """
     phases = []
-    residues = np.zeros(vector_length(size), np.uint64)
+    length = vector_length(sum(array.size for array in like.values()))
+    residues = np.zeros(length, np.uint64)
     reasons = []
     for group in groups(clients) if sums.keys.fixed_groups else [clients]:
         try:
@@ -62,7 +64,7 @@ def masked_phase(
                 header,
                 group,
                 SUM_PRIME,
-                vector_length(size),
+                length,
                 sums,
                 num_encoded=len(clients),
             )
@@ -78,13 +80,14 @@ def masked_phase(
     for reason in reasons:
         log.warning("round %d, %s: a group is left out: %s", header.round, header.phase, reason)
     phase = joined(phases)
-    total = Total.decode(residues, sum_encoding(bound or sums.keys.clip, len(clients)))
-    if share := total.figures.get("clipped", (0.0, 0))[0]:
+    encoding = sum_encoding(bound or sums.keys.clip, len(clients))
+    total, means = decoded(residues, encoding, like)
+    if share := means.get("clipped", (0.0, 0))[0]:
         log.warning(
             "%.0f%% of the updates were longer than secure.clip and were shortened to it",
             100 * share,
         )
-    return replace(phase, cohort=total.figures), total
+    return replace(phase, cohort=means), replace(total, clients=len(phase.replies))
 
 
 def groups(clients: Sequence[int], number: int = 0) -> list[Sequence[int]]:

@@ -4,7 +4,6 @@ The server sees only sums of these vectors over the cohort.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,39 +20,34 @@ MAX_EXAMPLES = 2**20
 Vector = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Total:
-    """The sum of the clients' vectors.
+def decoded(
+    residues: NDArray[np.uint64], encoding: FixedPoint, like: Arrays
+) -> tuple[Statistics, dict[str, tuple[float, int]]]:
+    """The sum of the clients' vectors from the sum of their residues.
 
-    Attributes
+    Parameters
     ----------
-    values : array (n,)
-    weight : int
-        Sum of the clients' weights, their numbers of examples in most runs.
-    figures : dict of str to (float, int)
+    like : dict of str to array
+        The names and shapes of the arrays that the vectors were made of.
+
+    Returns
+    -------
+    total : Statistics
+        Without figures.
+    means : dict of str to (float, int)
         For each reported figure, its mean over the clients that report it, and their number.
-    error : float
-        Bound on the absolute error of the entries of `values`.
     """
-
-    values: Vector
-    weight: int
-    figures: dict[str, tuple[float, int]]
-    error: float
-
-    @classmethod
-    def decode(cls, residues: NDArray[np.uint64], encoding: FixedPoint) -> "Total":
-        """Decode the sum of the residues of the clients' vectors."""
-        num_figures = len(SUMMED)
-        values, weight, sums, counts = np.split(
-            encoding.decode(residues), [-1 - 2 * num_figures, -2 * num_figures, -num_figures]
-        )
-        means = {
-            name: (float(total / count), int(count))
-            for name, total, count in zip(SUMMED, sums, np.rint(counts), strict=True)
-            if count
-        }
-        return cls(values, int(np.rint(weight[0])), means, encoding.error)
+    num_figures = len(SUMMED)
+    values, weight, sums, counts = np.split(
+        encoding.decode(residues), [-1 - 2 * num_figures, -2 * num_figures, -num_figures]
+    )
+    means = {
+        name: (float(total / count), int(count))
+        for name, total, count in zip(SUMMED, sums, np.rint(counts), strict=True)
+        if count
+    }
+    total = Statistics(like, int(np.rint(weight[0])), error=encoding.error).unflatten(values)
+    return total, means
 
 
 def sum_encoding(bound: float, clients: int) -> FixedPoint:
@@ -129,14 +123,13 @@ def parameters(received: Mapping[str, NDArray[Any]]) -> Arrays:
     return {name: array for name, array in received.items() if "/" not in name}
 
 
-def mean_update(total: Total, like: Arrays, sent: Arrays) -> Arrays:
-    """The sent parameters plus the clients' mean change, with the names, shapes and dtypes of
-    `like`; `sent` itself if the weight is 0."""
+def mean_update(total: Statistics, like: Arrays, sent: Arrays) -> Arrays:
+    """The sent parameters plus the clients' mean change, with the shapes and dtypes of `like`;
+    `sent` itself if the weight is 0."""
     if total.weight == 0:
         return dict(sent)
-    changes = Statistics(dict(like)).unflatten(total.values / total.weight).arrays
     starts = parameters(sent)
     return {
-        name: (changes[name] + starts.get(name, 0)).astype(array.dtype)
+        name: (total.arrays[name] / total.weight + starts.get(name, 0)).astype(array.dtype)
         for name, array in like.items()
     }

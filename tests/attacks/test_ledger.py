@@ -27,7 +27,7 @@ from curvfed.client_app.node.ledger import AS_GOOD, Ledger, check_cohorts
 from curvfed.client_app.node.policy_tables import Sums
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_phases
-from curvfed.strategies.config.masked_vector import Total, sum_encoding, vector_length
+from curvfed.strategies.config.masked_vector import decoded, sum_encoding, vector_length
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
 
@@ -48,12 +48,9 @@ class Observer:
         def seen(ask: Any, header: Any, *others: Any, **keywords: Any) -> Any:
             phase, total = sum_up(ask, header, *others, **keywords)
             if header.phase == "train":
-                self.sums.append(
-                    (
-                        sorted(phase.replies),
-                        Total.decode(total, sum_encoding(1000.0, len(phase.sent))).values,
-                    )
-                )
+                like = {"": np.zeros(len(total) - vector_length(0))}
+                summed, _ = decoded(total, sum_encoding(1000.0, len(phase.sent)), like)
+                self.sums.append((sorted(phase.replies), summed.arrays[""]))
             return phase, total
 
         def own(

@@ -1,6 +1,7 @@
 """Rounds whose parameters the server sees as their sum alone."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,11 @@ from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.masked_phases import groups
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import SUMMED
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked_vector import (
     MAX_EXAMPLES,
-    Total,
     client_vector,
+    decoded,
     mean_update,
     sum_encoding,
     vector_length,
@@ -223,13 +225,14 @@ def test_the_order_of_names_is_of_no_account():
     other, _ = weighted_update(dict(reversed(arrays.items())), received, 2, 1000.0)
     assert np.array_equal(vector, other)
     assert norm == pytest.approx(np.sqrt(15))
-    back = mean_update(Total(vector, 2, {}, 0.0), arrays, received)
+    total = Statistics(arrays, 2).unflatten(vector)
+    back = mean_update(total, arrays, received)
     assert list(back) == ["b", "a"]
     assert all(
         np.array_equal(back[name], arrays[name]) and back[name].dtype == arrays[name].dtype
         for name in arrays
     )
-    assert mean_update(Total(vector, 0, {}, 0.0), arrays, received)["b"] is received["b"]
+    assert mean_update(replace(total, weight=0), arrays, received)["b"] is received["b"]
 
 
 def test_a_long_update_is_shortened_by_its_norm_and_keeps_its_direction():
@@ -255,10 +258,10 @@ def test_figures_come_back_as_means_over_those_that_have_them():
     ]
     assert all(len(client) == vector_length(1) == 2 + 2 * len(SUMMED) for client in clients)
     residues = sum(steps.encode(client).astype(object) for client in clients) % steps.modulus
-    total = Total.decode(residues.astype(np.uint64), steps)
+    total, means = decoded(residues.astype(np.uint64), steps, {"sums": np.zeros(1)})
     assert total.weight == 7 + 2**20
-    assert total.figures == {"loss": (pytest.approx(1.0), 2), "score": (pytest.approx(0.25), 1)}
-    assert abs(total.values[0] - 1.5) <= total.error
+    assert means == {"loss": (pytest.approx(1.0), 2), "score": (pytest.approx(0.25), 1)}
+    assert abs(total.arrays["sums"][0] - 1.5) <= total.error
 
 
 IMAGES = {"dataset": "digits", "num_rounds": 2, "images__train_subset": 160, "fine_tune_epochs": 0}
