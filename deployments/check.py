@@ -10,7 +10,7 @@ from rich.table import Table
 
 from curvfed.deployments.arguments import Value
 from curvfed.deployments.request import NOTE, Request, read_request
-from curvfed.strategies.base.keys import AUTO
+from curvfed.strategies.base.keys import AUTO, kebab
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
 MAX_CLIENTS = 10
 """Clients whose data are described."""
-
-PARTS = {"gated": "flatland", "lorentz": "flatland", "split": "flatland", "consistent": "hyperfed"}
-"""Encoders and aggregations of several methods, and the table with their keys: that of the method
-that introduced them."""
 
 
 def main(pairs: Sequence[str], everything: bool = False) -> int:
@@ -92,23 +88,14 @@ def key_table(request: Request, data: "Data | None", everything: bool) -> Table:
 
 
 def is_in_use(key: str, config: RunConfig, task: str) -> bool:
-    """Whether a run uses the key or its table; the defaults of `config` are resolved.
-
-    A method's table has the name of the method, of the method that it is a variant of (as
-    `hyperfed-fixed` and `fedsage+` are), of a part of its row, or of the table of a key in its row.
-    """
-    from curvfed.strategies.config.model_spec import encoder
-
+    """Whether a run uses the key or its table; the defaults of `config` are resolved."""
     table, dot, _ = key.partition(".")
-    if not dot:
-        return True
-    row = config.row
-    parts = [config.method, config.aggregation.partition(":")[0], encoder(config, task)]
-    tables = {task, *row.keys, *config.sinks.split(",")}
-    tables.update(PARTS.get(name, name) for name in parts)
+    own_tables = type(config).model_fields.keys() - RunConfig.model_fields.keys()
+    tables = {task, *map(kebab, own_tables), *config.sinks.split(",")}
+    tables.add(config.aggregation.partition(":")[0])
     if config.is_masked:
         tables.add("secure")
-    return any(name == table or name.startswith((f"{table}-", f"{table}+")) for name in tables)
+    return not dot or table in tables
 
 
 def _model(config: RunConfig, task: str, data: "Data | None") -> str:

@@ -173,7 +173,7 @@ def test_check_shows_what_was_set_whatever_has_a_use_for_it(capsys):
 def test_every_table_is_of_use_to_a_method():
     tables = {key.partition(".")[0] for key in DEFAULTS if "." in key}
     runs = [
-        (resolve_defaults(parse({"method": name, "sinks": "mlflow"}), task), task)
+        (resolve_defaults(parse({"method": name, "sinks": "mlflow,wandb"}), task), task)
         for name in METHODS
         for task in METHODS[name].tasks[:1]
     ] + [
