@@ -40,7 +40,7 @@ def look_up(dataset: str) -> tuple[str, ...]:
     if source_of(dataset) is not None:
         return ("images",)
     if is_path(dataset) and not path.is_file():
-        return _tasks_of_folder(path)
+        return _tasks_of_folder(path, dataset)
     if not is_path(dataset) and graph_dataset_names(dataset) is not None:
         return ("graphs",)
     data_set = plugins.data_set(dataset)
@@ -62,13 +62,17 @@ def look_up(dataset: str) -> tuple[str, ...]:
     )
 
 
-def _tasks_of_folder(path: Path) -> tuple[str, ...]:
+def _tasks_of_folder(path: Path, dataset: str) -> tuple[str, ...]:
+    """The tasks of a folder, which `dataset` names; those of an absent one are known later."""
     from curvfed.tasks.images.layout import is_image_folder
 
     if not path.is_dir():
         return ("graphs", "images")
     if not any(path.glob("*")):
-        raise ValueError("the folder is empty, or cannot be read")
+        raise ValueError(
+            f"the folder is empty, or cannot be read; {explain_reading(dataset)}, and as a folder"
+            f" because it is one; allowed is {PATHS}"
+        )
     # A folder of graphs may also hold a picture.
     if is_tu_folder(path):
         return ("graphs",)
@@ -76,8 +80,9 @@ def _tasks_of_folder(path: Path) -> tuple[str, ...]:
         return ("images",)
     refuse_foreign(path)
     raise ValueError(
-        "the folder holds no files of the TU collection, NAME_A.txt, and no image; allowed is"
-        f" {PATHS}"
+        "the folder holds no files of the TU collection, NAME_A.txt, and no image in a folder of"
+        f" its class; {explain_reading(dataset)}, and a folder is looked through for these in this"
+        f" order; allowed is {PATHS}"
     )
 
 

@@ -102,6 +102,6 @@ def test_a_folder_of_nothing_that_is_known(tmp_path):
     (tmp_path / "own/read me").touch()
     with pytest.raises(
         ValueError,
-        match=r"no files of the TU collection, NAME_A\.txt, and no image; allowed is a \.pt",
+        match=r"no files of the TU collection, NAME_A\.txt, and no image .*; allowed is a \.pt",
     ):
         tasks_of(str(tmp_path / "own"))

@@ -438,7 +438,7 @@ def test_folders_by_a_glance(tmp_path):
 
 
 def test_an_empty_folder_is_no_data_set(tmp_path):
-    with pytest.raises(ValueError, match="the folder is empty, or cannot be read"):
+    with pytest.raises(ValueError, match=r"the folder is empty, .*read as a path.*; allowed is"):
         tasks_of(str(tmp_path))
 
 
