@@ -7,10 +7,10 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.contribution import Contribution, Work
+from curvfed.client_app.contribution import Contribution
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import NONE, Inputs
-from curvfed.client_app.secure import Answer, masked_reals, receive_shares
+from curvfed.client_app.secure import Answer, masked_reals
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.masked_vector import (
@@ -23,15 +23,6 @@ from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.messages import TRAIN, Request
 
 Vector = NDArray[np.float64]
-
-
-def masked_reply(client: Client, request: Request, state: RecordDict, work: Work) -> Answer:
-    """The masked contribution, or a complaint about peers."""
-    _, complaint = receive_shares(request, state)
-    if complaint:
-        return complaint
-    contribution = work(client, request)
-    return masked_contribution(client, request, state, contribution)
 
 
 def masked_contribution(

@@ -27,12 +27,20 @@ def contributing(work: Work) -> Handler:
     """
 
     def handler(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-        if is_masked(client.config, request.header.phase):
-            from curvfed.client_app.masked_replies import masked_reply
+        masked = is_masked(client.config, request.header.phase)
+        if masked:
+            from curvfed.client_app.secure import receive_shares
 
-            fields = masked_reply(client, request, state, work)
+            _, complaint = receive_shares(request, state)
+            if complaint:
+                return complaint
+        contribution = work(client, request)
+        if masked:
+            from curvfed.client_app.masked_replies import masked_contribution
+
+            fields = masked_contribution(client, request, state, contribution)
         else:
-            fields = _open_reply(client, request, work(client, request))
+            fields = _open_reply(client, request, contribution)
         if request.header.phase == TRAIN:
             client.commit(request.header.round, base=request.stamp)
         return fields

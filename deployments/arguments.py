@@ -81,14 +81,14 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
 
 def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
     """A hint at the pair for a word without `=`; "" if there is none."""
-    from curvfed.strategies.methods import is_built_in
+    from curvfed.strategies.methods import listed
     from curvfed.tasks.names import is_named
     from curvfed.tasks.points.datasets import ENDINGS
 
     path = Path(word)
     if word in defaults:
         pair = f"{word}=VALUE, without spaces"
-    elif is_built_in(word.lower()):
+    elif word.lower() in listed():
         pair = f"method={word.lower()}"
     elif is_named(word) or path.exists() or path.suffix.lower() in (".pt", *ENDINGS):
         pair = f"dataset={word}"

@@ -138,7 +138,7 @@ def test_what_they_have_is_what_the_run_directory_has(settings, results):
     assert store.run.info.status == "FINISHED"
     config = (told.path / "config.toml").read_text()
     assert store.run.data.params["run-name"] == settings["method"]
-    assert store.run.data.params.keys() == flatten(parse({})).keys()
+    assert store.run.data.params.keys() == flatten(parse({"method": settings["method"]})).keys()
     assert all(f"\n{key.rpartition('.')[2]} = " in f"\n{config}" for key in store.run.data.params)
     assert store.run.data.tags["status"] == "completed"
     assert store.run.data.tags["versions.flwr"] == told.summary["versions"]["flwr"]
@@ -289,7 +289,7 @@ def test_one_that_does_not_open_ends_a_new_run_and_no_other(tmp_path, monkeypatc
     assert Run(tmp_path / "new").rounds == []
 
 
-@pytest.mark.parametrize("given", ["wandb", "tensorboard,", "tensorboard mlflow", "TensorBoard"])
+@pytest.mark.parametrize("given", ["neptune", "tensorboard,", "tensorboard mlflow", "TensorBoard"])
 def test_an_unknown_name_is_refused(given):
     with pytest.raises(ConfigError, match=r"sinks = .*allowed is a list of tensorboard, mlflow"):
         parse({"sinks": given})

@@ -226,12 +226,13 @@ def test_a_request_in_float32_is_refused_by_the_client(tmp_path):
 def test_a_client_whose_parameters_are_too_large_says_which(tmp_path, monkeypatch):
     from curvfed.client_app.client import Client
 
-    share = Client.share
-    monkeypatch.setattr(
-        Client,
-        "share",
-        lambda self: share(self) | {"first.bias": LARGE} if self.partition == 1 else share(self),
-    )
+    contribution = Client.contribution
+
+    def too_large(self, received, trained):
+        arrays = contribution(self, received, trained)
+        return arrays | {"first.bias": LARGE} if self.partition == 1 else arrays
+
+    monkeypatch.setattr(Client, "contribution", too_large)
     found = run(tmp_path, method="fedavg", wire_precision="float16", num_rounds=1)
     (dropped,) = [
         row["dropped"] for row in found.clients if row["phase"] == "train" and row["dropped"]
