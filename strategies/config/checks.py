@@ -96,21 +96,30 @@ def unread_keys(config: RunConfig) -> str:
 
 def check_paths(config: RunConfig) -> None:
     """Check the keys that are paths; `dataset` may be one."""
-    for key in ("dataset", "data-dir", "results-dir", "test-data", "init-from"):
-        path = str(config[key] or "")
-        try:
-            Path(path).expanduser().stat()
-        # no such user; an impossible name; not there
-        except (RuntimeError, ValueError, OSError) as error:
-            if getattr(error, "errno", None) not in (errno.ELOOP, errno.ENAMETOOLONG, None):
-                continue
-            reason = getattr(error, "strerror", None) or str(error).rstrip(".").lower()
-            shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
-            what = "a name or a path" if key == "dataset" else "a path"
-            raise ConfigError(
-                f"{key} = {shown!r}: allowed is {what} that can exist ({reason})",
-                key="impossible-path",
-            ) from None
+    for key in ("data-dir", "results-dir", "test-data", "init-from"):
+        check_path(key, str(config[key] or ""))
+
+
+def check_path(key: str, path: str) -> None:
+    """Refuse a path that cannot exist.
+
+    Raises
+    ------
+    ConfigError
+    """
+    try:
+        Path(path).expanduser().stat()
+    # no such user; an impossible name; not there
+    except (RuntimeError, ValueError, OSError) as error:
+        if getattr(error, "errno", None) not in (errno.ELOOP, errno.ENAMETOOLONG, None):
+            return
+        reason = getattr(error, "strerror", None) or str(error).rstrip(".").lower()
+        shown = path if len(path) <= _SHOWN else f"{path[:_SHOWN]}…"
+        what = "a name or a path" if key == "dataset" else "a path"
+        raise ConfigError(
+            f"{key} = {shown!r}: allowed is {what} that can exist ({reason})",
+            key="impossible-path",
+        ) from None
 
 
 def check_data(config: RunConfig) -> None:
@@ -153,12 +162,23 @@ def check_data(config: RunConfig) -> None:
         raise _conflict(resolved, "train-size test-size", "a sum of at most 1")
 
 
+def tasks_of_dataset(dataset: str) -> Sequence[str]:
+    """The tasks of a data set.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such data set.
+    """
+    try:
+        return tasks_of(dataset)
+    except ValueError as error:
+        raise ConfigError(f'dataset = "{dataset}": {error}', key="no-data-set") from None
+
+
 def _tasks(config: RunConfig) -> Sequence[str]:
     """The tasks of the configured data set."""
-    try:
-        tasks = tasks_of(config.dataset)
-    except ValueError as error:
-        raise ConfigError(f'dataset = "{config.dataset}": {error}', key="no-data-set") from None
+    tasks = tasks_of_dataset(config.dataset)
     method = config.row
     if not set(tasks) & set(method.tasks):
         note = ""

@@ -12,7 +12,14 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.all_keys import defaults, nearest_key
-from curvfed.strategies.config.checks import check_data, check_method, check_paths, check_together
+from curvfed.strategies.config.checks import (
+    check_data,
+    check_method,
+    check_path,
+    check_paths,
+    check_together,
+    tasks_of_dataset,
+)
 from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, config_class
 from curvfed.strategies.methods import METHODS, foreign_methods, table_of, tables
 from curvfed.tasks import plugins
@@ -36,6 +43,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     except ValueError as error:
         raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}', key="extra") from None
     _check_names(raw, default_values)
+    _check_dataset(raw.get("dataset"))
     method = raw.get("method", default_values["method"])
     chosen = {key: value for key, value in raw.items() if not _is(value, default_values[key])}
     config_type = RunConfig
@@ -60,6 +68,13 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     check_together(config)
     unread = {key: value for key, value in unused.items() if value != default_values[key]}
     return config.with_unread(unread) if unread else config
+
+
+def _check_dataset(dataset: object) -> None:
+    """Refuse an unknown data set before the method's file is imported, which takes seconds."""
+    if isinstance(dataset, str) and dataset != AUTO:
+        check_path("dataset", dataset)
+        tasks_of_dataset(dataset)
 
 
 def _row(method: str) -> Method:
