@@ -56,11 +56,11 @@ def fine_tune(client: Client, request: Request) -> Contribution:
 
 def calibrate(client: Client, request: Request) -> Contribution:
     """Sum over the training features, from which the server computes a classifier."""
-    received = _prepare(client, request)
+    _prepare(client, request)
     sums, num_examples = client.sums(request.header.phase)
     calibration = client.config.calibration
     bound = calibration.bound if calibration else 0.0
-    return Contribution(Statistics({"sums": sums}, num_examples), received, bound=bound)
+    return Contribution(Statistics({"sums": sums}, num_examples), bound=bound)
 
 
 def _prepare(client: Client, request: Request) -> Arrays:

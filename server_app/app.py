@@ -13,6 +13,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
+from curvfed.server_app.callbacks.choice import check_registered
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.loop import run_rounds
@@ -40,6 +41,7 @@ def main(grid: Grid, context: Context) -> None:
     try:
         config = parse(context.run_config)
         check_installed(config.sinks)
+        check_registered(config)
         directory = RunDirectory.open(config)
     except ConfigError as error:
         _refuse(error, context.run_config, config)

@@ -15,6 +15,7 @@ from curvfed.server_app.reply_checks import check_reply
 from curvfed.server_app.run import Run, check_enough
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.messages import (
+    CONFUSION,
     EVALUATE,
     FINE_TUNE,
     LAST_ROUND,
@@ -129,6 +130,9 @@ class OpenCohort(Cohort):
         phase = send_model(run, run.header(name, number), clients, template, check_open, parts)
         if name not in SCORES:
             check_enough(phase, run.config.min_replies)
+        for partition, reply in phase.replies.items():
+            if CONFUSION in reply.parts:
+                run.confusions[partition] = reply.parts[CONFUSION]
         return Answer(phase, contributions(phase), time.monotonic() - started)
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:
@@ -177,11 +181,13 @@ def contributions(phase: Phase) -> dict[int, Statistics]:
     With a `wire-precision` below float32, the rounding error of the model sent to a client is added
     to its reply, so that the difference equals the change that the client made.
     """
-    sent = {id(request.arrays): request.arrays for request in phase.sent.values()}
+    sent = {}
+    if any(reply.arrays for reply in phase.replies.values()):
+        sent = {id(request.arrays): request.arrays for request in phase.sent.values()}
     rounding_losses = {key: phase.precision.lost(arrays) for key, arrays in sent.items()}
     contributed = {}
     for partition, reply in phase.replies.items():
-        losses = rounding_losses[id(phase.sent[partition].arrays)]
+        losses = rounding_losses.get(id(phase.sent[partition].arrays), {})
         arrays = {
             name: array + losses[name] if name in losses else array
             for name, array in reply.arrays.items()

@@ -65,6 +65,7 @@ def _cohort(run: Run) -> Cohort:
 def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:
     started = time.monotonic()
     number = run.state.round + 1
+    run.current_round = number
     run.forget_calibration()
     config = run.config
     clients = sample(list(run.federation.nodes), config.fraction_train, config.seed, number)

@@ -109,19 +109,6 @@ class Phase:
     def _reason_texts(self) -> list[str]:
         return [f"partition {partition}: {reason}" for partition, reason in self.reasons.items()]
 
-    def without(self, reasons: Mapping[int, str]) -> "Phase":
-        """The phase without these replies, which are dropped for the given reasons."""
-        for partition, reason in reasons.items():
-            log.warning(
-                "%s: dropped the reply of partition %d: %s", self.header.phase, partition, reason
-            )
-        valid = {
-            partition: reply
-            for partition, reply in self.replies.items()
-            if partition not in reasons
-        }
-        return replace(self, replies=valid, reasons=self.reasons | dict(reasons))
-
     def row(self, federation: Federation) -> dict[str, Any]:
         """The phase's row in `rounds.csv`; bytes are means over the clients with valid replies."""
         scores = self.scores

@@ -18,7 +18,7 @@ class Progress:
     """Logs the number of the round and of all rounds."""
 
     def __init__(self, rounds: int) -> None:
-        self._rounds = rounds
+        self.rounds = rounds
         self._said = time.monotonic()
 
     def say(self, number: int, text: str, silence: float = 0.0) -> None:
@@ -26,8 +26,8 @@ class Progress:
         now = time.monotonic()
         if now - self._said >= silence:
             self._said = now
-            place = {"rounds": (number, self._rounds)}  # by which a notebook knows the line
-            log.info("round %d/%d  %s", number, self._rounds, text, extra=place)
+            place = {"rounds": (number, self.rounds)}  # by which a notebook knows the line
+            log.info("round %d/%d  %s", number, self.rounds, text, extra=place)
 
 
 def in_words(row: Mapping[str, Any], metric: str) -> str:

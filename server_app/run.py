@@ -32,7 +32,6 @@ from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
 from curvfed.strategies.wire.messages import (
     CONFIRM,
-    CONFUSION,
     HULLS,
     KEYS,
     MEASURE,
@@ -99,6 +98,8 @@ class Run:
         of test examples.
     is_scored : bool
         Whether no further score can come.
+    current_round : int
+        The round that has begun last.
     """
 
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
@@ -116,6 +117,7 @@ class Run:
         self.confusions: dict[int, list[int]] = {}
         self.progress = Progress(config.num_rounds)
         self.is_scored = False
+        self.current_round = 0
         self._counted = time.monotonic()
         self._warned = {FALLS, ABSENCES, LOST, REFUSED}
 
@@ -138,8 +140,11 @@ class Run:
         return min(self.state.last_round or self.config.num_rounds, self.config.num_rounds)
 
     def stop_after(self, number: int) -> None:
-        """Make a round that has not begun the last one."""
-        self.state.last_round = max(number, self.state.round + 1)
+        """Make a round that has not begun the last one, at the earliest the next; without effect
+        in the last round, and for a later round than the last."""
+        if self.current_round < self.last_round:
+            self.state.last_round = min(self.last_round, max(number, self.current_round + 1))
+            self.progress.rounds = self.last_round
 
     def is_due(self, number: int, interval: int) -> bool:
         """Whether something happens after this round: after the last, and every `interval` rounds;
@@ -229,9 +234,6 @@ class Run:
         for partition, measured in phase.scores.items():
             if measured:
                 self.state.latest[partition] = dict(measured)
-        for partition, reply in phase.replies.items():
-            if CONFUSION in reply.parts:
-                self.confusions[partition] = reply.parts[CONFUSION]
         note_lost(self.state, phase)
         if phase.cohort:
             self.state.cohort = dict(phase.cohort)
@@ -263,7 +265,7 @@ class Run:
 
     def start_writing(self, stored_round: int) -> None:
         """Begin to write into the run directory, after the last stored round."""
-        self.directory.start_writing(stored_round)
+        self.directory.start_writing(stored_round, is_complete=stored_round >= self.last_round)
         self.directory.write_clients(self.federation.record())
         self.sinks.start()
 

@@ -58,7 +58,12 @@ PLACES = (
 )
 """Keys that a sweep file cannot have: the command line or the sweep sets them."""
 
-PLACE_KEYS = FREE_TO_CHANGE.union(PLACES) - {"num-rounds", "test-data"}
+PLACE_KEYS = FREE_TO_CHANGE.union(PLACES) - {
+    "num-rounds",
+    "test-data",
+    "early-stopping",
+    "callbacks",
+}
 """Keys about the place and the machine of a run, which are not part of its identity."""
 
 DEFAULTS: dict[str, Value] = defaults() | {SUPERNODES: NUM_SUPERNODES}

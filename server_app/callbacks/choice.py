@@ -14,6 +14,7 @@ from curvfed.server_app.callbacks.progress_line import ProgressLine
 from curvfed.server_app.cohort import Cohort
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, did_you_mean
 
@@ -39,10 +40,28 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
         Evaluation(run, cohort),
         *([EarlyStopping(run)] if run.config.early_stopping else []),
         Confusion(run),
-        *foreign_callbacks(run),
         CheckpointCallback(run),
+        *foreign_callbacks(run),
         ProgressLine(run),
     ]
+
+
+def check_registered(config: RunConfig) -> None:
+    """Refuse names of callbacks that no installed package has.
+
+    Raises
+    ------
+    ConfigError
+    """
+    installed = plugins.registered("callbacks")
+    for name in config.callback_names:
+        if name not in installed:
+            nearest = did_you_mean(name, installed, "the entry points of curvfed.callbacks")
+            hint = nearest if installed else "; no package here has any"
+            raise ConfigError(
+                f'callbacks = "{config.callbacks}": no callback {name}{hint}',
+                key="no-such-callback",
+            )
 
 
 def foreign_callbacks(run: Run) -> list[Callback]:
@@ -51,14 +70,12 @@ def foreign_callbacks(run: Run) -> list[Callback]:
     Raises
     ------
     ConfigError
+        If one cannot be imported, or is not a Callback.
     """
+    check_registered(run.config)
     made: list[Callback] = []
     for name in run.config.callback_names:
         key = f'callbacks = "{run.config.callbacks}"'
-        installed = plugins.registered("callbacks")
-        if name not in installed:
-            hint = did_you_mean(name, installed, "the entry points of curvfed.callbacks")
-            raise ConfigError(f"{key}: no callback {name}{hint}", key="no-such-callback")
         try:
             kind = plugins.load("callbacks", name)
         except DataError as error:

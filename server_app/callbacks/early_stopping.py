@@ -18,24 +18,24 @@ class EarlyStopping(Callback):
     def after_round(self, completed: Round) -> None:
         """Compare the last round whose validation scores are known with the best one."""
         run = self.run
-        best = run.state.best
+        state = run.state
         number = completed.number
-        if best is None and number == 1:
+        if number == 1 and not state.validated:
             log.warning(
-                "early-stopping = %d has no effect until clients have validation scores: give them"
-                " validation examples (train-size and test-size below 1 in sum)",
+                "early-stopping = %d waits for validation scores of all clients: they need"
+                " validation examples (train-size and test-size below 1 in sum), and with"
+                " fraction-train below 1 evaluate-every",
                 run.config.early_stopping,
             )
-        if best is None or number >= run.last_round:
+        waited = state.validated - state.improved
+        if waited < run.config.early_stopping or number >= run.last_round:
             return
-        waited = run.state.validated - best["round"]
-        if waited >= run.config.early_stopping:
-            run.stop_after(number + 1)
-            log.info(
-                "round %d: no better validation score since round %d; round %d is the last"
-                " (early-stopping = %d)",
-                number,
-                best["round"],
-                run.last_round,
-                run.config.early_stopping,
-            )
+        run.stop_after(number + 1)
+        log.info(
+            "round %d: no better validation score since round %d; round %d is the last"
+            " (early-stopping = %d)",
+            number,
+            state.improved,
+            run.last_round,
+            run.config.early_stopping,
+        )

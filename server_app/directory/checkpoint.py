@@ -72,6 +72,10 @@ class State:
         the cohort.
     validated : int
         The last round whose mean validation score is known.
+    improved : int
+        The round with the highest mean validation score, over whatever clients it scored.
+    highest_validation : float or None
+        That score.
     last_round : int
         The last round, if it is decided during the run; 0 for that of the configuration.
     """
@@ -93,6 +97,8 @@ class State:
     one_answer: bool = False
     largest_loss: float = 0.0
     validated: int = 0
+    improved: int = 0
+    highest_validation: float | None = None
     last_round: int = 0
 
     def add(self, **amounts: float) -> None:
@@ -110,6 +116,10 @@ class State:
         if figures["metrics"][VALIDATION] is None:
             return
         self.validated = figures["round"]
+        score = figures["metrics"][VALIDATION]
+        if self.highest_validation is None or score > self.highest_validation:
+            self.highest_validation = score
+            self.improved = figures["round"]
         if self.best is None or rank(figures) > rank(self.best):
             self.best = figures
 

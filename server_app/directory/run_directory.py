@@ -120,7 +120,7 @@ class RunDirectory:
                 key="too-few-rounds",
             )
 
-    def start_writing(self, last_round: int) -> None:
+    def start_writing(self, last_round: int, is_complete: bool = False) -> None:
         """Continue a resumed run after a round; before this call no file of it is changed.
 
         Writes the configuration in effect, and removes the rows of later rounds.
@@ -129,6 +129,8 @@ class RunDirectory:
         ----------
         last_round : int
             The checkpoint's round; -1 without a checkpoint.
+        is_complete : bool
+            Whether this is the run's last round, so that nothing follows.
 
         Raises
         ------
@@ -149,7 +151,7 @@ class RunDirectory:
         self.is_writable = True
         for name in TABLES:
             truncate(self.path / name, last_round)
-        if last_round < self.config.num_rounds:
+        if not is_complete:
             # Its round is no longer the last one.
             (self.path / CONFUSION).unlink(missing_ok=True)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from curvfed.server_app.cohort import SCORES, Answer, Cohort, send_model
+from curvfed.server_app.cohort import Answer, Cohort, send_model
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.reply_checks import check_masked_reply
 from curvfed.server_app.run import Run, check_enough
@@ -56,9 +56,8 @@ class MaskedCohort(Cohort):
             like,
             bound,
         )
-        if name not in SCORES:
-            check_enough(phase, self.run.config.min_replies)
         if name == TRAIN:
+            check_enough(phase, self.run.config.min_replies)
             total = replace(total, arrays=mean_update(total, like, model.sent_to(0)))
         return Answer(phase, {0: total}, time.monotonic() - started)
 

@@ -22,6 +22,7 @@ QUIET = wandb.Settings(
     console="off",
     disable_code=True,
     disable_git=True,
+    host="",
     x_disable_machine_info=True,
     x_disable_meta=True,
     x_disable_stats=True,

@@ -64,6 +64,21 @@ def test_a_callback_is_called_in_every_round_and_can_end_the_run(tmp_path, insta
     assert [float(row["mean_weight"]) for row in trained] == [sum(sizes)] * 2
 
 
+class StopAtTarget(Callback):
+    """Asks for the end in every round that has the score, as the page on callbacks does."""
+
+    def after_round(self, completed):
+        if (completed.row.get("score") or 0) >= 0:
+            self.run.stop_after(completed.number + 1)
+
+
+@pytest.mark.parametrize(("rounds", "done"), [(5, 2), (1, 1), (0, 0)])
+def test_a_callback_that_asks_in_every_round_ends_the_run_once(tmp_path, installed, rounds, done):
+    installed("target", StopAtTarget)
+    made = run(tmp_path, num_rounds=rounds, callbacks="target", method="fedavg")
+    assert made.summary["rounds"] == done
+
+
 def test_a_name_that_is_not_installed_is_refused(tmp_path):
     with refuses("no-such-callback", "callbacks", "stoper", error=ConfigError):
         run(tmp_path, callbacks="stoper")

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from app_runs import Run, rows, run
 
+from curvfed.deployments.sweep.plan import PLACE_KEYS
 from curvfed.server_app.directory import checkpoint
 
 PATIENCE = 2
@@ -97,3 +98,8 @@ def test_a_resumed_run_that_has_stopped_is_unchanged(tmp_path):
     assert again.summary["rounds"] == LAST
     assert trained_rounds(again) == trained_rounds(made)
     assert again.model_bytes == made.model_bytes
+    assert rows(again.path / "confusion.csv")
+
+
+def test_sweeps_tell_runs_of_another_patience_apart():
+    assert "early-stopping" not in PLACE_KEYS
