@@ -75,7 +75,7 @@ def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:
     row = run.model.round_figures() | answer.phase.row(run.federation)
     row["seconds_aggregation"] = time.monotonic() - aggregating
     for callback in callbacks:
-        row |= callback.figures(number, answer)
+        row = {**callback.figures(number, answer), **row}
     row["seconds"] = time.monotonic() - started
     run.record(answer.phase, row, run.model.weights())
     completed = Round(number, clients, answer, row)

@@ -104,7 +104,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
     if is_own(run, data) and (client is not None or not data.lower().endswith(".pt")):
         if client is None:
             raise PredictError(
-                f"--client is {client}; for {data}, the data set of this run, it names the part:"
+                f"--client is missing; for {data}, the data set of this run, it names the part:"
                 f" {run.listed}",
                 key="client",
             )

@@ -60,7 +60,8 @@ class Callback:
         """Called once the run directory may be written, before the first round."""
 
     def figures(self, number: int, answer: "Answer") -> Mapping[str, Any]:
-        """Figures for the row of a round in `rounds.csv`, after the aggregation."""
+        """Figures for the row of a round in `rounds.csv`, after the aggregation; columns that are
+        filled already are not overwritten."""
         return {}
 
     def after_round(self, completed: Round) -> None:

@@ -16,7 +16,7 @@ from curvfed.server_app.run import Run
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks import plugins
-from curvfed.tasks.errors import DataError, did_you_mean
+from curvfed.tasks.errors import DataError
 
 
 def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
@@ -56,10 +56,9 @@ def check_registered(config: RunConfig) -> None:
     installed = plugins.registered("callbacks")
     for name in config.callback_names:
         if name not in installed:
-            nearest = did_you_mean(name, installed, "the entry points of curvfed.callbacks")
-            hint = nearest if installed else "; no package here has any"
             raise ConfigError(
-                f'callbacks = "{config.callbacks}": no callback {name}{hint}',
+                f'callbacks = "{config.callbacks}": no installed package has a callback {name};'
+                f" installed are {', '.join(sorted(installed)) or 'none'}",
                 key="no-such-callback",
             )
 
