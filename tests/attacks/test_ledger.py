@@ -185,6 +185,25 @@ def test_other_ways_to_the_same_vectors(name, before, later, tmp_path, observer)
     assert len({tuple(cohort) for cohort, _ in observer.sums}) == 1
 
 
+@pytest.mark.parametrize("method", ["spherefed", "ccvr"])
+def test_a_calibration_counts_as_sums_over_the_data_whatever_the_model(
+    method, tmp_path, monkeypatch
+):
+    """Class counts do not depend on the model: with another model the difference of two sums would
+    be a node's own."""
+    sources: dict[str, set[str]] = {}
+    mask = secure.masked_reals
+
+    def seen(client: Any, request: Any, state: Any, vector: Any, encoding: Any, inputs: Any) -> Any:
+        sources.setdefault(request.header.phase, set()).add(inputs.source)
+        return mask(client, request, state, vector, encoding, inputs)
+
+    monkeypatch.setattr("curvfed.client_app.masked_replies.masked_reals", seen)
+    settings = {"images__train_subset": 120, "images__test_subset": 40, "fine_tune_epochs": 0}
+    run(tmp_path, method=method, dataset="digits", secure_sum=True, num_rounds=1, **settings)
+    assert sources["calibrate" if method == "spherefed" else "ccvr"] == {"data"}
+
+
 def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path):
     """The hulls that only the first sum has were those of the node that was away; another seed
     changes few others."""
