@@ -392,7 +392,7 @@ def test_a_neighbours_state_is_refused(runs, capsys, tmp_path):
 
 def test_the_client_is_asked_for(runs, capsys):
     assert "--client N is needed" in refused(capsys, runs["flatland"].path, "trees")
-    assert "--client is None" in refused(capsys, runs["fedavg"].path, "trees")
+    assert "--client is missing" in refused(capsys, runs["fedavg"].path, "trees")
     assert "0, 1, 2" in refused(capsys, runs["fedavg"].path, "trees", "--client", 3)
 
 
