@@ -130,11 +130,6 @@ def test_a_sweep(bin_folder, hostile):
     assert len(list((hostile / "sweeps").glob("*/summary.json"))) == 2
 
 
-def test_the_papers_sweeps_are_there(bin_folder, hostile):
-    told = call(bin_folder, hostile, "python", "-m", "curvfed", "paper", "--list")
-    assert all(paper in told for paper in ("flatland", "hyperfed", "spherefed", "hull"))
-
-
 def test_the_bundle_runs_and_not_what_is_installed(bin_folder, hostile):
     """The checkout by `flwr run` where the installed wheel is of another version, which nothing
     must be imported of."""
