@@ -7,7 +7,7 @@ uses the contributions does not know which it was.
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.progress import PHASE_SILENCE
@@ -30,6 +30,34 @@ SCORES = (EVALUATE, FINE_TUNE)
 
 Template = Callable[[int], Arrays]
 """The names, shapes and dtypes of the arrays that a client, by partition, must send."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """What some clients are asked, beside the model that they are sent.
+
+    Attributes
+    ----------
+    phase : str
+    round : int
+    clients : sequence of int
+        Partitions, ascending.
+    sums : dict of str to array
+        Arrays with the names and shapes of the sums that a client contributes; in `TRAIN` the
+        method's own.
+    bound : float
+        Bound on the sums, per example; 0 for `secure.clip`. Only a secure sum needs it.
+    check : callable, optional
+        Refuses a contribution that is impossible, with a `MessageError`. A secure sum checks
+        nothing: the user of its total does.
+    """
+
+    phase: str
+    round: int
+    clients: Sequence[int]
+    sums: Arrays = field(default_factory=dict)
+    bound: float = 0.0
+    check: Callable[[Statistics], object] | None = None
 
 
 @dataclass(frozen=True)
@@ -63,33 +91,8 @@ class Cohort(ABC):
         self.run = run
 
     @abstractmethod
-    def ask(
-        self,
-        name: str,
-        number: int,
-        clients: Sequence[int],
-        sums: Arrays | None = None,
-        bound: float = 0.0,
-        check: Callable[[Statistics], object] | None = None,
-    ) -> Answer:
+    def ask(self, question: Question) -> Answer:
         """Send the model to some clients and collect what they contribute.
-
-        Parameters
-        ----------
-        name : str
-            The phase.
-        number : int
-            The round.
-        clients : sequence of int
-            Partitions, ascending.
-        sums : dict of str to array, optional
-            Arrays with the names and shapes of the sums that a client contributes; in `TRAIN` the
-            method's own.
-        bound : float
-            Bound on the sums, per example; 0 for `secure.clip`. Only a secure sum needs it.
-        check : callable, optional
-            Refuses a contribution that is impossible, with a `MessageError`. A secure sum checks
-            nothing: the user of its total does.
 
         Raises
         ------
@@ -105,30 +108,24 @@ class Cohort(ABC):
 class OpenCohort(Cohort):
     """The server sees each client's contribution."""
 
-    def ask(
-        self,
-        name: str,
-        number: int,
-        clients: Sequence[int],
-        sums: Arrays | None = None,
-        bound: float = 0.0,
-        check: Callable[[Statistics], object] | None = None,
-    ) -> Answer:
+    def ask(self, question: Question) -> Answer:
         """See `Cohort`."""
         run = self.run
         started = time.monotonic()
 
         def check_open(reply: Reply) -> None:
             check_reply(run, reply)
-            if check is not None:
-                check(Statistics(dict(reply.arrays), reply.num_examples, reply.metrics))
+            if question.check is not None:
+                question.check(Statistics(dict(reply.arrays), reply.num_examples, reply.metrics))
 
-        template = run.model.expected_reply if name == TRAIN else lambda partition: sums or {}
+        is_training = question.phase == TRAIN
+        template = run.model.expected_reply if is_training else lambda partition: question.sums
         parts: dict[int, Parts] = {}
-        if number == run.last_round < run.config.num_rounds:
-            parts = {partition: {LAST_ROUND: True} for partition in clients}
-        phase = send_model(run, run.header(name, number), clients, template, check_open, parts)
-        if name not in SCORES:
+        if question.round == run.last_round < run.config.num_rounds:
+            parts = {partition: {LAST_ROUND: True} for partition in question.clients}
+        header = run.header(question.phase, question.round)
+        phase = send_model(run, header, question.clients, template, check_open, parts)
+        if question.phase not in SCORES:
             check_enough(phase, run.config.min_replies)
         for partition, reply in phase.replies.items():
             if CONFUSION in reply.parts:

@@ -8,7 +8,7 @@ import numpy as np
 
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.choice import callbacks_of
-from curvfed.server_app.cohort import Answer, Cohort, OpenCohort
+from curvfed.server_app.cohort import Answer, Cohort, OpenCohort, Question
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.starting_model import set_starting_model
 from curvfed.strategies.base.aggregation import reweighted
@@ -69,7 +69,7 @@ def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:
     run.forget_calibration()
     config = run.config
     clients = sample(list(run.federation.nodes), config.fraction_train, config.seed, number)
-    answer = cohort.ask(TRAIN, number, clients)
+    answer = cohort.ask(Question(TRAIN, number, clients))
     aggregating = time.monotonic()
     _aggregate(run, number, answer)
     row = run.model.round_figures() | answer.phase.row(run.federation)

@@ -19,7 +19,7 @@ from curvfed.server_app.secure.masked_phases import check_session, groups, joine
 from curvfed.server_app.secure.secure_sum import SumsOfRun, secure_sum
 from curvfed.server_app.server_points import read_server_points
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.one_shot import Model, OneShotServer, ServerPoints
+from curvfed.strategies.base.one_shot import Model, OneShotServer, ResidueServer, ServerPoints
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.one_shot import server_half
@@ -93,8 +93,8 @@ class OneShotRun(Run):
         if self.half.is_dry_run:
             log.info("dry run: nothing else is sent")
             return None
-        if self.half.vectors(len(client_groups[0])).modulus:
-            return self._sum_of_residues(client_groups)
+        if isinstance(self.half, ResidueServer):
+            return self._sum_of_residues(self.half, client_groups)
         return self._sum_of_reals(client_groups[0])
 
     def _groups(self, clients: Sequence[int]) -> list[Sequence[int]]:
@@ -151,7 +151,9 @@ class OneShotRun(Run):
         }
         return summed
 
-    def _sum_of_residues(self, client_groups: Sequence[Sequence[int]]) -> Statistics:
+    def _sum_of_residues(
+        self, half: ResidueServer, client_groups: Sequence[Sequence[int]]
+    ) -> Statistics:
         """The decoded sums of all groups. A group that fails is logged and left out for good.
 
         Raises
@@ -165,13 +167,13 @@ class OneShotRun(Run):
         reasons = []
         seconds = 0.0
         for group in client_groups:
-            vectors = self.half.vectors(len(group))
+            vectors = half.vectors(len(group))
             try:
                 phase, residues = secure_sum(
                     self._ask, header, group, vectors.modulus, vectors.length, self.sums
                 )
                 started = time.monotonic()
-                statistics = self.half.decode(residues, len(group))
+                statistics = half.decode(residues, len(group))
                 seconds += time.monotonic() - started
             except (SecureSumError, HullError) as error:
                 reasons.append(str(error))
@@ -182,7 +184,7 @@ class OneShotRun(Run):
             raise RoundError("; ".join(reasons), key="no-sum")
         for reason in reasons:
             log.warning("a group of clients is left out: %s", reason)
-        joined_sums = self.half.join(decoded, max(map(len, client_groups)))
+        joined_sums = half.join(decoded, max(map(len, client_groups)))
         self.summed = sorted(joined(phases).replies)
         self.state.add(seconds_aggregation=seconds)
         self.metrics |= {
@@ -247,7 +249,8 @@ class OneShotRun(Run):
         self.is_scored = True
         self.warn()
         self._write_learned(evaluation.names)
-        write_npz(self.directory.path / self.half.file_name, evaluation.arrays)
+        if evaluation.arrays:
+            write_npz(self.directory.path / self.half.file_name, evaluation.arrays)
 
     def _evaluate(self, template: Arrays) -> Arrays:
         """Ask the clients for scores of the model, singly or as a secure sum; the sums of their

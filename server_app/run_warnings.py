@@ -265,13 +265,14 @@ def _classes(federation: Federation) -> str:
 
 
 def _proximal(config: RunConfig, state: State, task: str) -> str:
-    """A proximal term without effect; with the default coefficient only for methods that are FedAvg
-    otherwise."""
+    """A proximal term without effect; with the default coefficient only for methods without other
+    keys, which are FedAvg otherwise."""
     keys = [key for key, field in fields(type(config)) if PROXIMAL in field.metadata]
     key = next((key for key in keys if config[key]), "")
     if not key or state.most_steps != 1:
         return ""
-    is_fedavg = len(type(config.own_keys).model_fields) == 1 and config.row.server is None
+    own_fields = type(config.own_keys).model_fields.values()
+    is_fedavg = bool(own_fields) and all(PROXIMAL in field.metadata for field in own_fields)
     if not is_fedavg and config[key] == defaults()[key]:
         return ""
     equals = f"{config.method} equals fedavg here" if is_fedavg else "the run is the same with 0"

@@ -7,7 +7,7 @@ import numpy as np
 
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.global_score import GlobalScore
-from curvfed.server_app.cohort import Cohort
+from curvfed.server_app.cohort import Cohort, Question
 from curvfed.server_app.run import RoundError, Run
 from curvfed.strategies.base.calibration import Calibration, CalibrationError
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
@@ -67,7 +67,7 @@ class CalibrationCallback(Callback):
             except CalibrationError as error:
                 raise MessageError(str(error), key=error.key) from None
 
-        answer = self._cohort.ask(
+        question = Question(
             name,
             number,
             list(run.federation.nodes),
@@ -75,6 +75,7 @@ class CalibrationCallback(Callback):
             bound=calibration.bound,
             check=check,
         )
+        answer = self._cohort.ask(question)
         summed = total(list(answer.contributions.values()))
         if summed.weight == 0:
             raise CalibrationError(

@@ -22,13 +22,13 @@ class ClassifierAgreement(Callback):
         return alignment(answer.contributions)
 
 
-def alignment(updates: Mapping[int, Statistics]) -> dict[str, float]:
+def alignment(contributions: Mapping[int, Statistics]) -> dict[str, float]:
     """Mean similarity of the clients' classifier rows (C, d), over the classes and all pairs of
     clients that trained.
 
     Parameters
     ----------
-    updates : mapping of partition to Statistics
+    contributions : mapping of partition to Statistics
         As received.
 
     Returns
@@ -40,9 +40,9 @@ def alignment(updates: Mapping[int, Statistics]) -> dict[str, float]:
         difference is 0). Empty if fewer than two clients send a trained classifier.
     """
     sent = [
-        update.arrays[WEIGHT]
-        for update in updates.values()
-        if update.weight and WEIGHT in update.arrays
+        contribution.arrays[WEIGHT]
+        for contribution in contributions.values()
+        if contribution.weight and WEIGHT in contribution.arrays
     ]
     if len(sent) < 2:
         return {}

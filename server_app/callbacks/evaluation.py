@@ -1,7 +1,7 @@
 """Evaluation of the clients after some rounds: with a model fine-tuned at each, or as received."""
 
 from curvfed.server_app.callbacks import Callback, Round
-from curvfed.server_app.cohort import Cohort
+from curvfed.server_app.cohort import Cohort, Question
 from curvfed.server_app.run import Run
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE
 
@@ -41,6 +41,6 @@ class Evaluation(Callback):
     def _score(self, name: str, number: int, clients: list[int]) -> None:
         self.run.forget_scores(clients)
         if clients:
-            answer = self._cohort.ask(name, number, clients)
+            answer = self._cohort.ask(Question(name, number, clients))
             row = answer.phase.row(self.run.federation) | {"seconds": answer.seconds}
             self.run.record(answer.phase, row, in_round=False)

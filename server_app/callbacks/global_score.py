@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class GlobalScore(Callback):
-    """Scores the model in the rounds that `global-every` selects."""
+    """Scores the model in the rounds that `global-every` selects.
+
+    A run that has nothing to score, neither here nor at a client, is known as such from the start
+    (`Run.is_scored`), so that its warning does not wait for the end.
+    """
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)

@@ -1,17 +1,17 @@
 """The clients of a run under secure sums: the server sees only sums over them."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from curvfed.server_app.cohort import Answer, Cohort, send_model
+from curvfed.server_app.cohort import Answer, Cohort, Question, send_model
 from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.reply_checks import check_masked_reply
 from curvfed.server_app.run import Run, check_enough
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase
 from curvfed.server_app.secure.secure_sum import SumsOfRun
-from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.masked_vector import mean_update
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import EVALUATE, TRAIN, Header, Parts, Reply
@@ -35,28 +35,21 @@ class MaskedCohort(Cohort):
         check_session(run.header(TRAIN), first_clients, self._sums)
         check_session(run.header(EVALUATE), nodes, self._sums)
 
-    def ask(
-        self,
-        name: str,
-        number: int,
-        clients: Sequence[int],
-        sums: Arrays | None = None,
-        bound: float = 0.0,
-        check: Callable[[Statistics], object] | None = None,
-    ) -> Answer:
+    def ask(self, question: Question) -> Answer:
         """See `Cohort`."""
         started = time.monotonic()
         model = self.run.model
-        like = model.summand() if name == TRAIN else sums or {}
+        is_training = question.phase == TRAIN
+        like = model.summand() if is_training else question.sums
         phase, total = masked_phase(
-            partial(self._run_step, name == TRAIN),
-            self.run.header(name, number),
-            clients,
+            partial(self._run_step, is_training),
+            self.run.header(question.phase, question.round),
+            question.clients,
             self._sums,
             like,
-            bound,
+            question.bound,
         )
-        if name == TRAIN:
+        if is_training:
             check_enough(phase, self.run.config.min_replies)
             total = replace(total, arrays=mean_update(total, like, model.sent_to(0)))
         return Answer(phase, {0: total}, time.monotonic() - started)

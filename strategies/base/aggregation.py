@@ -12,7 +12,7 @@ from curvfed.strategies.base.statistics import Arrays, Statistics
 __all__ = ["Aggregation", "Average", "Replies", "Statistics", "reweighted"]
 
 Replies = Mapping[int, Statistics]
-"""Updates by partition, in ascending order of the partitions."""
+"""Contributions by partition, in ascending order of the partitions."""
 
 
 def reweighted(replies: Replies, weights: str) -> Replies:

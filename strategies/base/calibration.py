@@ -5,7 +5,6 @@ computed by a secure sum.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Protocol, Self
 
@@ -195,19 +194,3 @@ def check_vector(vector: Array, expected: int) -> None:
         )
     if not np.isfinite(vector).all():
         raise CalibrationError("sums that are not finite", key="not-finite")
-
-
-def plain_sum(vectors: Mapping[int, Array]) -> Array:
-    """The sum without a secure sum, in ascending order of the partitions.
-
-    Raises
-    ------
-    CalibrationError
-        If there are no vectors.
-    """
-    if not vectors:
-        raise CalibrationError("no client sent sums", key="no-sums")
-    total = np.zeros_like(vectors[min(vectors)])
-    for partition in sorted(vectors):
-        total += vectors[partition]
-    return total

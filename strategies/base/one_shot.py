@@ -202,13 +202,13 @@ class Evaluation:
     names : sequence of str
         The class of each group that the model predicts; "" without a name.
     arrays : dict of str to array
-        The content of `OneShotServer.file_name`.
+        The content of `OneShotServer.file_name`; without arrays there is no such file.
     """
 
-    figures: dict[str, Any]
-    accuracy: float | None
-    names: Sequence[str]
-    arrays: Arrays
+    figures: dict[str, Any] = field(default_factory=dict)
+    accuracy: float | None = None
+    names: Sequence[str] = ()
+    arrays: Arrays = field(default_factory=dict)
 
 
 class OneShotServer(Half):
@@ -253,15 +253,6 @@ class OneShotServer(Half):
         """Figures of the run from the clients' figures of `OneShotClient.measure`."""
         return {}
 
-    def decode(self, residues: NDArray[np.uint64], clients: int) -> Statistics:
-        """Decode the sum of residues of a group of this number of clients. Raises HullError."""
-        raise NotImplementedError
-
-    def join(self, groups: Sequence[Statistics], group_size: int) -> Statistics:
-        """The decoded sums of all groups together; `group_size` is the largest number of clients
-        of a group."""
-        raise NotImplementedError
-
     @abstractmethod
     def learn(self, total: Statistics) -> Model:
         """The model from the clients' sum.
@@ -292,8 +283,28 @@ class OneShotServer(Half):
         summed : sequence of int
             The partitions in the sum that the model is learned from.
         """
-        raise NotImplementedError
+        return Evaluation()
 
     def warnings(self, metrics: Mapping[str, Any]) -> dict[str, str]:
         """Warnings from the run's figures, by key."""
         return {}
+
+
+class ResidueServer(OneShotServer):
+    """The server's half of a method whose vectors are residues, with a sum for each group of
+    clients; `vectors` has a modulus."""
+
+    @abstractmethod
+    def decode(self, residues: NDArray[np.uint64], clients: int) -> Statistics:
+        """Decode the sum of residues of a group of this number of clients.
+
+        Raises
+        ------
+        HullError
+            If no such vectors have this sum.
+        """
+
+    @abstractmethod
+    def join(self, groups: Sequence[Statistics], group_size: int) -> Statistics:
+        """The decoded sums of all groups together; `group_size` is the largest number of clients
+        of a group."""

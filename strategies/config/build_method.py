@@ -138,14 +138,14 @@ def half_class(half: type | str, side: str, base: type[Half], error_key: str) ->
     DataError, ConfigError
         If it cannot be imported here or is no subclass.
     """
-    found = plugins.imported(half) if isinstance(half, str) else half
-    if not (isinstance(found, type) and issubclass(found, base)):
+    loaded = plugins.imported(half) if isinstance(half, str) else half
+    if not (isinstance(loaded, type) and issubclass(loaded, base)):
         raise ConfigError(
-            f"the {side} half {half!r} is {found!r}; allowed is a subclass of"
+            f"the {side} half {half!r} is {loaded!r}; allowed is a subclass of"
             f" {base.__module__}.{base.__name__}",
             key=error_key,
         )
-    return found
+    return loaded
 
 
 def _check_personal(config: RunConfig, facts: Facts) -> None:

@@ -224,8 +224,10 @@ class DiscriminantServer(MomentsOfClasses, ClassifierServer):
         if points.test is not None:
             # The numbers of test classes are those of the clients' classes, or in another order.
             test = points.test
-            known = test.class_names
-            numbers = np.array([known.index(name) if name in known else NONE for name in names])
+            test_names = test.class_names
+            numbers = np.array(
+                [test_names.index(name) if name in test_names else NONE for name in names]
+            )
             groups = classifier.predict(test.points)
             predicted = numbers[groups]
             score = accuracy(groups, test.labels, numbers)

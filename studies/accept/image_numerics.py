@@ -142,7 +142,6 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     from curvfed.client_app.node.node import Node
     from curvfed.deployments.predict import TrainedRun
     from curvfed.server_app.directory.checkpoint import CALIBRATED
-    from curvfed.strategies.base.calibration import plain_sum
     from curvfed.strategies.methods.spherefed import Sums, solve
     from curvfed.strategies.wire.messages import CALIBRATE
 
@@ -162,7 +161,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
             features.append(head.inputs(batch).double())
             labels.append(numbers)
     pooled, classes = torch.cat(features).numpy(), len(run.facts.class_names)
-    sums = Sums.unpack(plain_sum(vectors), pooled.shape[1], classes)
+    sums = Sums.unpack(sum(vectors.values(), np.zeros(())), pooled.shape[1], classes)
     config: Any = run.config
     ours = solve(sums.gram, sums.targets, config.spherefed.ridge * len(pooled))
     theirs = np.linalg.lstsq(pooled, np.eye(classes)[torch.cat(labels).numpy()])[0].T

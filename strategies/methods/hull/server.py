@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import HULL_COUNTS
-from curvfed.strategies.base.one_shot import Evaluation, Figures, Model, ServerPoints, Setting
+from curvfed.strategies.base.one_shot import (
+    Evaluation,
+    Figures,
+    Model,
+    ResidueServer,
+    ServerPoints,
+    Setting,
+)
 from curvfed.strategies.base.point_classifier import (
     FALLEN,
     VOTES,
@@ -43,7 +50,7 @@ DISAGREEMENT = 0.1
 """Minimum share of drawn points with disagreeing classifiers for a warning."""
 
 
-class HullServer(HullHalf, ClassifierServer):
+class HullServer(HullHalf, ClassifierServer, ResidueServer):
     """The server's half of `method=hull`."""
 
     summands = "hulls"
@@ -253,7 +260,9 @@ class HullServer(HullHalf, ClassifierServer):
         texts |= super().warnings(metrics)
         disagreement = metrics.get("classifiers_disagree", 0)
         if disagreement >= DISAGREEMENT:
-            shares = [100 * share for name, share in metrics.items() if name[:9] == "left_out_"]
+            shares = [
+                100 * share for name, share in metrics.items() if name.startswith("left_out_")
+            ]
             texts["classifiers"] = (
                 f"the kinds of classifiers disagree on {disagreement:.0%} of the points drawn"
                 f" within hulls of left-out clients, and put {min(shares):.0f} to"

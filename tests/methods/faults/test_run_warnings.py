@@ -270,3 +270,10 @@ def test_features_too_large_for_the_lorentz_space_are_named_with_their_norm(
     assert float(sentence.split()[4].strip(":")) > 1000
     scaled = run(tmp_path, "scaled", normalize="l2", num_rounds=3, **settings).summary["warnings"]
     assert not about(scaled, "norm") + about(scaled, "loss")
+
+
+def test_a_method_of_its_own_does_not_become_fedavg_without_the_proximal_term(tmp_path):
+    summary = run(tmp_path, method="fedhgcn", local_epochs=1, proximal=0.1).summary
+    place = summary["warning_keys"].index("proximal")
+    assert "the run is the same with 0" in summary["warnings"][place]
+    assert "equals fedavg" not in summary["warnings"][place]
