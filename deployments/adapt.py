@@ -14,6 +14,7 @@ from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import collect_state, restore_state
 from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.deployments.predict.prediction import is_own
+from curvfed.deployments.predict.trained_run import RequestError
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.figures import VALIDATION, find
 from curvfed.strategies.base.training import (
@@ -67,7 +68,7 @@ def adapt(
             key="nothing-to-adapt",
         )
     if (out / "config.toml").exists():  # before minutes of training
-        raise PredictError(f"--out {out} has a run already; name a new folder", key="out")
+        raise RequestError(f"--out {out} has a run already; name a new folder", key="out")
     number = max(run.clients) + 1 if client is None else client
     is_part = is_own(run, data)
     num_partitions = next(iter(run.clients.values())).num_partitions
@@ -121,13 +122,13 @@ def adapt(
 def _check_number(run: TrainedRun, number: int, num_partitions: int | None, data: str) -> None:
     """Refuse the number of a client of the run, or of no part of its data set."""
     if num_partitions is not None and run.clients.keys() >= set(range(num_partitions)):
-        raise PredictError(
+        raise RequestError(
             f"every part of {data} took part in this run; give the file or folder of a new client",
             key="no-data",
         )
     is_beyond = num_partitions is not None and number >= num_partitions
     if number in run.clients or number < 0 or is_beyond:
-        raise PredictError(
+        raise RequestError(
             f"--client is {number}; allowed is a number that no client of the run has"
             f" ({run.listed}), and for the run's own data set one below the number of its parts"
             f"{'' if num_partitions is None else f', {num_partitions}'}",

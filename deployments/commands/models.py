@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.failures import failing
 from curvfed.deployments.commands.parameters import expanded
 
@@ -64,7 +65,7 @@ def predict(
     """
     from curvfed.deployments.predict import EXPECTED, main
 
-    with failing(1, *EXPECTED, OSError):
+    with failing(1, *EXPECTED, OSError), failing(2, UsageError):
         main(folder, data, client, state_path, not uncalibrated, out)
 
 
@@ -93,7 +94,7 @@ def adapt(
     from curvfed.deployments.predict import EXPECTED
     from curvfed.strategies.base.training import TrainingError
 
-    with failing(1, *EXPECTED, TrainingError, OSError):
+    with failing(1, *EXPECTED, TrainingError, OSError), failing(2, UsageError):
         main(folder, data, out, client)
 
 

@@ -11,7 +11,7 @@ from curvfed.deployments.predict.images import predict_images
 from curvfed.deployments.predict.output import check, write
 from curvfed.deployments.predict.points import predict_points
 from curvfed.deployments.predict.prediction import Prediction
-from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.run_log import logged_from
 from curvfed.strategies.wire.arrays import MessageError
@@ -67,12 +67,12 @@ def predict(
             key="other-task",
         )
     if client is not None and client not in run.clients:
-        raise PredictError(
+        raise RequestError(
             f"--client is {client}; the clients of this run are {run.listed}", key="client"
         )
     reason = run.reason_for_own_models
     if client is None and reason:
-        raise PredictError(
+        raise RequestError(
             f"--client N is needed: {run.config.method} {reason}, so there is a model for every one"
             f" of the clients {run.with_models}",
             key="client",

@@ -15,7 +15,7 @@ from curvfed.deployments.predict.prediction import (
     own_name,
     prediction,
 )
-from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.tasks.graphs.client_task import GraphTask
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
@@ -103,7 +103,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
         return Node(partition=number, data=data, device="auto")
     if is_own(run, data) and (client is not None or not data.lower().endswith(".pt")):
         if client is None:
-            raise PredictError(
+            raise RequestError(
                 f"--client is missing; for {data}, the data set of this run, it names the part:"
                 f" {run.listed}",
                 key="client",
@@ -113,7 +113,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
     public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)
     if not data.lower().endswith(".pt") and (public or not Path(data).expanduser().is_dir()):
         folder = "" if public else ", or a folder of graphs"
-        raise PredictError(
+        raise RequestError(
             f'DATA is "{data}"; allowed is {own_name(run)}a .pt file{folder}', key="data"
         )
     path = Path(data).expanduser()

@@ -20,7 +20,7 @@ from curvfed.deployments.predict.prediction import (
     own_name,
     prediction,
 )
-from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.image_data import image_spec
@@ -107,7 +107,7 @@ def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Example
     samples = layout.samples if layout else ()
     loose = [path] if path.is_file() else _images_in(path)
     if bool(samples) == bool(loose):
-        raise PredictError(
+        raise RequestError(
             f'DATA is "{path}", where there'
             f" {'are images and folders of images' if loose else 'is no image'}; allowed is "
             f"{own_name(run)}an image, a folder of images, or a folder with a folder of images per "

@@ -15,7 +15,7 @@ from curvfed.deployments.predict.prediction import (
     most_likely,
     prediction,
 )
-from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
+from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.hull.classifier import Classifier
@@ -55,7 +55,7 @@ def predict_points(
     """
     one_shot = run.config.row.is_one_shot
     if client is not None and one_shot:
-        raise PredictError(
+        raise RequestError(
             f"--client is {client}; {run.config.method} has one classifier for all clients: leave"
             " --client out",
             key="client",
@@ -157,7 +157,7 @@ def _new_points(
         allowed = "a file of points"
         if has_partition:
             allowed = f'"{run.config.dataset}", the run\'s own, or {allowed}'
-        raise PredictError(
+        raise RequestError(
             f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}', key="data"
         )
     spec = point_spec(run.config, run.config.points)

@@ -13,6 +13,7 @@ from curvfed.client_app.node.data_digest import matches
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.personal import state_folder
+from curvfed.deployments.arguments import UsageError
 from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.method import ONE_SHOT
@@ -38,6 +39,10 @@ class PredictError(KeyedError, ValueError):
     """A prediction that cannot be made; the text names the missing or unfit input."""
 
     area = "predict"
+
+
+class RequestError(PredictError, UsageError):
+    """An argument that does not fit the run; a command ends with the status of wrong usage."""
 
 
 @dataclass(frozen=True)
@@ -196,6 +201,10 @@ class TrainedRun:
         if not path.exists() and in_results.exists():
             path = in_results
         path = path.resolve()
+        if not (path / "config.toml").exists():
+            raise RequestError(
+                f"{path} is not the directory of a run: no config.toml", key="not-a-run"
+            )
         try:
             config = parse(read_settings(path / "config.toml", written_by_run=True))
             stored = json.loads((path / "clients.json").read_text(encoding="utf-8"))

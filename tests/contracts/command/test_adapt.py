@@ -61,7 +61,7 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
             "--out",
             str(tmp_path / "other"),
         ]
-        assert main(words) == 1
+        assert main(words) == 2
         assert "allowed is a number that no client of the run has" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()
 
@@ -86,7 +86,7 @@ def test_a_file_of_its_own_has_its_name_in_the_summary(own_home, tmp_path, capsy
                 str(tmp_path / "x"),
             ]
         )
-        == 1
+        == 2
     )
     assert "a number that no client of the run has (0, 1, 2)" in " ".join(
         capsys.readouterr().err.split()

@@ -111,9 +111,10 @@ def ask(capsys, *arguments) -> tuple[list[dict[str, str]], dict[str, str]]:
 
 def refused(capsys, *arguments) -> str:
     capsys.readouterr()
-    assert main(["predict", *map(str, arguments)]) == 1
+    code = main(["predict", *map(str, arguments)])
     captured = capsys.readouterr()
-    assert captured.out == ""
+    is_wrong_usage = captured.err.startswith(("error: --client", 'error: DATA is "'))
+    assert (code, captured.out) == (2 if is_wrong_usage else 1, "")
     assert captured.err.startswith("error: ")
     return captured.err
 
