@@ -63,7 +63,10 @@ def _own_data(task: str, dataset: str, data_dir: Path) -> str:
 
         located = images.locate(dataset, data_dir)
         notes = [f"{NOTE}{note}" for note in located.notes]
-        return "\n".join([f"images in {_folders(located.files)}", *notes])
+        place = f"images in {_folders(located.files)}"
+        if located.title:
+            place = f"{located.title}, images in {' and '.join(map(str, located.files))}"
+        return "\n".join([place, *notes])
     from curvfed.tasks.graphs.data.datasets import locate
     from curvfed.tasks.graphs.data.tu_files import find_files
 

@@ -107,8 +107,6 @@ def _kind_of_arrays(path: Path) -> tuple[str, str] | None:
     try:
         with zipfile.ZipFile(path) as stored:
             names = stored.namelist()
-            if "train_images.npy" in names:
-                return "a file of images, as MedMNIST's", IMAGES
             if "x_train.npy" in names:
                 with stored.open("x_train.npy") as array:
                     read_magic(array)

@@ -10,6 +10,7 @@ from torch import Tensor
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.user_file import check_graphs
+from curvfed.tasks.images.arrays import pixels_of
 from curvfed.tasks.images.raw import RawImages, raw_images
 from curvfed.tasks.points.readers import RawPoints, number_labels, raw_points
 
@@ -67,21 +68,7 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
 
 
 def _images(where: str, images: NDArray[np.generic], labels: NDArray[np.generic]) -> RawImages:
-    pixels = images[:, None] if images.ndim == 3 else images
-    # These images have the channels last.
-    if pixels.ndim == 4 and pixels.shape[1] not in (1, 3) and pixels.shape[3] in (1, 3):
-        pixels = pixels.transpose(0, 3, 1, 2)
-    if (
-        pixels.dtype != np.uint8
-        or pixels.ndim != 4
-        or pixels.shape[1] not in (1, 3)
-        or 0 in pixels.shape[2:]
-    ):
-        raise DataError(
-            f"{where}: images are {images.dtype} of shape {images.shape}; allowed are uint8, 0 to"
-            " 255, of shape (n, h, w), (n, c, h, w) or (n, h, w, c) with c of 1 or 3",
-            key="images",
-        )
+    pixels = pixels_of(where, images)
     numbers, names = number_labels(where, labels, len(pixels), "labels")
     return raw_images(torch.from_numpy(np.ascontiguousarray(pixels)), numbers, names)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from curvfed.tasks import plugins
 from curvfed.tasks.foreign import refuse_foreign
+from curvfed.tasks.formats import format_of
 
 GENERATED = {"trees": "nodes", "digits": "images", "uniform": "points"}
 """The tasks of the data sets without files."""
@@ -83,6 +84,9 @@ def kind_of_path(path: Path) -> str:
 
     if path.name.lower().endswith(".pt"):
         return "nodes"
+    other = format_of(path)
+    if other is not None:
+        return other.task
     if path.is_dir() and is_image_folder(path):
         return "images"
     refuse_foreign(path)

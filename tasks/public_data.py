@@ -40,12 +40,15 @@ class Located(Generic[Raw]):
         What a user should know about the files, in words.
     digest : str
         Changes with the contents of a folder; "" without folders.
+    title : str
+        The format, if it is another tool's.
     """
 
     files: tuple[Path, ...]
     read: Callable[[], Raw]
     notes: tuple[str, ...] = ()
     digest: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True)

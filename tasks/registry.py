@@ -6,6 +6,7 @@ from pathlib import Path
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
 from curvfed.tasks.foreign import is_tu_folder, refuse_foreign
+from curvfed.tasks.formats import FORMATS, format_of
 from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.graphs.data.tu import GROUPS, LISTED, NAMES, ORIGIN, graph_dataset_names, is_path
 from curvfed.tasks.images.sources import ALIASES, source_of
@@ -19,8 +20,9 @@ BUILT_IN = ("trees", *SOURCES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS)
 
 PATHS = (
     "a .pt file of graphs (PyTorch Geometric's, by torch.save), a folder in the TU collection's"
-    " layout, a folder with a folder of images per class, or a file of points with a class for"
-    f" each, {', '.join(ENDINGS)}"
+    " layout, a folder with a folder of images per class, a file of points with a class for"
+    f" each, {', '.join(ENDINGS)}, or a format of another tool:"
+    f" {', '.join(form.title for form in FORMATS)}"
 )
 """The kinds of paths that are data sets."""
 
@@ -29,6 +31,9 @@ def look_up(dataset: str) -> tuple[str, ...]:
     """`curvfed.tasks.names.tasks_of` for any name."""
     name = dataset.lower()
     path = Path(os.path.expanduser(dataset))
+    other = format_of(path)
+    if other is not None:
+        return (other.task,)
     if path.is_file():
         refuse_foreign(path)
     if name.endswith(".pt"):
@@ -111,4 +116,5 @@ def catalogue() -> list[tuple[str, str, str]]:
         ),
         ("a path", "images", "your own: a folder with a folder of images per class"),
         ("a path", "points", f"your own: a file, {', '.join(ENDINGS)}"),
+        *(("a path", form.task, f"your own: {form.title}") for form in FORMATS),
     ]

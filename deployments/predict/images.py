@@ -25,9 +25,11 @@ from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.formats import format_of
 from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import USER_MEAN, USER_STD, load_own, load_test, load_test_folder
+from curvfed.tasks.images.datasets import locate_folder
 from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.layout import EXTENSIONS, TEST, class_folders, read_layout
 from curvfed.tasks.images.models import ImageNet
@@ -102,7 +104,13 @@ def _examples(images: ClientImages, scored: Tensor, scored_words: str, **fields:
 
 
 def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Examples:
-    """Images of the user; with a folder per class their classes are known."""
+    """Images of the user; with a folder per class, or in another tool's format, their classes are
+    known."""
+    if format_of(path) is not None:
+        raw = locate_folder(path).read()
+        numbers = [str(number) for number in range(len(raw.labels))]
+        test_images = _to_score(run, path, raw, raw.roles is not None, state_path)
+        return _in_shape_of_run(run, raw, numbers, *test_images)
     layout = read_layout(path) if class_folders(path) else None
     samples = layout.samples if layout else ()
     loose = [path] if path.is_file() else _images_in(path)
@@ -208,5 +216,6 @@ def _to_score(
             client_data = load_own(folder, image_spec(run.config, run.config.images))
             if run.trained_on(client_data.digest, state_path):
                 return client_data.test, "the test images"
-    is_test = torch.from_numpy(raw.roles == TEST)
-    return (is_test, "the test images") if has_test else (torch.ones_like(is_test), "all images")
+    if not has_test or raw.roles is None:
+        return torch.ones(len(raw.labels), dtype=torch.bool), "all images"
+    return torch.from_numpy(raw.roles == TEST), "the test images"

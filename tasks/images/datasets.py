@@ -7,6 +7,7 @@ from pathlib import Path
 
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.formats import format_of
 from curvfed.tasks.images import readers
 from curvfed.tasks.images.folder import read_folder
 from curvfed.tasks.images.layout import LAYOUTS, TABLE, TEST, TRAIN, class_folders, read_layout
@@ -36,7 +37,9 @@ def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
     plugin_data = locate_plugin_data(dataset, data_dir, RawImages)
     if plugin_data is not None:
         return plugin_data
-    path = find_path(dataset, data_dir, Path.is_dir)
+    path = find_path(dataset, data_dir, is_images)
+    if format_of(path) is not None:
+        return locate_folder(path)
     if untrained := read_layout(path).untrained:
         raise DataError(
             f"{path}: {names_listed(untrained)} are classes of only the test part, which no model"
@@ -47,7 +50,7 @@ def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
 
 
 def locate_folder(path: Path) -> Located[RawImages]:
-    """Locate a user's folder of images.
+    """Locate a user's folder of images, or images in the format of another tool.
 
     Raises
     ------
@@ -55,9 +58,17 @@ def locate_folder(path: Path) -> Located[RawImages]:
         If the folder is absent, or its classes are ambiguous.
     """
     path = path.expanduser()
+    other = format_of(path)
+    if other is not None:
+        return other.locate(path)
     if not path.is_dir():
         raise DataError(f"no folder {path}; allowed is one with {LAYOUTS}", key="no-file")
     return _located(path)
+
+
+def is_images(path: Path) -> bool:
+    """Whether a path is a folder, or a file of another tool's images."""
+    return path.is_dir() or format_of(path) is not None
 
 
 def find(source: Source, data_dir: Path) -> Located[RawImages] | None:

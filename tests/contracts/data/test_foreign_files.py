@@ -18,11 +18,6 @@ from curvfed.tasks.names import kind_of_path, tasks_of
 IMAGES = np.zeros((4, 8, 8), dtype=np.uint8)
 
 
-def medmnist(path):
-    np.savez(path / "it.npz", train_images=IMAGES, train_labels=np.zeros((4, 1)))
-    return path / "it.npz"
-
-
 def keras(path):
     np.savez_compressed(path / "it.npz", x_train=IMAGES, y_train=np.zeros(4))
     return path / "it.npz"
@@ -48,7 +43,6 @@ def leaf(path):
 
 
 CASES = [
-    (medmnist, "MedMNIST"),
     (keras, "Keras"),
     (folder_of("meta", "train", "test"), "CIFAR-100's batches"),
     (folder_of("data_batch_1", "test_batch"), "CIFAR-10's batches"),

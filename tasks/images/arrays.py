@@ -1,0 +1,105 @@
+"""Images in arrays: their shape and values checked, their parts joined."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.layout import TEST, VAL
+from curvfed.tasks.images.raw import RawImages, raw_images
+from curvfed.tasks.points.raw_points import number_labels
+
+ALLOWED = "uint8, 0 to 255, of shape (n, h, w), (n, c, h, w) or (n, h, w, c) with c of 1 or 3"
+
+
+class Part(NamedTuple):
+    """The images of one part of a data set, as stored.
+
+    Attributes
+    ----------
+    images : array of uint8
+        As `pixels_of` allows.
+    labels : array, (n,) or (n, 1)
+        Numbers or names of classes.
+    fields : tuple of str
+        The names of images and labels in the file.
+    """
+
+    images: NDArray[Any]
+    labels: NDArray[Any]
+    fields: tuple[str, str]
+
+
+def pixels_of(where: str, images: NDArray[Any]) -> NDArray[np.uint8]:
+    """Images (n, c, h, w) of an array with the channels anywhere.
+
+    Parameters
+    ----------
+    where : str
+        The beginning of an error's text.
+    images : array
+
+    Raises
+    ------
+    DataError
+        If the shape or the type is not `ALLOWED`.
+    """
+    pixels = images[:, None] if images.ndim == 3 else images
+    # These images have the channels last.
+    if pixels.ndim == 4 and pixels.shape[1] not in (1, 3) and pixels.shape[3] in (1, 3):
+        pixels = pixels.transpose(0, 3, 1, 2)
+    if (
+        pixels.dtype != np.uint8
+        or pixels.ndim != 4
+        or pixels.shape[1] not in (1, 3)
+        or 0 in pixels.shape[2:]
+    ):
+        raise DataError(
+            f"{where}: images are {images.dtype} of shape {images.shape}; allowed are {ALLOWED}",
+            key="images",
+        )
+    return pixels
+
+
+def joined_parts(where: str, parts: Mapping[int, Part]) -> RawImages:
+    """The images of a data set with parts by role. The class names are the labels.
+
+    Without a test part the validation part is the test part, as in folders; without both there are
+    no roles.
+
+    Raises
+    ------
+    DataError
+        If images are unfit or differ in shape between the parts, or a label is missing.
+    """
+    parts = dict(parts)
+    if TEST not in parts and VAL in parts:
+        parts[TEST] = parts.pop(VAL)
+    pixels = {
+        role: pixels_of(f"{where}, {part.fields[0]}", part.images) for role, part in parts.items()
+    }
+    shapes = {part.fields[0]: pixels[role].shape[1:] for role, part in parts.items()}
+    if len(set(shapes.values())) > 1:
+        sizes = ", ".join(f"{field} {'x'.join(map(str, shape))}" for field, shape in shapes.items())
+        raise DataError(
+            f"{where}: images differ in shape (channels x height x width): {sizes}; all parts must"
+            " have one",
+            key="image-sizes",
+        )
+    for part in parts.values():
+        if len(part.labels) != len(part.images):
+            raise DataError(
+                f"{where}: {part.fields[0]} has {len(part.images)} images, {part.fields[1]} has"
+                f" {len(part.labels)} labels; every image needs one",
+                key="unequal-lengths",
+            )
+    stored = np.concatenate([part.labels.reshape(len(part.labels)) for part in parts.values()])
+    labels, class_names = number_labels(where, stored, len(stored), "labels")
+    roles = np.repeat(list(parts), [len(part.labels) for part in parts.values()])
+    images = np.concatenate(list(pixels.values()))
+    return raw_images(
+        torch.from_numpy(images), labels, class_names, roles if len(parts) > 1 else None
+    )

@@ -1,0 +1,30 @@
+"""Every format of another tool, from its files through a check and a run to predictions."""
+
+import pytest
+from format_fixtures import SIZES, write_medmnist
+
+import curvfed
+from curvfed.deployments.commands.command import main
+from curvfed.tasks.formats import format_of
+from curvfed.tasks.names import kind_of_path, tasks_of
+
+WRITERS = {"MedMNIST's .npz": write_medmnist}
+
+
+@pytest.mark.parametrize("title", WRITERS)
+def test_check_run_and_prediction(title, own_home, tmp_path, capsys):
+    path = WRITERS[title](tmp_path)
+    task = format_of(path).task
+    assert tasks_of(str(path)) == (task,)
+    assert kind_of_path(path) == task
+    keys = {"num_rounds": 1, "local_epochs": 1, "num_supernodes": 2, "quiet": True}
+    main(["check", "method=fedavg", f"dataset={path}", "num-supernodes=2"])
+    assert f"{title}, " in capsys.readouterr().out
+    run = curvfed.simulate("fedavg", dataset=path, min_client_size=1, **keys)
+    assert run.summary["global_accuracy"] is not None
+    assert len(run.predict(path)) == SIZES["test"]
+    copy = path.rename(path.with_name(f"new{path.suffix}"))
+    assert len(run.predict(copy)) == sum(SIZES.values())
+    # The same files as the own data of two nodes.
+    own = curvfed.simulate("fedavg", data=[copy, copy], **keys | {"num_supernodes": 2})
+    assert own.summary["personal_accuracy_mean"] is not None

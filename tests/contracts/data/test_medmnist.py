@@ -1,0 +1,84 @@
+"""MedMNIST's archives: their parts, shapes and labels, and what is refused."""
+
+import numpy as np
+import pytest
+import torch
+from errors import refuses
+from format_fixtures import SIZES, medmnist_arrays
+
+from curvfed.tasks.images.datasets import locate_folder
+from curvfed.tasks.images.layout import TEST, TRAIN, VAL
+
+
+def read(folder, arrays):
+    path = folder / "own.npz"
+    np.savez(path, **arrays)
+    return locate_folder(path).read()
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (8, 8, 3)])
+def test_images_labels_and_parts(tmp_path, shape):
+    arrays = medmnist_arrays(shape)
+    raw = read(tmp_path, arrays)
+    assert raw.class_names == ("0", "1", "2")
+    for role, part in ((TRAIN, "train"), (VAL, "val"), (TEST, "test")):
+        numbers = np.flatnonzero(raw.roles == role)
+        assert len(numbers) == SIZES[part]
+        assert raw.labels[numbers].tolist() == arrays[f"{part}_labels"][:, 0].tolist()
+        images = torch.from_numpy(arrays[f"{part}_images"].reshape(SIZES[part], 8, 8, -1))
+        assert torch.equal(raw.read(numbers, 0, 0), images.permute(0, 3, 1, 2))
+
+
+def test_absent_parts(tmp_path):
+    arrays = medmnist_arrays()
+    del arrays["test_images"], arrays["test_labels"]
+    raw = read(tmp_path, arrays)
+    assert (raw.roles == TEST).sum() == SIZES["val"]
+    del arrays["val_images"], arrays["val_labels"]
+    raw = read(tmp_path, arrays)
+    assert raw.roles is None
+    assert (raw.with_test() == TEST).sum() == 12
+
+
+def test_one_class(tmp_path):
+    assert read(tmp_path, medmnist_arrays(num_classes=1)).class_names == ("0",)
+
+
+REFUSED = {
+    "several-labels": ({"train_labels": np.zeros((60, 14), np.uint8)}, "train_labels", "14 labels"),
+    "unequal-lengths": (
+        {"val_labels": np.zeros((9, 1), np.uint8)},
+        "val_images has 15",
+        "9 labels",
+    ),
+    "images": ({"train_images": np.zeros((60, 8, 8, 8), np.uint8)}, "train_images", "volumes"),
+    "image-sizes": ({"test_images": np.zeros((21, 9, 9), np.uint8)}, "test_images 1x9x9"),
+}
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_what_is_refused(tmp_path, key):
+    changes, *fragments = REFUSED[key]
+    with refuses(key, "own.npz", *fragments):
+        read(tmp_path, medmnist_arrays() | changes)
+
+
+def test_images_of_floats(tmp_path):
+    with refuses("images", "train_images", "float64", "allowed are uint8"):
+        read(tmp_path, medmnist_arrays() | {"train_images": np.zeros((60, 8, 8))})
+
+
+def test_labels_are_absent(tmp_path):
+    arrays = medmnist_arrays()
+    del arrays["val_labels"]
+    with refuses("no-array", "own.npz", "val_labels"):
+        read(tmp_path, arrays)
+
+
+def test_a_damaged_archive(tmp_path):
+    path = tmp_path / "own.npz"
+    np.savez_compressed(path, **medmnist_arrays())
+    whole = path.read_bytes()
+    path.write_bytes(whole[:200] + bytes(2000) + whole[2200:])
+    with refuses("unreadable", "own.npz"):
+        locate_folder(path).read()
