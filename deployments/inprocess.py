@@ -5,7 +5,6 @@ Flower sets the ids of messages and the identity of processes through internals.
 uses them, and it raises an error if a Flower version has moved them.
 """
 
-import contextlib
 import copy
 import uuid
 from collections.abc import Callable, Iterable
@@ -19,11 +18,12 @@ from flwr.serverapp import Grid
 from curvfed.client_app.app import app as client_app
 from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value
-from curvfed.server_app.app import main as server_main
-from curvfed.server_app.directory.run_directory import default_name
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.server_app.app import serve
+from curvfed.server_app.directory.run_directory import named
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.run_log import log_to_stdout
 
 try:
     from flwr.supercore.task_identity import TaskIdentity
@@ -168,15 +168,22 @@ def simulate(
     node_configs: list[dict[str, Any]] | None = None,
     intercept: Any = None,
 ) -> Path:
-    """Run in-process.
+    """Run in-process with run-config keys that differ from their defaults; see `run_in_process`."""
+    nodes = simulated_nodes(num_supernodes) if node_configs is None else node_configs
+    return run_in_process(parse(settings), nodes, intercept)
+
+
+def run_in_process(
+    config: RunConfig, node_configs: list[dict[str, Any]], intercept: Any = None
+) -> Path:
+    """Run in-process. The server takes the configuration as it is; the clients parse it once, as
+    on their own machines.
 
     Parameters
     ----------
-    settings : dict
-        Run-config keys that differ from their defaults.
-    num_supernodes : int
-    node_configs : list of dict, optional
-        Node configurations, as of real nodes; default: those of simulated nodes.
+    config : RunConfig
+    node_configs : list of dict
+        Node configurations, as of real nodes or by `simulated_nodes`.
     intercept : callable, optional
         See `InProcessGrid`.
 
@@ -190,13 +197,7 @@ def simulate(
     Exception
         The error that ended the run; the summary is written.
     """
-    nodes = simulated_nodes(num_supernodes) if node_configs is None else node_configs
-    run_config = defaults() | settings
-    if not run_config["run-name"] and not run_config["resume"]:
-        # The ServerApp refuses a wrong configuration, and writes a summary.
-        with contextlib.suppress(ConfigError):
-            run_config["run-name"] = default_name(parse(run_config))
-    grid = InProcessGrid(client_app, run_config, nodes, intercept)
-    server_main(grid, Context(1, 1, {}, RecordDict(), run_config))
-    config = parse(run_config)
-    return config.results_path / config.run_name
+    log_to_stdout()
+    config = named(config)
+    run_config = defaults() | flatten(config) | dict(config.unread)
+    return serve(config, InProcessGrid(client_app, run_config, node_configs, intercept))

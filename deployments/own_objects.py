@@ -8,6 +8,7 @@ from curvfed.deployments.arguments import UsageError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import foreign_methods, is_built_in
 from curvfed.tasks import plugins
 
@@ -44,6 +45,7 @@ def method_name(method: object) -> str:
     plugins.registered("methods")[name] = [EntryPoint(name, place, "curvfed.methods")]
     foreign_methods.cache_clear()
     defaults.cache_clear()
+    resolve_defaults.cache_clear()
     return name
 
 

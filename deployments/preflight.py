@@ -17,7 +17,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import (
@@ -159,10 +159,10 @@ def _check_model_of(request: Request, data: Data | None) -> None:
         if source is None:
             return
         facts = Facts("images", 0, ("0", "1"), f"{source.channels}x32x32")
-    _check_model(request, facts)
+    _check_model(request.config, facts)
 
 
-def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
+def look_at_clients(config: RunConfig, nodes: Sequence[dict[str, Any]]) -> None:
     """Refuse clients with data of their own that cannot all take part in the run.
 
     The clients are set up as in the run, which then finds them in memory.
@@ -173,7 +173,6 @@ def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
         If a client's data are unreadable, unfit, or of another kind than most, or the model cannot
         be made for them.
     """
-    config = request.config
     descriptions = {}
     for place, node in enumerate(nodes):
         with _naming(f"data[{place}]", node.get("data-path", "in memory")):
@@ -187,12 +186,11 @@ def look_at_clients(request: Request, nodes: Sequence[dict[str, Any]]) -> None:
         facts = check_clients(descriptions, config)
     except FederationError as error:
         raise ConfigError(str(error), key="clients-differ") from None
-    _check_model(request, facts)
+    _check_model(config, facts)
 
 
-def _check_model(request: Request, facts: Facts) -> None:
+def _check_model(config: RunConfig, facts: Facts) -> None:
     """Make the model of the run; one-shot methods have none."""
-    config = request.config
     if not config.row.is_one_shot:
         with _naming("model", config.model or AUTO):
             build_model(model_spec(resolve_defaults(config, facts.task), facts), config.seed)

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.node.configuration import IN_MEMORY
 from curvfed.deployments.arguments import NUM_SUPERNODES, UsageError, pop_supernodes
-from curvfed.deployments.inprocess import simulate as simulate_in_process
-from curvfed.deployments.inprocess import simulated_nodes
+from curvfed.deployments.inprocess import run_in_process, simulated_nodes
 from curvfed.deployments.preflight import look_at_clients, preflight
 from curvfed.deployments.request import checked
 from curvfed.deployments.round_bar import round_bar
 from curvfed.deployments.turns import turn
-from curvfed.server_app.directory.run_directory import check_name, default_name
+from curvfed.server_app.directory.run_directory import check_name, named
 from curvfed.server_app.directory.tables import TABLES, TEXTS
 from curvfed.strategies.base.dotted import dotted, python_value
 from curvfed.strategies.base.errors import ConfigError
@@ -28,7 +26,6 @@ from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.device import pick_device
-from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout, logged_from
 from curvfed.tasks.names import OWN, path_text
@@ -315,7 +312,7 @@ def simulate(
             key="two-data-sets",
         )
     request = checked(settings, number)
-    config = request.config
+    config = named(request.config)
     if data is None:
         preflight(request)
     else:
@@ -324,15 +321,13 @@ def simulate(
     nodes = simulated_nodes(number)
     if data is not None:
         _assign_data(nodes, data, config.method, config.row.tasks)
-    if not config.run_name and not config.resume:
-        settings["run-name"] = default_name(config)
     log_to_stdout()
     try:
         with logged_from(logging.WARNING if quiet else logging.INFO):
             if data is not None:
-                look_at_clients(replace(request, config=parse(defaults() | settings)), nodes)
-            with round_bar(), _noting(config.results_path / settings.get("run-name", "")):
-                return Run(simulate_in_process(settings, node_configs=nodes))
+                look_at_clients(config, nodes)
+            with round_bar(), _noting(config.results_path / config.run_name):
+                return Run(run_in_process(config, nodes))
     finally:
         forget_all()  # for the next runs of the caller
 

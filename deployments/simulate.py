@@ -28,14 +28,15 @@ def main(pairs: Sequence[str]) -> int:
     console = Console()
     request = read_request(pairs)
     # These imports take seconds, and a wrong key is reported at once.
-    from curvfed.deployments.inprocess import simulate
+    from curvfed.deployments.inprocess import run_in_process, simulated_nodes
     from curvfed.deployments.preflight import preflight
     from curvfed.server_app.app import reason
 
     preflight(request)
     try:
         with signals(signal.default_int_handler):  # batch systems end a job by SIGTERM
-            folder = simulate(request.settings, request.num_supernodes)
+            nodes = simulated_nodes(request.num_supernodes)
+            folder = run_in_process(request.config, nodes)
     except KeyboardInterrupt:
         console.print(
             "Interrupted. The last checkpoint is saved; continue with the same run-name and"

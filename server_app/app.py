@@ -7,6 +7,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -37,20 +38,35 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Run the configured method; the run directory is written whatever happens."""
     log_to_stdout()
-    config = None
     try:
         config = parse(context.run_config)
+    except ConfigError as error:
+        _refuse(error, context.run_config, None)
+        raise
+    serve(config, grid)
+
+
+def serve(config: RunConfig, grid: Grid) -> Path:
+    """Run a configuration, and return the run directory.
+
+    Raises
+    ------
+    Exception
+        The error that ended the run; the summary is written.
+    """
+    try:
         check_installed(config.sinks)
         check_registered(config)
         directory = RunDirectory.open(config)
     except ConfigError as error:
-        _refuse(error, context.run_config, config)
+        _refuse(error, flatten(config), config)
         raise
     with _signals_later(), own_settings():
         try:
             run_in(directory, config, grid)
         finally:
             directory.lock.release()
+    return directory.path
 
 
 @contextlib.contextmanager

@@ -230,6 +230,13 @@ class RunDirectory:
         write_atomically(self.path / "model.safetensors", content, private=True)
 
 
+def named(config: RunConfig) -> RunConfig:
+    """The configuration with a run-name; a run that is resumed must have one."""
+    if config.run_name or config.resume:
+        return config
+    return config.model_copy(update={"run_name": default_name(config)})
+
+
 def default_name(config: RunKeys) -> str:
     """method-dataset-seed-time, the time in UTC."""
     dataset = Path(config.dataset).stem.lower()

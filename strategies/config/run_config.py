@@ -188,8 +188,10 @@ def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[RunConfig]
     return create_model("RunConfig", __base__=RunConfig, **fields) if fields else RunConfig
 
 
+@lru_cache(maxsize=64)
 def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     """The configuration with a value for every key that is None: the method's or the task's.
+    Cached, so that each side resolves its configuration once.
 
     Graphs have the settings of FlatLand's Appendix E.2, but with decoupled weight decay, and for
     every method with moments that stay at the client between rounds, as in the code of all its

@@ -11,10 +11,13 @@ import pytest
 import torch
 from app_runs import Fault, Recorder, Run, forged, real_nodes, run
 from errors import refuses
+from flwr.app import Context, RecordDict
 from graph_fixtures import user_fields, write_user_graph
 
+from curvfed.client_app.app import app as client
 from curvfed.deployments import inprocess
 from curvfed.deployments.commands.command import main
+from curvfed.server_app.app import main as server_main
 from curvfed.server_app.federation import DIFFERENT_PARTITION, FederationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks import public_data
@@ -357,15 +360,17 @@ def test_absent_data_offline(tmp_path, monkeypatch):
     ("settings", "text"),
     [
         ({"method": "flatlands"}, 'method = "flatlands"; did you mean "flatland"?'),
-        ({"num_rounds": -1}, "num-rounds = -1: allowed is a whole number >= 0 and <= 1000000"),
-        ({"num_rounds": "many"}, "num-rounds = 'many': allowed is a whole number"),
+        ({"num-rounds": -1}, "num-rounds = -1: allowed is a whole number >= 0 and <= 1000000"),
+        ({"num-rounds": "many"}, "num-rounds = 'many': allowed is a whole number"),
         ({"dataset": "mnust"}, 'dataset = "mnust": no such data set'),
     ],
 )
 def test_a_bad_configuration_starts_no_client_and_leaves_a_summary(settings, text, named, tmp_path):
+    places = {"results-dir": str(tmp_path / "results"), "run-name": "run" if named else ""}
     recorder = Recorder()
+    grid = inprocess.InProcessGrid(client, {}, inprocess.simulated_nodes(2), recorder)
     with pytest.raises(ConfigError) as caught:
-        run(tmp_path / "results", "run" if named else "", intercept=recorder, **settings)
+        server_main(grid, Context(1, 1, {}, RecordDict(), settings | places))
     assert str(caught.value).startswith(text)
     assert not recorder.pairs
     (folder,) = (tmp_path / "results").iterdir()
@@ -439,6 +444,6 @@ def test_the_exit_status_of_the_command(tmp_path, capsys, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(inprocess, "simulate", interrupt)
+    monkeypatch.setattr(inprocess, "run_in_process", interrupt)
     assert main(["simulate", *settings]) == 130
     assert "resume=true" in capsys.readouterr().out
