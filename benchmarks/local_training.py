@@ -28,7 +28,7 @@ from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.lorentz.layers import lorentz_linear
 from curvfed.tasks.graphs.lorentz.modules import LorentzConv
-from curvfed.tasks.names import tasks_of
+from curvfed.tasks.registry import tasks_of
 
 STEPS = 50
 WIDTH = 128

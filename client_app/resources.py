@@ -7,21 +7,18 @@ import resource
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from curvfed.client_app.data.load import Data
 from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.method import GRAPHS
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.model_spec import build_model
-from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.names import MODELS
 
 if TYPE_CHECKING:
     from curvfed.strategies.config.model_spec import AnyModelSpec
@@ -57,7 +54,7 @@ def fitting_model(
     """
     free = free_memory(device)
     # A far too large network cannot even be built, so the first check uses only its widths.
-    _check(min_parameters(spec), config, data, device, free)
+    _check(spec.min_parameters, config, data, device, free)
     model = build_model(spec, config.seed)
     _check(sum(parameter.numel() for parameter in model.parameters()), config, data, device, free)
     return move_to_device(model, device)
@@ -98,23 +95,11 @@ def _free_in_group(groups: Path = Path("/sys/fs/cgroup")) -> int:
         return sys.maxsize
 
 
-def min_parameters(spec: "AnyModelSpec") -> int:
-    """A lower bound on the number of parameters, from the widths alone; 0 for images, points and
-    models of other packages.
-
-    It counts at least half of the parameters of a wide graph network: one layer from the features
-    and, between hidden layers, one for nodes or four for graphs.
-    """
-    if not isinstance(spec, ModelSpec) or spec.kind not in MODELS[spec.task]:
-        return 0
-    return spec.width * (spec.num_features + (4 if spec.task == "graphs" else 1) * spec.width)
-
-
 def _check(parameters: int, config: RunKeys, data: Data, device: torch.device, free: int) -> None:
     # Weights, gradients, moments, and a copy of the received or sent parameters.
     values = 3 + (2 if config.optimizer != "sgd" else int(config.momentum > 0))
     of_model = parameters * values * torch.float32.itemsize
-    of_data = data_bytes(data, device)
+    of_data = data.bytes_on(device)
     if of_model + of_data <= free:
         return
     # The log stays here; the error may be sent.
@@ -125,33 +110,6 @@ def _check(parameters: int, config: RunKeys, data: Data, device: torch.device, f
         f" device {device} has {_gib(free)} free. Use {REMEDIES}",
         key="no-memory",
     )
-
-
-def data_bytes(data: Any, device: torch.device) -> int:
-    """Bytes that a task needs on its device beside the data in main memory.
-
-    The features of a single graph are stored a second time, transposed, and its edges as a matrix
-    with half-size indices and weights. Images are views of existing data; batches of graphs and of
-    clusters are small.
-    """
-    stored = 0
-    copied = 0
-    if data.task in GRAPHS:
-        stored = _bytes(data.features) + data.edge_index.nbytes
-        is_single_graph = data.graph_of_node is None and data.clusters is None
-        if is_single_graph:
-            copied = stored
-    elif data.task == "images":
-        stored = data.images.nbytes
-    if device.type != "cpu":
-        copied += stored
-    return copied
-
-
-def _bytes(matrix: Tensor) -> int:
-    if matrix.layout != torch.sparse_csr:
-        return matrix.nbytes
-    return matrix.crow_indices().nbytes + matrix.col_indices().nbytes + matrix.values().nbytes
 
 
 def _gib(size: int) -> str:

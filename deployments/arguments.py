@@ -82,8 +82,8 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
 def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
     """A hint at the pair for a word without `=`; "" if there is none."""
     from curvfed.strategies.methods import listed
-    from curvfed.tasks.names import is_named
     from curvfed.tasks.points.datasets import ENDINGS
+    from curvfed.tasks.registry import is_named
 
     path = Path(word)
     if word in defaults:

@@ -31,7 +31,8 @@ from curvfed.strategies.wire.messages import (
 )
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.names import GENERATED, OWN, is_named
+from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.registry import GENERATED, OWN, is_named
 
 log = logging.getLogger("curvfed")
 
@@ -125,10 +126,10 @@ def look_at_data(
         )
     _check_model_of(request, first)
     if config.test_data == "auto":
-        has_test_data = first is not None and first.task == "images"
+        has_test_data = first is not None and KINDS[first.task].has_test_set
         naming = _naming("dataset", config.dataset)
     else:
-        has_test_data = request.task in ("images", "points") and config.test_data != "none"
+        has_test_data = KINDS[request.task].reads_test_data and config.test_data != "none"
         naming = _naming("test-data", config.test_data)
     if has_test_data:
         from curvfed.deployments.data_places import test_data

@@ -28,7 +28,7 @@ from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout, logged_from
-from curvfed.tasks.names import OWN, path_text
+from curvfed.tasks.registry import OWN, path_text
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame

@@ -22,8 +22,8 @@ from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_def
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.tu import is_path
-from curvfed.tasks.names import num_sets, tasks_of
 from curvfed.tasks.public_data import find_path
+from curvfed.tasks.registry import num_sets, tasks_of
 
 CLIENT_BYTES = 2 * 10**4
 """Minimum memory of a simulated client at the server: its messages, figures and context."""

@@ -26,6 +26,7 @@ from curvfed.strategies.wire.messages import (
     Header,
     Request,
 )
+from curvfed.tasks.kinds import KINDS
 
 log = logging.getLogger("curvfed")
 
@@ -319,19 +320,18 @@ def grouped(refused: Mapping[str, str]) -> list[tuple[list[str], str]]:
 def _kind(description: Description) -> tuple[str, tuple[str, ...]]:
     """The kind of a client's data, and a key of the public data set's partition; both must be the
     same at all clients."""
+    kind = KINDS[description.task]
     key: tuple[str, ...] = ()
     # parts of graph data sets list all classes
-    if description.partition_digest and description.task != "graphs":
+    if description.partition_digest and not kind.has_spaces:
         key = (
             description.partition_digest,
             str(description.num_partitions),
             *description.class_names,
         )
-    features = f" of {description.num_features} features" if description.task == "nodes" else ""
-    if description.task == "images":
-        features = f" of {description.shape}"
+    sizes = kind.sizes.format(num_features=description.num_features, shape=description.shape)
     source = ", part of a public data set" if key else ""
-    return f"{description.task}{features} scored by {description.metric}{source}", key
+    return f"{description.task}{sizes} scored by {description.metric}{source}", key
 
 
 def _facts(described: dict[int, Description]) -> Facts:
@@ -339,7 +339,7 @@ def _facts(described: dict[int, Description]) -> Facts:
     them where the feature spaces differ."""
     first = next(iter(described.values()))
     spaces = {(description.space, description.num_features) for description in described.values()}
-    if first.task == "graphs" and len(spaces) > 1:
+    if KINDS[first.task].has_spaces and len(spaces) > 1:
         return Facts(first.task, 0, (), own_ends=True)
     names = dict.fromkeys(
         name for description in described.values() for name in description.class_names

@@ -5,7 +5,8 @@ from curvfed.server_app.run import Run
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.checks import check_confusion, check_steps, check_variances
 from curvfed.strategies.wire.messages import CONFUSION, TRAIN, Reply
-from curvfed.tasks.names import titles
+from curvfed.tasks.class_names import titles
+from curvfed.tasks.kinds import KINDS
 
 
 def check_reply(run: Run, reply: Reply) -> None:
@@ -26,10 +27,9 @@ def check_reply(run: Run, reply: Reply) -> None:
                 key="num-examples",
             )
         config = run.config
-        # For nodes, examples are training nodes, while the batch size counts all nodes: a batch
-        # has at least one training node.
+        # A batch of clusters counts all its nodes, at least one of which is a training node.
         size = config.batch_size
-        if run.federation.facts.task == "nodes":
+        if not KINDS[run.federation.facts.task].batches_training_only:
             size = min(size, 1)
         check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, size)
         check_variances(reply.arrays)

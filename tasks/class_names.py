@@ -157,3 +157,14 @@ def row_of(names: Iterable[object]) -> str:
     row = io.StringIO()
     csv.writer(row, lineterminator="").writerow(names)
     return row.getvalue()
+
+
+def titles(space: str, class_names: Iterable[str]) -> list[str]:
+    """The names of classes, each after the name of its data set if the clients have several.
+
+    Examples
+    --------
+    >>> titles("mutag", ["0", "1"])
+    ['mutag: 0', 'mutag: 1']
+    """
+    return [f"{space}: {name}" if space else name for name in class_names]

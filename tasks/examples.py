@@ -81,6 +81,10 @@ class Examples(ABC):
         return tensors
 
     @abstractmethod
+    def bytes_on(self, device: torch.device) -> int:
+        """Bytes that a task needs on a device beside these data in main memory."""
+
+    @abstractmethod
     def computed_digest(self) -> str:
         """SHA-256 of the data."""
 

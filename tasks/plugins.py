@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from curvfed.tasks.errors import DataError
-
-TASKS = ("nodes", "graphs", "images", "points")
+from curvfed.tasks.kinds import KINDS
 
 EVERYWHERE = "must be installed wherever server and clients run"
 
@@ -30,7 +29,7 @@ class DataSet:
     Attributes
     ----------
     task : str
-        "nodes", "graphs", "images" or "points".
+        A name of `curvfed.tasks.kinds.KINDS`: "nodes", "graphs", "images" or "points".
     load : callable
         From the folder of the public data sets (`data-dir`) to the raw data: RawGraph, RawGraphs
         (`curvfed.tasks.graphs.data.raw`), RawImages (`curvfed.tasks.images.raw`) or RawPoints
@@ -212,11 +211,14 @@ def data_set(name: str) -> DataSet | None:
     for spelled in registered("datasets"):
         if spelled.lower() == name.lower():
             entry = load("datasets", spelled)
-            if isinstance(entry, DataSet) and entry.task in TASKS:
+            if isinstance(entry, DataSet) and entry.task in KINDS:
                 return entry
             raise DataError(
                 f'the data set "{spelled}" is {entry!r}; allowed is a curvfed.tasks.plugins.DataSet'
-                f" of {', '.join(TASKS)}",
+                f" of {', '.join(KINDS)}",
                 key="plugin-data-set",
             )
     return None
+
+
+leave_out("models", ("auto", *(name for kind in KINDS.values() for name in kind.models)))

@@ -1,4 +1,7 @@
-"""All data sets: their names, tasks and origins."""
+"""The data sets by name or path: their tasks and origins.
+
+A configuration is checked with this file, which imports neither models nor readers.
+"""
 
 import os
 from pathlib import Path
@@ -11,6 +14,7 @@ from curvfed.tasks.graphs.data.sources import SOURCES
 from curvfed.tasks.graphs.data.tu import GROUPS, LISTED, NAMES, ORIGIN, graph_dataset_names, is_path
 from curvfed.tasks.images.sources import ALIASES, source_of
 from curvfed.tasks.images.sources import SOURCES as IMAGES
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.points.datasets import ENDINGS, OLSSON, is_points
 from curvfed.tasks.points.datasets import NAMES as POINTS
 from curvfed.tasks.public_data import explain_reading
@@ -26,10 +30,35 @@ PATHS = (
 )
 """The kinds of paths that are data sets."""
 
+GENERATED = {kind.built_in for kind in KINDS.values()}
+"""The data sets without files."""
 
-def look_up(dataset: str) -> tuple[str, ...]:
-    """`curvfed.tasks.names.tasks_of` for any name."""
+OWN = "own"
+"""The `dataset` of a run on each node's own data."""
+
+plugins.leave_out("datasets", BUILT_IN)
+
+
+def tasks_of(dataset: str) -> tuple[str, ...]:
+    """The tasks of a named data set, or of a user's file or folder.
+
+    Returns
+    -------
+    tuple of str
+        Names of `curvfed.tasks.kinds.KINDS`. A `.pt` file may hold either kind of graphs. A folder
+        of another machine may hold graphs or images.
+
+    Raises
+    ------
+    ValueError
+        If the name is neither a data set nor a supported path, or if a list mixes tasks; names the
+        nearest data set.
+    """
     name = dataset.lower()
+    if name == OWN:
+        return tuple(KINDS)
+    if name in GENERATED:
+        return (next(task for task, kind in KINDS.items() if kind.built_in == name),)
     path = Path(os.path.expanduser(dataset))
     other = format_of(path)
     if other is not None:
@@ -38,7 +67,7 @@ def look_up(dataset: str) -> tuple[str, ...]:
         refuse_foreign(path)
     if name.endswith(".pt"):
         return ("nodes", "graphs")
-    if name in ("trees", *SOURCES):
+    if name in SOURCES:
         return ("nodes",)
     if is_points(dataset):
         return ("points",)
@@ -89,6 +118,48 @@ def _tasks_of_folder(path: Path, dataset: str) -> tuple[str, ...]:
         f" its class; {explain_reading(dataset)}, and a folder is looked through for these in this"
         f" order; allowed is {PATHS}"
     )
+
+
+def num_sets(dataset: str) -> int:
+    """The number of data sets in a run-config's `dataset`.
+
+    Raises
+    ------
+    DataError
+        See `curvfed.tasks.graphs.data.tu.graph_dataset_names`.
+    """
+    return len(graph_dataset_names(dataset) or [""])
+
+
+def kind_of_path(path: Path) -> str:
+    """The task of a client's own data by their path: "points", "images", "graphs" or "nodes".
+
+    A `.pt` file is "nodes", but may also hold graphs: the settings that shape data are the same for
+    both.
+    """
+    from curvfed.tasks.images.layout import is_image_folder
+
+    if path.name.lower().endswith(".pt"):
+        return "nodes"
+    other = format_of(path)
+    if other is not None:
+        return other.task
+    if path.is_dir() and is_image_folder(path):
+        return "images"
+    refuse_foreign(path)
+    return "points" if is_points(path.name) else "graphs"
+
+
+def path_text(path: os.PathLike[str]) -> str:
+    """A path as a run-config's `dataset`: with a separator, unlike a name."""
+    text = os.fspath(path)
+    return text if os.path.dirname(text) else os.path.join(os.curdir, text)
+
+
+def is_named(dataset: str) -> bool:
+    """Whether a run-config's `dataset` holds only names of data sets, and no path."""
+    names = {name.lower() for name in (*BUILT_IN, OWN, *plugins.registered("datasets"))}
+    return all(name.strip().lower() in names for name in dataset.split(","))
 
 
 def catalogue() -> list[tuple[str, str, str]]:

@@ -14,7 +14,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.names import OWN, kind_of_path, tasks_of
+from curvfed.tasks.registry import OWN, kind_of_path, tasks_of
 from curvfed.tasks.task import Task
 
 if TYPE_CHECKING:

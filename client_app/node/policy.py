@@ -17,7 +17,7 @@ from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.shared_tables import Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.tasks import plugins
-from curvfed.tasks.names import is_named
+from curvfed.tasks.registry import is_named
 
 if TYPE_CHECKING:
     from curvfed.strategies.secure_sum.errors import SecureSumError

@@ -21,6 +21,7 @@ from curvfed.server_app.report import SUPERNODES, known_name
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.methods import METHODS
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.points.datasets import is_points
 
 log = logging.getLogger("curvfed")
@@ -119,7 +120,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     _, first_data = look_at_data(request)
     task = request.task if first_data is None else first_data.task
     run = request.resolved
-    if task == "images" and "train-size" not in settings:
+    if not KINDS[task].leaves_validation and "train-size" not in settings:
         settings["train-size"] = round(1 - VALIDATION - run.test_size, 6)
     elif run.train_size + run.test_size > 1 - 1e-9:
         raise UsageError(
@@ -127,7 +128,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
             " 1, because validation, by which configurations are chosen, gets the rest",
             key="no-validation",
         )
-    if score == "global" and task != "images":
+    if score == "global" and not KINDS[task].has_test_set:
         raise UsageError(
             'score = "global": allowed for images, of which the server has test data', key="score"
         )
@@ -216,7 +217,7 @@ def configurations(
         **METHODS[config.method].tuned.get(task, {}),
     }
     schedules = [config.schedule]
-    if task != "images" and "schedule" not in settings:
+    if KINDS[task].leaves_validation and "schedule" not in settings:
         schedules = sorted(("constant", "inverse"), key=lambda name: name != config.schedule)
     grid = {
         key: list(dict.fromkeys((config[key], *values)))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.deployments.predict.trained_run import TrainedRun
-from curvfed.tasks.names import OWN, is_named
+from curvfed.tasks.registry import OWN, is_named
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame

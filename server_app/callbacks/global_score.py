@@ -9,6 +9,7 @@ from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from curvfed.server_app.global_model import GlobalModel, GlobalPoints
@@ -62,7 +63,7 @@ class GlobalScore(Callback):
 
 def _open(run: Run) -> "GlobalModel | GlobalPoints | None":
     """The model that the server scores on its own test images or points."""
-    if run.federation.facts.task not in ("images", "points"):
+    if not KINDS[run.federation.facts.task].reads_test_data:
         return None
     from curvfed.server_app.global_model import open_global_model
 

@@ -23,7 +23,7 @@ from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.config.settings_file import SEALED_HEADING, read_settings
 from curvfed.strategies.wire.array_file import file_parts
 from curvfed.strategies.wire.store import Store
-from curvfed.tasks.names import OWN
+from curvfed.tasks.registry import OWN
 from curvfed.tasks.stored_files import sealed, write_atomically
 
 FREE_TO_CHANGE = frozenset(

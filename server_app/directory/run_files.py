@@ -17,7 +17,8 @@ from curvfed.server_app.directory.tables import is_number
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
-from curvfed.tasks.names import titles
+from curvfed.tasks.class_names import titles
+from curvfed.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from curvfed.server_app.directory.global_test_file import GlobalTest
@@ -160,12 +161,7 @@ class RunFiles:
     @property
     def examples(self) -> str:
         """The kind of the clients' examples, in the plural."""
-        tasks = {description.get("task") for description in self.clients} & {
-            "nodes",
-            "graphs",
-            "images",
-            "points",
-        }
+        tasks = KINDS.keys() & {description.get("task") for description in self.clients}
         return str(tasks.pop()) if len(tasks) == 1 else "examples"
 
     @property

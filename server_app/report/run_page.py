@@ -17,7 +17,7 @@ from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import config_class, plain
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.names import is_named
+from curvfed.tasks.registry import is_named
 from curvfed.tasks.stored_files import write_atomically
 
 CHECKOUT = "Or by Flower's own command, in a checkout of curvfed:"

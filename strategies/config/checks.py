@@ -2,7 +2,7 @@
 
 import errno
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from curvfed.strategies.base.errors import ConfigError
@@ -11,14 +11,14 @@ from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import (
     AGGREGATION_METHODS,
-    BUILT_IN,
     RunConfig,
     resolve_defaults,
 )
 from curvfed.strategies.methods import readers
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.names import MODELS, OWN, tasks_of
+from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.registry import GENERATED, OWN, tasks_of
 
 BASES = ("average", *AGGREGATION_METHODS, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
@@ -142,7 +142,7 @@ def check_data(config: RunConfig) -> None:
     method = config.row
     # A run on real nodes, which have their own data, may leave the built-in data set named: any
     # task is possible then.
-    possible = method.tasks if config.dataset in BUILT_IN.values() else tasks
+    possible = method.tasks if config.dataset in GENERATED else tasks
     _check_model(config, tasks, possible)
     if config.partition is not None:
         _check_partition(config, tasks, possible)
@@ -164,13 +164,13 @@ def check_data(config: RunConfig) -> None:
         _check_secure_sum(resolved)
     if config.secure.fixed_groups:
         _check_groups(resolved)
-    if tasks == ("points",):
+    if len(tasks) == 1 and not KINDS[task].has_validation:
         if config.train_size is not None:
             raise _conflict(
                 config, "train-size dataset", "train-size = auto, all points that test-size leaves"
             )
         _check_points(resolved)
-    if resolved.embedding_dim == 0 and "images" not in possible:
+    if resolved.embedding_dim == 0 and not any(KINDS[name].has_shape for name in possible):
         raise _conflict(resolved, "embedding-dim dataset", "embedding-dim >= 1 without images")
     if resolved.train_size + resolved.test_size > 1:
         raise _conflict(resolved, "train-size test-size", "a sum of at most 1")
@@ -209,7 +209,7 @@ def _tasks(config: RunConfig) -> Sequence[str]:
 
 def _check_model(config: RunConfig, tasks: Sequence[str], possible: Sequence[str]) -> None:
     """Refuse a model that no possible task has."""
-    models = {name for task in possible for name in MODELS[task]}
+    models = {name for task in possible for name in KINDS[task].models}
     if config.model is None or config.model in models:
         return
     names = ["auto"]
@@ -229,17 +229,7 @@ def _check_model(config: RunConfig, tasks: Sequence[str], possible: Sequence[str
 
 def _check_partition(config: RunConfig, tasks: Sequence[str], possible: Sequence[str]) -> None:
     """Refuse a partition that no possible task has."""
-    from curvfed.tasks.graphs.data.partition import PARTITIONS as GRAPH_PARTITIONS
-    from curvfed.tasks.images.label_partition import PARTITIONS as IMAGE_PARTITIONS
-    from curvfed.tasks.points.partition import PARTITIONS as POINT_PARTITIONS
-
-    partitions: dict[str, Iterable[str]] = {
-        "nodes": GRAPH_PARTITIONS,
-        "graphs": GRAPH_PARTITIONS,
-        "images": IMAGE_PARTITIONS,
-        "points": POINT_PARTITIONS,
-    }
-    allowed = sorted({name for task in possible for name in partitions[task]})
+    allowed = sorted({name for task in possible for name in KINDS[task].partitions})
     if config.partition not in allowed:
         raise ConfigError(
             f'partition = "{config.partition}": allowed for data sets of {" or ".join(tasks)} is'
@@ -264,7 +254,7 @@ def _check_plain_sgd(config: RunConfig, task: str) -> None:
     """Refuse another optimiser than SGD without earlier momentum, from whose steps FedNova and
     SCAFFOLD infer gradients."""
     # the first and last layers of a network, where the clients' features differ
-    has_personal = config.row.personal or task == "graphs"
+    has_personal = config.row.personal or KINDS[task].has_spaces
     is_kept = config.optimizer_state == "kept" or (
         config.optimizer_state == "personal" and has_personal
     )

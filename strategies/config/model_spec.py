@@ -15,7 +15,7 @@ from curvfed.strategies.config.run_config import LORENTZ_MODELS, RunConfig
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks import plugins
 from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.names import MODELS
+from curvfed.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from curvfed.tasks.images.models import ImageModelSpec
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     AnyModelSpec = ModelSpec | ImageModelSpec | PointModelSpec
 
 log = logging.getLogger("curvfed")
-
-ENCODERS = {
-    "nodes": {"flat": "gcn", "lorentz": "lorentz", "split": "split"},
-    "graphs": {"flat": "gin", "lorentz": "lorentz"},
-}
-"""The default encoder, by task and by the method's space."""
-
-IMAGE_ENCODERS = {1: "cnn", 3: "convnet"}
-"""The default encoder of images, by the number of channels."""
 
 
 def model_spec(
@@ -53,14 +44,14 @@ def model_spec(
     ConfigError
         If the task has no such encoder.
     """
-    if facts.task == "images":
+    if KINDS[facts.task].has_shape:
         return _image_spec(config, facts)
-    if facts.task == "points":
+    if not KINDS[facts.task].models:
         from curvfed.tasks.points.client_task import PointModelSpec
 
         return PointModelSpec(len(facts.class_names), config.points.curvature)
     kind = encoder(config, facts.task)
-    if kind not in MODELS[facts.task] and not plugins.is_model(kind):
+    if kind not in KINDS[facts.task].models and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
     options = dict(config.network.options)
     if kind in LORENTZ_MODELS:
@@ -89,9 +80,7 @@ def encoder(config: RunConfig, task: str, channels: int = 0) -> str:
     channels; "" for none."""
     if config.model is not None:
         return config.model
-    if task == "images":
-        return IMAGE_ENCODERS.get(channels, "")
-    return ENCODERS.get(task, {}).get(config.row.space, "")
+    return KINDS[task].default_model(config.row.space, channels)
 
 
 def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
@@ -100,7 +89,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
     network = config.network
     channels, height, width = (int(size) for size in facts.shape.split("x"))
     kind = encoder(config, facts.task, channels)
-    if kind not in MODELS[facts.task] and not plugins.is_model(kind):
+    if kind not in KINDS[facts.task].models and not plugins.is_model(kind):
         raise _no_such_model(config, facts)
     spec = ImageModelSpec(
         kind=kind,
@@ -113,7 +102,7 @@ def _image_spec(config: RunConfig, facts: Facts) -> "ImageModelSpec":
         **network.options,
     )
     try:
-        if kind in MODELS[facts.task]:
+        if kind in KINDS[facts.task].models:
             head_spec(spec)  # refuses an impossible head
     except ValueError as error:
         raise ConfigError(f'method = "{config.method}": {error}', key="head-with-method") from None
@@ -171,25 +160,15 @@ def build_model(spec: "AnyModelSpec", seed: int) -> nn.Module:
         If the images are too small for the network, or a package that it needs cannot be imported.
     """
     if isinstance(spec, ModelSpec):
-        from curvfed.tasks.graphs.models.registry import build
-
-        return build(spec, seed)
-    if spec.task == "points":
-        from curvfed.tasks.points.client_task import PointModelSpec, TangentLogistic
-
-        assert isinstance(spec, PointModelSpec)
-        return TangentLogistic(spec)
-    from curvfed.tasks.images.models import ImageModelSpec, build_image_model
-
-    assert isinstance(spec, ImageModelSpec)
+        return spec.build(seed)
     try:
-        return build_image_model(spec, seed)
+        return spec.build(seed)
     except (ValueError, ImportError) as error:
         raise ConfigError(f'model = "{spec.kind}": {error}', key="impossible-model") from None
 
 
 def _no_such_model(config: RunConfig, facts: Facts) -> ConfigError:
-    names = ", ".join((AUTO, *MODELS[facts.task]))
+    names = ", ".join((AUTO, *KINDS[facts.task].models))
     return ConfigError(
         f'model = "{config.model or AUTO}": allowed for data sets of {facts.task} is one of'
         f" {names}",

@@ -20,10 +20,11 @@ from curvfed.strategies.config.checks import (
     check_together,
     tasks_of_dataset,
 )
-from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, config_class
+from curvfed.strategies.config.run_config import RunConfig, config_class
 from curvfed.strategies.methods import METHODS, foreign_methods, table_of, tables
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import did_you_mean
+from curvfed.tasks.kinds import KINDS
 
 AnyTable = TypeVar("AnyTable", bound=Table)
 
@@ -62,7 +63,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
         raise ConfigError("\n".join(reasons), key="value")
     check_method(config)
     if config.dataset is None:
-        config = config.model_copy(update={"dataset": BUILT_IN[config.row.tasks[0]]})
+        config = config.model_copy(update={"dataset": KINDS[config.row.tasks[0]].built_in})
     check_paths(config)
     check_data(config)
     check_together(config)

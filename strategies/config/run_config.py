@@ -13,6 +13,7 @@ from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure, WandB
 from curvfed.strategies.methods import METHODS, default_tables, table_of
+from curvfed.tasks.kinds import KINDS
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.calibration import Calibration
@@ -23,50 +24,6 @@ AGGREGATION_METHODS = {"consistent": "hyperfed", "fednova": "fednova", "fedopt":
 LORENTZ_MODELS = ("lorentz", "gated", "split")
 """Networks whose layers FlatLand's keys describe, for every method."""
 
-BUILT_IN = {"nodes": "trees", "graphs": "trees", "images": "digits", "points": "uniform"}
-"""Data sets that need no files."""
-
-_GRAPHS: dict[str, Any] = {
-    "local_epochs": 1,
-    "batch_size": 128,
-    "optimizer": "adamw",
-    "learning_rate": 0.01,
-    "schedule": "constant",
-    "decay_every": 10,
-    "embedding_dim": 128,
-    "partition": "metis",
-    "train_size": 0.2,
-    "test_size": 0.4,
-    "fine_tune_epochs": 0,
-    "clip_norm": 0.0,
-}
-_IMAGES: dict[str, Any] = {
-    "local_epochs": 5,
-    "batch_size": 128,
-    "optimizer": "sgd",
-    "learning_rate": 0.02,
-    "schedule": "constant",
-    "decay_every": 40,
-    "embedding_dim": 20,
-    "partition": "dirichlet",
-    "train_size": 0.75,
-    "test_size": 0.25,
-    "fine_tune_epochs": 2,
-    "clip_norm": 0.0,
-}
-_POINTS: dict[str, Any] = _IMAGES | {
-    "optimizer": "adam",
-    "learning_rate": 0.3,
-    "partition": "stratified",
-    "test_size": 0.15,
-    "fine_tune_epochs": 0,
-}
-_OF_TASK = {
-    "nodes": _GRAPHS | {"batch_size": 0},
-    "graphs": _GRAPHS,
-    "images": _IMAGES,
-    "points": _POINTS,
-}
 _OTHER_LOSS_RATE = 0.1  # squared errors and distances have smaller gradients than cross-entropy
 
 
@@ -166,8 +123,8 @@ def config_class(
 ) -> type[RunConfig]:
     """The class of configuration for a method.
 
-    It has the method's tables, that of the aggregation, FlatLand's for a Lorentz network, and the
-    hull's for points if one of its keys is in `keys`, the keys with changed values.
+    It has the method's tables, that of the aggregation, FlatLand's for a Lorentz network, and those
+    of the kinds of data if one of their keys is in `keys`, the keys with changed values.
     """
     base = (
         METHODS[AGGREGATION_METHODS[aggregation]].keys if aggregation in AGGREGATION_METHODS else {}
@@ -175,8 +132,8 @@ def config_class(
     tables = []
     if model in LORENTZ_MODELS or (model == AUTO and method.space in LORENTZ_MODELS):
         tables.append("flatland")
-    if "points" in method.tasks and any(key.startswith("hull.") for key in keys):
-        tables.append("hull")
+    of_data = {table for task in method.tasks for table in KINDS[task].tables}
+    tables += sorted(of_data & {key.partition(".")[0] for key in keys if "." in key})
     shared_tables = {table: table_of(table) for table in tables if table not in method.keys}
     return _with_tables(tuple({**base, **shared_tables, **method.keys}.items()))
 
@@ -199,17 +156,18 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     SphereFed's SGD with momentum .9, and rates that suit networks without normalisation too.
     """
     method = config.row
-    choices = _OF_TASK[task] | {
+    kind = KINDS[task]
+    choices = dict(kind.defaults) | {
         "aggregation": method.aggregation,
         "fine_tune": "trained",
         "weights": "examples",
     }
-    if task == "images" and config.network.loss != "cross-entropy":
+    if config.network.loss != "cross-entropy":
         choices["learning_rate"] = _OTHER_LOSS_RATE
     choices |= method.settings.get(task, {})
     optimizer = config.optimizer or choices["optimizer"]
     choices.setdefault("optimizer_state", "fresh" if optimizer == "sgd" else "kept")
-    if task == "points":
+    if not kind.has_validation:
         test_size = choices["test_size"] if config.test_size is None else config.test_size
         choices["train_size"] = 1 - test_size
     return config.model_copy(

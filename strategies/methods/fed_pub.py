@@ -176,7 +176,7 @@ class FedPubClient(Learner):
         """The shared parameters, with the embedding of the trained network."""
         local = self.local
         data = local.data
-        embed(local.model, data.num_features, local.config.seed, data.task == "graphs")
+        embed(local.model, data.num_features, local.config.seed, data.graph_of_node is not None)
         return super().share()
 
 

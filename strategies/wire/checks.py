@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.tasks.errors import MAX_TEXT
+from curvfed.tasks.kinds import KINDS
 
 MAX_CLASSES = 10_000
 MAX_PARTITIONS = 1_000_000
@@ -122,7 +123,13 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
     ------
     MessageError
     """
-    minimum = 0 if task == "points" else 1  # a client may have no points
+    kind = KINDS.get(task)
+    if kind is None:
+        raise MessageError(
+            f"the task of the data is none of {', '.join(KINDS)}",
+            key="task",
+        )
+    minimum = kind.min_classes
     if not minimum <= len(names) <= MAX_CLASSES or len(set(names)) < len(names):
         raise MessageError(
             f"there are {len(names)} class names; allowed are {minimum} to {MAX_CLASSES}, all"
@@ -131,12 +138,15 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
         )
     if num_features < 1:
         raise MessageError(f"num_features is {num_features}; allowed is 1 or more", key="features")
-    if space and task != "graphs":
+    if space and not kind.has_spaces:
         raise MessageError(f"data of {task} have no feature space of their own", key="features")
-    if task == "points" and num_features != 2:
-        raise MessageError(f"num_features is {num_features}; points have 2", key="features")
+    if kind.num_features not in (0, num_features):
+        raise MessageError(
+            f"num_features is {num_features}; {task} have {kind.num_features}", key="features"
+        )
     sides = _SHAPE.fullmatch(shape)
-    if task == "images" and not (sides and num_features == math.prod(map(int, sides.groups())) > 0):
+    num_values = math.prod(map(int, sides.groups())) if sides else 0
+    if kind.has_shape and not num_features == num_values > 0:
         raise MessageError(
             f'the shape of the images is "{shape}"; allowed are 1 or 3 channels of up to 9999 times'
             " 9999 pixels",

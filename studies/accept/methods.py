@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from curvfed.deployments.arguments import Value
-from curvfed.strategies.config.run_config import BUILT_IN
 from curvfed.strategies.methods import METHODS
+from curvfed.tasks.kinds import KINDS
 from studies.accept.lab import Lab, Outcome, Settings, read_summary
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +35,7 @@ def settings_of(method: str) -> Settings:
     task = METHODS[method].tasks[0]
     small = {
         "method": method,
-        "dataset": BUILT_IN[task],
+        "dataset": KINDS[task].built_in,
         "num-supernodes": CLIENTS,
         "num-rounds": ROUNDS,
     }

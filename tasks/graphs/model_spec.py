@@ -1,9 +1,29 @@
 """The settings of the networks for graphs, and their common linear maps."""
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from curvfed.tasks import plugins
+
+MODELS: dict[str, dict[str, tuple[str, ...]]] = {
+    "nodes": {
+        "gcn": ("gcn", "GCN"),
+        "gated": ("lorentz_gcn", "GatedGCN"),
+        "lorentz": ("lorentz_gcn", "LorentzGCN"),
+        "split": ("lorentz_gcn", "SplitGCN"),
+    },
+    "graphs": {
+        "gin": ("graph_models", "FlatGraphNet", "GINLayer"),
+        "gcn": ("graph_models", "FlatGraphNet", "GCNLayer"),
+        "lorentz": ("graph_models", "LorentzGIN"),
+    },
+}
+"""By task and name: the module in `curvfed.tasks.graphs.models`, imported only for its models, the
+class, and the class of its layers."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +35,7 @@ class ModelSpec:
     task : str
         "nodes" or "graphs".
     kind : str
-        A key of `curvfed.tasks.graphs.models.registry.MODELS` of that task.
+        A key of `MODELS` of that task, or a model of another package.
     num_features, num_classes, width : int
     dropout : float
     gate : bool
@@ -45,6 +65,57 @@ class ModelSpec:
     estimates_curvature: bool = False
     mask_threshold: float | None = None
     self_weight: bool = True
+
+    @property
+    def min_parameters(self) -> int:
+        """A lower bound on the number of parameters, from the widths alone; 0 for models of other
+        packages.
+
+        It counts at least half of the parameters of a wide network: one layer from the features
+        and, between hidden layers, one for nodes or four for graphs.
+        """
+        if self.kind not in MODELS[self.task]:
+            return 0
+        hidden = 4 if self.task == "graphs" else 1
+        return self.width * (self.num_features + hidden * self.width)
+
+    def build(self, seed: int) -> nn.Module:
+        """The model with its seeded initialisation; equal on every machine for equal arguments."""
+        with torch.random.fork_rng(devices=[]):
+            # torch.manual_seed would also seed the GPUs, and is slower.
+            torch.default_generator.manual_seed(seed)
+            model = self._built_in() if self.kind in MODELS[self.task] else self._from_package()
+        if self.mask_threshold is not None:
+            from curvfed.tasks.graphs.models.functional_embedding import add_embedding
+            from curvfed.tasks.graphs.models.masked import add_masks
+
+            add_embedding(add_masks(model, self.mask_threshold), self.width)
+        return model
+
+    def _built_in(self) -> nn.Module:
+        file, *names = MODELS[self.task][self.kind]
+        module = import_module(f"{__package__}.models.{file}")
+        make, *layers = (getattr(module, name) for name in names)
+        model: nn.Module = make(self, *layers)
+        return model
+
+    def _from_package(self) -> nn.Module:
+        """The model of another package, with arguments x, edge_index and, for whole graphs, batch.
+
+        A hook before its `forward` computes these from `GraphInputs`, so that its parameters keep
+        their names.
+        """
+        model: nn.Module = plugins.model(self.kind, self.num_features, self.num_classes)
+        model.register_forward_pre_hook(_arguments, with_kwargs=True)
+        return model
+
+
+def _arguments(
+    model: nn.Module, arguments: Any, keywords: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    inputs = arguments[0]
+    batch = {} if inputs.graph_of_node is None else {"batch": inputs.graph_of_node}
+    return (inputs.dense, inputs.edge_index), batch
 
 
 def start(weight: Tensor, bias: Tensor, gain: float = 1.0) -> None:

@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 from curvfed.tasks.errors import DataError
@@ -48,6 +49,10 @@ class ClientImages(Examples):
     def num_features(self) -> int:
         """Values of one image."""
         return math.prod(self.images.shape[1:])
+
+    def bytes_on(self, device: torch.device) -> int:
+        """Bytes of the images on a device; in main memory they are a view of these data."""
+        return 0 if device.type == "cpu" else self.images.nbytes
 
     def computed_digest(self) -> str:
         """SHA-256 of the tensors, the class names and the normalisation."""

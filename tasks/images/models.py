@@ -44,7 +44,28 @@ class ImageModelSpec:
     scale: float = 1.0
     slope: float = 0.9
 
-    task: ClassVar[str] = "images"
+    min_parameters: ClassVar[int] = 0
+
+    def build(self, seed: int) -> "ImageNet":
+        """The model with its seeded initialisation; equal on every machine for equal arguments.
+
+        The weights of a fixed head are zero: the server sends them, from `head_start` of
+        `head_spec`.
+        """
+        with torch.random.fork_rng(devices=[]):
+            # torch.manual_seed would also seed the GPUs, and is slower.
+            torch.default_generator.manual_seed(seed)
+            if self.kind not in NETS:
+                return WholeNet(plugins.model(self.kind, self.shape, self.num_classes))
+            net, width = NETS[self.kind](self.shape, self.norm)
+            layers = [net]
+            if self.embedding_dim:
+                layers.append(nn.Linear(width, self.embedding_dim))
+        head_settings = _head_spec(self, width)
+        model = ImageNet(nn.Sequential(*layers), make_head(head_settings))
+        if not self.fixed:
+            model.head.load_state_dict(head_start(head_settings, seed))
+        return model
 
 
 class ImageNet(nn.Module):
@@ -101,25 +122,6 @@ class WholeNet(ImageNet):
     def named_buffers(self, *options: Any, **keywords: Any) -> Iterator[tuple[str, Tensor]]:
         """The buffers of the network, without a prefix."""
         return self.body[0].named_buffers(*options, **keywords)
-
-
-def build_image_model(spec: ImageModelSpec, seed: int) -> ImageNet:
-    """The model with its seeded initialisation; equal on every machine for equal arguments.
-
-    The weights of a fixed head are zero: the server sends them, from `head_start` of `head_spec`.
-    """
-    with torch.random.fork_rng(devices=[]):
-        # torch.manual_seed would also seed the GPUs, and is slower.
-        torch.default_generator.manual_seed(seed)
-        if spec.kind not in NETS:
-            return WholeNet(plugins.model(spec.kind, spec.shape, spec.num_classes))
-        net, width = NETS[spec.kind](spec.shape, spec.norm)
-        layers = [net, nn.Linear(width, spec.embedding_dim)] if spec.embedding_dim else [net]
-    head_settings = _head_spec(spec, width)
-    model = ImageNet(nn.Sequential(*layers), make_head(head_settings))
-    if not spec.fixed:
-        model.head.load_state_dict(head_start(head_settings, seed))
-    return model
 
 
 def head_spec(spec: ImageModelSpec) -> HeadSpec:

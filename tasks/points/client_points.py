@@ -59,6 +59,10 @@ class ClientPoints:
         """None (n,): points have no part for validation."""
         return np.zeros(len(self.labels), dtype=np.bool_)
 
+    def bytes_on(self, device: object) -> int:
+        """Bytes that a task needs on a device: next to none."""
+        return 0
+
     @property
     def train_points(self) -> Floats:
         """(m, 2)."""

@@ -27,8 +27,12 @@ class PointModelSpec:
     num_classes: int
     curvature: float
 
-    task: ClassVar[str] = "points"
     kind: ClassVar[str] = "logistic"
+    min_parameters: ClassVar[int] = 0
+
+    def build(self, seed: int) -> nn.Module:
+        """The model; its start does not depend on the seed."""
+        return TangentLogistic(self)
 
 
 class TangentLogistic(nn.Module):

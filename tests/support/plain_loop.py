@@ -29,7 +29,7 @@ from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import load_test
-from curvfed.tasks.names import tasks_of
+from curvfed.tasks.registry import tasks_of
 
 
 class PlainLoop:

@@ -85,6 +85,17 @@ class ClientGraph(Examples):
         )
         return tensors | {"features": csr(crow, col, values, int(num_features))}
 
+    def bytes_on(self, device: torch.device) -> int:
+        """Bytes of the tensors of a task on a device, beside the data in main memory.
+
+        The features of a single graph are stored a second time, transposed, and its edges as a
+        matrix with half-size indices and weights. Batches of graphs and of clusters are small.
+        """
+        stored = _bytes(self.features) + self.edge_index.nbytes
+        is_single_graph = self.graph_of_node is None and self.clusters is None
+        copied = stored if is_single_graph else 0
+        return copied + (stored if device.type != "cpu" else 0)
+
     def computed_digest(self) -> str:
         """SHA-256 of the tensors and the class names, without `numbers` and `clusters`."""
         tensors = self.tensors()
@@ -157,3 +168,9 @@ def _in_faster_layout(features: Tensor) -> Tensor:
     rows, columns = features.nonzero(as_tuple=True)
     crow = bounds(torch.bincount(rows, minlength=len(features)))
     return csr(crow, columns, features[rows, columns], features.shape[1])
+
+
+def _bytes(matrix: Tensor) -> int:
+    if matrix.layout != torch.sparse_csr:
+        return matrix.nbytes
+    return matrix.crow_indices().nbytes + matrix.col_indices().nbytes + matrix.values().nbytes

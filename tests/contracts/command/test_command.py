@@ -19,8 +19,8 @@ from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.names import MODELS, tasks_of
-from curvfed.tasks.registry import catalogue
+from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.registry import catalogue, tasks_of
 
 ROOT = Path(__file__).parents[3]
 COMMANDS = [
@@ -118,7 +118,7 @@ def test_methods_and_data_sets_are_listed(capsys):
     assert len(names) > 20
     for name, task in names:
         assert f"│ {name} " in out
-        assert tasks_of(name) == (tuple(MODELS) if task == "any" else (task,))
+        assert tasks_of(name) == (tuple(KINDS) if task == "any" else (task,))
 
 
 def test_presets_are_listed_and_printed(capsys):

@@ -21,7 +21,7 @@ from curvfed.strategies.config.checks import BASES, unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed, parse
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.graphs.models.registry import MODELS
+from curvfed.tasks.graphs.model_spec import MODELS
 from curvfed.tasks.images.nets import NETS
 
 PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"

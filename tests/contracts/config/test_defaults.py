@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.run_config import BUILT_IN, RunConfig, resolve_defaults
+from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.names import tasks_of
+from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.registry import tasks_of
 
 EXPLICIT: dict[str, list[Any]] = {
     "local-epochs": [1, 3, 10_000],
@@ -134,6 +135,6 @@ def test_aggregation_and_fine_tuning_are_the_methods_own(method, task):
 def test_auto_is_a_built_in_data_set_that_the_method_works_on(method):
     tasks = METHODS[method].tasks
     built_in = {"nodes": "trees", "images": "digits", "points": "uniform"}[tasks[0]]
-    assert parse({"method": method}).dataset == BUILT_IN[tasks[0]] == built_in
+    assert parse({"method": method}).dataset == KINDS[tasks[0]].built_in == built_in
     assert parse({"method": method, "dataset": "auto"}) == parse({"method": method})
     assert set(tasks_of(parse({"method": method}).dataset)) <= set(tasks)

@@ -13,7 +13,7 @@ from image_fixtures import write_classes
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.tasks.foreign import KINDS
-from curvfed.tasks.names import kind_of_path, tasks_of
+from curvfed.tasks.registry import kind_of_path, tasks_of
 
 IMAGES = np.zeros((4, 8, 8), dtype=np.uint8)
 

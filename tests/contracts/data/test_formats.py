@@ -6,7 +6,7 @@ from format_fixtures import SIZES, write_medmnist
 import curvfed
 from curvfed.deployments.commands.command import main
 from curvfed.tasks.formats import format_of
-from curvfed.tasks.names import kind_of_path, tasks_of
+from curvfed.tasks.registry import kind_of_path, tasks_of
 
 WRITERS = {"MedMNIST's .npz": write_medmnist}
 

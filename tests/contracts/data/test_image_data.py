@@ -15,7 +15,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import client_images
 from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test, load_test_folder
 from curvfed.tasks.images.label_partition import PartitionSpec
-from curvfed.tasks.names import tasks_of
+from curvfed.tasks.registry import tasks_of
 
 CLIENTS = 4
 

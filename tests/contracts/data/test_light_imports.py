@@ -36,7 +36,7 @@ kept = [load_client(GraphSpec(name, root), 2, 4, root / "cache") for name in ("c
 report("kept graphs", "torch_geometric pymetis scipy networkx sklearn matplotlib", *(one.digest for one in kept))
 
 from curvfed.tasks.images import data as images
-from curvfed.tasks.names import tasks_of
+from curvfed.tasks.registry import tasks_of
 spec, cache = images.ImageSpec("mnist", root), root / "cache"
 kept = [images.load_client(spec, 2, 4, cache), images.load_test(spec, cache), images.load_own(root / "own", spec, cache)]
 assert tasks_of("./own") == ("images",)

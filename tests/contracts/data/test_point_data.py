@@ -11,7 +11,6 @@ from sklearn.model_selection import train_test_split
 
 from curvfed.strategies.wire.checks import check_statistics
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.names import tasks_of
 from curvfed.tasks.points.client_points import client_points, statistics
 from curvfed.tasks.points.data import (
     PointSpec,
@@ -22,6 +21,7 @@ from curvfed.tasks.points.data import (
     load_test_file,
 )
 from curvfed.tasks.points.partition import PARTITIONS, partition_points
+from curvfed.tasks.registry import tasks_of
 
 COUNTS = {"b": 23, "a": 40, "d": 7, "c": 3}
 

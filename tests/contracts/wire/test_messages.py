@@ -72,7 +72,7 @@ named_arrays = st.dictionaries(texts.filter(bool), arrays, max_size=4)
 
 @st.composite
 def descriptions(draw):
-    task = draw(names | st.sampled_from(["graphs", "points"]))
+    task = draw(st.sampled_from(["nodes", "graphs", "points"]))
     classes = tuple(draw(st.lists(names, min_size=task != "points", max_size=5, unique=True)))
     counts = draw(st.lists(ints, min_size=len(classes), max_size=len(classes)))
     ranges = {
@@ -220,6 +220,7 @@ def test_parts_that_are_no_record_of_values_are_none():
 @pytest.mark.parametrize(
     ("description", "words"),
     [
+        ({"task": "texts"}, "the task of the data is none of nodes, graphs, images, points"),
         ({"task": "points", "num_features": 3}, "num_features is 3; points have 2"),
         (
             {"task": "points", "num_features": 2, "space": "MUTAG"},

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from curvfed.tasks.graphs.models.registry import MODELS, ModelSpec, build
+from curvfed.tasks.graphs.model_spec import MODELS, ModelSpec
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "add-a-method.md").read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ def test_the_names_of_parameters_are_the_models():
     told["lorentz"] += shared
     told["split"] += shared
     specs = {kind: ModelSpec("nodes", kind, 5, 3, 4, 0.5, True, True) for kind in MODELS["nodes"]}
-    real = {kind: dict(build(spec, 0).named_parameters()) for kind, spec in specs.items()}
+    real = {kind: dict(spec.build(0).named_parameters()) for kind, spec in specs.items()}
     assert {kind: sorted(names) for kind, names in told.items()} == {
         kind: sorted(names) for kind, names in real.items()
     }

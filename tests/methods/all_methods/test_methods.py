@@ -24,7 +24,6 @@ from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.clients import load_client
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
-from curvfed.tasks.graphs.models.registry import build
 
 SUMMARY = {
     "status",
@@ -308,8 +307,9 @@ def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp
     for reply in recorder.replies("train")[3:]:
         partition = partition_of(reply)
         told = parameters(found.personal(partition)) | decode_arrays(reply["arrays"])
-        model = build(
-            model_spec(config, Facts("nodes", facts["num_features"], tuple(facts["class_names"]))),
+        model = model_spec(
+            config, Facts("nodes", facts["num_features"], tuple(facts["class_names"]))
+        ).build(
             seed=99,
         )
         model.load_state_dict({name: torch.tensor(array) for name, array in told.items()})
@@ -462,7 +462,7 @@ def test_no_rounds_score_the_initial_model(method, tmp_path):
     spec = model_spec(
         parse({"method": method, "embedding-dim": 8}), Facts("nodes", 300, tuple("012345"))
     )
-    start = {name: tensor.numpy() for name, tensor in build(spec, seed=5).state_dict().items()}
+    start = {name: tensor.numpy() for name, tensor in spec.build(seed=5).state_dict().items()}
     assert same(found.model, {name: start[name] for name in PARAMETERS[method][0]})
 
 

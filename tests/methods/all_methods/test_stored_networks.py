@@ -14,7 +14,7 @@ from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts
-from curvfed.tasks.names import MODELS
+from curvfed.tasks.kinds import KINDS
 
 WAYS = {
     "pickle": lambda module: pickle.loads(pickle.dumps(module)),
@@ -55,7 +55,7 @@ def test_the_network_of_every_method(method, task):
 
 
 @pytest.mark.parametrize(
-    ("task", "model"), [(task, model) for task, models in MODELS.items() for model in models]
+    ("task", "model"), [(task, model) for task, kind in KINDS.items() for model in kind.models]
 )
 def test_every_network(task, model):
     check_stored(network(task, method="fedavg", model=model))

@@ -14,20 +14,19 @@ import curvfed.client_app.resources
 from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.resources import (
-    data_bytes,
     device_of,
     fitting_model,
     free_memory,
     memory_errors,
-    min_parameters,
 )
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.training import TrainingError
-from curvfed.strategies.config.model_spec import MODELS, build_model, model_spec
+from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import ClusteredNodeTask, NodeTask
+from curvfed.tasks.kinds import KINDS
 
 GIB = 2**30
 CPU, CUDA = torch.device("cpu"), torch.device("cuda:1")
@@ -60,7 +59,7 @@ def test_free_memory(monkeypatch):
 def test_a_model_fits_to_the_byte(free, graph, monkeypatch):
     spec, config = spec_of()
     values = sum(parameter.numel() for parameter in build_model(spec, 0).parameters())
-    needed = values * 4 * 5 + data_bytes(graph, CPU)  # weights, gradients, two moments, a copy
+    needed = values * 4 * 5 + graph.bytes_on(CPU)  # weights, gradients, two moments, a copy
     monkeypatch.setattr(curvfed.client_app.resources, "free_memory", lambda device: needed + free)
     if free < 0:
         with pytest.raises(
@@ -116,47 +115,47 @@ def test_a_gpu_that_is_too_small(graph, monkeypatch):
 @pytest.mark.parametrize("width", [1, 2, 16, 100])
 @pytest.mark.parametrize("num_features", [1, 50])
 @pytest.mark.parametrize(
-    ("task", "kind"), [(task, kind) for task in ("nodes", "graphs") for kind in MODELS[task]]
+    ("task", "kind"), [(task, kind) for task in ("nodes", "graphs") for kind in KINDS[task].models]
 )
 def test_the_lower_bound_is_one_and_is_near(task, kind, num_features, width):
     spec = replace(spec_of(width, task, num_features)[0], kind=kind)
     values = sum(parameter.numel() for parameter in build_model(spec, 0).parameters())
-    assert min_parameters(spec) <= values
-    assert values <= 2 * min_parameters(spec) + 50 * (width + 4)
+    assert spec.min_parameters <= values
+    assert values <= 2 * spec.min_parameters + 50 * (width + 4)
 
 
 def test_data_of_nodes_on_a_device(graph):
     features, edges = graph.features.nbytes, graph.edge_index.nbytes
-    assert data_bytes(graph, CUDA) == 2 * (features + edges)
-    assert data_bytes(graph, CPU) == features + edges
+    assert graph.bytes_on(CUDA) == 2 * (features + edges)
+    assert graph.bytes_on(CPU) == features + edges
     inputs = NodeTask(graph, graph.class_names, CPU).inputs
     made = inputs.features.transpose.nbytes + sum(
         part.nbytes
         for part in (inputs.adjacency.matrix.col_indices(), inputs.adjacency.matrix.values())
     )
     loops = 8 * inputs.num_nodes  # an index and a weight for every node
-    assert made - loops == data_bytes(graph, CPU) - edges // 2
+    assert made - loops == graph.bytes_on(CPU) - edges // 2
 
 
 def test_data_of_graphs_on_a_device(tmp_path):
     write_tu(tmp_path)
     graphs = load_data(parse({}), Node(partition=0, data_path=tmp_path / "tu" / "MUTAG" / "raw"))
-    assert data_bytes(graphs, CPU) == 0
-    assert data_bytes(graphs, CUDA) == graphs.features.nbytes + graphs.edge_index.nbytes
+    assert graphs.bytes_on(CPU) == 0
+    assert graphs.bytes_on(CUDA) == graphs.features.nbytes + graphs.edge_index.nbytes
     rows = graphs.features.to_sparse_csr()
     held = sum(part.nbytes for part in (rows.values(), rows.col_indices(), rows.crow_indices()))
-    assert data_bytes(replace(graphs, features=rows), CUDA) == held + graphs.edge_index.nbytes
+    assert replace(graphs, features=rows).bytes_on(CUDA) == held + graphs.edge_index.nbytes
 
 
 def test_data_of_images_and_points_on_a_device():
     images = load_data(
         parse({"dataset": "digits", "method": "fedavg"}), Node(partition=0, num_partitions=5)
     )
-    assert (data_bytes(images, CUDA), data_bytes(images, CPU)) == (images.images.nbytes, 0)
+    assert (images.bytes_on(CUDA), images.bytes_on(CPU)) == (images.images.nbytes, 0)
     points = load_data(
         parse({"dataset": "uniform", "method": "hull"}), Node(partition=0, num_partitions=5)
     )
-    assert data_bytes(points, CUDA) == 0
+    assert points.bytes_on(CUDA) == 0
 
 
 def test_a_client_for_which_there_is_no_memory_is_dropped_with_the_figures(tmp_path, monkeypatch):

@@ -32,7 +32,6 @@ from curvfed.tasks.graphs.models.adaptive import (
     signed_weights,
     smoothed_features,
 )
-from curvfed.tasks.graphs.models.registry import build
 from curvfed.tasks.graphs.sparse import Constant
 
 NODES, FEATURES, CLASSES = 9, 4, 3
@@ -149,7 +148,7 @@ def loss_of(arrays, features, predictions, rows, labels):
 
 
 def shared_model(dtype=torch.float64, seed=3):
-    return build(ModelSpec("nodes", "gcn", FEATURES, CLASSES, 6, 0.5, True, False), seed).to(dtype)
+    return ModelSpec("nodes", "gcn", FEATURES, CLASSES, 6, 0.5, True, False).build(seed).to(dtype)
 
 
 def network(confidence=0.6, dtype=torch.float64, spec=SPEC):
@@ -344,7 +343,7 @@ def test_its_parameters_are_its_checkpoint():
     """Also where it was asked first without gradients, and of another graph before."""
     net, inputs, other = network(), inputs_of(), inputs_of(seed=4)
     fresh = AdaptiveNet(
-        build(ModelSpec("nodes", "gcn", FEATURES, CLASSES, 6, 0.5, True, False), 9).double(),
+        ModelSpec("nodes", "gcn", FEATURES, CLASSES, 6, 0.5, True, False).build(9).double(),
         SPEC,
         0.0,
     )

@@ -19,7 +19,6 @@ from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING, embed, random_graph
 from curvfed.tasks.graphs.models.masked import MaskedLinear
-from curvfed.tasks.graphs.models.registry import build
 
 EPS32 = float(np.finfo(np.float32).eps)
 FLAT = [("nodes", "gcn"), ("graphs", "gin"), ("graphs", "gcn")]
@@ -53,7 +52,7 @@ def scattered(model, seed=0):
 
 def multiplied(masked, task, kind, pruned):
     """A network without masks whose weights are the masked ones', multiplied in NumPy."""
-    plain = build(spec(task, kind, None), 0)
+    plain = spec(task, kind, None).build(0)
     given_names = {
         name: parameter.detach().numpy() for name, parameter in masked.named_parameters()
     }
@@ -78,7 +77,7 @@ def multiplied(masked, task, kind, pruned):
 
 @pytest.mark.parametrize(("task", "kind"), FLAT)
 def test_masks_multiply_the_weights_and_small_entries_count_in_training_alone(task, kind):
-    model, inputs = build(spec(task, kind), 0), random_graph(7, 1, task == "graphs")
+    model, inputs = spec(task, kind).build(0), random_graph(7, 1, task == "graphs")
     scattered(model)
     for training in (False, True):
         plain = multiplied(model, task, kind, pruned=not training).train(training)
@@ -93,7 +92,7 @@ def test_masks_multiply_the_weights_and_small_entries_count_in_training_alone(ta
 
 @pytest.mark.parametrize(("task", "kind"), FLAT)
 def test_masks_change_neither_the_start_nor_the_names(task, kind):
-    masked, plain = build(spec(task, kind), 4), build(spec(task, kind, None), 4)
+    masked, plain = spec(task, kind).build(4), spec(task, kind, None).build(4)
     found, expected = dict(masked.named_parameters()), dict(plain.named_parameters())
     added = found.keys() - expected.keys()
     assert expected.keys() <= found.keys()
@@ -160,7 +159,7 @@ def test_the_random_graph_depends_on_the_seed_alone():
 
 
 def test_the_embedding_is_that_of_the_masked_network():
-    model = build(spec("nodes", "gcn"), 2)
+    model = spec("nodes", "gcn").build(2)
     scattered(model)
     embed(model, 7, 5, False)
     value = {
@@ -189,7 +188,7 @@ def test_the_embedding_is_that_of_the_masked_network():
 
 @pytest.mark.parametrize("kind", ["gin", "gcn"])
 def test_the_embedding_of_a_network_for_graphs_is_the_mean_of_what_the_classifier_reads(kind):
-    model = build(spec("graphs", kind), 2)
+    model = spec("graphs", kind).build(2)
     scattered(model)
     read = []
     model.head.register_forward_pre_hook(

@@ -28,7 +28,6 @@ from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.models.registry import build
 
 NODES, FEATURES, CLASSES, ORDER = 30, 7, 4, 3
 DTYPES = [(torch.float32, 2e-6), (torch.float64, 1e-13)]
@@ -58,7 +57,7 @@ def on_graph(graph, dtype=torch.float64, **keys):
     config = resolve_defaults(
         parse({"method": "fedgta", "dataset": "trees", "fedgta.moments": ORDER} | settings), "nodes"
     )
-    model = build(ModelSpec("nodes", "gcn", FEATURES, CLASSES, 5, 0.5, True, False), 3).to(dtype)
+    model = ModelSpec("nodes", "gcn", FEATURES, CLASSES, 5, 0.5, True, False).build(3).to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.linspace(-0.3, 0.4, parameter.numel()).reshape(parameter.shape))

@@ -41,7 +41,6 @@ from curvfed.tasks.graphs.models.neighbour_generator import (
     impaired,
     mended,
 )
-from curvfed.tasks.graphs.models.registry import build
 
 NODES, FEATURES, CLASSES = 10, 3, 2
 EDGES = [(0, 1), (0, 2), (0, 3), (1, 4), (2, 5), (3, 6), (4, 7), (5, 8), (2, 3)]  # node 9 has none
@@ -77,7 +76,7 @@ def learner(partition=0, dtype=torch.float64, train=(0, 1, 2), **settings):
     config = resolve_defaults(
         parse({"method": "fedsage+", "dataset": "trees", "dropout": 0.0} | keys), "nodes"
     )
-    model = build(ModelSpec("nodes", "gcn", FEATURES, CLASSES, 5, 0.0, True, False), 0).to(dtype)
+    model = ModelSpec("nodes", "gcn", FEATURES, CLASSES, 5, 0.0, True, False).build(0).to(dtype)
     parameters, tensors = dict(model.named_parameters()), named_state(model)
     data = graph(train, dtype, seed=partition)
     task = NodeTask(data, data.class_names, torch.device("cpu"))

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from tiers import examples
 from torch import Tensor, nn
 
-from curvfed.client_app.resources import data_bytes
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -188,7 +187,7 @@ def test_a_batch_of_all_nodes_is_the_whole_graph():
     parts = in_batches(whole, 20)
     assert parts.clusters.bincount().tolist() == in_batches(whole, 20).clusters.bincount().tolist()
     assert len(parts.clusters.unique()) == 3 * CLUSTERS_PER_BATCH
-    assert data_bytes(parts, CPU) == 0 < data_bytes(whole, CPU)
+    assert parts.bytes_on(CPU) == 0 < whole.bytes_on(CPU)
 
 
 def test_a_share_of_the_nodes_is_left_out_of_training_alone():

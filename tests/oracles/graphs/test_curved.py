@@ -23,7 +23,7 @@ from curvfed.tasks.graphs.lorentz.curvature import (
     CurvedNet,
     graph_statistics,
 )
-from curvfed.tasks.graphs.models.registry import ModelSpec, build
+from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.sparse import Constant
 
 NODES, FEATURES, CLASSES = 12, 6, 3
@@ -126,7 +126,7 @@ def spec_of(task: str, **changes: object) -> ModelSpec:
 
 
 def net_of(spec: ModelSpec, seed: int = 0) -> CurvedNet:
-    model = build(spec, seed)
+    model = spec.build(seed)
     assert isinstance(model, CurvedNet)
     return model
 
@@ -245,7 +245,7 @@ def inputs_of(task: str, features: Tensor) -> GraphInputs:
 def shaken(spec: ModelSpec, k: float) -> nn.Module:
     """In float64, evaluating, every parameter moved from its start; biases are positive, so that
     units are on."""
-    model = build(spec, seed=1).double().eval()
+    model = spec.build(seed=1).double().eval()
     generator = torch.Generator().manual_seed(6)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -278,7 +278,7 @@ def at_curvature_minus_one(model: nn.Module, spec: ModelSpec) -> tuple[float, nn
         }
     else:
         factors = {"input.weight": space, "input.time": time, "k": 0}
-    unit = build(spec, seed=0).double().eval()
+    unit = spec.build(seed=0).double().eval()
     with torch.no_grad():
         for name, parameter in unit.named_parameters():
             other = 1 / scale if name.endswith(".bias") else 1

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from curvfed.geometry import lorentz
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.model_spec import MODELS, ModelSpec
 from curvfed.tasks.graphs.models.graph_models import DEPTH, MAX_RADIUS
-from curvfed.tasks.graphs.models.registry import MODELS, ModelSpec, build
 from curvfed.tasks.graphs.sparse import Constant
 
 FEATURES, WIDTH, CLASSES = 4, 5, 3
@@ -115,7 +115,7 @@ def model_of(kind: str, k: float = 0.0, seed: int = 3, **changes: object) -> nn.
 
     Biases are positive, which leaves no layer without a unit that is on.
     """
-    model = build(replace(SPEC, kind=kind, **changes), seed=seed).double().eval()
+    model = replace(SPEC, kind=kind, **changes).build(seed=seed).double().eval()
     generator = torch.Generator().manual_seed(seed + 1)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -327,13 +327,13 @@ def test_sums_far_out_are_sums_still(kind):
 )
 def test_logits_and_gradients_are_finite(kind, dtype, size):
     """At the origin, where biases of 0 leave every layer, as far out."""
-    assert_finite(build(replace(SPEC, kind=kind), seed=0).to(dtype), dtype, size)
+    assert_finite(replace(SPEC, kind=kind).build(seed=0).to(dtype), dtype, size)
 
 
 @pytest.mark.parametrize("k", [-1.0, 1.0])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_they_are_finite_at_the_ends_of_the_curvature(dtype, k):
-    model = build(replace(SPEC, curvature_map="exp"), seed=0).to(dtype)
+    model = replace(SPEC, curvature_map="exp").build(seed=0).to(dtype)
     with torch.no_grad():
         model.k.fill_(k)
     assert_finite(model, dtype, 1.0)
@@ -414,9 +414,9 @@ def test_the_start_is_seeded_and_leaves_the_generator_alone(kind):
     torch.manual_seed(11)
     wanted = torch.rand(3)
     torch.manual_seed(11)
-    one = build(replace(SPEC, kind=kind), seed=7).state_dict()
+    one = replace(SPEC, kind=kind).build(seed=7).state_dict()
     assert torch.equal(torch.rand(3), wanted)
-    again, other = (build(replace(SPEC, kind=kind), seed=seed).state_dict() for seed in (7, 8))
+    again, other = (replace(SPEC, kind=kind).build(seed=seed).state_dict() for seed in (7, 8))
     assert all(torch.equal(one[name], again[name]) for name in one)
     weights = [name for name in one if name.endswith("weight")]
     assert not any(torch.equal(one[name], other[name]) for name in weights)
@@ -469,11 +469,11 @@ SHAPES = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_parameters_have_their_names_and_shapes(kind):
     assert DEPTH == 3
-    model = build(replace(SPEC, kind=kind), seed=0)
+    model = replace(SPEC, kind=kind).build(seed=0)
     assert {name: tuple(parameter.shape) for name, parameter in model.named_parameters()} == SHAPES[
         kind
     ]
-    without = build(replace(SPEC, kind=kind, self_weight=False), seed=0)
+    without = replace(SPEC, kind=kind, self_weight=False).build(seed=0)
     assert dict(without.named_parameters()).keys() == {
         name for name in SHAPES[kind] if not name.endswith(".gate")
     }
@@ -498,7 +498,7 @@ def test_flatland_keeps_what_multiplies_times_the_gates_and_the_curvature():
 def test_what_depends_on_features_or_classes_stays_where_they_differ(kind):
     """The server builds the model without knowing them: what it averages must not notice."""
     one, other = (
-        {name: parameter.shape for name, parameter in build(spec, seed=0).named_parameters()}
+        {name: parameter.shape for name, parameter in spec.build(seed=0).named_parameters()}
         for spec in (
             replace(SPEC, kind=kind),
             replace(SPEC, kind=kind, num_features=9, num_classes=5),

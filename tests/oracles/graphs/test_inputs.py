@@ -17,7 +17,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import NodeTask, WholeGraphTask, client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
-from curvfed.tasks.graphs.models.registry import MODELS, ModelSpec, build
+from curvfed.tasks.graphs.model_spec import MODELS, ModelSpec
 from curvfed.tasks.graphs.sparse import (
     Constant,
     _ordered_product,
@@ -419,11 +419,11 @@ def test_scoring_first_does_not_spoil_training(about, kind):
         about, kind, client.features.shape[1], 3, 4, dropout=0.0, gate=True, learns_curvature=True
     )
     wanted = gradients(
-        client_task(client, (*client.class_names, "more")[:3], CPU, 3), build(spec, seed=0)
+        client_task(client, (*client.class_names, "more")[:3], CPU, 3), spec.build(seed=0)
     )
     task, model = (
         client_task(client, (*client.class_names, "more")[:3], CPU, 3),
-        build(spec, seed=0),
+        spec.build(seed=0),
     )
     first = task.scores(model)
     found = gradients(task, model)

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from curvfed.tasks.graphs.data.client_graph import client_graph
 from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.gcn import GCN
 from curvfed.tasks.graphs.models.lorentz_gcn import GatedGCN, LorentzGCN, SplitGCN
-from curvfed.tasks.graphs.models.registry import ModelSpec, build
 from curvfed.tasks.graphs.sparse import Constant, normalized_adjacency
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta")
@@ -74,7 +74,7 @@ def shaken(model: nn.Module, seed: int = 1, size: float = 0.3) -> nn.Module:
 
 
 def lorentz(k: float, gate: bool = True) -> LorentzGCN:
-    model = shaken(build(replace(SPEC, gate=gate), seed=3))
+    model = shaken(replace(SPEC, gate=gate).build(seed=3))
     assert isinstance(model, LorentzGCN)
     with torch.no_grad():
         model.k.fill_(k)
@@ -188,7 +188,7 @@ def test_adjacency_of_isolated_nodes_is_the_identity():
 def test_gcn_is_two_gcnconvs_of_pytorch_geometric_and_a_linear_layer():
     from torch_geometric.nn import GCNConv
 
-    model = shaken(build(replace(SPEC, kind="gcn"), seed=0))
+    model = shaken(replace(SPEC, kind="gcn").build(seed=0))
     assert isinstance(model, GCN)
     convs = [GCNConv(FEATURES, WIDTH).double(), GCNConv(WIDTH, WIDTH).double()]
     with torch.no_grad():
@@ -232,7 +232,7 @@ def test_lorentz_gcn_in_float32_is_near_its_float64():
 
 
 def test_curvature_is_between_its_bounds_and_minus_one_at_the_start():
-    model = build(SPEC, seed=0)
+    model = SPEC.build(seed=0)
     assert isinstance(model, LorentzGCN)
     assert model.curvature.item() == -1
     for k, bound in [(-40.0, -2.0), (40.0, -2 / 3)]:
@@ -261,7 +261,7 @@ def test_gradient_of_the_curvature_parameter_is_the_difference_quotient(k):
 @pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
 def test_every_gradient_is_the_difference_quotient(kind):
     """Of the loss in the direction of the gradient itself, parameter by parameter."""
-    model = shaken(build(replace(SPEC, kind=kind), seed=2))
+    model = shaken(replace(SPEC, kind=kind).build(seed=2))
     given_inputs, labels = inputs(features(), edges()), torch.arange(NODES) % CLASSES
     nn.functional.cross_entropy(model(given_inputs), labels).backward()
     for name, parameter in model.named_parameters():
@@ -279,7 +279,7 @@ def test_every_gradient_is_the_difference_quotient(kind):
 
 
 def test_gated_gcn_is_its_matrices_written_out_and_without_the_gate_the_gcn():
-    model = shaken(build(replace(SPEC, kind="gated"), seed=4))
+    model = shaken(replace(SPEC, kind="gated").build(seed=4))
     assert isinstance(model, GatedGCN)
     p = {name: parameter.detach() for name, parameter in model.named_parameters()}
     adjacency, hidden = dense_adjacency(edges()), features()
@@ -295,8 +295,8 @@ def test_gated_gcn_is_its_matrices_written_out_and_without_the_gate_the_gcn():
         model(inputs(features(), edges())).detach(), expected, rtol=0.0, atol=1e-13
     )
     plain, gcn = (
-        build(replace(SPEC, kind="gated", gate=False), seed=4),
-        build(replace(SPEC, kind="gcn"), seed=4),
+        replace(SPEC, kind="gated", gate=False).build(seed=4),
+        replace(SPEC, kind="gcn").build(seed=4),
     )
     assert (
         plain.state_dict().keys()
@@ -308,7 +308,7 @@ def test_gated_gcn_is_its_matrices_written_out_and_without_the_gate_the_gcn():
 
 
 def test_split_gcn_is_its_matrices_written_out():
-    model = shaken(build(replace(SPEC, kind="split"), seed=4))
+    model = shaken(replace(SPEC, kind="split").build(seed=4))
     assert isinstance(model, SplitGCN)
     p = {name: parameter.detach() for name, parameter in model.named_parameters()}
     adjacency, hidden = dense_adjacency(edges()), features()
@@ -330,7 +330,7 @@ def test_split_gcn_is_its_matrices_written_out():
 
 @pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
 def test_logits_follow_their_nodes(kind):
-    model = shaken(build(replace(SPEC, kind=kind), seed=0))
+    model = shaken(replace(SPEC, kind=kind).build(seed=0))
     order = torch.randperm(NODES, generator=torch.Generator().manual_seed(5))
     place = torch.argsort(order)
     moved = place[edges()]
@@ -344,7 +344,7 @@ def test_logits_follow_their_nodes(kind):
 
 @pytest.mark.parametrize("kind", ["gcn", "gated", "lorentz", "split"])
 def test_an_isolated_node_hears_of_itself_alone(kind):
-    model = shaken(build(replace(SPEC, kind=kind), seed=0))
+    model = shaken(replace(SPEC, kind=kind).build(seed=0))
     whole = model(inputs(features(), edges()))
     changed = features()
     changed[:10] = torch.randn(
@@ -366,7 +366,7 @@ def test_an_isolated_node_hears_of_itself_alone(kind):
     ids=["zero", "tiny", "large"],
 )
 def test_logits_and_gradients_are_finite_in_float32(kind, rows):
-    model = build(replace(SPEC, kind=kind), seed=0)
+    model = replace(SPEC, kind=kind).build(seed=0)
     graph = client_graph(
         rows,
         edges(),
@@ -387,18 +387,18 @@ def test_the_start_is_seeded_and_leaves_the_generator_alone(kind):
     torch.manual_seed(11)
     expected = torch.rand(3)
     torch.manual_seed(11)
-    one = build(replace(SPEC, kind=kind), seed=7).state_dict()
+    one = replace(SPEC, kind=kind).build(seed=7).state_dict()
     assert torch.equal(torch.rand(3), expected)
     again, other = (
-        build(replace(SPEC, kind=kind), seed=7).state_dict(),
-        build(replace(SPEC, kind=kind), seed=8).state_dict(),
+        replace(SPEC, kind=kind).build(seed=7).state_dict(),
+        replace(SPEC, kind=kind).build(seed=8).state_dict(),
     )
     assert all(torch.equal(one[name], again[name]) for name in one)
     assert not torch.equal(one["first.weight"], other["first.weight"])
 
 
 def test_time_gates_and_curvature_have_their_starts():
-    start = build(SPEC, seed=0).state_dict()
+    start = SPEC.build(seed=0).state_dict()
     assert not start["first.time"].any()
     assert not start["second.time"].any()
     assert start["k"] == 0
@@ -407,5 +407,5 @@ def test_time_gates_and_curvature_have_their_starts():
 
 def test_curvature_is_trained_only_where_asked():
     for learns in (True, False):
-        model = build(replace(SPEC, learns_curvature=learns), seed=0)
+        model = replace(SPEC, learns_curvature=learns).build(seed=0)
         assert dict(model.named_parameters())["k"].requires_grad == learns

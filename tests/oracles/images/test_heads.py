@@ -12,7 +12,7 @@ from torch import nn
 
 from curvfed.geometry import poincare, prototypes
 from curvfed.tasks.heads import HEADS, HeadSpec, PoincareHead, head_start, make_head, unit
-from curvfed.tasks.images.models import ImageModelSpec, build_image_model, head_spec
+from curvfed.tasks.images.models import ImageModelSpec, head_spec
 from curvfed.tasks.images.nets import NETS
 
 DTYPES = [torch.float32, torch.float64]
@@ -252,7 +252,7 @@ SHARED_HEAD = {"head": "poincare", "start": "uniform"}
 @pytest.mark.parametrize("kind", ["cnn", "convnet"])
 def test_a_model_is_its_body_and_its_head(kind, embedding_dim):
     spec = replace(SPEC, kind=kind, norm="group", shape=(3, 16, 16), embedding_dim=embedding_dim)
-    model = build_image_model(spec, 0)
+    model = spec.build(0)
     images = torch.randn(4, 3, 16, 16)
     width = embedding_dim or NETS[kind]((3, 16, 16), "group")[1]
     assert head_spec(spec) == HeadSpec("linear", 3, width)
@@ -265,7 +265,7 @@ def test_a_model_is_its_body_and_its_head(kind, embedding_dim):
 def test_equal_seeds_give_equal_models_and_leave_the_generator_alone():
     torch.manual_seed(9)
     before = torch.random.get_rng_state()
-    first, again, other = (build_image_model(SPEC, seed).state_dict() for seed in (4, 4, 5))
+    first, again, other = (SPEC.build(seed).state_dict() for seed in (4, 4, 5))
     head_spec(replace(SPEC, embedding_dim=0, shape=(1, 14, 14)))
     assert torch.equal(before, torch.random.get_rng_state())
     assert all(torch.equal(first[name], again[name]) for name in first)
@@ -273,11 +273,11 @@ def test_equal_seeds_give_equal_models_and_leave_the_generator_alone():
 
 
 def test_the_head_of_a_model():
-    trained = build_image_model(replace(SPEC, **SHARED_HEAD), 4)
+    trained = replace(SPEC, **SHARED_HEAD).build(4)
     assert torch.equal(
         trained.head.weight, head_start(head_spec(replace(SPEC, **SHARED_HEAD)), 4)["weight"]
     )
-    fixed = build_image_model(replace(SPEC, **SHARED_HEAD, fixed=True), 4)
+    fixed = replace(SPEC, **SHARED_HEAD, fixed=True).build(4)
     assert not fixed.head.weight.any()
     assert [
         name for name, parameter in fixed.named_parameters() if not parameter.requires_grad
@@ -290,7 +290,7 @@ def test_the_head_of_a_model():
 
 
 def test_mixed_precision_is_that_of_the_body_in_training():
-    model = build_image_model(replace(SPEC, head="sphere", start="orthonormal"), 0)
+    model = replace(SPEC, head="sphere", start="orthonormal").build(0)
     images = torch.randn(8, 1, 12, 12)
     exact = model.features(images)
     model.mixed_precision = True

@@ -14,7 +14,7 @@ from curvfed.tasks.examples import example_statistics as statistics
 from curvfed.tasks.images import client_task
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import ImageTask, evaluate
-from curvfed.tasks.images.models import ImageModelSpec, ImageNet, build_image_model
+from curvfed.tasks.images.models import ImageModelSpec, ImageNet
 from curvfed.tasks.images.nets import has_batch_norm
 from curvfed.tasks.images.objectives import objective
 
@@ -55,7 +55,7 @@ def net_of(norm: str = "none", kind: str = "cnn", num_classes: int = 4, **head) 
     spec = ImageModelSpec(
         kind=kind, shape=(2, 8, 8), norm=norm, embedding_dim=5, num_classes=num_classes, **head
     )
-    return build_image_model(spec, 0)
+    return spec.build(0)
 
 
 def normalised(client: ClientImages, chosen: Tensor) -> Tensor:
@@ -234,7 +234,7 @@ def test_one_image_is_no_batch_for_batch_normalisation(num_train, batch_size, ke
     spec = ImageModelSpec(
         kind="vgg13", shape=(2, 16, 16), norm="batch", embedding_dim=5, num_classes=4
     )
-    model = build_image_model(spec, 0).train()
+    model = spec.build(0).train()
     client = client_of(num_train, 0, 2, side=16)
     assert has_batch_norm(model)
     task = task_of(client, batch_size, has_batch_norm=True)

@@ -1,0 +1,150 @@
+"""The kinds of data: what an example is, and what a run does with such data by default."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+_GRAPHS: dict[str, Any] = {
+    "local_epochs": 1,
+    "batch_size": 128,
+    "optimizer": "adamw",
+    "learning_rate": 0.01,
+    "schedule": "constant",
+    "decay_every": 10,
+    "embedding_dim": 128,
+    "partition": "metis",
+    "train_size": 0.2,
+    "test_size": 0.4,
+    "fine_tune_epochs": 0,
+    "clip_norm": 0.0,
+}
+_IMAGES: dict[str, Any] = {
+    "local_epochs": 5,
+    "batch_size": 128,
+    "optimizer": "sgd",
+    "learning_rate": 0.02,
+    "schedule": "constant",
+    "decay_every": 40,
+    "embedding_dim": 20,
+    "partition": "dirichlet",
+    "train_size": 0.75,
+    "test_size": 0.25,
+    "fine_tune_epochs": 2,
+    "clip_norm": 0.0,
+}
+_POINTS: dict[str, Any] = _IMAGES | {
+    "optimizer": "adam",
+    "learning_rate": 0.3,
+    "partition": "stratified",
+    "test_size": 0.15,
+    "fine_tune_epochs": 0,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of data, whose name is the task of a run: the classification of its examples.
+
+    Attributes
+    ----------
+    built_in : str
+        The data set that needs no files.
+    models : tuple of str
+        The networks, by name; () for a logistic model alone.
+    default_models : mapping of str or int to str
+        The default network by the method's space, or by the number of channels of the images.
+    partitions : tuple of str
+        The ways to partition a data set among clients.
+    defaults : mapping of str to value
+        The values of a run's keys that neither configuration nor method sets.
+    sizes : str
+        A format of the sizes that all clients share, such as " of {num_features} features".
+    num_features : int
+        The number of features of each example; 0 if data sets differ.
+    min_classes : int
+        The minimum number of classes of a client.
+    has_shape : bool
+        Whether the features of an example are an image.
+    has_spaces : bool
+        Whether clients may differ in their features and classes.
+    has_validation : bool
+        Whether a client has a part for validation.
+    batches_training_only : bool
+        Whether a batch holds training examples alone.
+    has_test_set : bool
+        Whether a public data set has a test part for the server.
+    reads_test_data : bool
+        Whether the server can read test data of a user.
+    tables : tuple of str
+        The tables of methods' keys that also describe such data.
+    """
+
+    built_in: str
+    partitions: tuple[str, ...]
+    defaults: Mapping[str, Any]
+    models: tuple[str, ...] = ()
+    default_models: Mapping[str | int, str] = field(default_factory=dict)
+    sizes: str = ""
+    num_features: int = 0
+    min_classes: int = 1
+    has_shape: bool = False
+    has_spaces: bool = False
+    has_validation: bool = True
+    batches_training_only: bool = True
+    has_test_set: bool = False
+    reads_test_data: bool = False
+    tables: tuple[str, ...] = ()
+
+    @property
+    def leaves_validation(self) -> bool:
+        """Whether the default sizes of the other parts leave examples for validation."""
+        shares = self.defaults["train_size"] + self.defaults["test_size"]
+        return self.has_validation and bool(shares < 1)
+
+    def default_model(self, space: str, channels: int = 0) -> str:
+        """The network of a method of this space; for images of this number of channels; "" if there
+        is none."""
+        return self.default_models.get(channels if self.has_shape else space, "")
+
+
+KINDS = {
+    "nodes": Kind(
+        built_in="trees",
+        models=("gcn", "gated", "lorentz", "split"),
+        default_models={"flat": "gcn", "lorentz": "lorentz", "split": "split"},
+        partitions=("metis", "random"),
+        defaults=_GRAPHS | {"batch_size": 0},
+        sizes=" of {num_features} features",
+        batches_training_only=False,
+    ),
+    "graphs": Kind(
+        built_in="trees",
+        models=("gin", "gcn", "lorentz"),
+        default_models={"flat": "gin", "lorentz": "lorentz"},
+        partitions=("metis", "random"),
+        defaults=_GRAPHS,
+        has_spaces=True,
+    ),
+    "images": Kind(
+        built_in="digits",
+        models=("cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18"),
+        default_models={1: "cnn", 3: "convnet"},
+        partitions=("dirichlet", "iid", "shards"),
+        defaults=_IMAGES,
+        sizes=" of {shape}",
+        has_shape=True,
+        has_test_set=True,
+        reads_test_data=True,
+    ),
+    "points": Kind(
+        built_in="uniform",
+        partitions=("stratified", "iid", "dirichlet"),
+        defaults=_POINTS,
+        num_features=2,
+        min_classes=0,
+        has_validation=False,
+        reads_test_data=True,
+        tables=("hull",),
+    ),
+}
+"""The kinds by name."""
