@@ -82,7 +82,7 @@ def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[
 def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
     """A hint at the pair for a word without `=`; "" if there is none."""
     from curvfed.strategies.methods import listed
-    from curvfed.tasks.points.datasets import ENDINGS
+    from curvfed.tasks.formats import FILE_ENDINGS
     from curvfed.tasks.registry import is_named
 
     path = Path(word)
@@ -90,7 +90,7 @@ def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
         pair = f"{word}=VALUE, without spaces"
     elif word.lower() in listed():
         pair = f"method={word.lower()}"
-    elif is_named(word) or path.exists() or path.suffix.lower() in (".pt", *ENDINGS):
+    elif is_named(word) or path.exists() or path.suffix.lower() in FILE_ENDINGS:
         pair = f"dataset={word}"
     else:
         return ""

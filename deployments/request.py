@@ -84,11 +84,11 @@ def check_place(settings: dict[str, Value]) -> None:
     ------
     ConfigError
     """
-    from curvfed.tasks.points.datasets import ENDINGS
+    from curvfed.tasks.formats import FILE_ENDINGS
 
     keys = defaults() | settings
     dataset = str(keys["dataset"])
-    is_file = dataset.lower().endswith((".pt", *ENDINGS))
+    is_file = dataset.lower().endswith(FILE_ENDINGS)
     if is_file or (is_path(dataset) and not Path(dataset).suffix):
         folder = folder_of(str(keys["data-dir"]), "data")
         try:

@@ -31,7 +31,7 @@ KINDS = {
     ".rds": ("an R object", POINTS),
     ".loom": ("a loom file of cells", POINTS),
     ".tfrecord": ("a TFRecord file", IMAGES),
-    ".json": ("a JSON file, such as LEAF's", TABLES),
+    ".json": ("a JSON file other than LEAF's", TABLES),
     ".jsonl": ("a file of JSON lines", TABLES),
     ".dcm": ("a DICOM image", IMAGES),
     ".nii": ("a NIfTI volume", IMAGES),

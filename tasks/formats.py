@@ -1,12 +1,15 @@
 """Formats of other tools: how a file or a folder is recognised by its content, and what reads
 it."""
 
+import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from curvfed.tasks.points.datasets import ENDINGS
 
 if TYPE_CHECKING:
     from curvfed.tasks.public_data import Located
@@ -26,12 +29,15 @@ class Format:
         The module below `curvfed.tasks` whose `locate(path)` returns the data's `Located`.
     recognises : callable
         Whether an existing path has this format; reads little, and imports no large library.
+    has_users : bool
+        Whether the data belong to users, whom the clients share by default.
     """
 
     title: str
     task: str
     module: str
     recognises: Callable[[Path], bool]
+    has_users: bool = False
 
     def locate(self, path: Path) -> "Located[Any]":
         """The files of the data and their reader.
@@ -67,4 +73,37 @@ def _is_medmnist(path: Path) -> bool:
     return "train_images.npy" in _array_names(path)
 
 
-FORMATS = (Format("MedMNIST's .npz", "images", "images.medmnist", _is_medmnist),)
+def leaf_files(path: Path) -> dict[str, list[Path]]:
+    """The files of JSON by part, "train" and "test", in `path` or `path/data`; those in the folder
+    itself, or a single file, by ""."""
+    if path.is_file():
+        return {"": [path]}
+    for folder in (path, path / "data"):
+        parts = {part: sorted((folder / part).glob("*.json")) for part in ("train", "test")}
+        if parts["train"]:
+            return {part: files for part, files in parts.items() if files}
+    files = sorted(path.glob("*.json"))
+    return {"": files} if files else {}
+
+
+def _is_leaf(path: Path) -> bool:
+    if path.is_file() and path.suffix.lower() != ".json":
+        return False
+    first = next(iter(leaf_files(path).values()), [])
+    try:
+        with first[0].open("rb") as file:
+            return bool(_LEAF.match(file.read(100)))
+    except (OSError, IndexError):
+        return False
+
+
+_LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
+"""The beginning of a file of LEAF."""
+
+FILE_ENDINGS = (".pt", ".json", *ENDINGS)
+"""What the names of data sets that are files end in."""
+
+FORMATS = (
+    Format("MedMNIST's .npz", "images", "images.medmnist", _is_medmnist),
+    Format("LEAF's JSON", "images", "images.leaf", _is_leaf, has_users=True),
+)

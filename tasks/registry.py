@@ -150,6 +150,14 @@ def kind_of_path(path: Path) -> str:
     return "points" if is_points(path.name) else "graphs"
 
 
+def has_users(dataset: str) -> bool:
+    """Whether the data of a path belong to users, whom the clients share by default."""
+    if not dataset or is_named(dataset):
+        return False
+    form = format_of(Path(dataset).expanduser())
+    return form is not None and form.has_users
+
+
 def path_text(path: os.PathLike[str]) -> str:
     """A path as a run-config's `dataset`: with a separator, unlike a name."""
     text = os.fspath(path)

@@ -43,8 +43,8 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
+from curvfed.tasks.formats import FILE_ENDINGS
 from curvfed.tasks.graphs.data.tu import is_path
-from curvfed.tasks.points.datasets import ENDINGS
 
 PLACES = (
     "data-dir",
@@ -210,7 +210,7 @@ def _is_path(value: object, key: str) -> TypeGuard[str]:
 
 def is_own_data(dataset: str) -> bool:
     """Whether a data set is a file or folder of the user, and not a name."""
-    return is_path(dataset) or Path(dataset).suffix.lower() in (".pt", *ENDINGS)
+    return is_path(dataset) or Path(dataset).suffix.lower() in FILE_ENDINGS
 
 
 def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:

@@ -14,6 +14,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure, WandB
 from curvfed.strategies.methods import METHODS, default_tables, table_of
 from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.registry import has_users
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.calibration import Calibration
@@ -164,6 +165,8 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     }
     if config.network.loss != "cross-entropy":
         choices["learning_rate"] = _OTHER_LOSS_RATE
+    if "users" in KINDS[task].partitions and has_users(config.dataset):
+        choices["partition"] = "users"
     choices |= method.settings.get(task, {})
     optimizer = config.optimizer or choices["optimizer"]
     choices.setdefault("optimizer_state", "fresh" if optimizer == "sgd" else "kept")

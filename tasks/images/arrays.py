@@ -64,6 +64,29 @@ def pixels_of(where: str, images: NDArray[Any]) -> NDArray[np.uint8]:
     return pixels
 
 
+def scaled_pixels(where: str, values: NDArray[Any]) -> NDArray[np.uint8]:
+    """Images (n, c, h, w) of numbers from 0 to 1, which become 0 to 255, or of whole numbers up to
+    255.
+
+    Raises
+    ------
+    DataError
+        If there are other values, or the shape is not `ALLOWED`.
+    """
+    lowest = values.min(initial=0)
+    highest = values.max(initial=0)
+    is_whole = values.dtype.kind in "biu" or bool((values % 1 == 0).all())
+    if lowest >= 0 and highest <= 1:
+        values = np.rint(255 * values)
+    elif not (is_whole and lowest >= 0 and highest <= 255):
+        raise DataError(
+            f"{where}: images have values other than 0 to 1, and other than whole numbers from 0"
+            " to 255; allowed are these two",
+            key="pixel-values",
+        )
+    return pixels_of(where, values.astype(np.uint8))
+
+
 def joined_parts(where: str, parts: Mapping[int, Part]) -> RawImages:
     """The images of a data set with parts by role. The class names are the labels.
 

@@ -21,7 +21,14 @@ from curvfed.tasks.graphs.data.partition import (
 )
 from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.datasets import locate, locate_folder
-from curvfed.tasks.images.label_partition import Integers, PartitionSpec, partition_images
+from curvfed.tasks.images.label_partition import (
+    PARTITIONS,
+    USERS,
+    Integers,
+    PartitionSpec,
+    partition_images,
+    partition_users,
+)
 from curvfed.tasks.images.layout import TEST, TRAIN, is_image_folder
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.images.sources import Source, source_of
@@ -233,6 +240,9 @@ def _partition(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Iterator
         raise DataError(f"{spec.dataset} has no training images", key="no-training-images")
     rng = np.random.default_rng([spec.seed, TRAIN_STREAM])
     numbers = _subset(numbers, spec.train_subset, "train", rng)
+    if spec.partition.partition == USERS:
+        yield from _partition_by_user(raw, numbers, spec, num_partitions)
+        return
     shares = partition_images(raw.labels[numbers], num_partitions, spec.partition, spec.seed)
     pixels = raw.read(numbers, spec.size, _channels(spec))
     owners = np.full(len(raw.labels), -1)
@@ -242,6 +252,43 @@ def _partition(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Iterator
     for client, share in enumerate(shares):
         masks = _split(len(share), spec, client)
         yield _images(raw, numbers[share], pixels[torch.from_numpy(share)], masks, spec, digest)
+
+
+def _partition_by_user(
+    raw: RawImages, train: Integers, spec: ImageSpec, num_partitions: int
+) -> Iterator[ClientImages]:
+    """The clients' shares by user.
+
+    If users have test images beside training images, these are the clients' parts, as in the data;
+    otherwise each client's images are split at random.
+    """
+    if raw.users is None:
+        raise DataError(
+            f'partition is "{USERS}", and the images of {spec.dataset} do not belong to users;'
+            f" allowed are {', '.join(PARTITIONS)}",
+            key="partition",
+        )
+    owners = np.full(len(raw.labels), -1)
+    owners[train] = partition_users(raw.users[train], num_partitions)
+    has_parts = False
+    if raw.roles is not None:
+        owner_of_user = np.full(raw.users.max() + 1, -1)
+        owner_of_user[raw.users[train]] = owners[train]
+        others = raw.roles != TRAIN
+        owners[others] = owner_of_user[raw.users[others]]
+        has_parts = bool((owners[raw.roles == TEST] >= 0).any())
+    if not has_parts:
+        owners[raw.with_test() != TRAIN] = -1
+    digest = membership_digest(owners)
+    numbers = np.flatnonzero(owners >= 0)
+    pixels = raw.read(numbers, spec.size, _channels(spec))
+    for client in range(num_partitions):
+        is_share = owners[numbers] == client
+        share = numbers[is_share]
+        masks = _split(len(share), spec, client)
+        if has_parts and raw.roles is not None:
+            masks = masks_of(raw.roles[share])
+        yield _images(raw, share, pixels[torch.from_numpy(is_share)], masks, spec, digest)
 
 
 def _images(

@@ -15,6 +15,9 @@ STREAM = 5
 """Random stream of the seed: with the same seed the partition is independent of subsets and
 splits."""
 
+USERS = "users"
+"""The partition by the users of the images."""
+
 MIN_ALPHA = 1e-300
 """Smaller values have the same effect, one client per class, and their inverse overflows."""
 
@@ -26,7 +29,7 @@ class PartitionSpec:
     Attributes
     ----------
     partition : str
-        A name in `PARTITIONS`.
+        A name in `PARTITIONS`, or `USERS`.
     alpha : float
         Concentration of "dirichlet", above 0 and finite.
     shards : int
@@ -41,9 +44,9 @@ class PartitionSpec:
     min_client_size: int = 10
 
     def __post_init__(self) -> None:
-        if self.partition not in PARTITIONS:
+        if self.partition not in (*PARTITIONS, USERS):
             raise DataError(
-                f'partition is "{self.partition}"; allowed: {", ".join(PARTITIONS)}',
+                f'partition is "{self.partition}"; allowed: {", ".join((*PARTITIONS, USERS))}',
                 key="partition",
             )
 
@@ -80,6 +83,25 @@ def partition_images(
     owners = _filled(owners, labels, num_clients, spec.min_client_size, rng)
     ends = np.cumsum(np.bincount(owners, minlength=num_clients))
     return np.split(np.argsort(owners, kind="stable"), ends[:-1])
+
+
+def partition_users(users: Integers, num_clients: int) -> Integers:
+    """The client of each image: with U users, in the order of their numbers, user u belongs to
+    client u modulo `num_clients`, with all images.
+
+    Raises
+    ------
+    DataError
+        If there are fewer users than clients.
+    """
+    numbers, places = np.unique(users, return_inverse=True)
+    if num_clients > len(numbers):
+        raise DataError(
+            f"{num_clients} clients are more than the {len(numbers)} users of the data; allowed are"
+            " up to one client per user, or another partition, such as iid",
+            key="too-many-clients",
+        )
+    return np.asarray(places % num_clients, dtype=np.int64)
 
 
 def _dirichlet(

@@ -32,12 +32,15 @@ class RawImages:
     read : callable
         (indices, size, channels) -> Tensor (len(indices), c, h, w), uint8: the images in this
         order, converted by `converted`. Raises DataError.
+    users : (n,), int64, or None
+        The number of the user of each image, where images belong to users.
     """
 
     labels: Integers
     class_names: tuple[str, ...]
     roles: Integers | None
     read: Callable[[Integers, int, int], Tensor]
+    users: Integers | None = None
 
     def with_test(self) -> Integers:
         """The data set's own roles; without roles `TEST` for `TEST_SHARE` of each class and `TRAIN`

@@ -1,5 +1,7 @@
 """Small data sets in the formats of other tools."""
 
+import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -21,4 +23,36 @@ def write_medmnist(folder: Path) -> Path:
     """An archive of colour images."""
     path = folder / "pathmnist.npz"
     np.savez_compressed(path, **medmnist_arrays((8, 8, 3)))
+    return path
+
+
+def leaf_users(
+    sizes: dict[str, int], shape: tuple[int, ...] = (8, 8), seed: int = 0
+) -> dict[str, dict[str, list]]:
+    """The "user_data" of a file of LEAF: flat images of 0 to 1, and labels."""
+    data = {}
+    for number, (user, size) in enumerate(sizes.items()):
+        images, labels = made(size, shape, 3, seed + number)
+        rows = images.reshape(size, math.prod(shape)) / 255
+        data[user] = {"x": rows.tolist(), "y": labels.tolist()}
+    return data
+
+
+def write_leaf_file(path: Path, data: dict[str, dict[str, list]]) -> Path:
+    """A file of LEAF."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sizes = [len(examples["y"]) for examples in data.values()]
+    path.write_text(json.dumps({"users": list(data), "num_samples": sizes, "user_data": data}))
+    return path
+
+
+def write_leaf(folder: Path) -> Path:
+    """A folder of LEAF: five users in two files, whose training and test images are apart."""
+    path = folder / "femnist"
+    write_leaf_file(path / "train/all_data_0.json", leaf_users({"a": 20, "b": 10, "c": 15}))
+    write_leaf_file(path / "train/all_data_1.json", leaf_users({"d": 10, "e": 20}, seed=9))
+    write_leaf_file(
+        path / "test/all_data_0.json",
+        leaf_users({"a": 5, "b": 3, "c": 4, "d": 3, "e": 6}, seed=20),
+    )
     return path

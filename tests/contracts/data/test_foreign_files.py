@@ -2,7 +2,6 @@
 place.
 """
 
-import json
 import pickle
 
 import numpy as np
@@ -33,15 +32,6 @@ def folder_of(*names):
     return make
 
 
-def leaf(path):
-    for part in ("train", "test"):
-        (path / "it" / part).mkdir(parents=True)
-        (path / "it" / part / "all_data.json").write_text(
-            json.dumps({"users": [], "user_data": {}})
-        )
-    return path / "it"
-
-
 CASES = [
     (keras, "Keras"),
     (folder_of("meta", "train", "test"), "CIFAR-100's batches"),
@@ -54,7 +44,7 @@ CASES = [
     ),
     (folder_of("data/train-00000-of-00001.parquet"), "Parquet file"),
     (folder_of("train-0.tfrecord"), "TFRecord file"),
-    (leaf, "LEAF"),
+    (folder_of("data.json"), "JSON file"),
 ]
 
 

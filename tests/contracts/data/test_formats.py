@@ -1,14 +1,14 @@
 """Every format of another tool, from its files through a check and a run to predictions."""
 
 import pytest
-from format_fixtures import SIZES, write_medmnist
+from format_fixtures import write_leaf, write_medmnist
 
 import curvfed
 from curvfed.deployments.commands.command import main
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.registry import kind_of_path, tasks_of
 
-WRITERS = {"MedMNIST's .npz": write_medmnist}
+WRITERS = {"MedMNIST's .npz": write_medmnist, "LEAF's JSON": write_leaf}
 
 
 @pytest.mark.parametrize("title", WRITERS)
@@ -22,9 +22,9 @@ def test_check_run_and_prediction(title, own_home, tmp_path, capsys):
     assert f"{title}, " in capsys.readouterr().out
     run = curvfed.simulate("fedavg", dataset=path, min_client_size=1, **keys)
     assert run.summary["global_accuracy"] is not None
-    assert len(run.predict(path)) == SIZES["test"]
+    assert len(run.predict(path)) == 21
     copy = path.rename(path.with_name(f"new{path.suffix}"))
-    assert len(run.predict(copy)) == sum(SIZES.values())
+    assert len(run.predict(copy)) == 96
     # The same files as the own data of two nodes.
     own = curvfed.simulate("fedavg", data=[copy, copy], **keys | {"num_supernodes": 2})
     assert own.summary["personal_accuracy_mean"] is not None

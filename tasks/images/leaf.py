@@ -1,0 +1,165 @@
+"""Images in LEAF's JSON (Caldas et al., 2018), such as FEMNIST and CelebA: examples by user."""
+
+import json
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from curvfed.tasks.errors import DataError, naming, unreadable
+from curvfed.tasks.formats import leaf_files
+from curvfed.tasks.images.arrays import scaled_pixels
+from curvfed.tasks.images.folder import raw_files
+from curvfed.tasks.images.layout import TEST, TRAIN, is_image
+from curvfed.tasks.images.raw import RawImages, raw_images
+from curvfed.tasks.points.raw_points import number_labels
+from curvfed.tasks.public_data import Located
+
+ROLES = {"train": TRAIN, "test": TEST, "": TRAIN}
+"""The role of the files of a part; "" are files outside of train/ and test/."""
+
+PICTURES = "raw/img_align_celeba"
+"""The folder of CelebA's images beside train/ and test/."""
+
+Examples = tuple[NDArray[Any], NDArray[Any]]
+"""Images (n, c, h, w), or the names of their files (n,), and labels (n,)."""
+
+
+def locate(path: Path) -> Located[RawImages]:
+    """The files of JSON and their reader."""
+    files = tuple(file for part in leaf_files(path).values() for file in part)
+    return Located(files, partial(read, path))
+
+
+def read(path: Path) -> RawImages:
+    """Read one file, or a folder with train/*.json and test/*.json, one file after the other.
+
+    Rows of numbers from 0 to 1, or of whole numbers up to 255, are square images; names of files
+    are CelebA's images in `PICTURES`. The names of the classes are the labels. Each user of the
+    files is a user of the images.
+
+    Raises
+    ------
+    DataError
+        If a file is damaged or incomplete, or holds text or other vectors.
+    """
+    parts = leaf_files(path)
+    numbers: dict[str, int] = {}
+    images = []
+    labels = []
+    users = []
+    roles = []
+    for part, files in parts.items():
+        for file in files:
+            for name, (user_images, user_labels) in _users(file):
+                images.append(user_images)
+                labels.append(user_labels)
+                count = len(user_labels)
+                users.append(np.full(count, numbers.setdefault(name, len(numbers))))
+                roles.append(np.full(count, ROLES[part]))
+    if not images:
+        raise DataError(f"{path} holds no images; allowed are users with images", key="no-images")
+    _check_shapes(path, images)
+    classes, class_names = number_labels(
+        str(path), np.concatenate(labels), sum(map(len, labels)), "y"
+    )
+    all_roles = np.concatenate(roles)
+    if images[0].ndim == 1:
+        folder = next(iter(parts.values()))[0].parents[1]
+        names = [str(folder / PICTURES / name) for name in np.concatenate(images).tolist()]
+        samples = list(zip(names, classes.tolist(), all_roles.tolist(), strict=True))
+        raw = raw_files(folder, samples, class_names, has_test="test" in parts)
+    else:
+        pixels = torch.from_numpy(np.concatenate(images))
+        raw = raw_images(pixels, classes, class_names, all_roles if "test" in parts else None)
+    return replace(raw, users=np.concatenate(users))
+
+
+def _check_shapes(path: Path, images: list[NDArray[Any]]) -> None:
+    shapes = {"x".join(map(str, user_images.shape[1:])) for user_images in images}
+    if len(shapes) > 1:
+        raise DataError(
+            f"{path}: images have the shapes {', '.join(sorted(shapes))} (channels x height x"
+            " width); all must have one",
+            key="image-sizes",
+        )
+
+
+def _users(path: Path) -> Iterator[tuple[str, Examples]]:
+    """The name and the examples of each user in a file who has some."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            stored = json.load(file, object_hook=_with_arrays)
+    except (OSError, ValueError, RecursionError) as error:
+        raise unreadable(path, error, "file of LEAF's JSON") from error
+    data = stored.get("user_data") if isinstance(stored, dict) else None
+    names = stored.get("users") if isinstance(stored, dict) else None
+    if not isinstance(data, dict) or not isinstance(names, list):
+        raise DataError(
+            f'{path} lacks "users" or "user_data"; required are both, as LEAF writes them',
+            key="no-array",
+        )
+    for name in map(str, names):
+        with naming(name):
+            examples = _examples(f'{path}, user "{name}"', data.get(name))
+        if len(examples[1]):
+            yield name, examples
+
+
+def _with_arrays(entries: dict[str, Any]) -> dict[str, Any]:
+    """An object of the file; its lists of numbers become arrays, which take a tenth of the
+    memory."""
+    for field in {"x", "y"} & entries.keys():
+        with suppress(ValueError):  # rows of different lengths are refused later
+            array = np.asarray(entries[field])
+            entries[field] = array.astype(np.float32) if array.dtype == np.float64 else array
+    return entries
+
+
+def _examples(where: str, entries: object) -> Examples:
+    """The checked examples of one user."""
+    if not isinstance(entries, dict) or not {"x", "y"} <= entries.keys():
+        raise DataError(f"{where}: x and y are required", key="no-array")
+    x = entries["x"]
+    y = entries["y"]
+    if len(x) != len(y):
+        raise DataError(
+            f"{where}: x has {len(x)} rows and y has {len(y)}; each row needs one class",
+            key="unequal-lengths",
+        )
+    if isinstance(x, list) or isinstance(y, list):
+        raise DataError(
+            f"{where}: the rows of x differ in length; all images must have one size",
+            key="image-sizes",
+        )
+    if x.dtype.kind == "U":
+        if x.ndim > 1 or not all(map(is_image, x.tolist())):
+            raise DataError(
+                f"{where}: x is text, as in LEAF's Shakespeare, Sent140 and Reddit; allowed are"
+                " images, as in FEMNIST and CelebA",
+                key="text",
+            )
+        return x, y
+    return scaled_pixels(where, _squares(where, x)), y
+
+
+def _squares(where: str, x: NDArray[Any]) -> NDArray[Any]:
+    """Flat rows as square images with 1 or 3 channels, the channels last."""
+    if x.ndim != 2:
+        return x
+    for channels in (1, 3):
+        side = math.isqrt(x.shape[1] // channels)
+        if side > 1 and channels * side * side == x.shape[1]:
+            return x.reshape(len(x), side, side, channels)
+    raise DataError(
+        f"{where}: the rows of x have {x.shape[1]} numbers, which are no square image of 1 or 3"
+        " channels; allowed are images, as in FEMNIST",
+        key="images",
+    )
