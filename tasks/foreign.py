@@ -50,16 +50,6 @@ KINDS = {
 FOLDERS = (
     ((".zgroup",), "a zarr store", POINTS),
     (("zarr.json",), "a zarr store", POINTS),
-    (
-        ("data_batch_1", "test_batch"),
-        "CIFAR-10's batches",
-        "use dataset=cifar10 data-dir=FOLDER with the folder that holds it",
-    ),
-    (
-        ("meta", "train", "test"),
-        "CIFAR-100's batches",
-        "use dataset=cifar100 data-dir=FOLDER with the folder that holds it",
-    ),
     (("dataset_dict.json",), "a data set saved by Hugging Face's datasets", IMAGES),
     (("dataset_info.json",), "a data set saved by Hugging Face's datasets", IMAGES),
 )

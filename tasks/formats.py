@@ -97,6 +97,24 @@ def _is_leaf(path: Path) -> bool:
         return False
 
 
+def cifar_files(path: Path) -> tuple[Path, list[Path], list[Path]]:
+    """The file with the class names, and the training and test batches, of CIFAR-100 or
+    CIFAR-10."""
+    if (path / "meta").is_file():
+        batches = [[path / part] for part in ("train", "test")]
+        names = path / "meta"
+    else:
+        batches = [sorted(path.glob("data_batch_*")), [path / "test_batch"]]
+        names = path / "batches.meta"
+    train, test = ([file for file in part if file.is_file()] for part in batches)
+    return names, train, test
+
+
+def _is_cifar(path: Path) -> bool:
+    names, train, _ = cifar_files(path)
+    return names.is_file() and bool(train)
+
+
 _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
 """The beginning of a file of LEAF."""
 
@@ -105,5 +123,6 @@ FILE_ENDINGS = (".pt", ".json", *ENDINGS)
 
 FORMATS = (
     Format("MedMNIST's .npz", "images", "images.medmnist", _is_medmnist),
+    Format("CIFAR's pickled batches", "images", "images.cifar", _is_cifar),
     Format("LEAF's JSON", "images", "images.leaf", _is_leaf, has_users=True),
 )

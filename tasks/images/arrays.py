@@ -1,6 +1,6 @@
 """Images in arrays: their shape and values checked, their parts joined."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,8 +87,11 @@ def scaled_pixels(where: str, values: NDArray[Any]) -> NDArray[np.uint8]:
     return pixels_of(where, values.astype(np.uint8))
 
 
-def joined_parts(where: str, parts: Mapping[int, Part]) -> RawImages:
-    """The images of a data set with parts by role. The class names are the labels.
+def joined_parts(
+    where: str, parts: Mapping[int, Part], class_names: Sequence[str] = ()
+) -> RawImages:
+    """The images of a data set with parts by role. Labels are numbers in `class_names`, or
+    themselves the names.
 
     Without a test part the validation part is the test part, as in folders; without both there are
     no roles.
@@ -120,7 +123,10 @@ def joined_parts(where: str, parts: Mapping[int, Part]) -> RawImages:
                 key="unequal-lengths",
             )
     stored = np.concatenate([part.labels.reshape(len(part.labels)) for part in parts.values()])
-    labels, class_names = number_labels(where, stored, len(stored), "labels")
+    if class_names:
+        labels = stored
+    else:
+        labels, class_names = number_labels(where, stored, len(stored), "labels")
     roles = np.repeat(list(parts), [len(part.labels) for part in parts.values()])
     images = np.concatenate(list(pixels.values()))
     return raw_images(

@@ -109,7 +109,7 @@ def _users(path: Path) -> Iterator[tuple[str, Examples]]:
     for name in map(str, names):
         with naming(name):
             examples = _examples(f'{path}, user "{name}"', data.get(name))
-        if len(examples[1]):
+        if examples is not None:
             yield name, examples
 
 
@@ -123,8 +123,8 @@ def _with_arrays(entries: dict[str, Any]) -> dict[str, Any]:
     return entries
 
 
-def _examples(where: str, entries: object) -> Examples:
-    """The checked examples of one user."""
+def _examples(where: str, entries: object) -> Examples | None:
+    """The checked examples of one user; None if there are none."""
     if not isinstance(entries, dict) or not {"x", "y"} <= entries.keys():
         raise DataError(f"{where}: x and y are required", key="no-array")
     x = entries["x"]
@@ -134,6 +134,8 @@ def _examples(where: str, entries: object) -> Examples:
             f"{where}: x has {len(x)} rows and y has {len(y)}; each row needs one class",
             key="unequal-lengths",
         )
+    if not len(y):
+        return None
     if isinstance(x, list) or isinstance(y, list):
         raise DataError(
             f"{where}: the rows of x differ in length; all images must have one size",

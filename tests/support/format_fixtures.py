@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -55,4 +56,28 @@ def write_leaf(folder: Path) -> Path:
         path / "test/all_data_0.json",
         leaf_users({"a": 5, "b": 3, "c": 4, "d": 3, "e": 6}, seed=20),
     )
+    return path
+
+
+def write_batch(path: Path, entries: dict[str, object]) -> Path:
+    """A batch of CIFAR."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(pickle.dumps(entries, 2))
+    return path
+
+
+def cifar_batch(size: int, field: str, num_classes: int = 10, seed: int = 0) -> dict[str, object]:
+    """The entries of a batch of CIFAR."""
+    images, labels = made(size, (3, 32, 32), num_classes, seed)
+    return {"data": images.reshape(size, -1), field: labels.tolist()}
+
+
+def write_cifar100(folder: Path) -> Path:
+    """The folder of CIFAR-100, with three classes."""
+    path = folder / "cifar-100-python"
+    names = {"fine_label_names": ["apple", "bee", "cup"], "coarse_label_names": ["a", "b"]}
+    write_batch(path / "meta", names)
+    for part, size in (("train", 75), ("test", 21)):
+        coarse = {"coarse_labels": [0] * size, "filenames": ["a.png"] * size}
+        write_batch(path / part, cifar_batch(size, "fine_labels", 3, size) | coarse)
     return path

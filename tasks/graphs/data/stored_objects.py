@@ -69,8 +69,9 @@ class _Dtype(StandIn):
     def __setstate__(self, state: Any) -> None:
         self.order = state[1]
 
-    def array(self, data: bytes) -> np.ndarray:
-        """Bytes as a flat array."""
+    def array(self, data: bytes | str) -> np.ndarray:
+        """Bytes, or the text that Python 3 makes of those of Python 2, as a flat array."""
+        data = data.encode("latin1") if isinstance(data, str) else data
         return np.frombuffer(data, self.order + self.code)
 
 
@@ -131,7 +132,7 @@ _COMMON = (
 )
 """Classes of the objects in most files of graphs; any other class restarts the reading."""
 
-_READABLE: dict[str, Any] = {
+READABLE: dict[str, Any] = {
     **{name: _stand_in(name) for name in _COMMON},
     "collections.defaultdict": _plain_dict,
     "numpy.ndarray": StoredArray,
@@ -171,7 +172,7 @@ def read_objects(path: Path, expected: str) -> object:
     while True:
         try:
             with _LOCK:
-                return _load(path, _READABLE | stand_ins)
+                return _load(path, READABLE | stand_ins)
         # The file is a program for the unpickler, which may raise anything.
         except Exception as error:
             unknown = _unknown_class(str(error), stand_ins)

@@ -3,6 +3,7 @@
 from curvfed.tasks.graphs.data.partition import PARTITIONS as GRAPH_PARTITIONS
 from curvfed.tasks.graphs.model_spec import MODELS as GRAPH_MODELS
 from curvfed.tasks.images.label_partition import PARTITIONS as IMAGE_PARTITIONS
+from curvfed.tasks.images.label_partition import USERS
 from curvfed.tasks.images.nets import NETS
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.points.partition import PARTITIONS as POINT_PARTITIONS
@@ -17,5 +18,5 @@ def test_every_name_is_a_model_and_every_model_is_named():
 
 def test_every_partition_is_named():
     graphs, images, points = map(set, (GRAPH_PARTITIONS, IMAGE_PARTITIONS, POINT_PARTITIONS))
-    names = {"nodes": graphs, "graphs": graphs, "images": images, "points": points}
+    names = {"nodes": graphs, "graphs": graphs, "images": images | {USERS}, "points": points}
     assert {task: set(kind.partitions) for task, kind in KINDS.items()} == names

@@ -34,8 +34,6 @@ def folder_of(*names):
 
 CASES = [
     (keras, "Keras"),
-    (folder_of("meta", "train", "test"), "CIFAR-100's batches"),
-    (folder_of("data_batch_1", "test_batch"), "CIFAR-10's batches"),
     (folder_of(".zgroup", "obs/.zgroup"), "zarr store"),
     (folder_of("zarr.json"), "zarr store"),
     (

@@ -1,14 +1,18 @@
 """Every format of another tool, from its files through a check and a run to predictions."""
 
 import pytest
-from format_fixtures import write_leaf, write_medmnist
+from format_fixtures import write_cifar100, write_leaf, write_medmnist
 
 import curvfed
 from curvfed.deployments.commands.command import main
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.registry import kind_of_path, tasks_of
 
-WRITERS = {"MedMNIST's .npz": write_medmnist, "LEAF's JSON": write_leaf}
+WRITERS = {
+    "MedMNIST's .npz": write_medmnist,
+    "LEAF's JSON": write_leaf,
+    "CIFAR's pickled batches": write_cifar100,
+}
 
 
 @pytest.mark.parametrize("title", WRITERS)
