@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Compiled files are kept, whatever the shell says: without them every process of the tests compiles torch and Flower anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup run tree lint compiled test test-long test-hosts accept comparisons paper bench gpu docs compat cluster-demo reference lock clean
+.PHONY: help setup run tree lint compiled test test-long test-hosts accept comparisons paper bench gpu docs compat reference lock clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -74,9 +74,6 @@ gpu: setup ## what only a GPU shows, in at most nine minutes, into docs/measured
 compat: ## the end-to-end run and a cluster once more under the newest Flower that installs
 	$(MAKE) VENV=.venv-compat .venv-compat/.compat-stamp
 	.venv-compat/bin/pytest tests/e2e/test_flwr_run.py tests/e2e/test_small_cluster.py
-
-cluster-demo: setup ## a SuperLink and 3 SuperNodes with TLS and keys on this machine, two runs on them, then everything is stopped
-	$(PY) -m curvfed cluster demo
 
 docs: setup ## the site of the documentation, into build/site; a warning or a dead link inside it is an error
 	$(VENV)/bin/sphinx-build --quiet --fail-on-warning --keep-going docs build/site

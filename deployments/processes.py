@@ -131,6 +131,15 @@ def free_ports(count: int) -> list[int]:
         return [listener.getsockname()[1] for listener in sockets]
 
 
+def is_open(host: str, port: int) -> bool:
+    """Whether a program listens on the port."""
+    try:
+        with socket.create_connection((host, port), 1.0):
+            return True
+    except OSError:
+        return False
+
+
 def is_alive(process: psutil.Process) -> bool:
     """Whether a process runs and is no zombie."""
     try:

@@ -32,11 +32,6 @@ POINTS = "points"
 REFUSAL = "refusal"
 """Kinds of lines."""
 
-REGISTERED = "registered"
-REVOKED = "revoked"
-RESUMED = "resumed"
-"""Further kinds, written by `curvfed cluster` at the server."""
-
 _DIGEST = "digest"
 """The first field of a line."""
 

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import re
 import ssl
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster.errors import ClusterError, ToleratedError, WrongUsageError
 
 LOOPBACK = ("localhost", "127.0.0.1")
 """Names in every server certificate: the command line connects to the SuperLink on this machine."""
@@ -124,6 +125,28 @@ def time_left(certificate: Path) -> datetime.timedelta:
     return end - datetime.datetime.now(datetime.UTC)
 
 
+def check_certificate(path: Path) -> str:
+    """Report how long a certificate is valid.
+
+    Raises
+    ------
+    ToleratedError
+        If it ends within 30 days.
+    ClusterError
+        If it cannot be read or has expired.
+    """
+    try:
+        remaining = time_left(path)
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"{path} cannot be read ({error})", key="unreadable") from None
+    if remaining < datetime.timedelta():
+        raise ClusterError(f"{path} ended {-remaining.days} days ago", key="expired-certificate")
+    validity = f"{path} ends in {remaining.days} days"
+    if remaining.days < 30:
+        raise ToleratedError(validity, key="expired-certificate")
+    return validity
+
+
 def check_pair(server: tuple[Path, Path], authority: Path) -> str:
     """Report that a server's certificate has its key and is signed by an authority.
 
@@ -139,9 +162,7 @@ def check_pair(server: tuple[Path, Path], authority: Path) -> str:
     except (OSError, ValueError, TypeError, InvalidSignature) as error:
         reason = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise ClusterError(
-            f"{server[0]}, {server[1].name} and {authority.name} do not belong together"
-            f" ({reason});"
-            " `curvfed cluster renew` makes the first two anew",
+            f"{server[0]}, {server[1].name} and {authority.name} do not belong together ({reason})",
             key="unrelated-certificates",
         ) from None
     return f"{server[0]} is by {authority}, and has its key"
@@ -165,6 +186,23 @@ def write_new(path: Path, content: bytes, private: bool = False) -> None:
         file.write(content)
         file.flush()
         os.fsync(descriptor)
+
+
+def check_private(path: Path) -> str:
+    """Report that a private key is private.
+
+    Raises
+    ------
+    ClusterError
+        If others can read it.
+    """
+    key = path.stat()
+    # As ssh does: a group that reads another user's key is intended.
+    if key.st_uid == os.getuid() and key.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ClusterError(
+            f"others may read or change {path}, mode {key.st_mode & 0o777:04o}", key="open-key"
+        )
+    return f"{path}: private"
 
 
 def _unsigned(

@@ -10,10 +10,9 @@ import shutil
 import sqlite3
 from pathlib import Path
 
-from curvfed.deployments.cluster.checks.connections import is_open
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.processes import LOOPBACK
+from curvfed.deployments.processes import LOOPBACK, is_open
 from curvfed.tasks.stored_files import replacing
 
 
@@ -30,14 +29,18 @@ def check(folder: ServerFolder) -> str:
     if not backup.exists() and not (path.exists() and path.stat().st_size):
         return "none yet; the SuperLink's first start makes it"
     if reason := _damage(path):
-        remedy = f"`curvfed cluster doctor --restore` puts its backup there, {backup}"
-        if not backup.exists():
-            remedy = (
-                "there is no backup: move it away, start the SuperLink, and register every node"
-                " anew. Results and checkpoints are not in it"
-            )
-        raise ClusterError(f"{path} is damaged ({reason}); {remedy}", key="damaged-database")
+        raise ClusterError(f"{path} is damaged ({reason})", key="damaged-database")
     return f"{path}: sound"
+
+
+def remedy(folder: ServerFolder) -> str:
+    """The remedy for a damaged database."""
+    if folder.database_backup.exists():
+        return f"`curvfed cluster doctor --restore` puts its backup there, {folder.database_backup}"
+    return (
+        "there is no backup: move it away, start the SuperLink, and register every node anew."
+        " Results and checkpoints are not in it"
+    )
 
 
 def back_up(folder: ServerFolder) -> None:
@@ -59,8 +62,7 @@ def restore(folder: ServerFolder) -> None:
     """
     if is_open(LOOPBACK, folder.api_port):
         raise ClusterError(
-            "the SuperLink runs, and uses its database; stop it first, by `down` or `systemctl"
-            " stop`",
+            "the SuperLink runs, and uses its database; stop it first",
             key="running",
         )
     damaged = folder.database.with_suffix(".damaged.db")

@@ -12,3 +12,7 @@ class ClusterError(KeyedError, RuntimeError):
 
 class WrongUsageError(ClusterError):
     """A command can never do what was asked for, on any machine or at any later time."""
+
+
+class ToleratedError(ClusterError):
+    """A fault that may mend itself: a start prints it as a note, and `doctor` counts it."""

@@ -2,16 +2,17 @@
 cluster`."""
 
 import json
+import os
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.folder import CONNECTION, NodeFolder, ServerFolder
+from curvfed.deployments.cluster.folder import CONNECTION, ServerFolder
 from curvfed.deployments.processes import LOOPBACK, QUIET, flower_environment
 
 ANSWER_TIME = 60
@@ -20,7 +21,10 @@ ANSWER_TIME = 60
 BY = "\n  by: "
 """The text between an error and the command that caused it."""
 
-DAEMONS = QUIET | {
+SILENT = "silent-superlink"
+"""The key of an error where no SuperLink answers."""
+
+PROGRAMS = QUIET | {
     # The app runs in this environment, not in a new one.
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
     "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # a second per message otherwise
@@ -42,6 +46,10 @@ class Command:
     def environment(self) -> dict[str, str]:
         """All environment variables of the command."""
         return flower_environment(self.variables)
+
+    def become(self) -> NoReturn:
+        """Run the command in place of this process."""
+        os.execvpe(self.words[0], self.words, self.environment)
 
     def show(self) -> "Command":
         """Print the command."""
@@ -77,12 +85,14 @@ class Command:
         if not answer.get("success"):
             output = answer.get("error-message") or done.stderr or done.stdout
             reason = output or f"exit status {done.returncode}"
+            key = "flower"
             if "Connection to the SuperLink is unavailable" in reason:
+                key = SILENT
                 reason = (
                     "this cluster's SuperLink does not answer; `curvfed cluster superlink`"
                     " starts it"
                 )
-            raise ClusterError(f"{reason.strip()}{BY}{self}", key="flower")
+            raise ClusterError(f"{reason.strip()}{BY}{self}", key=key)
         return answer
 
 
@@ -91,52 +101,20 @@ ONE_PORT = tuple(map(int, version("flwr").split(".")[:2])) >= (1, 40)
 through a proxy of the site."""
 
 
-def superlink(folder: ServerFolder, bind: str, health_port: int = 0) -> Command:
-    """The SuperLink: nodes reach it at the address `bind`, and only this machine submits runs and
-    registrations."""
-    certificate, key = folder.server
-    options = {
-        "--host": LOOPBACK,
-        "--port": folder.api_port,
-        "--fleet-api-address": f"{bind}:{folder.fleet_port}",
-        "--ssl-ca-certfile": folder.authority[0],
-        "--ssl-certfile": certificate,
-        "--ssl-keyfile": key,
-        "--database": folder.database,
-    }
-    flags = ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
-    return _daemon("flower-superlink", options, health_port, folder.flower_home, flags)
-
-
-def supernode(
-    folder: NodeFolder, superlink: str, node_config: str, port: int, health_port: int = 0
-) -> Command:
-    """A SuperNode; its own API listens on `port` of the loopback interface."""
-    options = {
-        "--superlink": superlink,
-        "--root-certificates": folder.authority,
-        "--auth-supernode-private-key": folder.key,
-        "--node-config": node_config,
-        "--host": LOOPBACK,
-        "--port": port,
-    }
-    return _daemon("flower-supernode", options, health_port, folder.flower_home)
-
-
-def _daemon(
-    program: str,
+def flower_program(
+    name: str,
     options: Mapping[str, object],
     health_port: int,
     flower_home: Path,
     flags: Sequence[str] = (),
 ) -> Command:
-    """A program in the background; with port 0 it has no health service."""
-    words = [program]
-    for name, value in options.items():
-        words += [name, str(value)]
+    """A SuperLink or a SuperNode; with port 0 it has no health service."""
+    words = [name]
+    for option, value in options.items():
+        words += [option, str(value)]
     if health_port:  # without TLS, and so on loopback
         words += ["--health-server-address", f"{LOOPBACK}:{health_port}"]
-    return Command([*words, *flags], DAEMONS | {"FLWR_HOME": str(flower_home)})
+    return Command([*words, *flags], PROGRAMS | {"FLWR_HOME": str(flower_home)})
 
 
 def flwr(

@@ -1,21 +1,30 @@
-"""The ledger of a node, printed for the person responsible for the node."""
+"""`curvfed cluster ledger`: the ledger of a node, for the person responsible for the node."""
 
 from pathlib import Path
+from typing import Annotated
 
-from curvfed.client_app.node.ledger import POINTS, REFUSAL, SUM, Ledger
+import typer
+
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.strategies.base.run_keys import home
+from curvfed.deployments.commands.groups import Application
+
+app = Application(add_completion=False)
 
 
-def show(folder: Path | None) -> None:
-    """Print the lines of all ledgers in a node's `state-path`, or in the server's folder, oldest
-    first.
+@app.command()
+def ledger(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[STATE-PATH]", help="The node's state-path; default: as for supernode."
+        ),
+    ] = None,
+) -> None:
+    """Show each run, sum, revealed point and refusal in a node's ledger; for a server's folder, the
+    actions of its users."""
+    from curvfed.client_app.node.ledger import Ledger
+    from curvfed.strategies.base.run_keys import home
 
-    Raises
-    ------
-    ClusterError
-        If there is none.
-    """
     place = folder.expanduser().absolute() if folder else home() / "personal"
     paths = sorted(place.glob("ledger-*.jsonl"))
     if not paths:
@@ -33,6 +42,8 @@ def show(folder: Path | None) -> None:
 
 def _details(line: dict[str, object]) -> str:
     """The details of a line, by its kind."""
+    from curvfed.client_app.node.ledger import POINTS, REFUSAL, SUM
+
     if line["kind"] == SUM:
         return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"
     if line["kind"] == POINTS:
@@ -40,3 +51,16 @@ def _details(line: dict[str, object]) -> str:
     if "by" in line:
         return f"by {line['by']}"
     return str(line["reason"]) if line["kind"] == REFUSAL else f"method = {line['method']}"
+
+
+def check_ledger(path: Path) -> str:
+    """Report the number of lines of a ledger.
+
+    Raises
+    ------
+    ConfigError
+        If it is damaged.
+    """
+    from curvfed.client_app.node.ledger import Ledger
+
+    return f"{path}: {len(Ledger(path).lines())} lines"

@@ -4,16 +4,20 @@ import getpass
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from curvfed.client_app.node.ledger import REGISTERED, REVOKED, Ledger
-from curvfed.deployments.cluster import database
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.tasks.stored_files import write_atomically
+
+REGISTERED = "registered"
+REVOKED = "revoked"
+RUN = "run"
+RESUMED = "resumed"
+"""Kinds of lines in the server's ledger."""
 
 NODES = "registered.json"
 RUNS = "runs.json"
@@ -53,6 +57,38 @@ def registered_nodes(folder: ServerFolder) -> list[dict[str, Any]]:
     ]
 
 
+def check_registered(folder: ServerFolder) -> str:
+    """Report that all nodes whose keys were made here are registered.
+
+    Raises
+    ------
+    ClusterError
+    """
+    ids = read_names(folder)
+    missing = [node.name for node in folder.nodes() if node.name not in ids]
+    if missing:
+        raise ClusterError(f"not registered: {', '.join(missing)}", key="not-registered")
+    return f"{len(ids)} nodes"
+
+
+def check_nodes(folder: ServerFolder) -> str:
+    """Report that all registered nodes are connected.
+
+    Raises
+    ------
+    ClusterError
+    """
+    nodes = registered_nodes(folder)
+    offline = [
+        f"{node['name'] or node['node-id']} since {node['offline-at'] or 'ever'}"
+        for node in nodes
+        if node["status"] != "online"
+    ]
+    if offline:
+        raise ClusterError(f"not connected: {', '.join(offline)}", key="not-connected")
+    return f"{len(nodes)} connected"
+
+
 def add_names(folder: ServerFolder, text: str) -> str:
     """A text, followed by the names of the nodes whose ids it has."""
     names = [
@@ -71,78 +107,8 @@ def ledger_path(folder: ServerFolder) -> Path:
 def audit(folder: ServerFolder, kind: str, name: str, **fields: str) -> None:
     """Add a line to the server's ledger: an action on a node or a run, and the user of this
     machine."""
+    from curvfed.client_app.node.ledger import Ledger  # imports Flower
+
     Ledger(ledger_path(folder)).append(
         kind, run=name, by=os.environ.get("SUDO_USER") or getpass.getuser(), **fields
     )
-
-
-def register(folder: ServerFolder, nodes: Sequence[str]) -> None:
-    """Register nodes by name or by the files of their public keys; by default all nodes of the
-    folder.
-
-    Raises
-    ------
-    ClusterError
-        If a key is missing, or Flower refuses it.
-    """
-    ids = read_names(folder)
-    names = list(nodes) or [node.name for node in folder.nodes() if node.name not in ids]
-    if not names:
-        print("nothing to register: every node of this folder is registered")
-    for name in names:
-        key = folder.node(name).public_key
-        if name.endswith(".pub"):
-            key = Path(name).expanduser()
-            name = key.name.removesuffix(".pub").removesuffix(".key")
-        if not key.is_file():
-            raise ClusterError(f"there is no public key {key}", key="missing-file")
-        if name in ids:
-            raise ClusterError(
-                f"{name} is registered already, as {ids[name]}; `revoke {name}` undoes it",
-                key="registered",
-            )
-        command = flwr(
-            folder,
-            "supernode",
-            "register",
-            key.absolute(),
-            options=["--name", name, "--format", "json"],
-        )
-        try:
-            ids[name] = str(command.show().ask()["node-id"])
-        except ClusterError as error:
-            if "already in use" not in str(error):
-                raise
-            raise ClusterError(
-                f"{error}\nA revoked key is never accepted again; once its folder is removed,"
-                f" `add {name}` makes a new one",
-                key="revoked-key",
-            ) from None
-        write_names(folder, ids)
-        database.back_up(folder)
-        audit(folder, REGISTERED, name, node=ids[name])
-        print(f"registered: {name} as {ids[name]}")
-
-
-def revoke(folder: ServerFolder, nodes: Sequence[str]) -> None:
-    """Exclude nodes from the cluster, by name or by Flower's id.
-
-    Raises
-    ------
-    ClusterError
-        If one is not registered.
-    """
-    ids = read_names(folder)
-    for node in nodes:
-        identity = ids.get(node, node)
-        if not identity.isdigit():
-            raise ClusterError(
-                f"{node} is not registered; registered are {', '.join(ids) or 'none'}",
-                key="not-registered",
-            )
-        flwr(folder, "supernode", "unregister", identity).show().ask()
-        ids = {name: value for name, value in ids.items() if value != identity}
-        write_names(folder, ids)
-        database.back_up(folder)
-        audit(folder, REVOKED, node, node=identity)
-        print(f"revoked: {node}")

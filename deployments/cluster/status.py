@@ -1,21 +1,22 @@
-"""The status of a cluster: its programs on this machine, connected nodes, and ended runs."""
+"""`curvfed cluster status`: what answers, the connected nodes, and the results of runs."""
 
 import datetime
 import json
 import time
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.deployments.cluster import database, registry
-from curvfed.deployments.cluster.certificates import time_left
-from curvfed.deployments.cluster.checks.superlink import SilentError, check_server
-from curvfed.deployments.cluster.daemons import Daemon, running
+from curvfed.deployments.cluster import registry
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import BY, flwr
 from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.cluster.options import open_folder
+from curvfed.deployments.commands.groups import Application
 
 LAST_RUNS = 8
 
@@ -23,8 +24,30 @@ PAUSE = 2.5
 NEWS = 10.0
 """Seconds between two queries of the connected nodes, and between two printed lines."""
 
+app = Application(add_completion=False)
 
-def wait(folder: ServerFolder, number: int, limit: float) -> None:
+
+@app.command()
+def status(
+    ctx: typer.Context,
+    wait: Annotated[
+        int, typer.Option(min=0, metavar="N", help="First wait until N nodes are connected.")
+    ] = 0,
+    within: Annotated[
+        float,
+        typer.Option(
+            min=0, metavar="S", help="Seconds to wait for them; after that, exit status 1."
+        ),
+    ] = 120,
+) -> None:
+    """Show whether the SuperLink answers, connected nodes, and the results of runs."""
+    folder = open_folder(ctx)
+    if wait:
+        wait_for_nodes(folder, wait, within)
+    raise typer.Exit(show(folder))
+
+
+def wait_for_nodes(folder: ServerFolder, number: int, limit: float) -> None:
     """Wait until this many nodes are connected, and print the number every ten seconds.
 
     Raises
@@ -50,6 +73,8 @@ def wait(folder: ServerFolder, number: int, limit: float) -> None:
 
 def _count_connected(folder: ServerFolder) -> tuple[int, str]:
     """The number of connected nodes, and the reason why others are not, or its place."""
+    from curvfed.deployments.cluster.link import check_server  # imports Flower
+
     try:
         check_server(folder)
         nodes = registry.registered_nodes(folder)
@@ -61,25 +86,15 @@ def _count_connected(folder: ServerFolder) -> tuple[int, str]:
 
 
 def show(folder: ServerFolder) -> int:
-    """Print the status; the exit status, 0 if the SuperLink answers.
+    """Print the status; the exit status, 0 if the SuperLink answers."""
+    from curvfed.deployments.cluster.checks import STATUS, run_checks, server_checks
 
-    Raises
-    ------
-    ClusterError
-        If its database is damaged.
-    """
-    console = Console()
-    for daemon in running([folder.running, *(node.running for node in folder.nodes())]):
-        console.print(str(daemon), soft_wrap=True)
-    console.print(f"server certificate: {time_left(folder.server[0]).days} days left")
-    database.check(folder)
-    flwr(folder, "supernode", "list").show()
-    try:
-        nodes = registry.registered_nodes(folder)
-        runs = flwr(folder, "list").show().ask()["runs"]
-    except ClusterError as error:
-        _show_silence(console, folder, str(error).partition(BY)[0])  # the command is shown above
+    if run_checks(server_checks(folder), STATUS):
         return 1
+    flwr(folder, "supernode", "list").show()
+    nodes = registry.registered_nodes(folder)
+    runs = flwr(folder, "list").show().ask()["runs"]
+    console = Console()
     table = Table("node", "id", "", "since")
     for node in nodes:
         since = node["online-at"] if node["status"] == "online" else node["offline-at"]
@@ -107,18 +122,3 @@ def _warnings(directory: Path) -> str:
         return "; ".join(summary["warnings"])
     except (OSError, ValueError, LookupError, TypeError):  # missing, unreadable or damaged
         return ""
-
-
-def _show_silence(console: Console, folder: ServerFolder, reason: str) -> None:
-    """Print why the SuperLink does not answer."""
-    is_silent = True
-    try:
-        check_server(folder)
-    except SilentError:
-        pass
-    except ClusterError as error:
-        reason = str(error)
-        is_silent = False
-    console.print(f"[red]{escape(reason)}[/red]", soft_wrap=True)
-    if is_silent and (tail := Daemon(folder.running, "superlink").tail()):
-        console.print(f"end of its log:\n{tail}", markup=False, soft_wrap=True)

@@ -16,14 +16,10 @@ from app_runs import run as run_here
 from local_cluster import SERVER, LocalCluster, shares
 from namespaces import Network, NoNamespacesError
 
-from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.registry import registered_nodes
 from curvfed.deployments.processes import free_ports, wait_until
 
 NODES = ("n0", "n1", "n2")
-CONNECTED = "SuperNode ID"
-"""What a SuperNode's log says once the SuperLink has taken it."""
-
 GUEST, STRANGER = "n3", "stranger"
 """A host whose node is started by those tests that need one more, and one on the same host that is
 not registered."""
@@ -79,21 +75,8 @@ class Hosts(LocalCluster):
     def connect(self, name: str) -> str:
         """Start a node, the first one by its way; empty if the SuperLink takes it, else what it
         says at its end."""
-        daemon = self.daemon(name)
-        before = len(daemon.log.read_text()) if daemon.log.exists() else 0
         words = ("--superlink", f"127.0.0.1:{self._port}") if name == NODES[0] else ()
-        with contextlib.suppress(ClusterError):  # it ended at once
-            self.start_node(name, *words)
-
-        def said() -> str:
-            return daemon.log.read_text()[before:]
-
-        await_(
-            lambda: CONNECTED in said() or daemon.process() is None,
-            LONG,
-            f"{name} taken or refused",
-        )
-        return "" if CONNECTED in said() else said()
+        return self.try_node(name, *words)
 
     def down(self) -> None:
         """Stop everything, and take the network away."""
@@ -140,7 +123,7 @@ class Hosts(LocalCluster):
             assert self.connect(GUEST) == ""
             yield
         finally:
-            self.daemon(GUEST).stop()
+            self.program(GUEST).stop()
 
     def found(self, run: str) -> Run:
         """What a run has left by now."""

@@ -23,7 +23,7 @@ def test_a_reply_that_is_changed_on_its_way_is_sent_again_or_dropped(
     await_(lambda: not hosts.tampering.exists(), LONG, "a reply to change")
     code, output = ended(process)
     assert code == 0, output
-    assert "Connection attempt failed, retrying" in hosts.daemon(NODES[0]).log.read_text()
+    assert "Connection attempt failed, retrying" in hosts.program(NODES[0]).text()
     rounds = hosts.trained("changed")
     lost = [row for row in rounds if row["dropped"] != "0"]
     if not lost:

@@ -76,7 +76,7 @@ class Hospitals(LocalCluster):
             self.start()
         elif data != self.data:
             for name in self.node_configs:
-                self.daemon(name).stop()
+                self.program(name).stop()
             with ThreadPoolExecutor() as pool:
                 list(pool.map(self.start_node, self.node_configs))
             self.wait_online(SITES)

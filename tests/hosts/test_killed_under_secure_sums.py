@@ -93,7 +93,7 @@ class Victims:
     def bring_back(self, name: str) -> None:
         """Start what was killed. A node is taken once Flower has given up its predecessor."""
         deadline = time.monotonic() + 180 * self.slowness
-        while self.nodes.daemon(name).process() is None and time.monotonic() < deadline:
+        while self.nodes.program(name).process() is None and time.monotonic() < deadline:
             with contextlib.suppress(ClusterError):
                 self.nodes.start_superlink() if name == SERVER else self.nodes.start_node(name)
         self.nodes.wait_online(NODES, 300 * self.slowness)
@@ -143,7 +143,7 @@ def test_what_is_killed_at_any_moment_is_started_and_the_run_goes_on(
         victims.server_app().kill()
         code, output = ended(process, 1200 * victims.slowness)
         assert code == 0, output
-        assert "Resuming from the last whole round" in output
+        assert "Resuming from the last saved round" in output
         assert victims.nodes.summary(NAME)["status"] == "completed"
     else:
         victims.nodes.kill(name)

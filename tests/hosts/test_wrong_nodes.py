@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from local_cluster import SERVER
-from many_hosts import CONNECTED, GUEST, LONG, NODES, STRANGER, Hosts, ended
+from local_cluster import CONNECTED, SERVER
+from many_hosts import GUEST, LONG, NODES, STRANGER, Hosts, ended
 
 from curvfed.deployments.cluster import flower_commands as commands
 from curvfed.deployments.cluster.certificates import make_authority

@@ -1,14 +1,17 @@
 """Every block of the tutorials, in its order, in an empty folder with an empty home."""
 
+import contextlib
 import csv
 import json
 import re
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from page_blocks import reader, run_blocks
+from page_blocks import run_blocks
+
+from curvfed.deployments.processes import is_alive, wait_until
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -22,6 +25,26 @@ def completed(run: Path) -> dict:
     return summary
 
 
+@contextlib.contextmanager
+def nothing_left(folder: Path) -> Iterator[None]:
+    """What the block starts has ended soon after it; it is killed if not."""
+
+    def left() -> list[psutil.Process]:
+        started = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if str(folder) in " ".join(process.cmdline()) and is_alive(process):
+                    started.append(process)
+        return started
+
+    try:
+        yield
+        assert wait_until(lambda: not left(), 60), left()
+    finally:
+        for process in left():
+            process.kill()
+
+
 def test_flatland_on_my_graph(tmp_path):
     printed = run_blocks("tutorial-graph.md", tmp_path)
     summary = completed(tmp_path / "runs" / "mine")
@@ -32,19 +55,20 @@ def test_flatland_on_my_graph(tmp_path):
 
 
 def test_images_on_two_machines(tmp_path):
-    try:
+    with nothing_left(tmp_path):
         run_blocks("tutorial-machines.md", tmp_path)
-    finally:
-        subprocess.run(
-            [sys.executable, "-m", "curvfed", "cluster", "down"],
-            env=reader(tmp_path),
-            capture_output=True,
-        )
     summary = completed(tmp_path / "home" / "curvfed" / "results" / "digits")
     assert summary["personal_accuracy_mean"] > 0.8
     assert {row["class"] for row in rows(tmp_path / "predictions.csv")} == {
         f"digit-{label}" for label in range(10)
     }
+
+
+def test_a_cluster_on_one_machine(tmp_path):
+    with nothing_left(tmp_path):
+        run_blocks("deployment.md", tmp_path, "On one machine, to try")
+    summary = completed(tmp_path / "home" / "curvfed" / "results" / "first")
+    assert (summary["rounds"], summary["num_clients"]) == (5, 3)
 
 
 def test_a_papers_table(tmp_path):

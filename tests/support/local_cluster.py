@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,19 +15,82 @@ from typing import Any
 
 import psutil
 
-from curvfed.deployments.cluster.daemons import Daemon
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import ONE_PORT
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.processes import free_ports
+from curvfed.deployments.processes import free_ports, is_alive, stop, wait_until
 
 SERVER = "server"
 PATIENCE = 180.0
 """Seconds that nodes have to come up."""
 
+PROGRAM_END = 12.0
+"""Seconds for a program to end on request; Flower's own take up to 5."""
+
 AT_ONCE = 4
 """Nodes that are started together: each of them first imports for seconds of a core, and then
 waits."""
+
+
+CONNECTED = "SuperNode ID"
+"""A SuperNode prints this when the SuperLink accepts it."""
+
+REFUSED = "Failed to activate SuperNode"
+"""A SuperNode prints this when the SuperLink refuses it."""
+
+LEASE_STARTS = 8
+LEASE_PAUSE = 12.0
+"""Starts of a node that was killed, and seconds between them: the SuperLink counts the killed one
+as connected for a minute."""
+
+
+class Program:
+    """A program that runs beside the tests, with its output in a file.
+
+    Parameters
+    ----------
+    log : Path
+        Each start appends to it.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Start it in a session of its own, so that no Ctrl-C reaches it."""
+        with self.log.open("ab") as log:
+            self._child = subprocess.Popen(
+                words,
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def process(self) -> psutil.Process | None:
+        """The process, if it runs."""
+        if self._child is None or self._child.poll() is not None:
+            return None
+        return psutil.Process(self._child.pid)
+
+    def stop(self) -> None:
+        """End it, then its remaining children."""
+        process = self.process()
+        if self._child is not None and process is not None:
+            children = process.children(recursive=True)
+            stop([process], PROGRAM_END)
+            stop([child for child in children if is_alive(child)], 2.0)
+            self._child.wait()
+
+    def text(self) -> str:
+        """Its output so far."""
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def tail(self) -> str:
+        """The last lines of its output."""
+        return "\n".join(self.text().splitlines()[-12:])
 
 
 class LocalCluster:
@@ -56,6 +120,8 @@ class LocalCluster:
         self._prefixes = dict(prefixes or {})
         self.results = folder / "results"
         self.fleet_port, self.api_port = free_ports(2)
+        self._programs: dict[str, Program] = {}
+        self._killed: set[str] = set()
 
     @property
     def files(self) -> ServerFolder:
@@ -112,21 +178,51 @@ class LocalCluster:
 
     def start_superlink(self) -> None:
         """Start it and wait until it answers; used again after it was killed, too."""
-        self.call(SERVER, "superlink", "--bind", self.host, "--background")
+        program = self.program(SERVER)
+        words = self.command(SERVER, "superlink", "--bind", self.host)
+        program.start(words, self.environment)
+
+        def has_answered() -> bool:
+            with contextlib.suppress(ClusterError):
+                self.call(SERVER, "status")
+                return True
+            return program.process() is None
+
+        wait_until(has_answered, PATIENCE)
+        if program.process() is None:
+            raise ClusterError(f"the SuperLink ended\n{program.tail()}")
 
     def start_node(self, name: str, *words: str) -> None:
-        """Start a SuperNode."""
+        """Start a SuperNode and wait until the SuperLink accepts it; a killed one is accepted after
+        a minute.
+
+        Raises
+        ------
+        ClusterError
+            If it ends; with the end of its log.
+        """
+        for _ in range(LEASE_STARTS):
+            said = self.try_node(name, *words)
+            if not said:
+                self._killed.discard(name)
+                return
+            if name not in self._killed or REFUSED not in said:
+                break
+            time.sleep(LEASE_PAUSE)
+        raise ClusterError(f"{name} ended\n{said}")
+
+    def try_node(self, name: str, *words: str) -> str:
+        """Start a SuperNode; its output if it ends before the SuperLink accepts it."""
         link = ("--superlink", f"{self.host}:{self.api_port}") if ONE_PORT else ()
-        self.call(
-            name,
-            "supernode",
-            name,
-            "--node-config",
-            self.node_configs[name],
-            "--background",
-            *link,
-            *words,
+        program = self.program(name)
+        begin = len(program.text())
+        config = ("--node-config", self.node_configs[name])
+        node = self.command(name, "supernode", name, *config, *link, *words)
+        program.start(node, self.environment)
+        wait_until(
+            lambda: program.process() is None or CONNECTED in program.text()[begin:], PATIENCE
         )
+        return "" if program.process() else program.text()[begin:]
 
     def start(self) -> None:
         """All of it, and wait until every node is connected."""
@@ -156,14 +252,12 @@ class LocalCluster:
                 timeout=seconds + 120,
             )
         except ClusterError as error:
-            logs = "\n".join(f"{name}: {self.daemon(name).tail()}" for name in self.node_configs)
+            logs = "\n".join(f"{name}: {self.program(name).tail()}" for name in self.node_configs)
             raise ClusterError(f"{error}\n{logs}") from None
 
-    def daemon(self, host: str) -> Daemon:
-        """The background process of a host."""
-        if host == SERVER:
-            return Daemon(self.files.running, "superlink")
-        return Daemon(self.files.node(host).running, host)
+    def program(self, host: str) -> Program:
+        """The SuperLink or the SuperNode of a host."""
+        return self._programs.setdefault(host, Program(self.folder / f"{host}.log"))
 
     def family(self, host: str) -> list[psutil.Process]:
         """A host's process and all that it started.
@@ -173,9 +267,9 @@ class LocalCluster:
         ClusterError
             If it is not running.
         """
-        process = self.daemon(host).process()
+        process = self.program(host).process()
         if process is None:
-            raise ClusterError(f"{host} is not running\n{self.daemon(host).tail()}")
+            raise ClusterError(f"{host} is not running\n{self.program(host).tail()}")
         return [process, *process.children(recursive=True)]
 
     def kill(self, host: str, signum: int = signal.SIGKILL) -> None:
@@ -189,6 +283,7 @@ class LocalCluster:
             with contextlib.suppress(psutil.Error):
                 each.kill()
         psutil.wait_procs([process, *others], 10)
+        self._killed.add(host)
 
     def busy(self, host: str) -> bool:
         """Whether a client runs on a host: a child of the process that is forked for each
@@ -247,9 +342,10 @@ class LocalCluster:
 
     def down(self) -> None:
         """Stop everything."""
+        nodes = [self.program(name) for name in self.node_configs]
         with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda name: self.daemon(name).stop(), self.node_configs))
-        self.daemon(SERVER).stop()
+            list(pool.map(Program.stop, nodes))
+        self.program(SERVER).stop()
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ BLOCK = re.compile(
     r"^(?:Saved as `(?P<name>[\w.-]+)`:\n+)?```(?P<kind>\w+)\n(?P<text>.*?)^```",
     re.MULTILINE | re.DOTALL,
 )
-SECONDS = 900
+SECONDS = 3600
 DOWNLOADED = "~/data"
 """Where pages have public data; the lines that name it are left out."""
 
@@ -29,8 +30,8 @@ def reader(folder: Path) -> dict[str, str]:
 
 
 def run_blocks(page: str, folder: Path, section: str = "") -> str:
-    """Run every `sh` and `python` block of a page of `docs`, or of one section, in a folder with a
-    home of its own; what they printed.
+    """Run every `sh` and `python` block of a page of `docs`, or of one section, in one shell, in a
+    folder with a home of its own; what they printed.
 
     A block of TOML is the file that the next "Saved as" names. Each block must succeed. Nothing is
     downloaded.
@@ -38,29 +39,26 @@ def run_blocks(page: str, folder: Path, section: str = "") -> str:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     if section:
         text = text.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
-    blocks = BLOCK.findall(text)
-    printed, pending = "", ""
-    for name, kind, text in blocks:
+    script, pending = "", ""
+    for name, kind, block in BLOCK.findall(text):
         if kind == "toml":
-            pending = text
+            pending = block
             continue
         if name:
-            (folder / name).write_text(pending)
-        text = "".join(line for line in text.splitlines(keepends=True) if DOWNLOADED not in line)
-        command = (
-            [sys.executable, "-c", text]
-            if kind == "python"
-            else ["bash", "-euo", "pipefail", "-c", text]
-        )
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=reader(folder),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            timeout=SECONDS,
-        )
-        assert done.returncode == 0, f"{text}\n{done.stdout}"
-        printed += done.stdout
-    return printed
+            script += f"printf %s {shlex.quote(pending)} > {name}\n"
+        lines = [line for line in block.splitlines(keepends=True) if DOWNLOADED not in line]
+        if kind == "python":
+            script += shlex.join([sys.executable, "-c", "".join(lines)]) + "\n"
+        else:
+            script += "".join(lines)
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=folder,
+        env=reader(folder),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}"
+    return done.stdout

@@ -1,5 +1,4 @@
-"""The commands of a cluster: its files, what they hand to Flower, processes in the background,
-checks before a start."""
+"""The commands of a cluster: its files, what they hand to Flower, checks before a start."""
 
 import contextlib
 import datetime
@@ -18,7 +17,6 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 from errors import refuses
 from flwr.cli.supernode.register import try_load_public_key
@@ -28,20 +26,23 @@ from flwr.supernode.cli.flower_supernode import _parse_args_run_supernode
 from curvfed.client_app.node.policy import Policy, read_policy
 from curvfed.deployments.cluster import (
     certificates,
-    daemons,
+    checks,
     database,
     registry,
-    rotated_log,
+    run,
     status,
-    submit,
 )
-from curvfed.deployments.cluster import flower_commands as commands
-from curvfed.deployments.cluster.checks import connections
-from curvfed.deployments.cluster.daemons import Daemon, running, stop_all
-from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.flower_commands import Command
+from curvfed.deployments.cluster.add import POLICY, add_node
+from curvfed.deployments.cluster.errors import ClusterError, ToleratedError
+from curvfed.deployments.cluster.flower_commands import SILENT, Command
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
-from curvfed.deployments.cluster.policy_file import POLICY
+from curvfed.deployments.cluster.init import make_cluster
+from curvfed.deployments.cluster.link import split_address
+from curvfed.deployments.cluster.register import register_nodes
+from curvfed.deployments.cluster.renew import renew_certificate
+from curvfed.deployments.cluster.revoke import revoke_nodes
+from curvfed.deployments.cluster.superlink import flower_superlink
+from curvfed.deployments.cluster.supernode import flower_supernode
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.server_app.directory.run_lock import RunLock, is_written
@@ -58,9 +59,7 @@ def mode(path: Path) -> int:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("cluster") / "one"
-    return ServerFolder.make(
-        path, ["fl.example.org", "192.0.2.7"], ["north", "south"], 9092, 8000, 365
-    )
+    return make_cluster(path, ["fl.example.org", "192.0.2.7"], ["north", "south"], 9092, 8000, 365)
 
 
 # --- Files
@@ -118,13 +117,13 @@ def test_nothing_is_overwritten(folder, capsys):
 @pytest.mark.parametrize("name", ["../out", "", "a b", ".hidden", "x" * 65])
 def test_names_that_are_no_file_names_are_refused_before_anything_is_made(name, tmp_path):
     with pytest.raises(ClusterError, match="is no name of a node"):
-        ServerFolder.make(tmp_path / "c", [], [name], 9092, 8000, 1)
+        make_cluster(tmp_path / "c", [], [name], 9092, 8000, 1)
     assert not (tmp_path / "c").exists()
 
 
 def test_a_host_that_is_none_is_refused(tmp_path):
     with pytest.raises(ClusterError, match="'https://x' is neither a host name nor an address"):
-        ServerFolder.make(tmp_path / "c", ["https://x"], [], 9092, 8000, 1)
+        make_cluster(tmp_path / "c", ["https://x"], [], 9092, 8000, 1)
 
 
 def test_flower_takes_the_keys(folder):
@@ -171,7 +170,7 @@ def handshake(server: Server, authority: Path, name: str) -> None:
     5280."""
     context = ssl.create_default_context(cafile=str(authority))
     context.verify_flags |= ssl.VERIFY_X509_STRICT
-    host, port = connections.split_address(server.address)
+    host, port = split_address(server.address)
     with (
         socket.create_connection((host, port), LONG) as plain,
         context.wrap_socket(plain, server_hostname=name),
@@ -202,13 +201,13 @@ def test_and_for_no_others(folder, server, name):
 )
 def test_addresses_that_are_none(address):
     with pytest.raises(ClusterError, match="is no address; allowed is HOST:PORT"):
-        connections.split_address(address)
+        split_address(address)
 
 
 def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_path):
-    folder = ServerFolder.make(tmp_path / "c", ["fl.example.org"], ["north"], 9092, 8000, 10)
+    folder = make_cluster(tmp_path / "c", ["fl.example.org"], ["north"], 9092, 8000, 10)
     authority, before = folder.authority[0].read_bytes(), folder.server[0].read_bytes()
-    folder.renew([], 100)
+    renew_certificate(folder, [], 100)
     assert folder.authority[0].read_bytes() == authority
     assert folder.server[0].read_bytes() != before
     left = certificates.time_left(folder.server[0])
@@ -220,14 +219,14 @@ def test_a_renewed_certificate_is_for_the_same_names_by_the_same_authority(tmp_p
     server.close()
 
 
-def test_a_certificate_that_is_over_is_refused(tmp_path, folder, capsys):
+def test_a_certificate_that_is_over_is_refused(tmp_path, folder):
     over = tmp_path / "over.crt", tmp_path / "over.key"
     certificates.make_server(*over, folder.authority, certificates.server_names([]), 0)
-    with pytest.raises(ClusterError, match=r"over.crt ended \d days ago; .* renew"):
-        connections.check_certificate(over[0])
-    soon = ServerFolder.make(tmp_path / "soon", [], [], 9092, 8000, 20)
-    connections.check_certificate(soon.server[0])
-    assert "ends in 19 days" in capsys.readouterr().out
+    with pytest.raises(ClusterError, match=r"over.crt ended \d days ago"):
+        certificates.check_certificate(over[0])
+    soon = make_cluster(tmp_path / "soon", [], [], 9092, 8000, 20)
+    with pytest.raises(ToleratedError, match="ends in 19 days"):
+        certificates.check_certificate(soon.server[0])
 
 
 def told(*words: str | Path) -> int:
@@ -261,7 +260,7 @@ def test_a_wrong_word_leaves_nothing_that_stands_in_the_way(words, message, tmp_
 
 
 def test_a_certificate_is_not_renewed_for_longer_than_its_authority_has(tmp_path, capsys):
-    folder = ServerFolder.make(tmp_path / "c", [], [], 9092, 8000, 10)
+    folder = make_cluster(tmp_path / "c", [], [], 9092, 8000, 10)
     before = {path: path.read_bytes() for path in folder.path.iterdir() if path.is_file()}
     assert told("--folder", folder.path, "renew", "--days", "99999999") == 2
     assert (
@@ -302,12 +301,12 @@ def test_a_process_that_is_killed_leaves_nothing_that_stands_in_the_way(tmp_path
     for step in range(100):
         path = tmp_path / str(step)
         with killed_at(step) as count:
-            ServerFolder.make(path, ["fl.example.org"], ["north"], 9092, 8000, 10)
+            make_cluster(path, ["fl.example.org"], ["north"], 9092, 8000, 10)
         if count[0] < step:
             break
         with pytest.raises(ClusterError, match=r"there is no .*cluster\.toml"):
             ServerFolder.open(path)
-        made = ServerFolder.make(path, ["fl.example.org"], ["south"], 9093, 8000, 10)
+        made = make_cluster(path, ["fl.example.org"], ["south"], 9093, 8000, 10)
         assert {each.name for each in path.iterdir()} == {
             "ca.crt",
             "ca.key",
@@ -332,12 +331,12 @@ def check_pair(folder: ServerFolder) -> None:
 
 
 def test_a_node_that_was_half_made_is_made_again(tmp_path):
-    folder = ServerFolder.make(tmp_path / "c", [], ["north"], 9092, 8000, 10)
+    folder = make_cluster(tmp_path / "c", [], ["north"], 9092, 8000, 10)
     for step in range(5):
         with killed_at(step):
-            folder.add_node("west")
+            add_node(folder, "west", "localhost:9092")
         assert [node.name for node in folder.nodes()] == ["north"]
-    folder.add_node("west")
+    add_node(folder, "west", "localhost:9092")
     assert [node.name for node in folder.nodes()] == ["north", "west"]
     assert {path.name for path in (folder.path / "nodes").iterdir()} == {"north", "west"}
 
@@ -347,19 +346,13 @@ def test_what_is_there_without_settings_is_not_overwritten(tmp_path):
     with pytest.raises(
         ClusterError, match=r"holds a cluster already, ca\.key, and is not overwritten"
     ):
-        ServerFolder.make(tmp_path, [], [], 9092, 8000, 1)
+        make_cluster(tmp_path, [], [], 9092, 8000, 1)
     assert (tmp_path / "ca.key").read_text() == "mine"
 
 
 def test_a_folder_that_others_could_read_is_closed(tmp_path):
     (tmp_path / "c").mkdir(mode=0o755)
-    assert mode(ServerFolder.make(tmp_path / "c", [], [], 9092, 8000, 1).path) == 0o700
-
-
-def test_down_of_what_is_not_there_says_so(tmp_path, capsys):
-    assert main(["cluster", "--folder", str(tmp_path), "down"]) == 1
-    assert main(["cluster", "--folder", str(tmp_path), "down", "north"]) == 1
-    assert capsys.readouterr().err.count("there is no") == 2
+    assert mode(make_cluster(tmp_path / "c", [], [], 9092, 8000, 1).path) == 0o700
 
 
 # --- Before a SuperNode starts
@@ -368,22 +361,10 @@ def test_down_of_what_is_not_there_says_so(tmp_path, capsys):
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """A cluster of its own, and Flower's program replaced by one that does what a test says."""
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    (tmp_path / "bin" / "python").chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    """A cluster of its own, in which Flower's programs are not started."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("curvfed.deployments.cluster.start.SUPERNODE_START", LONG)
-    folder = ServerFolder.make(tmp_path / "c", [], ["north", "south"], *free_ports(2), 10)
-    yield folder
-    stop_all([node.running for node in folder.nodes()])
-
-
-def flower_supernode(folder: ServerFolder, script: str) -> None:
-    program = folder.path.parent / "bin" / "flower-supernode"
-    program.write_text(f"#!/bin/sh\n{script}\n")
-    program.chmod(0o755)
+    monkeypatch.setattr(Command, "become", lambda command: None)
+    return make_cluster(tmp_path / "c", [], ["north", "south"], *free_ports(2), 10)
 
 
 def start(
@@ -398,31 +379,21 @@ def start(
             "--node-config",
             config,
             "--cold",
-            "--background",
         ),
         *words,
     )
 
 
-def test_a_supernode_that_is_taken(site):
-    flower_supernode(site, "echo 'SuperNode ID: 7'; exec sleep 300")
+def test_a_supernode_starts_before_its_superlink(site, capsys):
     assert start(site) == 0
-
-
-def test_a_key_that_the_superlink_does_not_take(site, capsys):
-    flower_supernode(site, "echo '[code: 2004] Failed to activate SuperNode.'; exit 1")
-    assert start(site) == 1
-    said = capsys.readouterr().err
-    assert "it is not registered there (on the server: `curvfed cluster register north`)" in said
-    assert "revoked" in said
-    flower_supernode(site, "echo 'something else'; exit 1")
-    assert start(site) == 1
-    assert "registered" not in capsys.readouterr().err
+    printed = capsys.readouterr().out
+    address = site.node("north").superlink
+    assert f"note   superlink    no SuperLink answers at {address}" in printed
+    assert f"flower-supernode --superlink {address}" in printed
 
 
 def test_a_wrong_configuration_is_wrong_usage_and_what_may_come_yet_is_not(site, tmp_path):
     """The services try again after 1, and not after 2."""
-    flower_supernode(site, "exit 3")
     share = "partition-id=0 num-partitions=1"
     for wrong in (
         "",
@@ -436,7 +407,6 @@ def test_a_wrong_configuration_is_wrong_usage_and_what_may_come_yet_is_not(site,
     assert start(site, "--port", "65536") == 2
     assert start(site, config=f'partition-id=0 data-path="{tmp_path}/not-mounted-yet"') == 1
     assert start(site, config='partition-id=0 num-partitions=1 device="cuda:99"') == 1
-    assert start(site) == 1
 
 
 @pytest.mark.parametrize("name", ["node.key", "ca.crt"])
@@ -451,7 +421,7 @@ def test_a_private_key_that_others_can_read(site, capsys):
     for wrong in (0o640, 0o604, 0o620):
         key.chmod(wrong)
         assert start(site) == 1
-        assert f"mode {wrong:04o}: chmod 600 {key}" in capsys.readouterr().err.replace("\n", "")
+        assert f"mode {wrong:04o}; chmod 600 {key}" in capsys.readouterr().err.replace("\n", "")
 
 
 def test_a_port_of_a_node_that_is_taken(site, capsys):
@@ -475,7 +445,7 @@ def test_a_node_that_is_not_there_names_those_that_are(site, capsys):
 
 
 def test_flower_reads_the_superlink_command(folder):
-    command = commands.superlink(folder, "0.0.0.0")
+    command = flower_superlink(folder, "0.0.0.0")
     assert command.words[0] == "flower-superlink"
     read = _parse_args_run_superlink().parse_args(command.words[1:])
     # whoever reaches it runs code on every node
@@ -488,7 +458,7 @@ def test_flower_reads_the_superlink_command(folder):
 
 def test_flower_reads_the_supernode_command(folder):
     config = 'partition-id=0 data-path="/data/my graphs/a.pt"'
-    command = commands.supernode(folder.node("north"), "fl.example.org:9092", config, 9094)
+    command = flower_supernode(folder.node("north"), "fl.example.org:9092", config, 9094)
     read = _parse_args_run_supernode().parse_args(command.words[1:])
     assert (read.host, read.port, read.superlink, read.node_config) == (
         "127.0.0.1",
@@ -514,107 +484,17 @@ def test_what_is_printed_is_what_runs(folder):
     done = subprocess.run(["sh", "-c", str(command)], capture_output=True, text=True)
     assert done.stdout == "['x y', \"'q'\"] b c\n"
     assert (
-        shlex.split(str(commands.superlink(folder, "0.0.0.0")))[-1]
+        shlex.split(str(flower_superlink(folder, "0.0.0.0")))[-1]
         == "--disable-runtime-dependency-installation"
     )
 
 
 def test_flower_tells_nobody_of_what_is_done_here(folder):
     for command in (
-        commands.superlink(folder, "::"),
-        commands.supernode(folder.node("north"), "x:1", "a=1", 1),
+        flower_superlink(folder, "::"),
+        flower_supernode(folder.node("north"), "x:1", "a=1", 1),
     ):
         assert command.environment["FLWR_TELEMETRY_ENABLED"] == "0"
-
-
-# --- Processes in the background
-# --------------------------------------------------------------------------------------
-
-FAMILY = """
-import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
-print("both are up")
-child.wait()
-"""
-
-
-def test_a_daemon_is_started_found_and_stopped_with_its_children(tmp_path):
-    daemon = Daemon(tmp_path / "running", "one")
-    assert daemon.start(
-        Command([sys.executable, "-u", "-c", FAMILY]), lambda said: "both are up" in said, LONG
-    )
-    process = daemon.process()
-    family = [process, *process.children(recursive=True)]
-    assert len(family) == 2
-    assert Daemon(tmp_path / "running", "one").process() == process
-    assert [found.name for found in running([tmp_path / "running"])] == ["one"]
-    with pytest.raises(ClusterError, match="one is running already"):
-        daemon.start(Command(["true"]), lambda said: True, 1)
-    assert stop_all([tmp_path / "running"]) == ["one"]
-    assert not [
-        each for each in family if each.is_running() and each.status() != psutil.STATUS_ZOMBIE
-    ]
-    assert stop_all([tmp_path / "running"]) == []
-
-
-def test_a_daemon_that_ends_before_it_is_up_shows_its_log(tmp_path):
-    daemon = Daemon(tmp_path, "one")
-    daemon.log.write_text("up, said an earlier one\n")
-    with pytest.raises(ClusterError, match=r"one ended, exit status 3\nno such key"):
-        daemon.start(
-            Command([sys.executable, "-c", "print('no such key'); raise SystemExit(3)"]),
-            lambda said: "up" in said,
-            LONG,
-        )
-    assert daemon.process() is None
-
-
-def test_the_log_of_a_daemon_is_rotated_and_the_newest_lines_are_kept(tmp_path):
-    lines = [f"line {number} of % and ü\n" for number in range(1000)]
-    rotated_log.write(lines, str(tmp_path / "one.log"), max_bytes=4096)
-    files = [tmp_path / f"one.log{suffix}" for suffix in (".3", ".2", ".1", "")]
-    assert sorted(files) == sorted(tmp_path.iterdir())
-    assert max(path.stat().st_size for path in files) <= 4096
-    kept = "".join(path.read_text(encoding="utf-8") for path in files)
-    assert "".join(lines).endswith(kept)
-    assert len(kept) > 3 * 3500
-
-
-def test_a_log_that_cannot_be_written_ends_nothing(tmp_path):
-    """As a program whose disk is full sees it: every write to /dev/full fails."""
-    done = subprocess.run(
-        [sys.executable, "-P", rotated_log.__file__, "/dev/full"],
-        input=b"a\n\xff\n" * 1000,
-        capture_output=True,
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_a_daemon_that_ends_as_patience_does_has_not_been_started(tmp_path, monkeypatch):
-    def sleep(seconds: float) -> None:
-        daemons._started[-1].wait()
-
-    monkeypatch.setattr(time, "sleep", sleep)
-    with pytest.raises(ClusterError, match="one ended, exit status 3"):
-        Daemon(tmp_path, "one").start(
-            Command(["sh", "-c", "sleep 0.5; exit 3"]), lambda said: False, 0.2
-        )
-
-
-def test_a_daemon_that_is_not_up_in_time_runs_on(tmp_path):
-    daemon = Daemon(tmp_path, "one")
-    assert not daemon.start(Command(["sleep", "300"]), lambda said: False, 0.3)
-    assert daemon.stop()
-
-
-def test_a_later_process_of_the_same_number_is_left_alone(tmp_path):
-    daemon = Daemon(tmp_path, "one")
-    process = psutil.Process()
-    (tmp_path / "one.pid").write_text(
-        json.dumps({"pid": process.pid, "created": process.create_time() - 100})
-    )
-    assert daemon.process() is None
-    assert not daemon.stop()
 
 
 def test_a_port_that_is_taken_is_named():
@@ -624,7 +504,7 @@ def test_a_port_that_is_taken_is_named():
             ClusterError,
             match=f"the SuperLink cannot listen on 127.0.0.1:{port}: Address already in use",
         ):
-            connections.check_port("127.0.0.1", port, "the SuperLink")
+            checks.check_port("127.0.0.1", port, "the SuperLink")
 
 
 # --- Runs and registrations, with a `flwr` of a few lines
@@ -665,8 +545,8 @@ def fake(tmp_path, monkeypatch, folder):
     monkeypatch.setenv("FAKE", str(tmp_path))
     monkeypatch.setenv("RUN", str(tmp_path / "results" / "one"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    monkeypatch.setattr(submit, "POLL", 0.01)
-    monkeypatch.setattr(submit.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(run, "POLL", 0.01)
+    monkeypatch.setattr(run.time, "sleep", lambda seconds: None)
     (folder.path / "registered.json").unlink(missing_ok=True)
     return tmp_path
 
@@ -678,7 +558,7 @@ def answer(fake: Path, *statuses: str, summary: dict | None = None) -> None:
 
 
 def submitted(folder, fake, retries=0, **settings) -> int:
-    return submit.run(
+    return run.run_to_end(
         folder, {"results-dir": str(fake / "results"), "run-name": "one"} | settings, retries
     )
 
@@ -781,7 +661,10 @@ def test_how_to_go_on_is_told_where_there_is_a_round_to_go_on_from(folder, fake,
     assert "run-name=one resume=true" in capsys.readouterr().out
 
 
-def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(folder, fake, capsys):
+def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(
+    folder, fake, monkeypatch, capsys
+):
+    monkeypatch.setattr(checks, "_check_superlink", lambda folder: "answers")
     (fake / "nodes").write_text(f"{node(41, 'online')}, {node(42, 'unregistered')}")
     answer(fake, "finished:completed", "finished:completed", summary={"status": "completed"})
     assert submitted(folder, fake) == 0
@@ -795,8 +678,8 @@ def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(folder, fake
 
 
 def test_a_registered_node_that_is_away_is_waited_for(folder, fake, monkeypatch, capsys):
-    monkeypatch.setattr(submit, "NODES_WAIT", 0.5)
-    registry.register(folder, ["north"])
+    monkeypatch.setattr(run, "NODES_WAIT", 0.5)
+    register_nodes(folder, ["north"])
     (fake / "nodes").write_text(
         f"{node(41, 'offline')}, {node(42, 'unregistered')}, {node(43, 'online')}"
     )
@@ -806,7 +689,7 @@ def test_a_registered_node_that_is_away_is_waited_for(folder, fake, monkeypatch,
 
 
 def test_nodes_that_an_error_has_by_their_ids_are_named(folder, fake, capsys):
-    registry.register(folder, ["north"])
+    register_nodes(folder, ["north"])
     answer(fake, "finished:failed")
     assert submitted(folder, fake) == 1
     assert "as told, 41 (41 is north)" in capsys.readouterr().out
@@ -814,7 +697,7 @@ def test_nodes_that_an_error_has_by_their_ids_are_named(folder, fake, capsys):
 
 
 def test_a_run_whose_log_has_ended_is_told_of(folder, fake, monkeypatch, capsys):
-    monkeypatch.setattr(submit, "NEWS", 0.0)
+    monkeypatch.setattr(run, "NEWS", 0.0)
     answer(fake, *["running"] * 3, "finished:completed", summary={"status": "completed"})
     assert submitted(folder, fake) == 0
     assert "the run is running; saved rounds: 0" in capsys.readouterr().out
@@ -825,7 +708,7 @@ def test_a_server_app_that_was_killed_is_noticed_and_one_that_ended_is_not(
     folder, fake, monkeypatch, capsys, has_summary
 ):
     written = iter([True])
-    monkeypatch.setattr(submit, "is_written", lambda directory: next(written, False))
+    monkeypatch.setattr(run, "is_written", lambda directory: next(written, False))
     answer(
         fake,
         *["running"] * 5,
@@ -840,8 +723,8 @@ def test_a_server_app_that_was_killed_is_noticed_and_one_that_ended_is_not(
 def test_who_did_what_is_on_record(folder, fake, capsys, monkeypatch):
     monkeypatch.setenv("SUDO_USER", "ada")
     (folder.path / "ledger-server.jsonl").unlink(missing_ok=True)
-    registry.register(folder, ["north"])
-    registry.revoke(folder, ["north"])
+    register_nodes(folder, ["north"])
+    revoke_nodes(folder, ["north"])
     answer(fake, *["finished:completed"] * 2, summary={"status": "completed"})
     submitted(folder, fake)
     submitted(folder, fake, resume=True)
@@ -854,21 +737,6 @@ def test_who_did_what_is_on_record(folder, fake, capsys, monkeypatch):
         ("run", "one"),
         ("resumed", "one"),
     ]
-
-
-def test_a_node_that_was_killed_is_started_until_it_is_taken(site, monkeypatch, capsys):
-    monkeypatch.setattr("curvfed.deployments.cluster.start.LEASE_PAUSE", 0.0)
-    running = site.node("north").running
-    running.mkdir()
-    (running / "north.pid").write_text(json.dumps({"pid": 2**22 + 1, "created": 0.0}))
-    once = site.path / "once"
-    refused = "echo '[code: 2004] Failed to activate SuperNode.'; exit 1"
-    flower_supernode(
-        site,
-        f"[ -e {once} ] || {{ touch {once}; {refused}; }}; echo 'SuperNode ID: 7'; exec sleep 300",
-    )
-    assert start(site) == 0
-    assert "its last SuperNode was killed" in capsys.readouterr().out
 
 
 def test_a_run_that_somebody_stopped_stays_stopped(folder, fake):
@@ -962,28 +830,21 @@ def test_the_superlink_of_another_cluster_is_said_to_be_that(
     (fake / "flwr").write_text(
         "#!/bin/sh\necho Connection to the SuperLink is unavailable; exit 1\n"
     )
-    other = ServerFolder.make(tmp_path / "other", [], [], 9092, 8000, 1)
+    other = make_cluster(tmp_path / "other", [], [], 9092, 8000, 1)
     assert status.show(ServerFolder(folder.path, 9092, free_ports(1)[0])) == 1
-    said = " ".join(capsys.readouterr().out.split())
-    assert said.count("does not answer") == said.count("flwr supernode list") == 1
+    assert "the SuperLink does not run" in capsys.readouterr().out
     server = Server(*folder.server)
     try:
-        assert (
-            status.show(
-                ServerFolder(other.path, 9092, connections.split_address(server.address)[1])
-            )
-            == 1
-        )
+        assert status.show(ServerFolder(other.path, 9092, split_address(server.address)[1])) == 1
     finally:
         server.close()
     said = " ".join(capsys.readouterr().out.split())
     assert f"the SuperLink at {server.address} is another cluster's" in said
-    assert "does not answer" not in said
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
 def test_a_damaged_database_is_named_before_anything_is_started(share, tmp_path, fake, capsys):
-    folder = ServerFolder.make(tmp_path / "one", [], [], 9092, 8000, 1)
+    folder = make_cluster(tmp_path / "one", [], [], 9092, 8000, 1)
     with contextlib.closing(sqlite3.connect(folder.database)) as connection, connection:
         connection.execute("CREATE TABLE node (node_id TEXT)")
         connection.executemany("INSERT INTO node VALUES (?)", [("x" * 1000,)] * 100)
@@ -992,26 +853,42 @@ def test_a_damaged_database_is_named_before_anything_is_started(share, tmp_path,
     folder.database.write_bytes(whole[: int(share * len(whole))])
     for command in ("superlink", "status"):
         assert main(["cluster", "--folder", str(folder.path), command]) == 1
-        said = " ".join(capsys.readouterr().err.split())
+        said = " ".join("".join(capsys.readouterr()).split())
         assert f"{folder.database} is damaged (" in said
         assert "register every node anew" in said
     assert not (fake / "asked").exists()
 
 
 def test_nodes_are_registered_once_and_revoked(folder, fake, capsys):
-    registry.register(folder, ["north"])
+    register_nodes(folder, ["north"])
     assert registry.read_names(folder) == {"north": "41"}
     with pytest.raises(ClusterError, match="north is registered already, as 41"):
-        registry.register(folder, ["north"])
+        register_nodes(folder, ["north"])
     with refuses("revoked-key", "already in use", "flwr supernode register", error=ClusterError):
-        registry.register(folder, ["south"])
+        register_nodes(folder, ["south"])
     with pytest.raises(ClusterError, match=r"there is no public key .*west"):
-        registry.register(folder, ["west"])
+        register_nodes(folder, ["west"])
     with pytest.raises(ClusterError, match="west is not registered; registered are north"):
-        registry.revoke(folder, ["west"])
-    registry.revoke(folder, ["north"])
+        revoke_nodes(folder, ["west"])
+    revoke_nodes(folder, ["north"])
     assert asked(fake, "supernode unregister") == ["supernode unregister 41 cluster --format json"]
     assert registry.read_names(folder) == {}
+
+
+def test_a_superlink_that_starts_is_waited_for(folder, fake, monkeypatch, capsys):
+    text = (fake / "flwr").read_text()
+    silent = '#!/bin/sh\n[ -e "$FAKE/up" ] || { echo Connection to the SuperLink is unavailable; exit 1; }\n'
+    (fake / "flwr").write_text(silent + text)
+    monkeypatch.setattr("curvfed.deployments.cluster.register.SUPERLINK_START", -1.0)
+    with pytest.raises(ClusterError, match="does not answer") as error:
+        register_nodes(folder, ["north"])
+    assert error.value.kind == SILENT
+    monkeypatch.setattr("curvfed.deployments.cluster.register.SUPERLINK_START", LONG)
+    monkeypatch.setattr(time, "sleep", lambda seconds: (fake / "up").touch())
+    register_nodes(folder, ["north"])
+    assert (
+        "waiting up to 600 s for the SuperLink\nregistered: north as 41" in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,14 @@ from graph_fixtures import write_tu, write_user_graph
 from image_fixtures import write_classes
 
 import curvfed.client_app.resources
-from curvfed.deployments.cluster.checks.node import MIN_FREE, check_node
+from curvfed.deployments.cluster.checks import START, node_checks, run_checks
 from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.folder import NodeFolder
+from curvfed.deployments.cluster.node_config import MIN_FREE, read_config
+from curvfed.deployments.run_results import toml_pairs
+
+OF_A_CONFIGURATION = ("policy", "keys", "device", "state", "roster", "data")
+"""The checks that a node's configuration decides."""
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +47,14 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "cells.csv").write_text("x,y,batch,kind\n0.1,0.2,7,a\n")
     (folder / "notes.txt").write_text("nothing of the kind")
     return folder
+
+
+def check_node(text: str, policy: Path | None = None) -> str:
+    """The configuration for Flower, after its checks."""
+    config = read_config(text, policy)
+    checks = node_checks(NodeFolder(Path.cwd()), config, "localhost:1")
+    run_checks([check for check in checks if check.name in OF_A_CONFIGURATION], START)
+    return toml_pairs(config)
 
 
 def checked(text: str) -> dict:
@@ -67,7 +81,7 @@ def test_data_of_every_kind_are_loaded_and_told(name, told, node, capsys):
     found = checked(f'partition-id=3 data-path="{name}"')
     assert found["data-path"] == str(node / name)
     out = capsys.readouterr().out
-    assert "node of partition-id 3\n" in out
+    assert "keys         partition-id 3\n" in out
     assert f"{node / name}: {told}\n" in out
 
 
@@ -94,7 +108,8 @@ def test_nothing_of_the_data_is_told(capsys):
 def test_data_that_wait_for_the_settings_of_a_run_are_not_refused(name, reason, capsys):
     checked(f'partition-id=0 data-path="{name}"')
     assert re.search(
-        f"data     readable, but not by the defaults of a run: .*{reason}", capsys.readouterr().out
+        f"data         readable, but not by the defaults of a run: .*{reason}",
+        capsys.readouterr().out,
     )
 
 
@@ -117,7 +132,8 @@ def test_a_share_of_a_public_data_set(tmp_path, capsys):
         "state-path": str(tmp_path / "home/curvfed/personal"),
     }
     assert (
-        "data     share 2 of 3 of the public data set that a run names\n" in capsys.readouterr().out
+        "data         share 2 of 3 of the public data set that a run names\n"
+        in capsys.readouterr().out
     )
 
 
@@ -152,7 +168,7 @@ def test_a_file_of_settings(node):
 
 def test_keys_of_other_apps_are_passed_on_and_told(capsys):
     assert checked("partition-id=0 num-partitions=1 flavour=7")["flavour"] == 7
-    assert "not read flavour; this app reads partition-id, " in capsys.readouterr().out
+    assert "not read: flavour; this app reads partition-id, " in capsys.readouterr().out
 
 
 READ_WRONG = {
@@ -302,9 +318,9 @@ def test_the_device_and_its_memory_are_told(monkeypatch, capsys):
     checked('partition-id=0 num-partitions=1 device="cpu"')
     checked("partition-id=0 num-partitions=1")
     told = [
-        line.split(None, 1)[1]
+        line.split(None, 2)[2]
         for line in capsys.readouterr().out.splitlines()
-        if line.startswith("  device")
+        if line.startswith("ok     device")
     ]
     assert told == [
         "cuda:1, 3.0 GiB of memory free",
@@ -328,7 +344,7 @@ def test_keys_of_secure_sums(node, capsys):
     found = checked('partition-id=1 num-partitions=3 signing-key="1.key" roster="roster"')
     assert (found["signing-key"], found["roster"]) == (str(node / "1.key"), str(node / "roster"))
     out = capsys.readouterr().out
-    assert "keys     3 nodes in the roster\n" in out
+    assert "roster       3 nodes in the roster\n" in out
     assert "PRIVATE" not in out
     told = refused('partition-id=2 num-partitions=3 signing-key="1.key" roster="roster"')
     assert f"roster: 2.pem in {node / 'roster'} is not the public part of {node / '1.key'}" in told
@@ -350,7 +366,7 @@ def test_the_policy_of_the_nodes_folder_is_passed_on_and_shown(node, capsys):
     policy.write_text("# nothing\n")
     found = parse_config_args([check_node('partition-id=0 data-path="graph.pt"', policy)])
     assert found["policy"] == str(policy)
-    assert f"policy   {policy}: the defaults\n" in capsys.readouterr().out
+    assert f"policy       {policy}: the defaults\n" in capsys.readouterr().out
     policy.write_text(
         f'[data]\npath = "{node / "cells.csv"}"\nlabel-key = "kind"\n[sums]\ncontributors = 5\n'
     )

@@ -2,13 +2,16 @@
 can try them."""
 
 import json
+import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import click
 import pytest
@@ -17,10 +20,14 @@ import yaml
 from flwr.common.config import parse_config_args
 
 from curvfed.client_app.node.node import KEYS
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.init import make_cluster
+from curvfed.deployments.cluster.service import Service, service_files
 from curvfed.deployments.commands import cluster
+from curvfed.deployments.commands.command import main
 
 ROOT = Path(__file__).parents[3]
-SYSTEMD, CONTAINERS = ROOT / "deployments" / "systemd", ROOT / "deployments" / "containers"
+CONTAINERS = ROOT / "deployments" / "containers"
 BATCH = ROOT / "deployments" / "slurm" / "curvfed.sbatch"
 GUIDE = ROOT / "docs" / "deployment.md"
 PAGES = [GUIDE, GUIDE.with_name("operating.md")]
@@ -37,9 +44,12 @@ def understood(words: list[str]) -> dict[str, object]:
     assert [Path(words[0]).name, words[1]] == ["curvfed", "cluster"]
     group = typer.main.get_command(cluster.app)
     try:
-        top = group.make_context("cluster", words[2:])
-        name, subcommand, rest = group.resolve_command(top, [*top._protected_args, *top.args])
-        return subcommand.make_context(name, rest, parent=top).params
+        context, rest = group.make_context("cluster", words[2:]), []
+        while isinstance(group, click.Group):
+            rest = [*context._protected_args, *context.args]
+            name, group, rest = group.resolve_command(context, rest)
+            context = group.make_context(name, rest, parent=context)
+        return context.params
     except (click.UsageError, click.exceptions.Exit) as error:
         pytest.fail(f"not understood: {shlex.join(words)}: {error}")
 
@@ -48,58 +58,141 @@ def understood(words: list[str]) -> dict[str, object]:
 # ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def units(tmp_path: Path) -> list[Path]:
-    """The units as they would be installed, with the Python of this environment."""
-    made = []
-    for path in SYSTEMD.glob("*.service"):
-        text = re.sub("/opt/curvfed/.venv/bin/(curvfed|python)", sys.executable, path.read_text())
-        made.append(tmp_path / path.name.replace("@", "@north"))
-        made[-1].write_text(text)
-    drop_in = tmp_path / "curvfed-supernode@north.service.d"
-    drop_in.mkdir()
-    shutil.copy(SYSTEMD / "gpu.conf", drop_in)
-    assert len(made) == 2
-    return made
+NODE_CONFIG = 'partition-id=0 data-path="/srv/100% of $HOME/it\'s.pt" device="cuda:0"'
 
 
+def installed(tmp_path: Path, node: str | None, is_system: bool) -> dict[str, str]:
+    """The texts of a service's files by their suffixes."""
+    folder = tmp_path / "a folder" / (node or "cluster")
+    folder.mkdir(parents=True)
+    if os.getuid() == 0:
+        os.chown(folder, 1, 1)
+    values = {"FOLDER": str(folder), "HEALTH_PORT": "9096", "BIND": "0.0.0.0"}
+    if node:
+        values |= {"SUPERLINK": "fl.example.org:9092", "NODE_CONFIG": NODE_CONFIG}
+    files = service_files(Service(node, is_system), folder, values)
+    return {path.suffix: text for path, text in files.items()}
+
+
+SERVICES = pytest.mark.parametrize(
+    ("node", "is_system"), [(None, False), (None, True), ("north", False), ("north", True)]
+)
+
+
+@SERVICES
 @needs_systemd
-def test_systemd_finds_nothing_wrong_with_the_units(units):
-    done = subprocess.run(
-        ["systemd-analyze", "verify", *map(str, units)], capture_output=True, text=True
-    )
-    about = [line for line in (done.stdout + done.stderr).splitlines() if "curvfed" in line]
-    assert (done.returncode, about) == (0, [])
-
-
-@needs_systemd
-def test_the_services_may_do_little(units):
-    for unit in units:
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path, node, is_system):
+    """And a service of the machine may do little."""
+    unit = tmp_path / (f"curvfed-supernode@{node}.service" if node else "curvfed-superlink.service")
+    unit.write_text(installed(tmp_path, node, is_system)[".service"])
+    commands = [["verify"]]
+    if is_system:
+        commands.append(["security", "--offline=true", "--threshold=25"])
+    for words in commands:
         done = subprocess.run(
-            ["systemd-analyze", "security", "--offline=true", "--threshold=25", str(unit)],
-            capture_output=True,
-            text=True,
+            ["systemd-analyze", *words, str(unit)], capture_output=True, text=True
         )
-        assert done.returncode == 0, done.stdout[-200:] + done.stderr
+        about = [line for line in done.stderr.splitlines() if "curvfed" in line]
+        assert (done.returncode, about) == (0, []), done.stdout[-200:] + done.stderr
 
 
-def test_the_services_start_what_there_is():
-    for path in SYSTEMD.glob("*.service"):
-        text = path.read_text()
-        variables = dict(re.findall(r"(CURVFED_\w+)=(\S+)", text))
-        variables["CURVFED_NODE_CONFIG"] = "partition-id=0"
-        (start,) = re.findall(r"^ExecStart=(.*)$", text, re.MULTILINE)
-        understood(
-            [variables[word[2:-1]] if word.startswith("${") else word for word in start.split()]
-        )
+@SERVICES
+def test_the_services_start_what_there_is(tmp_path, node, is_system):
+    files = installed(tmp_path, node, is_system)
+    assert not re.search("@[A-Z_]+@", "".join(files.values()))
+    variables = dict(re.findall(r'^(CURVFED_\w+)="(.*)"$', files[".env"], re.MULTILINE))
+    variables = {name: re.sub(r"\\(.)", r"\1", value) for name, value in variables.items()}
+    (start,) = re.findall(r"^ExecStart=(.*)$", files[".service"], re.MULTILINE)
+    python, safe, module, *words = shlex.split(start)
+    assert [python, safe, module] == [sys.executable, "-P", "-m"]
+    options = understood(
+        [variables[word[2:-1]] if word.startswith("${") else word for word in words]
+    )
+    if node:
+        assert options["node_config"] == NODE_CONFIG
+        assert Path(options["node"]).name == node
+    assert ("User=" in files[".service"]) == is_system
+    assert ("char-nvidia" in files[".service"]) == bool(is_system and node)
 
 
-def test_a_node_that_was_killed_is_started_until_it_is_taken_back():
-    text = (SYSTEMD / "curvfed-supernode@.service").read_text()
+def test_a_node_that_was_killed_is_started_until_it_is_taken_back(tmp_path):
+    text = installed(tmp_path, "north", is_system=True)[".service"]
     settings = dict(line.split("=", 1) for line in text.splitlines() if re.match(r"\w+=", line))
     assert settings["Restart"] == "always"
     assert settings["StartLimitIntervalSec"] == "0"
     assert int(settings["RestartSec"]) >= 15
+
+
+def test_no_service_runs_as_root(tmp_path, monkeypatch):
+    root = SimpleNamespace(pw_uid=0, pw_dir="/root", pw_name="root", pw_gid=0)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: root)
+    with pytest.raises(ClusterError, match="belongs to root"):
+        installed(tmp_path, None, is_system=True)
+
+
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >> "$HOME/asked"
+[ ! -e "$HOME/broken" ] || { echo "Failed to connect to bus" >&2; exit 1; }
+"""
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch) -> Path:
+    """The home of a user with a cluster, on a machine with a stand-in for systemd."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    (tmp_path / "systemctl").write_text(SYSTEMCTL)
+    (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr("curvfed.deployments.cluster.service.BOOTED", tmp_path)
+    make_cluster(tmp_path / "curvfed" / "cluster", [], ["north"], 9092, 8000, 10)
+    return tmp_path
+
+
+def test_a_service_is_installed_shown_and_removed(home, capsys):
+    node = ["north", "--node-config", "partition-id=0 num-partitions=2"]
+    for words, name in ([], "superlink"), (node, "supernode@north"):
+        unit = home / ".config" / "systemd" / "user" / f"curvfed-{name}.service"
+        settings = home / ".config" / "curvfed" / f"{name}.env"
+        assert main(["cluster", "service", "install", *words]) == 0
+        assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+        capsys.readouterr()
+        assert main(["cluster", "service", "show", *words[:1]]) == 0
+        printed = capsys.readouterr().out
+        assert unit.read_text() in printed
+        assert settings.read_text() in printed
+        assert main(["cluster", "service", "install", *words, "--dry-run"]) == 0
+        assert capsys.readouterr().out == printed
+        assert main(["cluster", "service", "remove", *words[:1]]) == 0
+        assert not unit.exists()
+        assert not settings.exists()
+        assert main(["cluster", "service", "remove", *words[:1]]) == 1
+        assert (home / "asked").read_text().splitlines() == [
+            "--user daemon-reload",
+            f"--user enable --now curvfed-{name}",
+            f"--user disable --now curvfed-{name}",
+            "--user daemon-reload",
+        ]
+        (home / "asked").unlink()
+
+
+def test_a_service_that_is_not_to_start_is_only_written(home):
+    assert main(["cluster", "service", "install", "--no-start"]) == 0
+    assert (home / "asked").read_text() == "--user daemon-reload\n"
+
+
+def test_what_stands_in_the_way_of_a_service_is_named(home, monkeypatch, capsys):
+    install = ["cluster", "service", "install"]
+    assert main([*install, "north"]) == 2
+    assert "--node-config" in capsys.readouterr().err
+    (home / "broken").touch()
+    assert main(install) == 1
+    assert "Failed to connect to bus" in capsys.readouterr().err
+    monkeypatch.setattr("curvfed.deployments.cluster.service.BOOTED", home / "nothing")
+    assert main(install) == 1
+    printed = capsys.readouterr().err
+    assert "in the foreground: curvfed cluster --folder" in printed
+    assert " superlink --bind 0.0.0.0" in printed
 
 
 # --- containers
@@ -191,7 +284,8 @@ def commands() -> list[list[str]]:
     text = "".join(page.read_text() for page in PAGES)
     blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
-    found = [shlex.split(line, comments=True) for line in lines if "curvfed cluster" in line]
+    alone = [line.partition(" > ")[0] for line in lines if "curvfed cluster" in line]
+    found = [shlex.split(line, comments=True) for line in alone]
     return [words[words.index("cluster") - 1 :] for words in found]
 
 

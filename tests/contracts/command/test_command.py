@@ -46,8 +46,8 @@ ON_A_CLUSTER = [
     "revoke",
     "status",
     "run",
-    "down",
-    "demo",
+    "ledger",
+    "doctor",
 ]
 SMALL = ["num-rounds=2", "embedding-dim=8", "num-supernodes=2"]
 
@@ -318,11 +318,13 @@ def test_run_and_cluster_run_pass_debug_on(monkeypatch, tmp_path, own_home):
     )
     assert main(["run", "quick", "--debug", f"results-dir={tmp_path}", *SMALL]) == 1
     assert "debug=true" in " ".join(plans[0])
-    from curvfed.deployments.cluster import submit
-    from curvfed.deployments.cluster.folder import ServerFolder
+    from curvfed.deployments.cluster import run
+    from curvfed.deployments.cluster.init import make_cluster
 
-    folder = ServerFolder.make(tmp_path / "cluster", [], ["north"], 9092, 8000, 10)
-    monkeypatch.setattr(submit, "run", lambda folder, config, retries: plans.append(config) or 0)
+    folder = make_cluster(tmp_path / "cluster", [], ["north"], 9092, 8000, 10)
+    monkeypatch.setattr(
+        run, "run_to_end", lambda folder, config, retries: plans.append(config) or 0
+    )
     assert main(["cluster", "--folder", str(folder.path), "run", "quick", "--debug"]) == 0
     assert plans[1]["debug"] is True
 

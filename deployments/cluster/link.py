@@ -1,10 +1,12 @@
-"""Checks that a SuperLink answers at its address, over the connection of a SuperNode.
+"""The connection to a SuperLink: whether it answers, and how far its clock is from this machine's.
 
 A SuperNode uses gRPC, or HTTPS from Flower 1.40 on; `flwr` uses HTTPS. All use the proxy of the
 environment, which a plain socket would miss.
 """
 
+import bisect
 import contextlib
+import datetime
 import os
 import re
 import ssl
@@ -16,14 +18,15 @@ from urllib.parse import urlsplit
 
 os.environ.setdefault("GRPC_VERBOSITY", "error")  # as Flower does
 import grpc
+from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.common.constant import PUBLIC_KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes, sign_message
 
-from curvfed.deployments.cluster.certificates import time_left
-from curvfed.deployments.cluster.checks.connections import split_address
-from curvfed.deployments.cluster.daemons import Daemon
-from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.flower_commands import ONE_PORT
-from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
-from curvfed.deployments.cluster.ports import FLEET_PORT
+from curvfed.deployments.cluster.certificates import server_names, time_left
+from curvfed.deployments.cluster.errors import ClusterError, ToleratedError, WrongUsageError
+from curvfed.deployments.cluster.flower_commands import ONE_PORT, SILENT
+from curvfed.deployments.cluster.folder import FLEET_PORT, ServerFolder
+from curvfed.deployments.cluster.options import LAST_PORT
 from curvfed.deployments.processes import LOOPBACK, NO_PROXIES, flower_environment
 
 ANSWER_TIME = 10.0
@@ -36,11 +39,19 @@ PROXIES = (
 )
 """Variables with a proxy, in the order in which a SuperNode reads them."""
 
-SILENT = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+UNANSWERED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 """Codes of gRPC itself, without an answer of a gRPC server."""
 
+AHEAD = 5.0
+BEHIND = 305.0
+"""Tolerated seconds of a node's clock, by Flower's `SYSTEM_TIME_TOLERANCE` and
+`TIMESTAMP_TOLERANCE`."""
 
-class SilentError(ClusterError):
+DAY = 86_400
+STEP = 300
+
+
+class SilentError(ToleratedError):
     """Nothing answers; a SuperLink may start there later."""
 
 
@@ -122,7 +133,7 @@ class Link:
             If the server is no SuperLink, or a proxy stops the call.
         """
         answer = self._ask()
-        if answer.code not in SILENT:
+        if answer.code not in UNANSWERED:
             return answer
         variable = next((name for name in PROXIES if self.environment.get(name)), None)
         if variable is None:
@@ -136,7 +147,7 @@ class Link:
             f"{variable} names the proxy {proxy}: unset it, or add {split_address(self.address)[0]}"
             " to no_proxy where the node starts ('*' has no effect)"
         )
-        if direct.code in SILENT:
+        if direct.code in UNANSWERED:
             raise self._fault(answer, f". Without a proxy: {direct.reason}; {remedy}")
         raise ClusterError(
             f"no SuperLink answers at {self.address} by the proxy ({answer.reason}), and without it"
@@ -164,7 +175,7 @@ class Link:
         return SilentError(
             f"no SuperLink answers at {self.address}; start it, or correct the address, or let"
             f" firewalls pass it ({answer.reason}){addition}",
-            key="silent-superlink",
+            key=SILENT,
         )
 
     def _ask(self, by_proxy: bool = True) -> Answer:
@@ -195,15 +206,6 @@ class Link:
                 f"{self.authority} is no certificate: {error}", key="unreadable"
             ) from None
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def link_of(node: NodeFolder, address: str | None = None) -> Link:
-    """The connection of a node's SuperNode: the one in the background, or else one started here."""
-    process = Daemon(node.running, node.name).process()
-    if process is None:
-        return Link(address or node.superlink, node.authority)
-    words = process.cmdline()
-    return Link(address or words[words.index("--superlink") + 1], node.authority, process.environ())
 
 
 def check_superlink(link: Link) -> str:
@@ -244,6 +246,83 @@ def check_server(folder: ServerFolder) -> str:
             key="foreign-superlink",
         ) from None
     return f"{link.address} answers"
+
+
+def check_clock(link: Link) -> str:
+    """Report the difference of the clocks, to a quarter of a second.
+
+    A SuperNode signs each call with its time. The SuperLink checks the time before the key, so
+    calls signed by a new key reveal the difference. From Flower 1.40 on it is not known.
+
+    Raises
+    ------
+    ClusterError
+        If no SuperLink answers, or it refuses this machine's clock.
+    """
+    if not link.is_grpc:
+        return "not known: Flower from 1.40 on does not say why it refuses a node"
+    check_superlink(link)
+    key = ec.generate_private_key(ec.SECP384R1())
+    public = public_key_to_bytes(key.public_key())
+
+    def is_accepted(shift: float) -> bool:
+        """Whether the SuperLink accepts this clock's time plus `shift` seconds."""
+        time = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=shift)).isoformat()
+        signature = sign_message(key, time.encode())
+        answer = call(
+            (PUBLIC_KEY_HEADER, public), (TIMESTAMP_HEADER, time), (SIGNATURE_HEADER, signature)
+        )
+        if answer.code != grpc.StatusCode.UNAUTHENTICATED:
+            raise SilentError(
+                f"the SuperLink at {link.address} does not answer any more ({answer.reason})",
+                key=SILENT,
+            )
+        return answer.text != "Invalid timestamp"
+
+    with link.calls() as call:
+        shifts = sorted(range(-DAY, DAY + 1, STEP), key=abs)
+        begin = next(filter(is_accepted, shifts), None)
+        if begin is None:
+            raise ClusterError(
+                "this machine's clock is more than a day from the server's; set both by NTP",
+                key="clock",
+            )
+        half_seconds = range(2 * int(AHEAD + BEHIND))
+        accepted = bisect.bisect(
+            half_seconds, False, key=lambda half: not is_accepted(begin + half / 2)
+        )
+    ahead = AHEAD - begin - (accepted - 0.5) / 2
+    difference = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} the server's"
+    if not -BEHIND <= ahead <= AHEAD:
+        raise ClusterError(
+            f"this machine's clock is {difference}, and the SuperLink refuses a node whose clock is"
+            f" more than {AHEAD:g} s ahead or {BEHIND:g} s behind; set both by NTP",
+            key="clock",
+        )
+    return difference
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of an address.
+
+    Raises
+    ------
+    WrongUsageError
+        If it has another form.
+    """
+    allowed = (
+        f"{address!r} is no address; allowed is HOST:PORT, without https://, PORT being 1 to"
+        f" {LAST_PORT}"
+    )
+    host, _, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isdecimal() or not 1 <= int(port) <= LAST_PORT:
+        raise WrongUsageError(allowed, key="address")
+    try:
+        server_names([host])
+    except WrongUsageError:
+        raise WrongUsageError(allowed, key="address") from None
+    return host, int(port)
 
 
 @contextlib.contextmanager

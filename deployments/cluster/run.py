@@ -1,4 +1,4 @@
-"""Submit a run to the SuperLink of a cluster, and follow it to its end."""
+"""`curvfed cluster run`: a run that is submitted to the SuperLink and followed to its end."""
 
 import contextlib
 import signal
@@ -6,21 +6,25 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
-from curvfed.client_app.node.ledger import RESUMED, RUN
+import typer
+
 from curvfed.deployments.arguments import Value, read_pairs
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.cluster import registry
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.cluster.options import open_folder
+from curvfed.deployments.commands.groups import Application
+from curvfed.deployments.commands.parameters import Debug, Pairs, all_pairs
 from curvfed.deployments.processes import Interrupted, interrupt, printing, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
 from curvfed.server_app.directory.run_lock import has_begun, is_written
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.strategies.wire.store import Store
 
 POLL = 1.0
 """Seconds between two queries of a run's status."""
@@ -41,6 +45,26 @@ STOPPING = 45.0
 minute later."""
 
 
+app = Application(add_completion=False)
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    pairs: Pairs = None,
+    retries: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="After a failure, resume from the checkpoint up to N times."
+        ),
+    ] = 0,
+    debug: Debug = False,
+) -> None:
+    """Run a method and wait for its end."""
+    folder = open_folder(ctx)
+    raise typer.Exit(run_to_end(folder, configuration(all_pairs(pairs, debug)), retries))
+
+
 def configuration(pairs: Sequence[str]) -> dict[str, Value]:
     """Read the run config, and add the name and the folder of the results.
 
@@ -58,7 +82,7 @@ def configuration(pairs: Sequence[str]) -> dict[str, Value]:
     return named(settings, config)
 
 
-def run(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> int:
+def run_to_end(folder: ServerFolder, config: Mapping[str, Value], retries: int = 0) -> int:
     """Run to the end; after a failure, resume from the checkpoint up to `retries` times.
 
     Returns
@@ -178,7 +202,7 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
     directory = ExpectedSummary(config).directory
     names = registry.read_names(folder, registry.RUNS)
     registry.write_names(folder, names | {identity: str(directory)}, registry.RUNS)
-    kind = RESUMED if config.get("resume") else RUN
+    kind = registry.RESUMED if config.get("resume") else registry.RUN
     registry.audit(folder, kind, str(config["run-name"]), method=method, id=identity)
     if caught:
         _stop(folder, identity, directory)
@@ -246,4 +270,6 @@ def _stop(folder: ServerFolder, identity: str, directory: Path) -> None:
 
 def _rounds_done(directory: Path) -> int:
     """The last saved round of the run; 0 if none is on this machine."""
+    from curvfed.strategies.wire.store import Store  # imports NumPy
+
     return max(Store(directory / "checkpoint" / "server").stamps(), default=0)

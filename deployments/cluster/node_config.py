@@ -1,5 +1,4 @@
-"""Check a node's configuration, and the files and devices that it names, before the SuperNode
-starts.
+"""A node's configuration, and the checks of the files and devices that it names.
 
 The findings are printed on the node's own terminal alone.
 """
@@ -8,15 +7,13 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from curvfed.client_app.node.configuration import PATHS, absolute
 from curvfed.client_app.node.node import KEYS, Node
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
-from curvfed.deployments.run_results import toml_pairs
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.parse import parse
@@ -32,8 +29,8 @@ cannot."""
 _WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
 
 
-def check_node(node_config: str, policy: Path | None = None) -> str:
-    """Check a configuration, and return it for Flower, with absolute paths and a `state-path`.
+def read_config(node_config: str, policy: Path | None = None) -> dict[str, Any]:
+    """Read a configuration for Flower, with absolute paths and a `state-path`.
 
     Without a `policy` in it the node gets this one, if the file exists.
 
@@ -41,59 +38,30 @@ def check_node(node_config: str, policy: Path | None = None) -> str:
     ------
     WrongUsageError
         If the text cannot be read, or has a value that is wrong on every machine.
-    ClusterError
-        If a file or device that it names is missing or unfit.
     """
-    node, checks = read_config(node_config, policy)
+    config = parse_config(node_config)
+    if policy is not None and policy.exists():
+        config.setdefault("policy", str(policy))
     try:
-        findings = {name: check() for name, check in checks.items()}
+        device = Node.read(config).device
+        if device:
+            from curvfed.strategies.config.device import check_device  # imports torch
+
+            check_device(device)
     except ConfigError as error:
-        raise ClusterError(str(error), key="node-config") from None
-    unused = node.keys() - set(KEYS)
-    if unused:
-        findings["not read"] = f"{', '.join(unused)}; this app reads {', '.join(KEYS)}"
-    print(f"node of partition-id {node['partition-id']}")
-    for name, text in findings.items():
-        print(f"  {name:8} {text}", flush=True)
-    return toml_pairs(node)
+        raise WrongUsageError(str(error), key="node-config") from None
+    config.setdefault("state-path", str(home() / "personal"))
+    return config
 
 
-def read_config(
-    node_config: str, policy: Path | None = None
-) -> tuple[dict[str, Any], dict[str, Callable[[], str]]]:
-    """A configuration as `check_node` returns it, and the checks of the files and devices in it.
+def parse_config(text: str) -> dict[str, Any]:
+    """A configuration as Flower reads it, with absolute paths.
 
     Raises
     ------
     WrongUsageError
-        As `check_node` does.
+        If Flower cannot read it, or would ignore a part.
     """
-    node = _read(node_config)
-    if policy is not None and policy.exists():
-        node.setdefault("policy", str(policy))
-    try:
-        checked = Node.read(node)
-        if checked.device:
-            from curvfed.strategies.config.device import check_device  # imports torch
-
-            check_device(checked.device)
-    except ConfigError as error:
-        raise WrongUsageError(str(error), key="node-config") from None
-    node |= {key: str(absolute(node[key])) for key in PATHS if key in node}
-    node.setdefault("state-path", str(home() / "personal"))
-    checks: dict[str, Callable[[], str]] = {
-        "policy": partial(_policy, checked),
-        "device": partial(_device, checked),
-        "state": partial(check_folder, Path(node["state-path"]), "state-path"),
-    }
-    if {"signing-key", "roster"} & node.keys():
-        checks["keys"] = partial(_keys, checked)
-    checks["data"] = partial(_data, checked)  # last: it can take minutes
-    return node, checks
-
-
-def _read(text: str) -> dict[str, Any]:
-    """The configuration as Flower reads it. Words that Flower would ignore are refused."""
     from click import ClickException
     from flwr.common.config import parse_config_args
 
@@ -121,10 +89,14 @@ def _read(text: str) -> dict[str, Any]:
                     f"--node-config {text}: Flower would leave {word!r} out; {allowed}",
                     key="node-config",
                 )
+    for key in PATHS:
+        path = node.get(key)
+        if isinstance(path, str) and path:
+            node[key] = str(absolute(path))
     return node
 
 
-def _policy(node: Node) -> str:
+def check_policy(node: Node) -> str:
     """The policy's lines that differ from the defaults, and its limits on secure sums."""
     tables = node.rules.model_dump(by_alias=True, exclude_defaults=True) if node.rules else {}
     lines = [
@@ -135,7 +107,7 @@ def _policy(node: Node) -> str:
     return f"{node.policy_path or 'none'}: {'; '.join(lines) or 'the defaults'}"
 
 
-def _data(node: Node) -> str:
+def check_data(node: Node) -> str:
     """The data of the node."""
     path = node.data_path
     if path is None:
@@ -167,7 +139,7 @@ def _data(node: Node) -> str:
         ) from None
 
 
-def _device(node: Node) -> str:
+def check_device_memory(node: Node) -> str:
     """The device on which the node computes."""
     if node.device is None:
         return "the device of the run"
@@ -199,7 +171,7 @@ def check_folder(folder: Path, key: str) -> str:
     return f"{folder}, {gib(free)} free"
 
 
-def _keys(node: Node) -> str:
+def check_roster(node: Node) -> str:
     """The number of keys in the roster, once this node's own matches its signing key."""
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
@@ -215,6 +187,13 @@ def _keys(node: Node) -> str:
             key="roster",
         )
     return f"{len(roster)} nodes in the roster"
+
+
+def check_keys(config: Mapping[str, Any]) -> str:
+    """The node's number, and the keys that this app does not read."""
+    number = f"partition-id {config['partition-id']}"
+    unused = ", ".join(config.keys() - set(KEYS))
+    return f"{number}; not read: {unused}; this app reads {', '.join(KEYS)}" if unused else number
 
 
 def gib(size: int) -> str:

@@ -1,1 +1,0 @@
-"""Checks of a server or a node, made before it starts and by `curvfed cluster doctor`."""

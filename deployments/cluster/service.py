@@ -1,0 +1,294 @@
+"""`curvfed cluster service`: the SuperLink or a SuperNode as a service of systemd.
+
+The units are those of deployments/systemd, with the paths of the cluster filled in.
+"""
+
+import importlib.resources
+import os
+import pwd
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
+from curvfed.deployments.cluster.options import Bind, SuperLink, open_folder
+from curvfed.deployments.commands.groups import Application, Commands
+from curvfed.tasks.stored_files import write_atomically
+
+BOOTED = Path("/run/systemd/system")
+"""A folder on machines that systemd has booted."""
+
+HOMES = (Path("/home"), Path("/root"))
+HEALTH_PORTS = {"superlink": 9095, "supernode": 9096}
+
+Node = Annotated[
+    str | None,
+    typer.Argument(metavar="[NODE]", help="On a node: its folder. Default: the server."),
+]
+System = Annotated[
+    bool,
+    typer.Option(
+        "--system", help="A service of the machine, for root; default: a service of this user."
+    ),
+]
+
+app = Application(
+    name="service",
+    add_completion=False,
+    cls=Commands,
+    no_args_is_help=True,
+    help="""
+Run the SuperLink or a SuperNode as a service of systemd, which starts it at boot, starts it again
+after a failure, and keeps its log.
+
+curvfed cluster service install
+curvfed cluster service install ~/north --node-config 'partition-id=0 data-path="/srv/graph.pt"'
+""",
+)
+
+
+@dataclass(frozen=True)
+class Service:
+    """The service of the SuperLink or of a node, of the machine or of a user."""
+
+    node: str | None
+    is_system: bool
+
+    @property
+    def kind(self) -> str:
+        """`superlink` or `supernode`."""
+        return "superlink" if self.node is None else "supernode"
+
+    @property
+    def name(self) -> str:
+        """The name of its unit."""
+        return f"curvfed-{self.kind}" + (f"@{self.node}" if self.node else "")
+
+    @property
+    def unit(self) -> Path:
+        """The file of its unit."""
+        folder = Path("/etc/systemd/system")
+        if not self.is_system:
+            folder = _user_folder() / "systemd" / "user"
+        return folder / f"{self.name}.service"
+
+    @property
+    def environment(self) -> Path:
+        """The file of its settings."""
+        folder = Path("/etc") if self.is_system else _user_folder()
+        return folder / "curvfed" / f"{self.name.removeprefix('curvfed-')}.env"
+
+    @property
+    def options(self) -> list[str]:
+        """The options of systemd's commands for it."""
+        return [] if self.is_system else ["--user"]
+
+    def call_systemd(self, *words: str) -> None:
+        """Print and run a command of `systemctl`.
+
+        Raises
+        ------
+        ClusterError
+            If it fails.
+        """
+        command = ["systemctl", *self.options, *words]
+        print("$ " + " ".join(command), flush=True)
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            reason = done.stderr.strip() or f"exit status {done.returncode}"
+            raise ClusterError(f"{' '.join(command)}: {reason}", key="systemd")
+
+
+@app.command()
+def install(
+    ctx: typer.Context,
+    node: Node = None,
+    node_config: Annotated[
+        str,
+        typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode."),
+    ] = "",
+    superlink: SuperLink = None,
+    bind: Bind = "0.0.0.0",
+    health_port: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="P", help="Port of its gRPC health service; default: 9095, a node 9096."
+        ),
+    ] = 0,
+    system: System = False,
+    no_start: Annotated[
+        bool, typer.Option("--no-start", help="Write the files, and start nothing.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the files, and write nothing.")
+    ] = False,
+) -> None:
+    """Write the unit and its settings, start the service, and start it at each boot."""
+    if node is None:
+        server = open_folder(ctx)
+        folder: ServerFolder | NodeFolder = server
+        values = {"BIND": bind}
+        foreground = ["--folder", str(server.path), "superlink", "--bind", bind]
+    else:
+        folder = ServerFolder(ctx.obj).find_node(node)
+        config = _node_config(node_config, folder)
+        values = {"SUPERLINK": superlink or folder.superlink, "NODE_CONFIG": config}
+        foreground = ["supernode", str(folder.path), "--node-config", config]
+    service = _service(folder, system)
+    health = str(health_port or HEALTH_PORTS[service.kind])
+    values |= {"FOLDER": str(folder.path), "HEALTH_PORT": health}
+    texts = service_files(service, folder.path, values)
+    if dry_run:
+        _print_files(texts)
+        return
+    if not BOOTED.is_dir() or not shutil.which("systemctl"):
+        raise ClusterError(
+            "systemd does not run on this machine; in the foreground: curvfed cluster"
+            f" {shlex.join(foreground)}",
+            key="no-systemd",
+        )
+    for path, text in texts.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode(), private=path == service.environment)
+        print(f"written: {path}")
+    service.call_systemd("daemon-reload")
+    if not no_start:
+        service.call_systemd("enable", "--now", service.name)
+    print(" ".join(["log: journalctl", *service.options, "-f", "-u", service.name]))
+    user = pwd.getpwuid(os.getuid()).pw_name
+    if not system and not Path("/var/lib/systemd/linger", user).exists():
+        print(f"It ends when you log out, unless you run once: loginctl enable-linger {user}")
+
+
+@app.command()
+def show(ctx: typer.Context, node: Node = None, system: System = False) -> None:
+    """Print the installed unit and its settings."""
+    service = _installed(ctx, node, system)
+    _print_files({path: path.read_text() for path in (service.unit, service.environment)})
+
+
+@app.command()
+def remove(ctx: typer.Context, node: Node = None, system: System = False) -> None:
+    """Stop the service, and remove its unit and its settings."""
+    service = _installed(ctx, node, system)
+    service.call_systemd("disable", "--now", service.name)
+    for path in (service.unit, service.environment):
+        path.unlink(missing_ok=True)
+        print(f"removed: {path}")
+    service.call_systemd("daemon-reload")
+
+
+def service_files(service: Service, folder: Path, values: Mapping[str, str]) -> dict[Path, str]:
+    """The files of a service by their paths; `folder` is the one of the cluster or of the node.
+
+    Raises
+    ------
+    ClusterError
+        If the service would run as root.
+    """
+    instance = "@" if service.node else ""
+    text = _shipped(f"curvfed-{service.kind}{instance}.service")
+    words = {
+        "PYTHON": _word(sys.executable).replace("$", "$$"),
+        "ENVIRONMENT": str(service.environment).replace("%", "%%"),
+        "TARGET": "multi-user.target" if service.is_system else "default.target",
+    }
+    if service.is_system:
+        owner = pwd.getpwuid(folder.stat().st_uid)
+        if owner.pw_uid == 0:
+            raise ClusterError(
+                f"{folder} belongs to root, and the service runs as its owner; give it to a user"
+                " without rights: chown -R",
+                key="root",
+            )
+        text += _shipped("system.conf")
+        if re.search(r'\bdevice="cuda', values.get("NODE_CONFIG", "")):
+            text += _shipped("gpu.conf")
+        paths = [Path(owner.pw_dir), folder]
+        # Its own Python may lie in a home, too, and is only read.
+        is_in_home = any(
+            path.is_relative_to(home) for path in (*paths, Path(sys.prefix)) for home in HOMES
+        )
+        words |= {
+            "USER": owner.pw_name,
+            "GROUP": str(owner.pw_gid),
+            "WRITABLE": " ".join(_word(str(path)) for path in paths),
+            "HOMES": "read-only" if is_in_home else "yes",
+        }
+    settings = {name: _env_value(value) for name, value in values.items()}
+    return {
+        service.unit: _fill(text, words),
+        service.environment: _fill(_shipped(f"{service.kind}.env"), settings),
+    }
+
+
+def _service(folder: ServerFolder | NodeFolder, is_system: bool) -> Service:
+    if isinstance(folder, ServerFolder):
+        return Service(None, is_system)
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", folder.name):
+        raise WrongUsageError(
+            f"{folder.name!r}, the name of the node's folder, is no name of a service; allowed are"
+            " letters, digits, '.', '_' and '-'",
+            key="node-name",
+        )
+    return Service(folder.name, is_system)
+
+
+def _installed(ctx: typer.Context, node: str | None, is_system: bool) -> Service:
+    folder = ServerFolder(ctx.obj) if node is None else ServerFolder(ctx.obj).find_node(node)
+    service = _service(folder, is_system)
+    if not service.unit.exists():
+        raise ClusterError(
+            f"there is no {service.unit}; `curvfed cluster service install` makes it",
+            key="missing-file",
+        )
+    return service
+
+
+def _node_config(text: str, folder: NodeFolder) -> str:
+    """A configuration that holds in any working folder, once it is read as the node reads it."""
+    from curvfed.deployments.cluster.node_config import parse_config, read_config
+    from curvfed.deployments.run_results import toml_pairs
+
+    read_config(text, folder.policy)
+    return toml_pairs(parse_config(text))
+
+
+def _user_folder() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+
+
+def _shipped(name: str) -> str:
+    files = importlib.resources.files("curvfed.deployments")
+    return (files / "systemd" / name).read_text(encoding="utf-8")
+
+
+def _fill(text: str, values: Mapping[str, str]) -> str:
+    """Replace each @NAME@ by its value."""
+    return re.sub(r"@([A-Z_]+)@", lambda match: values[match[1]], text)
+
+
+def _word(text: str) -> str:
+    """A word in a unit, in quotes, without meaning for systemd."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped}"'
+
+
+def _env_value(text: str) -> str:
+    """A value in a file of settings."""
+    escaped = re.sub(r'(["\\`$])', r"\\\1", text)
+    return f'"{escaped}"'
+
+
+def _print_files(texts: Mapping[Path, str]) -> None:
+    for path, text in texts.items():
+        print(f"# {path}\n{text}")

@@ -1,0 +1,71 @@
+"""`curvfed cluster supernode`: Flower's SuperNode in place of this process."""
+
+import sys
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from curvfed.deployments.cluster.flower_commands import Command, flower_program
+from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
+from curvfed.deployments.cluster.options import LAST_PORT, HealthPort, NodeConfig, SuperLink
+from curvfed.deployments.commands.groups import Application
+from curvfed.deployments.processes import LOOPBACK, free_ports
+
+app = Application(add_completion=False)
+
+
+@app.command()
+def supernode(
+    ctx: typer.Context,
+    node: Annotated[str, typer.Argument(metavar="NODE")],
+    node_config: Annotated[str, NodeConfig],
+    superlink: SuperLink = None,
+    port: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=LAST_PORT,
+            metavar="P",
+            help="Port of its own API, on loopback; 0: any free one.",
+        ),
+    ] = 0,
+    health_port: HealthPort = 0,
+    cold: Annotated[
+        bool,
+        typer.Option("--cold", help="Start a new process for each message, as Flower does."),
+    ] = False,
+) -> None:
+    """Run a SuperNode in the foreground; its log is on standard error. NODE is its folder, with its
+    policy.toml, or its name if it runs beside the server."""
+    from curvfed.deployments.cluster import forked_clients
+    from curvfed.deployments.cluster.checks import START, node_checks, run_checks
+    from curvfed.deployments.cluster.node_config import read_config
+    from curvfed.deployments.run_results import toml_pairs
+
+    folder = ServerFolder(ctx.obj).find_node(node)
+    address = superlink or folder.superlink
+    config = read_config(node_config, folder.policy)
+    run_checks(node_checks(folder, config, address, port), START)
+    command = flower_supernode(
+        folder, address, toml_pairs(config), port or free_ports(1)[0], health_port
+    ).show()
+    if not cold:
+        fork = [sys.executable, "-P", forked_clients.__file__]
+        command = replace(command, words=[*fork, *command.words])
+    command.become()
+
+
+def flower_supernode(
+    folder: NodeFolder, superlink: str, node_config: str, port: int, health_port: int = 0
+) -> Command:
+    """Flower's command: the SuperNode's own API listens on `port` of the loopback interface."""
+    options = {
+        "--superlink": superlink,
+        "--root-certificates": folder.authority,
+        "--auth-supernode-private-key": folder.key,
+        "--node-config": node_config,
+        "--host": LOOPBACK,
+        "--port": port,
+    }
+    return flower_program("flower-supernode", options, health_port, folder.flower_home)
