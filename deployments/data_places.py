@@ -63,10 +63,10 @@ def _own_data(task: str, dataset: str, data_dir: Path) -> str:
 
         located = images.locate(dataset, data_dir)
         notes = [f"{NOTE}{note}" for note in located.notes]
-        place = f"images in {_folders(located.files)}"
-        if located.title:
-            place = f"{located.title}, images in {' and '.join(map(str, located.files))}"
-        return "\n".join([place, *notes])
+        form = f"{located.title}, " if located.title else ""
+        is_file = len(located.files) == 1 and located.files[0].is_file()
+        folders = str(located.files[0]) if is_file else _folders(located.files)
+        return "\n".join([f"{form}images in {folders}", *notes])
     from curvfed.tasks.graphs.data.datasets import locate
     from curvfed.tasks.graphs.data.tu_files import find_files
 

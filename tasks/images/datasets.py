@@ -124,4 +124,11 @@ def _find_tiny(data_dir: Path) -> Located[RawImages] | None:
 
 def _located(folder: Path, parts: Mapping[int, Path] | None = None) -> Located[RawImages]:
     layout = read_layout(folder, parts)
-    return Located(layout.files, partial(read_folder, folder, parts), layout.notes, layout.digest)
+    is_tiny = any(file.name == TABLE for file in layout.files)
+    return Located(
+        files=layout.files,
+        read=partial(read_folder, folder, parts),
+        notes=layout.notes,
+        digest=layout.digest,
+        title="TinyImageNet's folder" if is_tiny else "",
+    )

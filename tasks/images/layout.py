@@ -51,6 +51,10 @@ ROLES = {
 TABLE = "val_annotations.txt"
 """TinyImageNet's published table in val/: per row a file of val/images and its class, with tabs."""
 
+WORDS = "words.txt"
+"""ImageNet's names of classes beside the parts: per row a number such as n01443537 and words, with
+a tab."""
+
 PEEK_FOLDERS = 1000
 """The maximum number of folders that `is_image_folder` searches."""
 
@@ -64,7 +68,7 @@ class Layout(NamedTuple):
         The folders of the parts, and a table of classes.
     class_names : tuple of str
         The names of the classes' folders, `curvfed.tasks.class_names.normalised`, in alphabetical
-        order over all parts.
+        order over all parts; or the names that `WORDS` has for them, in the same order.
     samples : tuple of (str, int, int)
         Path, label and role of each image; in a class in the order of torchvision's ImageFolder.
     has_test : bool
@@ -254,17 +258,18 @@ def _layout(
         "classes without images": empty,
         "classes without training images": untrained,
     }
+    class_names = _named_by_words(top / WORDS, names)
     stamps = file_stamps([path for path, _, _ in samples])
     return Layout(
         files=(*(root for _, root in parts), *tables),
-        class_names=tuple(names),
+        class_names=class_names,
         samples=tuple(samples),
         has_test=len(parts) > 1,
         untrained=tuple(untrained),
         notes=tuple(
             f"{folder}: {fact}: {names_listed(items)}" for fact, items in facts.items() if items
         ),
-        digest=hashlib.sha256(json.dumps([names, stamps]).encode()).hexdigest(),
+        digest=hashlib.sha256(json.dumps([class_names, stamps]).encode()).hexdigest(),
     )
 
 
@@ -309,6 +314,21 @@ def _rows(table: Path, names: Sequence[str]) -> Iterator[tuple[str, int]]:
                 key="no-class",
             )
         yield str(table.parent / "images" / file), names.index(name)
+
+
+def _named_by_words(path: Path, names: Sequence[str]) -> tuple[str, ...]:
+    """The first word for each class, with its number where two classes have the same; without the
+    file, or a row for each class, the names of the folders."""
+    if not path.is_file():
+        return tuple(names)
+    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+    words = {row[0]: normalised(row[1].partition(",")[0]) for row in rows if len(row) == 2}
+    if not words.keys() >= set(names):
+        return tuple(names)
+    counts = Counter(words[name] for name in names)
+    return tuple(
+        words[name] if counts[words[name]] == 1 else f"{words[name]} ({name})" for name in names
+    )
 
 
 def _contents(folder: Path) -> tuple[list[str], Counter[str]]:

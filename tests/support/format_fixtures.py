@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 
 import numpy as np
-from image_fixtures import made
+from image_fixtures import made, write_tiny
 
 SIZES = {"train": 60, "val": 15, "test": 21}
 
@@ -81,3 +81,9 @@ def write_cifar100(folder: Path) -> Path:
         coarse = {"coarse_labels": [0] * size, "filenames": ["a.png"] * size}
         write_batch(path / part, cifar_batch(size, "fine_labels", 3, size) | coarse)
     return path
+
+
+def write_tiny_folder(folder: Path) -> Path:
+    """The folder of TinyImageNet, with three classes."""
+    write_tiny(folder, 3, 25, 7)
+    return folder / "tiny-imagenet-200"

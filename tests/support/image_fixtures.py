@@ -119,13 +119,16 @@ def write_classes(
     return truth
 
 
-def write_tiny(root: Path, num_classes: int = 3, per_class: int = 4) -> Truth:
+def write_tiny(
+    root: Path, num_classes: int = 3, per_class: int = 4, tested_per_class: int | None = None
+) -> Truth:
     """TinyImageNet's layout, in files without loss under the names of JPEG."""
+    sizes = {"train": per_class, "test": tested_per_class or per_class}
     folder = root / "tiny-imagenet-200"
     truth = {}
     for part in ("train", "test"):
         images, labels = truth[part] = made(
-            num_classes * per_class, (64, 64, 3), num_classes, seed=len(part)
+            num_classes * sizes[part], (64, 64, 3), num_classes, seed=len(part)
         )
         rows = []
         for number, (image, label) in enumerate(zip(images, labels, strict=True)):

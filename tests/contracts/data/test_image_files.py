@@ -110,6 +110,14 @@ def test_tiny_imagenet_as_it_is_published(tmp_path):
     assert train.augments
 
 
+def test_tiny_imagenet_has_the_names_of_its_words(tmp_path):
+    write_tiny(tmp_path)
+    words = "n00000000\tbow\nn00000001\tgoldfish, Carassius auratus\nn00000002\tbow, bowknot\n"
+    (tmp_path / "tiny-imagenet-200/words.txt").write_text(words + "n00000003\tentity\n")
+    train, _ = both("tinyimagenet", tmp_path, tmp_path / "cache")
+    assert train.class_names == ("bow (n00000000)", "goldfish", "bow (n00000002)")
+
+
 def test_tiny_imagenet_by_class(tmp_path):
     folder = tmp_path / "tiny-imagenet-200"
     truth = {
