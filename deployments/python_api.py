@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.node.configuration import IN_MEMORY
@@ -29,6 +29,18 @@ from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout, logged_from
 from curvfed.tasks.registry import OWN, path_text
+
+
+class Partitioner(Protocol):
+    """A Partitioner of flwr-datasets, with its data set assigned."""
+
+    @property
+    def num_partitions(self) -> int:
+        """The number of partitions."""
+
+    def load_partition(self, partition_id: int) -> object:
+        """The `Dataset` of one client."""
+
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
@@ -226,7 +238,7 @@ class Run:
 def simulate(
     method: "str | Method | type[Learner]" = "flatland",
     dataset: str | os.PathLike[str] | None = None,
-    data: Sequence[object] | None = None,
+    data: "Sequence[object] | Partitioner | None" = None,
     num_supernodes: int | None = None,
     quiet: bool = False,
     **keys: Any,
@@ -248,7 +260,9 @@ def simulate(
         val_mask, test_mask, class_names), a list of graphs with one y each, (images, labels) with
         images (n, h, w), (n, c, h, w) or (n, h, w, c) of uint8, or (points, labels) with points (n,
         2) in the disc. The data are not written to disk; unlike for a real node, the run's files
-        contain figures about them. Or the path of each client's own file or folder.
+        contain figures about them. Or a Dataset of Hugging Face's datasets for each client, or the
+        path of its own file or folder; or instead of the sequence a Partitioner of flwr-datasets,
+        whose partitions are the clients.
     num_supernodes : int, optional
         The number of clients; default: 10, or the length of `data`.
     quiet : bool
@@ -362,7 +376,11 @@ def _client_list(data: object) -> list[object]:
     UsageError
         If they are the data of one client, such as a path or a graph, or of none.
     """
+    # A Partitioner of Flower's datasets.
+    if hasattr(data, "load_partition") and hasattr(data, "num_partitions"):
+        return [data.load_partition(number) for number in range(data.num_partitions)]
     is_single = isinstance(data, str | bytes | os.PathLike | Mapping) or hasattr(data, "stores")
+    is_single = is_single or hasattr(data, "column_names")
     clients = list(data) if isinstance(data, Iterable) and not is_single else []
     if not clients:
         raise UsageError(

@@ -50,8 +50,6 @@ KINDS = {
 FOLDERS = (
     ((".zgroup",), "a zarr store", POINTS),
     (("zarr.json",), "a zarr store", POINTS),
-    (("dataset_dict.json",), "a data set saved by Hugging Face's datasets", IMAGES),
-    (("dataset_info.json",), "a data set saved by Hugging Face's datasets", IMAGES),
 )
 """Kinds of folders by the names of files in them, with alternatives."""
 

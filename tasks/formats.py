@@ -1,10 +1,12 @@
 """Formats of other tools: how a file or a folder is recognised by its content, and what reads
 it."""
 
+import json
 import re
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,8 +117,46 @@ def _is_cifar(path: Path) -> bool:
     return names.is_file() and bool(train)
 
 
+def saved_files(path: Path) -> tuple[Path, ...]:
+    """The files of a data set that Hugging Face's datasets saved: descriptions and arrow files."""
+    files = [*path.glob("*.json"), *path.glob("*/*.json")]
+    return tuple(sorted([*files, *path.glob("*.arrow"), *path.glob("*/*.arrow")]))
+
+
+def point_column(features: Mapping[str, Any]) -> str | None:
+    """The column of points by the types of all columns: the single list of 2 floats, if no column
+    holds images."""
+    columns = []
+    for name, feature in features.items():
+        kind = feature.get("_type") if isinstance(feature, dict) else None
+        if kind in ("Image", "Array2D", "Array3D"):
+            return None
+        is_list = kind in ("List", "LargeList", "Sequence") and isinstance(feature["feature"], dict)
+        if is_list and str(feature["feature"].get("dtype")).startswith("float"):
+            columns.append(name)
+    return columns[0] if len(columns) == 1 else None
+
+
+def _is_saved(path: Path, holds_points: bool) -> bool:
+    folders = [path]
+    if (path / "dataset_dict.json").is_file():
+        folders = sorted(folder for folder in path.iterdir() if (folder / "state.json").is_file())
+    for folder in folders[:1]:
+        try:
+            text = (folder / "dataset_info.json").read_text(encoding="utf-8")
+            features = json.loads(text)["features"]
+            return (folder / "state.json").is_file() and holds_points == bool(
+                point_column(features)
+            )
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return False
+    return False
+
+
 _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
 """The beginning of a file of LEAF."""
+
+SAVED = "a folder saved by Hugging Face's datasets"
 
 FILE_ENDINGS = (".pt", ".json", *ENDINGS)
 """What the names of data sets that are files end in."""
@@ -125,4 +165,6 @@ FORMATS = (
     Format("MedMNIST's .npz", "images", "images.medmnist", _is_medmnist),
     Format("CIFAR's pickled batches", "images", "images.cifar", _is_cifar),
     Format("LEAF's JSON", "images", "images.leaf", _is_leaf, has_users=True),
+    Format(SAVED, "images", "huggingface", partial(_is_saved, holds_points=False)),
+    Format(SAVED, "points", "huggingface", partial(_is_saved, holds_points=True)),
 )

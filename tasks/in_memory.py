@@ -10,6 +10,7 @@ from torch import Tensor
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.user_file import check_graphs
+from curvfed.tasks.huggingface import from_datasets, is_dataset
 from curvfed.tasks.images.arrays import pixels_of
 from curvfed.tasks.images.raw import RawImages, raw_images
 from curvfed.tasks.points.readers import RawPoints, number_labels, raw_points
@@ -22,7 +23,8 @@ KINDS = {"nodes": RawGraph, "graphs": RawGraphs, "images": RawImages, "points": 
 ALLOWED = (
     "a graph whose nodes have classes (torch_geometric.data.Data, or a dict, of x, edge_index, y),"
     " a list of graphs with one y each, (images, labels) with images (n, h, w), (n, c, h, w) or (n,"
-    " h, w, c) of uint8, or (points, labels) with points (n, 2)"
+    " h, w, c) of uint8, (points, labels) with points (n, 2); or a"
+    " Dataset of Hugging Face's datasets with a column of images or points and one of classes"
 )
 
 
@@ -50,6 +52,8 @@ def check_data(where: str, item: object, stand_in: Sequence[str] = ()) -> Raw:
     DataError
         Names what is wrong and what is allowed.
     """
+    if is_dataset(item):
+        return from_datasets(where, item)
     if hasattr(item, "__array__"):
         item = (item, None)
     if isinstance(item, tuple) and len(item) == 2 and hasattr(item[0], "__array__"):

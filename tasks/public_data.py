@@ -149,7 +149,7 @@ def find_path(
         if is_there(path):
             return path
     places = ", nor ".join(dict.fromkeys(map(str, (relative, data_dir / relative))))
-    kind = "file" if is_there is Path.is_file else "folder"
+    kind = "folder" if is_there is Path.is_dir else "file"
     raise DataError(
         f"no {kind} {places}; {explain_reading(dataset)}, looked up in the working folder, then in"
         " data-dir",

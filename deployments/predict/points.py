@@ -19,6 +19,7 @@ from curvfed.deployments.predict.trained_run import PredictError, RequestError, 
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.hull.classifier import Classifier
+from curvfed.tasks.formats import format_of
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points.client_points import ClientPoints
 from curvfed.tasks.points.data import (
@@ -130,7 +131,7 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
         points = load_client(spec, client, run.clients[client].num_partitions)
         scored_words = "the training points"
         run.check_same(data, client, points.digest)
-    elif path in ("auto", "none") and Path(data).expanduser().is_file():
+    elif path in ("auto", "none") and Path(data).expanduser().exists():
         return _file_of_run(run, Path(data).expanduser(), spec)
     else:
         points = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
@@ -153,7 +154,8 @@ def _new_points(
     run: TrainedRun, path: Path, has_partition: bool, state_path: Path | None
 ) -> Examples:
     """Points of the user."""
-    if path.suffix.lower() not in READERS or not path.is_file():
+    is_file = path.suffix.lower() in READERS and path.is_file()
+    if not is_file and format_of(path) is None:
         allowed = "a file of points"
         if has_partition:
             allowed = f'"{run.config.dataset}", the run\'s own, or {allowed}'

@@ -37,8 +37,8 @@ def locate(dataset: str, data_dir: Path) -> Located[RawImages]:
     plugin_data = locate_plugin_data(dataset, data_dir, RawImages)
     if plugin_data is not None:
         return plugin_data
-    path = find_path(dataset, data_dir, is_images)
-    if format_of(path) is not None:
+    path = find_path(dataset, data_dir, Path.exists)
+    if format_of(path) is not None or not path.is_dir():
         return locate_folder(path)
     if untrained := read_layout(path).untrained:
         raise DataError(
@@ -64,11 +64,6 @@ def locate_folder(path: Path) -> Located[RawImages]:
     if not path.is_dir():
         raise DataError(f"no folder {path}; allowed is one with {LAYOUTS}", key="no-file")
     return _located(path)
-
-
-def is_images(path: Path) -> bool:
-    """Whether a path is a folder, or a file of another tool's images."""
-    return path.is_dir() or format_of(path) is not None
 
 
 def find(source: Source, data_dir: Path) -> Located[RawImages] | None:

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
@@ -68,20 +68,56 @@ def raw_files(
 def _read(
     folder: Path, files: Sequence[str], indices: Integers, size: int, channels: int
 ) -> Tensor:
-    if len(indices) > LOGGED_IMAGES:
-        log.info("reading %d images of %s", len(indices), folder)
     # The bits of all files, so that every subset is read in the same way.
     bits = cache(partial(common_bits, files))
+    return read_images(
+        str(folder),
+        lambda index: os.path.relpath(files[index], folder),
+        lambda index: decoded(files[index], bits),
+        indices,
+        size,
+        channels,
+    )
+
+
+def read_images(
+    where: str,
+    name_of: Callable[[int], str],
+    decode: Callable[[int], Tensor],
+    indices: Integers,
+    size: int,
+    channels: int,
+) -> Tensor:
+    """Images that are decoded one by one, as `RawImages.read` returns them.
+
+    Parameters
+    ----------
+    where : str
+        The data in error texts.
+    name_of, decode : callable
+        The name and the pixels (1, c, h, w) of the image with a number.
+    indices, size, channels
+        As in `RawImages.read`.
+
+    Raises
+    ------
+    DataError
+        If an image is damaged, or sizes differ and none is requested.
+    """
+    if len(indices) > LOGGED_IMAGES:
+        log.info("reading %d images of %s", len(indices), where)
     images = torch.empty(0)
     for place, index in enumerate(indices.tolist()):
-        name = os.path.relpath(files[index], folder)
+        name = name_of(index)
         try:
-            image = converted(decoded(files[index], bits), size, channels)
+            image = converted(decode(index), size, channels)
+        except DataError:
+            raise
         except Exception as error:  # each decoder has its own errors
             # Pillow's text ends with the whole path in brackets.
             reason = getattr(error, "strerror", None) or str(error).partition(" <")[0]
             raise DataError(
-                f"{folder}: image {name} cannot be read ({type(error).__name__}: {reason}); allowed"
+                f"{where}: image {name} cannot be read ({type(error).__name__}: {reason}); allowed"
                 " are complete images with 8 or 16 bits per channel; cut an image with too many"
                 " pixels into tiles, or save it smaller",
                 name,
@@ -94,7 +130,7 @@ def _read(
             height, width = image.shape[2:]
             first_height, first_width = images.shape[2:]
             raise DataError(
-                f"{folder}: image {name} is {height}x{width} (height x width), the images before it"
+                f"{where}: image {name} is {height}x{width} (height x width), the images before it"
                 f" are {first_height}x{first_width}; images must have one size, or be resized, such"
                 " as by images.size=32",
                 name,

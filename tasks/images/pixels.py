@@ -77,6 +77,26 @@ def decoded(path: str, bits: Callable[[], int]) -> Tensor:
             )
         else:
             pixels = _8_bit_pixels(upright)
+    return _as_tensor(pixels)
+
+
+def picture(image: Any) -> Tensor:
+    """The pixels of an opened image of Pillow, as `decoded` returns those of a file with 8 bits.
+
+    Raises
+    ------
+    PixelError
+        If the image has more bits.
+    """
+    from PIL import ImageOps
+
+    if _has_16_bits(image):
+        raise PixelError("it has 16 bits per channel; save it with 8 bits")
+    return _as_tensor(_8_bit_pixels(ImageOps.exif_transpose(image)))
+
+
+def _as_tensor(pixels: NDArray[np.uint8]) -> Tensor:
+    """(1, c, h, w) of (h, w) or (h, w, c)."""
     return torch.from_numpy(pixels.reshape(*pixels.shape[:2], -1)).permute(2, 0, 1)[None]
 
 
@@ -126,7 +146,9 @@ def _highest(path: str) -> int:
 
 
 def _has_16_bits(image: Any) -> bool:
-    return image.mode.startswith("I") or any(";16" in str(tile[3]) for tile in image.tile)
+    return image.mode.startswith("I") or any(
+        ";16" in str(tile[3]) for tile in getattr(image, "tile", ())
+    )
 
 
 def _values(image: Any) -> NDArray[Any]:

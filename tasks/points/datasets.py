@@ -57,4 +57,4 @@ def locate(dataset: str, data_dir: Path) -> Path | None:
         return None
     if dataset.lower() == "olsson":
         return OLSSON.find_or_download(data_dir, OLSSON.folder) / OLSSON.files[0]
-    return find_path(dataset, data_dir)
+    return find_path(dataset, data_dir, Path.exists)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.tasks.errors import DataError, unreadable
+from curvfed.tasks.formats import format_of
 from curvfed.tasks.points.datasets import ENDINGS
 from curvfed.tasks.points.raw_points import (
     RawPoints,
@@ -62,6 +63,11 @@ def read_points(
         The file is absent, cannot be read or lacks something, or a point is not finite or not
         inside the disc.
     """
+    other = format_of(path)
+    if other is not None and other.task == "points":
+        other_points: RawPoints = other.locate(path).read()
+        check_inside(str(path), other_points.points, curvature)
+        return other_points
     allowed = f"allowed is a file of points, {', '.join(READERS)}"
     if path.suffix.lower() not in READERS:
         raise DataError(f"{path} has no supported ending; {allowed}", key="file-format")

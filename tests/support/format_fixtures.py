@@ -4,9 +4,12 @@ import json
 import math
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from image_fixtures import made, write_tiny
+from PIL import Image
+from saved_datasets import ANIMALS, IMAGE, PAIR, dataset, save
 
 SIZES = {"train": 60, "val": 15, "test": 21}
 
@@ -87,3 +90,28 @@ def write_tiny_folder(folder: Path) -> Path:
     """The folder of TinyImageNet, with three classes."""
     write_tiny(folder, 3, 25, 7)
     return folder / "tiny-imagenet-200"
+
+
+def animals(size: int, seed: int = 0) -> Any:
+    """A `Dataset` of colour images."""
+    images, labels = made(size, (8, 8, 3), 3, seed)
+    columns = {"img": list(map(Image.fromarray, images)), "label": labels.tolist()}
+    return dataset(columns, {"img": IMAGE, "label": ANIMALS})
+
+
+def write_saved_images(folder: Path) -> Path:
+    """A `DatasetDict` of images, saved."""
+    sizes = {"train": 60, "validation": 15, "test": 21}
+    return save(folder / "animals", {split: animals(size, size) for split, size in sizes.items()})
+
+
+def write_saved_points(folder: Path) -> Path:
+    """A `DatasetDict` of points, saved."""
+    splits = {}
+    for split, size in (("train", 75), ("test", 21)):
+        angles = np.linspace(0, 6, size)
+        points = 0.5 * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+        columns = {"emb": points.tolist(), "label": (angles > 3).astype(int).tolist()}
+        types = {"emb": PAIR, "label": {"dtype": "int64", "_type": "Value"}}
+        splits[split] = dataset(columns, types)
+    return save(folder / "points", splits)

@@ -36,10 +36,7 @@ CASES = [
     (keras, "Keras"),
     (folder_of(".zgroup", "obs/.zgroup"), "zarr store"),
     (folder_of("zarr.json"), "zarr store"),
-    (
-        folder_of("dataset_info.json", "data-00000-of-00001.arrow"),
-        "Hugging Face",
-    ),
+    (folder_of("data-00000-of-00001.arrow"), "Arrow file"),
     (folder_of("data/train-00000-of-00001.parquet"), "Parquet file"),
     (folder_of("train-0.tfrecord"), "TFRecord file"),
     (folder_of("data.json"), "JSON file"),

@@ -1,7 +1,15 @@
 """Every format of another tool, from its files through a check and a run to predictions."""
 
 import pytest
-from format_fixtures import write_cifar100, write_leaf, write_medmnist, write_tiny_folder
+from format_fixtures import (
+    write_cifar100,
+    write_leaf,
+    write_medmnist,
+    write_saved_images,
+    write_saved_points,
+    write_tiny_folder,
+)
+from saved_datasets import installed  # noqa: F401
 
 import curvfed
 from curvfed.deployments.commands.command import main
@@ -15,6 +23,7 @@ WRITERS = {
     "LEAF's JSON": write_leaf,
     "CIFAR's pickled batches": write_cifar100,
     "TinyImageNet's folder": write_tiny_folder,
+    "a folder saved by Hugging Face's datasets": write_saved_images,
 }
 
 
@@ -33,3 +42,15 @@ def test_check_run_and_prediction(title, own_home, tmp_path, capsys):
     # The same files as the own data of two nodes.
     own = curvfed.simulate("fedavg", data=[copy, copy], **keys | {"num_supernodes": 2})
     assert own.summary["personal_accuracy_mean"] is not None
+
+
+def test_saved_points(own_home, tmp_path, capsys):
+    path = write_saved_points(tmp_path)
+    assert tasks_of(str(path)) == (kind_of_path(path),) == ("points",)
+    main(["check", "method=hull", f"dataset={path}", "num-supernodes=2"])
+    assert "points in " in capsys.readouterr().out
+    run = curvfed.simulate("hull", dataset=path, num_supernodes=2, quiet=True)
+    assert run.summary["global_accuracy"] > 0.8
+    assert len(run.predict(path)) == EXAMPLES
+    own = curvfed.simulate("hull", data=[path, path], quiet=True)
+    assert own.summary["status"] == "completed"

@@ -1,0 +1,121 @@
+"""Data sets of Hugging Face: columns, splits and labels, in memory, and Partitioners of Flower's
+datasets."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from errors import refuses
+from format_fixtures import animals, write_saved_images, write_saved_points
+from image_fixtures import made
+from PIL import Image
+from saved_datasets import ANIMALS, IMAGE, dataset, installed, save  # noqa: F401
+
+import curvfed
+from curvfed.tasks.formats import format_of
+from curvfed.tasks.huggingface import from_datasets
+from curvfed.tasks.images.layout import TEST, TRAIN, VAL
+
+NUMBER = {"dtype": "int64", "_type": "Value"}
+PIXELS = {"_type": "Array2D", "shape": [4, 4], "dtype": "float32"}
+
+
+def read(path):
+    return format_of(path).locate(path).read()
+
+
+def test_images_classes_and_splits(tmp_path):
+    raw = read(write_saved_images(tmp_path))
+    assert raw.class_names == ("cat", "dog", "emu")
+    for role, size in ((TRAIN, 60), (VAL, 15), (TEST, 21)):
+        images, labels = made(size, (8, 8, 3), 3, size)
+        numbers = np.flatnonzero(raw.roles == role)
+        assert raw.labels[numbers].tolist() == labels.tolist()
+        assert torch.equal(raw.read(numbers, 0, 0), torch.from_numpy(images).permute(0, 3, 1, 2))
+    assert raw.read(np.arange(2), 4, 1).shape == (2, 1, 4, 4)
+
+
+def test_a_single_dataset_and_a_split_without_labels(tmp_path):
+    animals(30).save_to_disk(str(tmp_path / "one"))
+    assert read(tmp_path / "one").roles is None
+    blind = dataset(
+        {"img": [Image.new("RGB", (8, 8))], "label": [-1]}, {"img": IMAGE, "label": ANIMALS}
+    )
+    raw = read(save(tmp_path / "blind", {"train": animals(30), "test": blind}))
+    assert raw.roles is None
+    assert len(raw.labels) == 30
+
+
+def test_points(tmp_path):
+    raw = read(write_saved_points(tmp_path))
+    assert raw.points.shape == (96, 2)
+    assert raw.test.sum() == 21
+    assert raw.class_names == ("0", "1")
+
+
+def test_arrays_and_numbers_as_classes():
+    values = [np.full((4, 4), value).tolist() for value in (0, 0.5, 1)]
+    raw = from_datasets("own", dataset({"x": values, "y": [7, 3, 7]}, {"x": PIXELS, "y": NUMBER}))
+    assert raw.class_names == ("3", "7")
+    assert raw.labels.tolist() == [1, 0, 1]
+    assert raw.read(np.arange(3), 0, 0)[:, 0, 0, 0].tolist() == [0, 128, 255]
+
+
+REFUSED = {
+    "no-column": ({"text": ["a"], "label": [0]}, {"text": {"dtype": "string", "_type": "Value"}}),
+    "labels": ({"x": [np.zeros((4, 4)).tolist()], "label": [-1]}, {"x": PIXELS}),
+}
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_what_is_refused(key):
+    columns, types = REFUSED[key]
+    with refuses(key, "own", "label"):
+        from_datasets("own", dataset(columns, types | {"label": ANIMALS}))
+
+
+def test_values_of_other_ranges():
+    raw = from_datasets(
+        "own",
+        dataset(
+            {"x": [np.full((4, 4), -1.0).tolist()], "label": [0]}, {"x": PIXELS, "label": ANIMALS}
+        ),
+    )
+    with refuses("images", "own", "float"):
+        raw.read(np.arange(1), 0, 0)
+
+
+def test_no_training_part(tmp_path):
+    path = save(tmp_path / "own", {"a": animals(6), "test": animals(6)})
+    with refuses("no-training-part", "own", "a, test"):
+        read(path)
+
+
+def test_a_damaged_file(tmp_path):
+    path = write_saved_images(tmp_path)
+    next((path / "train").glob("*.arrow")).write_bytes(b"damaged")
+    with refuses("unreadable", "animals"):
+        read(path)
+
+
+def test_without_the_package(tmp_path, monkeypatch):
+    path = write_saved_images(tmp_path)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with refuses("no-package", "curvfed[huggingface]"):
+        read(path)
+
+
+def test_the_partitions_of_a_partitioner_are_the_clients(own_home):
+    class Halves:
+        num_partitions = 2
+
+        def load_partition(self, partition_id):
+            return animals(30, partition_id)
+
+    keys = {"num_rounds": 1, "local_epochs": 1, "quiet": True}
+    run = curvfed.simulate("fedavg", data=Halves(), **keys)
+    assert set(run.clients["partition"]) == {0, 1}
+    same = curvfed.simulate("fedavg", data=[animals(30, 0), animals(30, 1)], **keys)
+    assert same.summary["personal_accuracy_mean"] == run.summary["personal_accuracy_mean"]
+    assert len(run.predict(animals(7, 5))) == 7
