@@ -5,9 +5,6 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.configuration import absolute
 from curvfed.client_app.node.node import Node
@@ -16,7 +13,7 @@ from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.deployments.predict.prediction import is_own
 from curvfed.deployments.predict.trained_run import RequestError
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.strategies.base.figures import VALIDATION, find
+from curvfed.strategies.base.figures import VALIDATION
 from curvfed.strategies.base.training import (
     make_optimizer,
     seed_dropout,
@@ -26,9 +23,6 @@ from curvfed.strategies.base.training import (
 from curvfed.strategies.config.build_method import learner_class, personal_patterns
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
-
-SCORES = ("score", "accuracy", VALIDATION)
-"""The printed scores of the client."""
 
 
 def adapt(
@@ -156,23 +150,3 @@ def _train_personal_part(client: Client, best_score: float) -> None:
                 best = copy.deepcopy(collect_state(client.personal, None))
                 best_score = score
     restore_state(best, client.personal, None)
-
-
-def main(folder: Path, data: str, out: Path, client: int | None) -> None:
-    """Adapt a run, and print the scores of the new client.
-
-    Raises
-    ------
-    PredictError, ConfigError, DataError, MessageError, StoreError, TrainingError, OSError
-        If it cannot be done.
-    """
-    number, scores = adapt(TrainedRun.read(folder), data, out, client)
-    table = Table(f"client {number}", "before", "after")
-    for name in SCORES:
-        if name in scores:
-            figure = find(name)
-            table.add_row(
-                figure.words, figure.text(scores[f"{name} before"]), figure.text(scores[name])
-            )
-    Console(stderr=True).print(table)
-    print(f"curvfed predict {out} {data} --client {number}")

@@ -1,17 +1,40 @@
-"""Read key=value arguments and presets, for the commands with a run configuration."""
+"""The one door for settings: words such as `key=value`, presets, files and Python's keywords become
+the configuration of a run.
+
+`read_request` reads the words of a command, `read_keywords` those of Python; both end in
+`check_request`, which parses the configuration and refuses what can run on no machine. The imports
+of a method and of torch, which take seconds, wait until the words are read.
+"""
 
 import logging
+import os
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from curvfed.deployments.package_files import PRESETS, name_hint, package_files
-from curvfed.strategies.base.dotted import dotted, python_value, read_value, toml_text
+from curvfed.strategies.base.dotted import (
+    EXTRA,
+    dotted,
+    python_value,
+    read_value,
+    toml_text,
+)
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.all_keys import nearest_key
+from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.base.run_keys import folder_of
+from curvfed.strategies.config.all_keys import defaults, nearest_key
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
 from curvfed.strategies.config.settings_file import check_format
-from curvfed.tasks.errors import KeyedError, did_you_mean
+from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError, KeyedError, did_you_mean
+from curvfed.tasks.formats import FILE_ENDINGS
+from curvfed.tasks.graphs.data.tu import is_path
+from curvfed.tasks.public_data import find_path
+from curvfed.tasks.registry import is_named, num_sets, path_text, tasks_of
 
 Value = bool | int | float | str
 
@@ -20,6 +43,9 @@ log = logging.getLogger("curvfed")
 NUM_SUPERNODES = 10
 """Clients of a simulation by default."""
 
+NOTE = "note: "
+"""The beginning of lines about data that each command prints."""
+
 
 class UsageError(KeyedError, ValueError):
     """A wrong argument of a command."""
@@ -27,63 +53,196 @@ class UsageError(KeyedError, ValueError):
     area = "usage"
 
 
-def check_working_folder() -> None:
-    """Refuse a deleted working folder, in which libraries of torch end the process silently.
+@dataclass(frozen=True)
+class Request:
+    """A checked request for a run.
+
+    Attributes
+    ----------
+    settings : dict
+        The keys that the user set.
+    num_supernodes : int
+    config : RunConfig
+        The whole configuration, parsed.
+    origins : dict
+        The preset or file that each key was read from; "" for a word of the command line.
+    """
+
+    settings: dict[str, Value]
+    num_supernodes: int
+    config: RunConfig
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str:
+        """The task of the run: the first that data set and method have in common."""
+        return next(task for task in tasks_of(self.config.dataset) if task in self.config.row.tasks)
+
+    @property
+    def resolved(self) -> RunConfig:
+        """The configuration with the defaults of the task and the method resolved."""
+        return resolve_defaults(self.config, self.task)
+
+
+def read_request(words: Sequence[str]) -> Request:
+    """Read the words of a command, and refuse values that are wrong on every machine.
+
+    Raises
+    ------
+    UsageError, ConfigError
+    """
+    settings: dict[str, Value] = {}
+    origins: dict[str, str] = {}
+    for origin, values in _read_words(words, defaults() | {"num-supernodes": NUM_SUPERNODES}):
+        settings |= values
+        origins |= dict.fromkeys(values, origin)
+    number = pop_supernodes(settings, NUM_SUPERNODES)
+    check_place(settings)
+    return check_request(settings, number, origins)
+
+
+def read_keywords(keywords: Mapping[str, Any]) -> dict[str, Value]:
+    """The settings that a Python program gives: names with _ for -, tables as dicts, paths, and
+    methods and models as objects; None is not given.
 
     Raises
     ------
     UsageError
+        If an object is no method or makes no network.
     """
-    try:
-        Path.cwd()
-    except OSError as error:
-        raise UsageError(
-            f"the working folder cannot be used ({error.strerror}); go to another",
-            key="working-folder",
-        ) from None
+    keywords = dict(keywords)
+    if not all(isinstance(keywords.get(key, ""), str) for key in ("method", "model")):
+        from curvfed.deployments.own_objects import method_name, model_name  # imports torch
+
+        keywords["method"] = method_name(keywords["method"])
+        keywords["model"] = model_name(keywords.get("model", "auto"))
+    settings: dict[str, Value] = {}
+    for name, value in dotted(keywords).items():
+        key = kebab(name)
+        if isinstance(value, os.PathLike):
+            settings[key] = path_text(value)
+        elif value is not None:
+            settings[key] = python_value(value, defaults().get(key))
+    return settings
 
 
-def read_pairs(arguments: Sequence[str], defaults: Mapping[str, Value]) -> dict[str, Value]:
-    """Read arguments: `key=value` with strings without quotes, names of presets, or paths of
-    `.toml` files.
+def read_pairs(words: Sequence[str], keys: Mapping[str, Value]) -> dict[str, Value]:
+    """Read words: `key=value` with strings without quotes, names of presets, or paths of `.toml`
+    files.
 
-    Later arguments override earlier ones.
+    Later words override earlier ones.
 
     Parameters
     ----------
-    arguments : sequence of str
-    defaults : mapping of key to value
-        All keys; if a default is a string, `7` is read as text.
+    words : sequence of str
+    keys : mapping of key to value
+        All keys, with their defaults; if a default is a string, `7` is read as text.
 
     Raises
     ------
     UsageError
-        For any other argument, an unreadable file, or an unknown key; names the nearest key.
+        For any other word, an unreadable file, or an unknown key; names the nearest key.
     """
-    config: dict[str, Value] = {}
-    pairs = [argument.partition("=") for argument in arguments]
-    check_keys([key for key, equals, _ in pairs if equals], defaults)
-    for argument, (key, equals, text) in zip(arguments, pairs, strict=True):
+    settings: dict[str, Value] = {}
+    for _, values in _read_words(words, keys):
+        settings |= values
+    return settings
+
+
+def _read_words(
+    words: Sequence[str], keys: Mapping[str, Value]
+) -> Iterator[tuple[str, dict[str, Value]]]:
+    """The settings of each word, after the preset or file that they come from."""
+    pairs = [word.partition("=") for word in words]
+    check_keys([key for key, equals, _ in pairs if equals], keys)
+    for word, (key, equals, text) in zip(words, pairs, strict=True):
         if equals:
-            config[key] = read_value(text, defaults[key])
-        elif argument.endswith(".toml"):
-            config |= _read_file(Path(argument), defaults)
-        elif argument in package_files(PRESETS):
-            config |= _read_file(package_files(PRESETS)[argument], defaults)
+            yield "", {key: read_value(text, keys[key])}
+        elif word.endswith(".toml"):
+            yield word, _read_file(Path(word), keys)
+        elif word in package_files(PRESETS):
+            yield f"preset {word}", _read_file(package_files(PRESETS)[word], keys)
         else:
             raise UsageError(
-                f"{argument!r} is not of the form key=value, nor a preset, nor the path of a .toml"
-                f" file; {_pair_of(argument, defaults)}{name_hint(PRESETS, argument)}",
+                f"{word!r} is not of the form key=value, nor a preset, nor the path of a .toml"
+                f" file; {_pair_of(word, keys)}{name_hint(PRESETS, word)}",
                 key="argument",
             )
-    return config
+
+
+def check_place(settings: dict[str, Value]) -> None:
+    """Refuse a missing path of a data set, before the imports of a method and torch, which take
+    seconds.
+
+    Raises
+    ------
+    ConfigError
+    """
+    keys = defaults() | settings
+    dataset = str(keys["dataset"])
+    is_file = dataset.lower().endswith(FILE_ENDINGS)
+    if is_file or (is_path(dataset) and not Path(dataset).suffix):
+        folder = folder_of(str(keys["data-dir"]), "data")
+        try:
+            find_path(dataset, folder, Path.is_file if is_file else Path.is_dir)
+        except (DataError, RuntimeError) as error:  # or no such user
+            raise ConfigError(f'dataset = "{dataset}": {error}', key="data") from None
+
+
+def check_request(
+    settings: dict[str, Value], number: int, origins: Mapping[str, str] | None = None
+) -> Request:
+    """Parse the settings of a run whose server is in this process, and refuse what can run on no
+    machine.
+
+    Raises
+    ------
+    UsageError, ConfigError
+    """
+    origins = origins or {}
+    try:
+        config = parse(settings)
+    except ConfigError as error:
+        places = {key: origins[key] for key in error.settings if origins.get(key)}
+        notes = "".join(f"\n{key} is set in {place}" for key, place in places.items())
+        raise ConfigError(f"{error}{notes}", key=error.kind) from None
+    if settings.pop(EXTRA, ""):  # its keys count like any others
+        default = defaults()
+        settings |= {key: value for key, value in flatten(config).items() if value != default[key]}
+    request = Request(settings, number, config, origins)
+    if config.model is not None and plugins.is_model(config.model):
+        try:
+            plugins.factory_of(config.model)
+        except DataError as error:
+            raise ConfigError(str(error), key="model") from None
+    # These imports take seconds, and a wrong key is reported at once.
+    from curvfed.deployments.preflight import check_memory, check_secure_sums
+    from curvfed.server_app.callbacks.choice import callback_classes
+    from curvfed.server_app.sinks import check_installed
+
+    check_installed(config.sinks)
+    callback_classes(config)
+    if config.min_replies > number:
+        raise UsageError(
+            f"min-replies is {config.min_replies}; allowed for num-supernodes = {number} is up to"
+            f" {number}",
+            key="min-replies",
+        )
+    sets = num_sets(config.dataset)  # client p has a part of data set p modulo their number
+    if number % sets:
+        raise UsageError(
+            f"num-supernodes is {number}; allowed for {sets} data sets is a multiple of {sets}",
+            key="num-supernodes",
+        )
+    check_memory(config, number)
+    if request.resolved.is_masked:
+        check_secure_sums(request.resolved, number)
+    return request
 
 
 def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
     """A hint at the pair for a word without `=`; "" if there is none."""
     from curvfed.strategies.methods import listed
-    from curvfed.tasks.formats import FILE_ENDINGS
-    from curvfed.tasks.registry import is_named
 
     path = Path(word)
     if word in defaults:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from curvfed.client_app.data.load import Data, describe_size
-from curvfed.deployments.request import NOTE, Request
+from curvfed.deployments.arguments import NOTE, Request
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks import plugins
 from curvfed.tasks.images.sources import source_of

@@ -45,7 +45,7 @@ SERVES = "Uvicorn running"
 """The daemon writes this to its log when it is up."""
 
 
-def run(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]:
+def run_isolated(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]:
     """Run a `flwr run … --stream` command to its end, with its output on this terminal, and end all
     of its processes.
 

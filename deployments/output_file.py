@@ -1,5 +1,4 @@
-"""Whether the file or folder that a command is to write can be written, before anything is
-computed."""
+"""Whether the files and folders of a command can be used, before anything is computed."""
 
 import os
 from collections.abc import Sequence
@@ -43,3 +42,19 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{folder} cannot be made: {error.strerror}", key="unwritable") from None
+
+
+def check_working_folder() -> None:
+    """Refuse a deleted working folder, in which libraries of torch end the process silently.
+
+    Raises
+    ------
+    UsageError
+    """
+    try:
+        Path.cwd()
+    except OSError as error:
+        raise UsageError(
+            f"the working folder cannot be used ({error.strerror}); go to another",
+            key="working-folder",
+        ) from None

@@ -12,19 +12,21 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.client_app.node.configuration import IN_MEMORY
-from curvfed.deployments.arguments import NUM_SUPERNODES, UsageError, pop_supernodes
+from curvfed.deployments.arguments import (
+    NUM_SUPERNODES,
+    UsageError,
+    check_request,
+    pop_supernodes,
+    read_keywords,
+)
 from curvfed.deployments.inprocess import run_in_process, simulated_nodes
 from curvfed.deployments.preflight import look_at_clients, preflight
-from curvfed.deployments.request import checked
 from curvfed.deployments.round_bar import round_bar
 from curvfed.deployments.turns import turn
 from curvfed.server_app.directory.run_directory import check_name, named
 from curvfed.server_app.directory.tables import TABLES, TEXTS
-from curvfed.strategies.base.dotted import dotted, python_value
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import home
-from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.run_log import log_to_stdout, logged_from
@@ -300,15 +302,8 @@ def simulate(
     >>> run.predict(images[:2])["image"].tolist()
     [0, 1]
     """
-    named_keys = _with_names({"method": method} | keys)
-    named_keys["dataset"] = dataset if data is None else OWN
-    settings: dict[str, Any] = {}
-    for name, value in dotted(named_keys).items():
-        key = kebab(name)
-        if isinstance(value, os.PathLike):
-            settings[key] = path_text(value)
-        elif value is not None:
-            settings[key] = python_value(value, defaults().get(key))
+    source = dataset if data is None else OWN
+    settings = read_keywords({"method": method} | keys | {"dataset": source})
     default = NUM_SUPERNODES
     if data is not None:
         data = _client_list(data)
@@ -325,7 +320,7 @@ def simulate(
             f"dataset = {dataset} and data are both given; allowed is one of them",
             key="two-data-sets",
         )
-    request = checked(settings, number)
+    request = check_request(settings, number)
     config = named(request.config)
     if data is None:
         preflight(request)
@@ -344,18 +339,6 @@ def simulate(
                 return Run(run_in_process(config, nodes))
     finally:
         forget_all()  # for the next runs of the caller
-
-
-def _with_names(keys: dict[str, Any]) -> dict[str, Any]:
-    """The keys, with names for a method and a model that are objects."""
-    if all(isinstance(keys.get(key, ""), str) for key in ("method", "model")):
-        return keys
-    from curvfed.deployments.own_objects import method_name, model_name
-
-    return keys | {
-        "method": method_name(keys["method"]),
-        "model": model_name(keys.get("model", "auto")),
-    }
 
 
 @contextlib.contextmanager

@@ -1,8 +1,10 @@
-"""The figures of a run as a table for the terminal."""
+"""Tables for the terminal: the figures of a run, and lists."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from curvfed.strategies.base.figures import BEST, DETAIL, FIGURES, PERSONAL_ACCURACY, find
@@ -41,3 +43,13 @@ def _values(summary: Mapping[str, Any]) -> dict[str, str]:
     if values.get(PERSONAL_ACCURACY) and spread is not None:
         values[PERSONAL_ACCURACY] += f" ± {find(PERSONAL_ACCURACY).text(spread)}"
     return values
+
+
+def print_rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> None:
+    """Print a table, its cells folded to the width of the terminal."""
+    table = Table(*head)
+    for column in table.columns:
+        column.overflow = "fold"
+    for row in rows:
+        table.add_row(*map(escape, row))
+    Console().print(table)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 import torch
 
-from curvfed.deployments.arguments import UsageError, check_working_folder
+from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.output_file import check_working_folder
 from curvfed.strategies.base.process_settings import own_settings
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from curvfed.server_app.callbacks.choice import check_registered
+from curvfed.server_app.callbacks.choice import callback_classes
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.loop import run_rounds
@@ -56,7 +56,7 @@ def serve(config: RunConfig, grid: Grid) -> Path:
     """
     try:
         check_installed(config.sinks)
-        check_registered(config)
+        callback_classes(config)
         directory = RunDirectory.open(config)
     except ConfigError as error:
         _refuse(error, flatten(config), config)

@@ -9,14 +9,23 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.arguments import UsageError, check_working_folder
+from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.commands.adapt import adapt
+from curvfed.deployments.commands.check import check
 from curvfed.deployments.commands.cluster import app as cluster
+from curvfed.deployments.commands.compare import compare
+from curvfed.deployments.commands.datasets import datasets
+from curvfed.deployments.commands.embed import embed
 from curvfed.deployments.commands.failures import Failure
 from curvfed.deployments.commands.groups import Application, Commands
-from curvfed.deployments.commands.lists import datasets, methods, presets
-from curvfed.deployments.commands.many_runs import compare, report, sweep
-from curvfed.deployments.commands.models import adapt, embed, predict
-from curvfed.deployments.commands.runs import check, run, simulate
+from curvfed.deployments.commands.methods import methods
+from curvfed.deployments.commands.models import predict
+from curvfed.deployments.commands.presets import presets
+from curvfed.deployments.commands.report import report
+from curvfed.deployments.commands.run import run
+from curvfed.deployments.commands.simulate import simulate
+from curvfed.deployments.commands.sweep import sweep
+from curvfed.deployments.output_file import check_working_folder
 from curvfed.deployments.terminal import lasting_output
 
 app = Application(

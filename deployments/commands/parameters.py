@@ -34,26 +34,14 @@ def complete_pair(ctx: typer.Context, incomplete: str) -> Iterable[str]:
 
     before = ctx.params.get("pairs") or []
     if len(before) > 1 and before[-1] == "=":  # bash splits a pair into three words
-        return _values(before[-2])
+        return completed_values(before[-2])
     key, equals, _ = incomplete.partition("=")
     if equals:
-        return [f"{key}={value}" for value in _values(key)]
+        return [f"{key}={value}" for value in completed_values(key)]
     return [*package_files(PRESETS), *(f"{name}=" for name in (*defaults(), "num-supernodes"))]
 
 
-def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
-    """As `complete_pair`, with the keys of a comparison; after a comma in `methods=`, names of
-    methods."""
-    done, comma, _ = incomplete.rpartition(",")
-    if comma:
-        return [f"{done},{name}" for name in _values("methods")]
-    from curvfed.deployments.compare.keys import OWN_KEYS  # imports Flower
-
-    keys = [f"{key}=" for key in OWN_KEYS if "=" not in incomplete]
-    return [*complete_pair(ctx, incomplete), *keys]
-
-
-def _values(key: str) -> Iterable[str]:
+def completed_values(key: str) -> Iterable[str]:
     """The values of `method`, `methods` or `dataset`; none for other keys."""
     if key in ("method", "methods"):
         from curvfed.strategies.methods import METHODS
@@ -78,14 +66,6 @@ Pairs = Annotated[
         ),
     ),
 ]
-ComparedPairs = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[KEY=VALUE|PRESET|FILE.toml]...",
-        autocompletion=complete_comparison,
-        help="Keys of the comparison, and those of the run configuration, as for simulate.",
-    ),
-]
 Debug = Annotated[
     bool, typer.Option("--debug", help="Show the server's traceback if an error ends the run.")
 ]
@@ -105,14 +85,6 @@ Scale = Annotated[
 Data = Annotated[
     Path | None,
     typer.Option(parser=expanded, metavar="DIR", help="Folder of the public data sets."),
-]
-Comparisons = Annotated[
-    Path | None,
-    typer.Option(
-        parser=expanded,
-        metavar="DIR",
-        help="Folder of the runs, one in ~/curvfed/comparisons by default.",
-    ),
 ]
 Results = Annotated[
     Path | None,

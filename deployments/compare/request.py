@@ -11,12 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from curvfed.deployments.arguments import UsageError, Value, pop_count, read_pairs
+from curvfed.deployments.arguments import UsageError, Value, check_request, pop_count, read_pairs
 from curvfed.deployments.compare.keys import METHODS_BY_TASK, OWN_KEYS, SCORES
 from curvfed.deployments.preflight import look_at_data
-from curvfed.deployments.request import checked
-from curvfed.deployments.sweep.make import data_places
-from curvfed.deployments.sweep.plan import DEFAULTS, combinations, plan_run
+from curvfed.deployments.sweep.plan import DEFAULTS, combinations, data_places, plan_run
 from curvfed.server_app.report import SUPERNODES, known_name
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
@@ -116,7 +114,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     _check_dataset(str(settings.get("dataset", "auto")))
     first_method = {"method": (requested or METHODS_BY_TASK["nodes"])[0]}
     settings |= plan_run({**settings, **first_method}, COMMAND).paths
-    request = checked({**settings, **places, **first_method}, num_supernodes)
+    request = check_request({**settings, **places, **first_method}, num_supernodes)
     _, first_data = look_at_data(request)
     task = request.task if first_data is None else first_data.task
     run = request.resolved
@@ -188,7 +186,9 @@ def _defaults_of(
             f'score = "global": allowed with a method that has a global model; {method} has none',
             key="score",
         )
-    return resolve_defaults(checked({**settings, "method": method}, num_supernodes).config, task)
+    return resolve_defaults(
+        check_request({**settings, "method": method}, num_supernodes).config, task
+    )
 
 
 def configurations(

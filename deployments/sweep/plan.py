@@ -36,6 +36,7 @@ from curvfed.deployments.arguments import (
     pop_supernodes,
     read_toml,
 )
+from curvfed.deployments.package_files import SWEEPS, name_hint, package_files
 from curvfed.server_app.directory.run_directory import FREE_TO_CHANGE
 from curvfed.server_app.report import SUPERNODES, Plan, Planned
 from curvfed.strategies.base.dotted import dotted, python_value
@@ -271,3 +272,39 @@ def _entry(content: Mapping[str, Any], key: str, path: Path, empty: Any) -> Any:
         kind = f"tables, each headed by [[{key}]]" if empty == [] else "a table"
         raise UsageError(f"{path}: {key} is {entry!r}, but must be {kind}", key="value")
     return entry
+
+
+def find(name: str) -> Path:
+    """The file of a sweep, by its path or by the name of a shipped sweep, such as
+    `wire-precision`.
+
+    Raises
+    ------
+    UsageError
+        If it is neither.
+    """
+    if name.endswith(".toml"):
+        return Path(name)
+    try:
+        return package_files(SWEEPS)[name]
+    except KeyError:
+        raise UsageError(
+            f"{name!r} is neither a shipped sweep nor the path of a .toml file;"
+            f" {name_hint(SWEEPS, name)}",
+            key="sweep",
+        ) from None
+
+
+def data_places(data: Path | None) -> dict[str, Value]:
+    """The key `data-dir` of the command line.
+
+    Raises
+    ------
+    UsageError
+        If it is no folder.
+    """
+    if data is None:
+        return {}
+    if not data.is_dir():
+        raise UsageError(f"--data: {data} is no folder", key="data-folder")
+    return {"data-dir": str(data.resolve())}

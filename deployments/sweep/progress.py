@@ -8,8 +8,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.text import Text
 
-from curvfed.deployments.sweep.results import LOGS
-from curvfed.deployments.sweep.runner import Ended
+from curvfed.deployments.sweep.results import LOGS, Ended
 
 MAX_ERROR = 200
 """Printed characters of an error; the table has all of them."""

@@ -5,6 +5,7 @@ import sqlite3
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.sweep.plan import DEFAULTS
 from curvfed.server_app.report import SUPERNODES, Plan, Planned, Run
 from curvfed.strategies.base.dotted import dotted, toml_text
+from curvfed.strategies.base.run_keys import home
 
 FILE = "results.sqlite"
 LOGS = "logs"
@@ -21,6 +23,28 @@ TOKEN_FILE = ".shared-with"
 SUMMARY = "summary.json"
 COMPLETED = "completed"
 FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An ended run.
+
+    Attributes
+    ----------
+    run : Planned
+    error : str
+        The reason of its failure; empty if it completed.
+    seconds : float
+    """
+
+    run: Planned
+    error: str
+    seconds: float
+
+
+def default_results() -> Path:
+    """The folder of the runs of all sweeps; equal runs are shared."""
+    return home() / "sweeps"
 
 
 class Results:

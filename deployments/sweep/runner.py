@@ -11,17 +11,18 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
+from rich.console import Console
 
 from curvfed.deployments.arguments import UsageError, Value
 from curvfed.deployments.processes import socket_folder
 from curvfed.deployments.resources import Resources
-from curvfed.deployments.sweep.results import TOKEN_FILE, Results
-from curvfed.server_app.report import SUPERNODES, Planned
+from curvfed.deployments.sweep.progress import Progress
+from curvfed.deployments.sweep.results import TOKEN_FILE, Ended, Results
+from curvfed.server_app.report import SUPERNODES, Plan, Planned
 
 STARTS = 3
 """Attempts to start Ray."""
@@ -30,23 +31,6 @@ OBJECT_STORE = 100 * 2**20
 """Bytes that Ray reserves for messages between tasks, which are short here."""
 
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
-
-
-@dataclass(frozen=True)
-class Ended:
-    """An ended run.
-
-    Attributes
-    ----------
-    run : Planned
-    error : str
-        The reason of its failure; empty if it completed.
-    seconds : float
-    """
-
-    run: Planned
-    error: str
-    seconds: float
 
 
 Listener = Callable[[Ended | None, int], None]
@@ -270,3 +254,28 @@ def _outcome(reference: Any) -> tuple[str, float]:
         return f"the process of the run failed: {failure.cause!r}", 0.0
     except ray.exceptions.RayError as failure:
         return f"the process of the run ended: {failure}", 0.0
+
+
+def run_sweep(
+    plan: Plan, folder: Path, places: dict[str, Value], resources: Resources, console: Console
+) -> int:
+    """Make the missing runs of a sweep, and return the number of failed runs.
+
+    Raises
+    ------
+    UsageError
+    KeyboardInterrupt
+        The completed runs are saved.
+    """
+    try:
+        with locked(folder):
+            results = Results(folder)
+            finished = results.finished(plan.runs)
+            missing = [run for run in plan.runs if run.name not in finished]
+            with Progress(console, plan.title, len(plan.runs), len(finished)) as progress:
+                if missing:
+                    make_runs(missing, results, places, resources, progress)
+            return progress.failed
+    except KeyboardInterrupt:
+        console.print("Interrupted. Completed runs are saved; the same command continues.")
+        raise

@@ -41,40 +41,29 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
         *([EarlyStopping(run)] if run.config.early_stopping else []),
         Confusion(run),
         CheckpointCallback(run),
-        *foreign_callbacks(run),
+        *(kind(run) for kind in callback_classes(run.config)),
         ProgressLine(run),
     ]
 
 
-def check_registered(config: RunConfig) -> None:
-    """Refuse names of callbacks that no installed package has.
-
-    Raises
-    ------
-    ConfigError
-    """
-    installed = plugins.registered("callbacks")
-    for name in config.callback_names:
-        if name not in installed:
-            raise ConfigError(
-                f'callbacks = "{config.callbacks}": no installed package has a callback {name};'
-                f" installed are {', '.join(sorted(installed)) or 'none'}",
-                key="no-such-callback",
-            )
-
-
-def foreign_callbacks(run: Run) -> list[Callback]:
+def callback_classes(config: RunConfig) -> list[type[Callback]]:
     """The callbacks of other packages that the key `callbacks` names.
 
     Raises
     ------
     ConfigError
-        If one cannot be imported, or is not a Callback.
+        If no installed package has one of the names, or one cannot be imported or is no Callback.
     """
-    check_registered(run.config)
-    made: list[Callback] = []
-    for name in run.config.callback_names:
-        key = f'callbacks = "{run.config.callbacks}"'
+    key = f'callbacks = "{config.callbacks}"'
+    installed = plugins.registered("callbacks")
+    classes: list[type[Callback]] = []
+    for name in config.callback_names:
+        if name not in installed:
+            raise ConfigError(
+                f"{key}: no installed package has a callback {name}; installed are"
+                f" {', '.join(sorted(installed)) or 'none'}",
+                key="no-such-callback",
+            )
         try:
             kind = plugins.load("callbacks", name)
         except DataError as error:
@@ -85,5 +74,5 @@ def foreign_callbacks(run: Run) -> list[Callback]:
                 f" {Callback.__module__}.Callback",
                 key="not-a-callback",
             )
-        made.append(kind(run))
-    return made
+        classes.append(kind)
+    return classes

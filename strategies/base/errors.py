@@ -7,3 +7,6 @@ class ConfigError(SafeError, ValueError):
     """A configuration that cannot run; the text names the key, its value and the allowed values."""
 
     area = "config"
+
+    settings: tuple[str, ...] = ()
+    """The run-config keys that are at fault."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
-from curvfed.strategies.base.method import ONE_SHOT
+from curvfed.strategies.base.method import ONE_SHOT, Method
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import (
     AGGREGATION_METHODS,
@@ -49,7 +49,9 @@ def _conflict(config: RunConfig, keys: str, allowed: str) -> ConfigError:
     names = keys.split()
     values = [f"{name} = {json.dumps(config[name], ensure_ascii=False)}" for name in names]
     kind = "-with-".join(names).replace(".", "-")
-    return ConfigError(f"{' and '.join(values)}: allowed is {allowed}", key=kind)
+    error = ConfigError(f"{' and '.join(values)}: allowed is {allowed}", key=kind)
+    error.settings = tuple(names)
+    return error
 
 
 def check_method(config: RunConfig) -> None:
@@ -266,12 +268,15 @@ def _check_plain_sgd(config: RunConfig, task: str) -> None:
         )
 
 
+def needs_only_sum(method: Method, aggregation: str) -> bool:
+    """Whether the server needs only the sum of what the method's clients send."""
+    is_own = aggregation == method.aggregation
+    return aggregation in LINEAR or (is_own and aggregation in LINEAR_WITH_OWN_CLIENTS)
+
+
 def _check_secure_sum(config: RunConfig) -> None:
     """Refuse an aggregation that needs single updates; `config` has its defaults resolved."""
-    allowed: tuple[str, ...] = LINEAR
-    if config.aggregation == config.row.aggregation:
-        allowed += LINEAR_WITH_OWN_CLIENTS
-    if config.aggregation not in allowed:
+    if not needs_only_sum(config.row, str(config.aggregation)):
         raise _conflict(
             config,
             "secure-sum method aggregation",

@@ -58,9 +58,11 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     used = {key: value for key, value in raw.items() if key in fields_by_key}
     unused = {key: value for key, value in chosen.items() if key not in fields_by_key}
     config, reasons = _read(config_type, used, fields_by_key)
-    reasons += _check_unused(unused)
+    reasons |= _check_unused(unused)
     if config is None or reasons:
-        raise ConfigError("\n".join(reasons), key="value")
+        refusal = ConfigError("\n".join(reasons.values()), key="value")
+        refusal.settings = tuple(reasons)
+        raise refusal
     check_method(config)
     if config.dataset is None:
         config = config.model_copy(update={"dataset": KINDS[config.row.tasks[0]].built_in})
@@ -102,9 +104,9 @@ def _is(value: Any, default: Scalar) -> bool:
     return type(value) is type(default) and bool(value == default)
 
 
-def _check_unused(raw: Mapping[str, Any]) -> list[str]:
-    """A line for each wrong value of a key that this method does not use."""
-    reasons: list[str] = []
+def _check_unused(raw: Mapping[str, Any]) -> dict[str, str]:
+    """A line for each key with a wrong value that this method does not use."""
+    reasons: dict[str, str] = {}
     for table in dict.fromkeys(key.partition(".")[0] for key in raw):
         keys = table_of(table)
         inner = {
@@ -112,7 +114,7 @@ def _check_unused(raw: Mapping[str, Any]) -> list[str]:
             for key, value in raw.items()
             if key.startswith(f"{table}.")
         }
-        reasons += _read(keys, inner, dict(_fields_of(keys)), f"{table}.")[1]
+        reasons |= _read(keys, inner, dict(_fields_of(keys)), f"{table}.")[1]
     return reasons
 
 
@@ -139,16 +141,18 @@ def _read(
     raw: Mapping[str, Any],
     fields_by_key: Mapping[str, FieldInfo],
     prefix: str = "",
-) -> tuple[AnyTable | None, list[str]]:
-    """A table of these values, or None and a line for each wrong value, its key after `prefix`."""
+) -> tuple[AnyTable | None, dict[str, str]]:
+    """A table of these values, or None and a line for each key with a wrong value, after
+    `prefix`."""
     try:
-        return kind.model_validate(nested(raw)), []
+        return kind.model_validate(nested(raw)), {}
     except ValidationError as error:
         wrong_keys = dict.fromkeys(_key(item["loc"], fields_by_key) for item in error.errors())
-        return None, [
-            f"{prefix}{key} = {raw.get(key)!r}: allowed is {allowed(fields_by_key[key])}"
+        return None, {
+            f"{prefix}{key}": f"{prefix}{key} = {raw.get(key)!r}: allowed is"
+            f" {allowed(fields_by_key[key])}"
             for key in wrong_keys
-        ]
+        }
 
 
 def _key(location: Sequence[int | str], keys: Mapping[str, Any]) -> str:

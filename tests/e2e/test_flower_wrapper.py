@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paused_clock import popen_out_of_time
 
-from curvfed.deployments import isolated, preflight, run
+from curvfed.deployments import isolated, preflight
+from curvfed.deployments.commands import run
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports, wait_until
 from curvfed.deployments.run_results import named, toml_pairs

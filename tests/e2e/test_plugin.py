@@ -41,8 +41,8 @@ simulate(settings, 2, intercept=intercept)
 
 FLWR = """
 import sys
-from curvfed.deployments.isolated import run
-print("status:", *run(sys.argv[1:], 400))
+from curvfed.deployments.isolated import run_isolated
+print("status:", *run_isolated(sys.argv[1:], 400))
 """
 
 

@@ -15,8 +15,8 @@ HEAD = {"head.weight", "head.bias"}
 
 RUN = """
 import sys
-from curvfed.deployments.isolated import run
-status, details = run(sys.argv[1:], timeout=400)
+from curvfed.deployments.isolated import run_isolated
+status, details = run_isolated(sys.argv[1:], timeout=400)
 print("status:", status, details)
 """
 

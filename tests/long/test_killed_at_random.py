@@ -24,7 +24,7 @@ and kills of the whole tree of processes of a run by Flower."""
 FORKED = """
 import json, os, random, signal, sys, time
 from importlib import import_module
-for heavy in ("client_app.app", "deployments.simulate", "server_app.app", "server_app.report.run_page"):
+for heavy in ("client_app.app", "deployments.inprocess", "server_app.app", "server_app.report.run_page"):
     import_module(f"curvfed.{heavy}")  # once, and not in every child
 from curvfed.deployments.commands.command import main
 

@@ -11,8 +11,8 @@ import numpy as np
 
 PROGRAM = """
 import resource, sys
-from curvfed.deployments.simulate import main
-status = main(sys.argv[1:])
+from curvfed.deployments.commands.command import main
+status = main(["simulate", *sys.argv[1:]])
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 sys.exit(status)
 """

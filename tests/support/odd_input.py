@@ -321,7 +321,7 @@ def _try(case: Case) -> None:
 if __name__ == "__main__":
     for heavy in (
         "client_app.app",
-        "deployments.simulate",
+        "deployments.inprocess",
         "server_app.app",
         "server_app.report.run_page",
     ):

@@ -3,6 +3,7 @@ figures."""
 
 import os
 import re
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,13 @@ from graph_fixtures import user_fields, user_graphs, write_user_graph
 from image_fixtures import write_classes, write_idx
 
 from curvfed.deployments.arguments import UsageError, pop_supernodes, read_pairs
-from curvfed.deployments.check import is_in_use
+from curvfed.deployments.commands.check import is_in_use
 from curvfed.deployments.commands.command import main
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
+from curvfed.tasks import plugins
 from curvfed.tasks.graphs.data.sources import SOURCES
 
 ROOT = Path(__file__).parents[3]
@@ -276,6 +278,27 @@ def test_check_names_what_is_wrong(capsys, arguments, message):
     assert output.startswith("error: ")
     assert message in output
     assert len(output.splitlines()) == 1
+
+
+def test_an_error_names_the_file_that_sets_the_key(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.toml").write_text('learning-rate = "high"\nresume = true\n')
+    assert main(["check", "quick", "mine.toml", "seed=-1"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert "seed = -1: allowed is a whole number >= 0" in "".join(lines)
+    assert lines[-1] == "learning-rate is set in mine.toml"
+    assert main(["check", "mine.toml", "learning-rate=0.1"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "resume is set in mine.toml"
+
+
+def test_check_refuses_what_is_no_callback(capsys, monkeypatch):
+    assert main(["check", "method=fedavg", "callbacks=stoper"]) == 2
+    assert "no installed package has a callback stoper" in capsys.readouterr().err
+    place = plugins.register_object(print, "test_arguments:print")
+    points = {"print": [EntryPoint("print", place, "curvfed.callbacks")]}
+    monkeypatch.setattr(plugins, "registered", lambda kind: points if kind == "callbacks" else {})
+    assert main(["check", "method=fedavg", "callbacks=print"]) == 2
+    assert "allowed is a subclass of" in capsys.readouterr().err
 
 
 def said(capsys, *arguments: str) -> list[str]:

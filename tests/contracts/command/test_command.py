@@ -1,5 +1,6 @@
 """The command `curvfed`: what it takes, what it lists, what it refuses, and how it ends."""
 
+import contextlib
 import logging
 import os
 import subprocess
@@ -17,7 +18,10 @@ from curvfed.deployments.arguments import UsageError, read_pairs
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.package_files import PRESETS, SWEEPS, package_files
 from curvfed.server_app.directory.run_directory import RunDirectory
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import catalogue, tasks_of
@@ -119,6 +123,27 @@ def test_methods_and_data_sets_are_listed(capsys):
     for name, task in names:
         assert f"│ {name} " in out
         assert tasks_of(name) == (tuple(KINDS) if task == "any" else (task,))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_method_is_shown_with_its_keys(name, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")
+    assert main(["methods", name]) == 0
+    out = capsys.readouterr().out
+    row = METHODS[name]
+    assert row.summary in out
+    for table, keys in row.keys.items():
+        for key, field in keys.model_fields.items():
+            assert f"{table}.{kebab(key)} " in out
+            assert str(field.description) in out
+    if not row.is_one_shot:
+        with contextlib.nullcontext() if "possible" in out else pytest.raises(ConfigError):
+            parse({"method": name, "secure-sum": True})
+
+
+def test_an_unknown_method_is_refused(capsys):
+    assert main(["methods", "fedporx"]) == 2
+    assert 'did you mean "fedprox"?' in capsys.readouterr().err
 
 
 def test_presets_are_listed_and_printed(capsys):
@@ -252,7 +277,9 @@ def bad_data(folder: Path) -> dict[str, list[str]]:
 def test_data_that_will_not_do_leave_no_folder_and_are_said_once(
     command, tmp_path, own_home, capfd, monkeypatch
 ):
-    monkeypatch.setattr("curvfed.deployments.run.run", lambda *_: pytest.fail("it was started"))
+    monkeypatch.setattr(
+        "curvfed.deployments.commands.run.run_isolated", lambda *_: pytest.fail("it was started")
+    )
     for words, pairs in bad_data(tmp_path).items():
         assert main([command, f"results-dir={tmp_path / 'results'}", *pairs]) == 2
         told = capfd.readouterr()
@@ -313,7 +340,7 @@ def test_debug_may_change_when_a_run_is_resumed(tmp_path, own_home):
 def test_run_and_cluster_run_pass_debug_on(monkeypatch, tmp_path, own_home):
     plans = []
     monkeypatch.setattr(
-        "curvfed.deployments.run.run",
+        "curvfed.deployments.commands.run.run_isolated",
         lambda command, timeout: plans.append(command) or ("finished:failed", "no"),
     )
     assert main(["run", "quick", "--debug", f"results-dir={tmp_path}", *SMALL]) == 1

@@ -14,15 +14,13 @@ from graph_fixtures import write_user_graph
 from scipy import stats
 
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.commands.parameters import complete_comparison
+from curvfed.deployments.commands.compare import complete_comparison
 from curvfed.deployments.compare import results
 from curvfed.deployments.compare.keys import METHODS_BY_TASK, OWN_KEYS
-from curvfed.deployments.compare.make import choose
 from curvfed.deployments.compare.request import Comparison, read_comparison
-from curvfed.deployments.sweep import make as sweeps
-from curvfed.deployments.sweep import task
-from curvfed.deployments.sweep.results import TOKEN_FILE
-from curvfed.deployments.sweep.runner import Ended
+from curvfed.deployments.compare.steps import choose
+from curvfed.deployments.sweep import runner, task
+from curvfed.deployments.sweep.results import TOKEN_FILE, Ended
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
@@ -319,7 +317,7 @@ def made(monkeypatch) -> list[str]:
             table.record(run, error)
             listener(Ended(run, error, 1.0), 0)
 
-    monkeypatch.setattr(sweeps, "make_runs", in_process)
+    monkeypatch.setattr(runner, "make_runs", in_process)
     return begun
 
 

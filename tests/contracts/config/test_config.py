@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from curvfed.deployments.request import check_place
+from curvfed.deployments.arguments import check_place
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table, value_type
 from curvfed.strategies.base.shared_tables import FLOWER, SHARED, FlowerName

@@ -30,6 +30,7 @@ from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import html_page
 from curvfed.server_app.report.run_page import run_page
+from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.store import StoreError
@@ -118,7 +119,7 @@ def test_data_in_memory_are_as_the_same_data_in_files(family, tmp_path, here):
     made = curvfed.simulate(
         data=items, results_dir=tmp_path / "results", run_name="memory", **SMALL | keys
     )
-    flat = {key.replace(".", "__"): value for key, value in python_api.dotted(keys).items()}
+    flat = {key.replace(".", "__"): value for key, value in dotted(keys).items()}
     configs = [
         SIMULATED | {"partition-id": number, "data-path": str(path)}
         for number, path in enumerate(paths)

@@ -19,8 +19,14 @@ from tiers import examples
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.commands.parameters import expanded
-from curvfed.deployments.sweep.make import data_places
-from curvfed.deployments.sweep.plan import PLACES, Plan, Planned, file_digest, read_plan
+from curvfed.deployments.sweep.plan import (
+    PLACES,
+    Plan,
+    Planned,
+    data_places,
+    file_digest,
+    read_plan,
+)
 from curvfed.deployments.sweep.results import FILE, Results
 from curvfed.deployments.sweep.runner import locked
 from curvfed.server_app.directory.summary import failed_summary

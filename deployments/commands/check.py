@@ -1,15 +1,15 @@
 """`curvfed check`: the configuration and the data of a run, or its errors, without training or
 downloads."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.deployments.arguments import Value
-from curvfed.deployments.request import NOTE, Request, read_request
+from curvfed.deployments.arguments import NOTE, Request, Value, read_request
+from curvfed.deployments.commands.parameters import Pairs
 from curvfed.strategies.base.keys import AUTO, kebab
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import unread_keys
@@ -24,25 +24,32 @@ MAX_CLIENTS = 10
 """Clients whose data are described."""
 
 
-def main(pairs: Sequence[str], everything: bool = False) -> int:
-    """Print the configuration in effect and the data; the exit status, 0.
+def check(
+    pairs: Pairs = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all", help="All keys, also those of other methods, with the allowed values."
+        ),
+    ] = False,
+) -> None:
+    """Show the configuration and the data of a run, or its errors. Nothing is trained or
+    downloaded.
 
-    Parameters
-    ----------
-    pairs : sequence of str
-    everything : bool
-        Whether to print the keys of other methods and the allowed values, too.
+    curvfed check method=flatland dataset=cora data-dir=~/data
+    curvfed check --all method=hyperfed dataset=mnist
 
-    Raises
-    ------
-    UsageError, ConfigError
-        If no machine can run it.
+    For each key that the method uses it shows the value and its origin: set by you,
+    default, or auto, chosen by the task or the method. Then it shows the place of the
+    data and the data of a client; loading can take minutes the first time. For a
+    secure sum it shows how many clients must stay to the end, and for hull the size
+    of a client's message.
+    Exit status: 0 it can run, 2 it cannot.
     """
     console = Console()
-    request = read_request(pairs)
+    request = read_request(pairs or [])
     # These imports take seconds, and a wrong key is reported at once.
-    from curvfed.deployments.preflight import check_machine, look_at_data
-    from curvfed.deployments.secure_sum_check import check_secure_sums
+    from curvfed.deployments.preflight import check_machine, check_secure_sums, look_at_data
 
     check_machine(request)
     lines, data = look_at_data(request, MAX_CLIENTS, downloads=False)
@@ -53,7 +60,6 @@ def main(pairs: Sequence[str], everything: bool = False) -> int:
         lines.append(f"{NOTE}{unread}")
     for line in lines:
         console.print(escape(line), soft_wrap=True, highlight=False)
-    return 0
 
 
 def key_table(request: Request, data: "Data | None", everything: bool) -> Table:

@@ -4,7 +4,6 @@ seeds.
 Both steps are sweeps, so that the same command continues an interrupted comparison.
 """
 
-import hashlib
 import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -17,76 +16,20 @@ import numpy as np
 from rich.console import Console
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.compare.keys import SCORES
-from curvfed.deployments.compare.request import COMMAND, Comparison, read_comparison
-from curvfed.deployments.compare.results import Choice, result, write_results
-from curvfed.deployments.output_file import make_folder
+from curvfed.deployments.compare.request import COMMAND, Comparison
+from curvfed.deployments.compare.results import Choice
 from curvfed.deployments.resources import Resources
-from curvfed.deployments.sweep.make import sweep
 from curvfed.deployments.sweep.plan import file_digest, plan_run
 from curvfed.deployments.sweep.results import Results
+from curvfed.deployments.sweep.runner import run_sweep
 from curvfed.server_app.report import Plan, Planned, Run
 from curvfed.strategies.base.figures import BEST, VALIDATION
-from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.stored_files import write_atomically
 
 SCORE = f"{BEST}.metrics.{VALIDATION}"
 """The figure by which configurations are chosen."""
 
 Key = TypeVar("Key")
-
-
-def main(
-    pairs: Sequence[str],
-    results: Path | None,
-    data: Path | None,
-    resources: Resources,
-) -> int:
-    """Make the missing runs, write the report and print the answer.
-
-    Returns
-    -------
-    int
-        0 all methods are compared, 1 some are not.
-
-    Raises
-    ------
-    UsageError, ConfigError
-        If no machine can run the methods with these keys.
-    """
-    console = Console(soft_wrap=True)
-    comparison = read_comparison(pairs, data)
-    text = json.dumps(comparison.plan, indent=1)
-    name = f"{comparison.data}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    folder = (results or home() / "comparisons" / name).resolve()
-    make_folder(folder)
-    check_plan(folder / "plan.json", text)
-
-    runner = StepRunner(comparison, folder, resources, console)
-    tuning_seeds, fresh_seeds = comparison.seeds
-    figure = SCORES[comparison.score]
-    trials: dict[str, list[list[Run]]] = {}
-    settings = {
-        (method, number): {"method": method, **configuration}
-        for method, configurations in comparison.configurations.items()
-        for number, configuration in enumerate(configurations)
-    }
-    tuning_runs = runner.make("step 1 of 2, configurations", settings, tuning_seeds)
-    for (method, _), runs in tuning_runs.items():
-        trials.setdefault(method, []).append(runs)
-    choices = {method: choose(groups, figure) for method, groups in trials.items()}
-    chosen = {
-        method: settings[method, choice.number]
-        for method, choice in choices.items()
-        if choice.number is not None
-    }
-    fresh_runs = runner.make("step 2 of 2, methods", chosen, fresh_seeds)
-    rows = [
-        result(method, chosen.get(method, {}), fresh_runs.get(method, []), choice, figure)
-        for method, choice in choices.items()
-    ]
-    all_runs = list(itertools.chain(*tuning_runs.values(), *fresh_runs.values()))
-    return write_results(comparison, rows, all_runs, folder, console)
 
 
 @dataclass(frozen=True)
@@ -114,7 +57,7 @@ class StepRunner:
             about="",
             runs=tuple(itertools.chain(*planned.values())),
         )
-        sweep(plan, self.folder, self.comparison.places, self.resources, self.console)
+        run_sweep(plan, self.folder, self.comparison.places, self.resources, self.console)
         runs = {run.planned.name: run for run in Results(self.folder).select(plan)}
         by_key = {}
         for key, group in planned.items():

@@ -1,0 +1,130 @@
+"""`curvfed compare`: choose configurations by validation, then compare methods on fresh seeds.
+
+Both steps are sweeps, so that the same command continues an interrupted comparison.
+"""
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from curvfed.deployments.commands.parameters import (
+    Address,
+    Cpus,
+    Data,
+    Gpus,
+    complete_pair,
+    completed_values,
+    expanded,
+)
+from curvfed.deployments.output_file import make_folder
+from curvfed.deployments.resources import Resources
+from curvfed.strategies.base.run_keys import home
+
+if TYPE_CHECKING:
+    from curvfed.server_app.report import Run
+
+
+def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
+    """As `complete_pair`, with the keys of a comparison; after a comma in `methods=`, names of
+    methods."""
+    done, comma, _ = incomplete.rpartition(",")
+    if comma:
+        return [f"{done},{name}" for name in completed_values("methods")]
+    from curvfed.deployments.compare.keys import OWN_KEYS  # imports Flower
+
+    keys = [f"{key}=" for key in OWN_KEYS if "=" not in incomplete]
+    return [*complete_pair(ctx, incomplete), *keys]
+
+
+ComparedPairs = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE|PRESET|FILE.toml]...",
+        autocompletion=complete_comparison,
+        help="Keys of the comparison, and those of the run configuration, as for simulate.",
+    ),
+]
+Comparisons = Annotated[
+    Path | None,
+    typer.Option(
+        parser=expanded,
+        metavar="DIR",
+        help="Folder of the runs, one in ~/curvfed/comparisons by default.",
+    ),
+]
+
+
+def compare(
+    pairs: ComparedPairs = None,
+    results: Comparisons = None,
+    data: Data = None,
+    cpus: Cpus = 1,
+    gpus: Gpus = 0.0,
+    address: Address = "",
+) -> None:
+    """Find the best method for a data set: tune each by validation with an equal budget, then
+    compare on fresh seeds.
+
+    curvfed compare dataset=cora data-dir=~/data
+    curvfed compare dataset=graph.pt num-supernodes=4 methods=local,fedavg,flatland budget=6
+
+    It takes the keys of a run, which apply to all methods, and keys of its own:
+    - methods: names with commas between; auto, the usual ones for the data; or all;
+    - budget=12: number of configurations per method: learning rates, weight decays,
+      and the method's own key. Keys that you set are not tuned;
+    - tuning-seeds=2: number of seeds for choosing a configuration by validation;
+    - seeds=5: number of other seeds for comparing the methods;
+    - score=personal, the clients' accuracy after local training; or global, the
+      accuracy of the global model on the server's test images.
+
+    It prints a table and an answer, and writes them as comparison.html beside the
+    runs (--results; by default a folder in ~/curvfed/comparisons). The same command
+    continues an interrupted comparison. See docs/sweeps.md.
+    Exit status: 0 all methods compared, 1 some could not be, 2 wrong usage, 130
+    interrupted by Ctrl-C or SIGTERM.
+    """
+    # These imports take seconds, and help shows at once.
+    from curvfed.deployments.compare.keys import SCORES
+    from curvfed.deployments.compare.request import read_comparison
+    from curvfed.deployments.compare.results import result, write_results
+    from curvfed.deployments.compare.steps import StepRunner, check_plan, choose
+
+    console = Console(soft_wrap=True)
+    comparison = read_comparison(pairs or [], data)
+    text = json.dumps(comparison.plan, indent=1)
+    name = f"{comparison.data}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    folder = (results or home() / "comparisons" / name).resolve()
+    make_folder(folder)
+    check_plan(folder / "plan.json", text)
+
+    runner = StepRunner(comparison, folder, Resources(cpus, gpus, address), console)
+    tuning_seeds, fresh_seeds = comparison.seeds
+    figure = SCORES[comparison.score]
+    trials: dict[str, list[list[Run]]] = {}
+    settings = {
+        (method, number): {"method": method, **configuration}
+        for method, configurations in comparison.configurations.items()
+        for number, configuration in enumerate(configurations)
+    }
+    tuning_runs = runner.make("step 1 of 2, configurations", settings, tuning_seeds)
+    for (method, _), runs in tuning_runs.items():
+        trials.setdefault(method, []).append(runs)
+    choices = {method: choose(groups, figure) for method, groups in trials.items()}
+    chosen = {
+        method: settings[method, choice.number]
+        for method, choice in choices.items()
+        if choice.number is not None
+    }
+    fresh_runs = runner.make("step 2 of 2, methods", chosen, fresh_seeds)
+    rows = [
+        result(method, chosen.get(method, {}), fresh_runs.get(method, []), choice, figure)
+        for method, choice in choices.items()
+    ]
+    all_runs = list(itertools.chain(*tuning_runs.values(), *fresh_runs.values()))
+    raise typer.Exit(write_results(comparison, rows, all_runs, folder, console))

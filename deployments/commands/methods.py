@@ -1,0 +1,88 @@
+"""`curvfed methods`: the list of methods, or one of them in detail."""
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from curvfed.deployments.commands.parameters import completed_values
+from curvfed.deployments.tables import print_rows
+from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.base.method import Method
+from curvfed.strategies.config.checks import needs_only_sum
+from curvfed.strategies.config.parse import allowed
+from curvfed.strategies.config.run_config import plain
+from curvfed.strategies.methods import METHODS, Listed, file_of, foreign_methods, listed
+from curvfed.tasks.errors import did_you_mean
+
+
+def methods(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[METHOD]", autocompletion=lambda: completed_values("method")),
+    ] = None,
+) -> None:
+    """List the methods, with a summary and the tasks of each, or show METHOD in detail: its source,
+    its parts, and its keys with defaults and allowed values.
+
+    curvfed methods fedprox
+    """
+    if name is None:
+        plugins = foreign_methods()[0]
+        rows = listed() | {name: Listed(row.summary, row.tasks) for name, row in plugins.items()}
+        print_rows(
+            ("method", "what it is", "tasks"),
+            [(name, row.summary, ", ".join(row.tasks)) for name, row in rows.items()],
+        )
+        return
+    if name not in METHODS:
+        hint = did_you_mean(name, METHODS, "`curvfed methods`")
+        raise typer.BadParameter(f"{name!r} is no method{hint}")
+    row = METHODS[name]
+    print_rows((name, row.summary), parts_of(name, row))
+    if keys := list(keys_of(row)):
+        print_rows(("key", "default", "allowed", "what it is"), keys)
+
+
+def parts_of(name: str, row: Method) -> list[tuple[str, str]]:
+    """The parts of a method, each with its title."""
+    defaults = [
+        f"{task}: {' '.join(f'{kebab(key)}={plain(value)}' for key, value in settings.items())}"
+        for task, settings in row.settings.items()
+    ]
+    source = "another package"
+    if file := file_of(name):
+        text = str(import_module(f"curvfed.strategies.methods.{file}").__doc__)
+        source = " ".join(text.partition("\n\n")[0].split())
+    summed = "the server sees only sums over the clients, always"
+    if not row.is_one_shot:
+        summed = "possible: the server needs only the sum of the updates"
+        if not needs_only_sum(row, row.aggregation):
+            summed = f"refused: {row.aggregation} needs single updates"
+    return [
+        ("source", source),
+        ("tasks", ", ".join(row.tasks)),
+        ("models", row.space),
+        ("stays at the client", ", ".join(row.personal) or "no parameter"),
+        ("client half", _place(row.client)),
+        ("server half", _place(row.server)),
+        ("aggregation", row.aggregation),
+        ("secure-sum", summed),
+        ("own defaults", "\n".join(defaults) or "none: those of the task"),
+    ]
+
+
+def keys_of(row: Method) -> Iterable[tuple[str, str, str, str]]:
+    """The method's own keys: name, default, allowed values, meaning."""
+    for table, keys in row.keys.items():
+        for name, field in keys.model_fields.items():
+            default = plain(field.default) or '""'
+            yield f"{table}.{kebab(name)}", default, allowed(field), str(field.description)
+
+
+def _place(half: type | str | None) -> str:
+    """Where a half is written."""
+    if half is None:
+        return "that of fedavg"
+    return half if isinstance(half, str) else f"{half.__module__}:{half.__name__}"
