@@ -18,7 +18,7 @@ from curvfed.geometry.min_norm import min_norm_point
 from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import gram
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.methods.hyperfed import Consistent
+from curvfed.strategies.methods.hyperfed import Consistent, Keys
 from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import TRAIN, Header, Reply, decode_reply, encode_reply
 
@@ -29,7 +29,7 @@ RADIUS = 0.2
 
 AGGREGATE: dict[str, Callable[[Arrays, Replies], Any]] = {
     "average": lambda start, replies: Average(start).aggregate(replies),
-    "consistent": lambda start, replies: Consistent(start, RADIUS, "unit").aggregate(replies),
+    "consistent": lambda start, replies: Consistent(start, Keys(radius=RADIUS)).aggregate(replies),
     "gram": lambda start, replies: gram(start, [reply.arrays for reply in replies.values()]),
 }
 """A round's aggregation by fedavg and by HyperFed, and the inner products of the deviations from

@@ -49,8 +49,8 @@ class AggregationStrategy(FedAvg):
     Parameters
     ----------
     make : callable
-        (arrays, number of clients) -> Aggregation, called in the first round with the shared
-        arrays.
+        Called in the first round with the shared arrays and `clients=`, the numbers of the clients;
+        it returns an Aggregation.
     personal : sequence of str
         Patterns of the names of arrays that stay at the clients: they are not sent, and replies
         with such an array are dropped.
@@ -72,7 +72,7 @@ class AggregationStrategy(FedAvg):
 
     def __init__(
         self,
-        make: Callable[[Arrays, int], Aggregation],
+        make: Callable[..., Aggregation],
         personal: Sequence[str] = (),
         weights: str = "examples",
         min_replies: int = 1,
@@ -133,8 +133,7 @@ class AggregationStrategy(FedAvg):
         }
         self._counters = {name: array for name, array in shared.items() if name not in trained}
         with self._lacking():
-            self.aggregation = self._make(trained, len(self._numbers))
-            self.aggregation.set_clients(range(len(self._numbers)))
+            self.aggregation = self._make(trained, clients=range(len(self._numbers)))
             self.aggregation.expected_reply(0)
 
     def _addressed(self, messages: list[Message]) -> list[Message]:

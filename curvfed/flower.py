@@ -13,7 +13,8 @@ initial_arrays=ArrayRecord(model.state_dict()), num_rounds=10)`.
 import inspect
 import math
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from flwr.serverapp.strategy import FedAvg
 
@@ -25,7 +26,7 @@ from curvfed.strategies.config.build_method import new_aggregation
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.methods.hyperfed import Consistent
+from curvfed.strategies.methods.hyperfed import Consistent, Keys
 from curvfed.tasks.errors import did_you_mean
 
 __all__ = ["AggregationStrategy", "ConsistentAggregation", "SplitAggregation", "strategy"]
@@ -52,7 +53,9 @@ class ConsistentAggregation(AggregationStrategy):
     0.5
     """
 
-    def __init__(self, radius: float = 0.2, deviations: str = "unit", **settings: Any) -> None:
+    def __init__(
+        self, radius: float = 0.2, deviations: Literal["unit", "raw"] = "unit", **settings: Any
+    ) -> None:
         if not (0 <= radius < math.inf and deviations in ("unit", "raw")):
             raise ConfigError(
                 f'radius = {radius} and deviations = "{deviations}": allowed are a number >= 0, and'
@@ -61,7 +64,8 @@ class ConsistentAggregation(AggregationStrategy):
             )
         self.radius = radius
         self.deviations = deviations
-        super().__init__(lambda arrays, clients: Consistent(arrays, radius, deviations), **settings)
+        keys = Keys(radius=radius, deviations=deviations)
+        super().__init__(partial(Consistent, keys=keys), **settings)
 
 
 class SplitAggregation(AggregationStrategy):
@@ -82,7 +86,7 @@ class SplitAggregation(AggregationStrategy):
     """
 
     def __init__(self, personal: Sequence[str], **settings: Any) -> None:
-        super().__init__(lambda arrays, clients: Average(arrays), personal=personal, **settings)
+        super().__init__(Average, personal=personal, **settings)
 
 
 def strategy(
@@ -147,7 +151,7 @@ def strategy(
         )
     patterns = METHODS[method].personal if personal is None else personal
     return AggregationStrategy(
-        lambda arrays, clients: new_aggregation(arrays, config, clients),
+        partial(new_aggregation, config=config),
         patterns,
         config.weights,
         min_replies,

@@ -10,13 +10,15 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pydantic.fields import FieldInfo
+
 from curvfed.server_app.class_warnings import crowded, of_one_client, unlabelled
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.server_app.phase import Phase
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
-from curvfed.strategies.base.keys import PROXIMAL
+from curvfed.strategies.base.keys import ProximalTerm
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
@@ -267,12 +269,12 @@ def _classes(federation: Federation) -> str:
 def _proximal(config: RunConfig, state: State, task: str) -> str:
     """A proximal term without effect; with the default coefficient only for methods without other
     keys, which are FedAvg otherwise."""
-    keys = [key for key, field in fields(type(config)) if PROXIMAL in field.metadata]
+    keys = [key for key, field in fields(type(config)) if _is_proximal(field)]
     key = next((key for key in keys if config[key]), "")
     if not key or state.most_steps != 1:
         return ""
     own_fields = type(config.own_keys).model_fields.values()
-    is_fedavg = bool(own_fields) and all(PROXIMAL in field.metadata for field in own_fields)
+    is_fedavg = bool(own_fields) and all(map(_is_proximal, own_fields))
     if not is_fedavg and config[key] == defaults()[key]:
         return ""
     equals = f"{config.method} equals fedavg here" if is_fedavg else "the run is the same with 0"
@@ -282,6 +284,10 @@ def _proximal(config: RunConfig, state: State, task: str) -> str:
         f"the proximal term ({key} = {config[key]}) has no effect: every client makes one local"
         f" step per round, where its gradient is 0, so {equals}; raise local-epochs{smaller}"
     )
+
+
+def _is_proximal(field: FieldInfo) -> bool:
+    return any(isinstance(item, ProximalTerm) for item in field.metadata)
 
 
 def _falls(fallen: dict[int, dict[str, Any]], num_clients: int) -> str:

@@ -36,7 +36,7 @@ def set_starting_model(run: Run) -> int:
 
 
 def _seeded(run: Run) -> Aggregation:
-    return initial_aggregation(run.config, run.federation.facts, len(run.federation.nodes))
+    return initial_aggregation(run.config, run.federation.facts, list(run.federation.nodes))
 
 
 def _from_file(run: Run) -> Aggregation:
@@ -44,7 +44,7 @@ def _from_file(run: Run) -> Aggregation:
 
     facts = run.federation.facts
     start = partial(warm_start, run.config.init_from, class_names=facts.class_names)
-    return initial_aggregation(run.config, facts, len(run.federation.nodes), start)
+    return initial_aggregation(run.config, facts, list(run.federation.nodes), start)
 
 
 def _resume(run: Run) -> int:

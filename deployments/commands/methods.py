@@ -10,7 +10,6 @@ from curvfed.deployments.commands.parameters import completed_values
 from curvfed.deployments.tables import print_rows
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.config.checks import needs_only_sum
 from curvfed.strategies.config.parse import allowed
 from curvfed.strategies.config.run_config import plain
 from curvfed.strategies.methods import METHODS, Listed, file_of, foreign_methods, listed
@@ -58,7 +57,7 @@ def parts_of(name: str, row: Method) -> list[tuple[str, str]]:
     summed = "the server sees only sums over the clients, always"
     if not row.is_one_shot:
         summed = "possible: the server needs only the sum of the updates"
-        if not needs_only_sum(row, row.aggregation):
+        if row.summed_clients == "none":
             summed = f"refused: {row.aggregation} needs single updates"
     return [
         ("source", source),

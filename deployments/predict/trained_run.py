@@ -83,7 +83,7 @@ class TrainedRun:
         MessageError
             If they do not fit the run's model.
         """
-        server = initial_aggregation(self.config, self.facts, len(self.clients))
+        server = initial_aggregation(self.config, self.facts, sorted(self.clients))
         model = self.checkpoint.model
         server.load({name: array for name, array in model.items() if name not in self.fixed})
         return server

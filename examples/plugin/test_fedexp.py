@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from curvfed.strategies.base.statistics import Statistics
-from curvfed_fedexp.method import PREVIOUS, FedExp
+from curvfed_fedexp.method import PREVIOUS, FedExp, Keys
 
 EPSILON = 1e-3
 
@@ -44,7 +44,7 @@ def test_a_step_is_the_papers(disagreement):
         }
         for _ in range(5)
     ]
-    found = FedExp(start, EPSILON)
+    found = FedExp(start, Keys(epsilon=EPSILON))
     found.aggregate({number: Statistics(model, 1) for number, model in enumerate(models)})
     wanted, eta = by_paper(start, models)
     sent = found.sent_to(0)
@@ -66,7 +66,7 @@ def test_a_step_is_the_papers(disagreement):
 def test_without_disagreement_it_is_the_average():
     rng = np.random.default_rng(1)
     start, model = arrays(rng), arrays(rng)
-    found = FedExp(start, EPSILON)
+    found = FedExp(start, Keys(epsilon=EPSILON))
     found.aggregate({0: Statistics(model, 3), 1: Statistics(model, 5)})
     assert found.round_figures() == {"extrapolation": 1.0}
     np.testing.assert_allclose(
@@ -76,7 +76,7 @@ def test_without_disagreement_it_is_the_average():
 
 def test_nobody_has_examples():
     start = arrays(np.random.default_rng(2))
-    found = FedExp(start, EPSILON)
+    found = FedExp(start, Keys(epsilon=EPSILON))
     found.aggregate({0: Statistics(arrays(np.random.default_rng(3)), 0)})
     assert all(np.array_equal(found.sent_to(0)[name], start[name]) for name in start)
 
@@ -84,7 +84,7 @@ def test_nobody_has_examples():
 def test_the_state_is_both_iterates():
     rng = np.random.default_rng(4)
     start = arrays(rng)
-    found, other = FedExp(start, EPSILON), FedExp(start, EPSILON)
+    found, other = FedExp(start, Keys(epsilon=EPSILON)), FedExp(start, Keys(epsilon=EPSILON))
     found.aggregate({0: Statistics(arrays(rng), 1), 1: Statistics(arrays(rng), 1)})
     other.load(found.state())
     assert {PREVIOUS + name for name in start} < found.state().keys()

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from curvfed.strategies.base.average import split_average
 from curvfed.strategies.base.run_keys import RunKeys
@@ -41,18 +41,34 @@ def reweighted(replies: Replies, weights: str) -> Replies:
 class Aggregation(ABC):
     """The server's side of a method: the parameters from which every client starts a round.
 
+    Parameters
+    ----------
+    arrays : dict of str to array
+        The initial shared parameters.
+    keys : Table
+        The method's own keys; a subclass declares their type.
+    run : RunKeys, optional
+        The keys of every run; by default all have their default values.
+    clients : sequence of int
+        The partitions of all clients, ascending.
+
     Attributes
     ----------
     is_global : bool
         Whether it sends one model to all clients.
     name : str
-        Its name in the key `aggregation`; by default that of the class. A subclass does not inherit
-        it.
+        Its name in the key `aggregation`; by default that of the class.
+    summed_clients : str
+        The clients from which it needs only the mean of the updates, so that a secure sum is
+        enough: "any", "own" for those of its method, or "none".
+
+    A subclass inherits neither `name` nor `summed_clients`: a half that changes the average is no
+    average.
 
     Examples
     --------
     >>> class Latest(Aggregation):
-    ...     def __init__(self, arrays):
+    ...     def begin(self, arrays):
     ...         self.start, self.of = arrays, {}
     ...
     ...     def sent_to(self, partition):
@@ -79,24 +95,35 @@ class Aggregation(ABC):
     """
 
     is_global = False
-    name: str
+    name: ClassVar[str]
+    summed_clients: ClassVar[str] = "none"
+    keys: Any
 
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Any, run: RunKeys, clients: int) -> "Aggregation":
-        """The server half of a run, from the initial shared parameters, the method's own keys, the
-        keys of every run, and the number of clients."""
-        return cls(arrays)  # type: ignore[call-arg]
+    def __init_subclass__(cls) -> None:
+        cls.name = vars(cls).get("name", cls.__name__.lower().removesuffix("server"))
+        cls.summed_clients = vars(cls).get("summed_clients", "none")
+
+    def __init__(
+        self,
+        arrays: Arrays,
+        keys: Any = None,
+        run: RunKeys | None = None,
+        clients: Sequence[int] = (),
+    ) -> None:
+        self.keys = keys
+        self.run = RunKeys() if run is None else run
+        self.clients = clients
+        self.begin(arrays)
+
+    @abstractmethod
+    def begin(self, arrays: Arrays) -> None:
+        """Set up the state before the first round, with the initial shared parameters."""
 
     @classmethod
     def start_facts(cls, facts: Any, answers: Sequence[Mapping[str, float]]) -> Any:
         """The facts for all clients, after their answers (`Learner.answer`); the answer of a client
         that keeps it private, or did not reply, is empty."""
         return facts
-
-    def set_clients(self, partitions: Sequence[int]) -> None:
-        """Receive the partitions of all clients, ascending, before the first round; empty unless
-        the method's learner has `lists_clients`."""
-        return
 
     @abstractmethod
     def sent_to(self, partition: int) -> Arrays:
@@ -170,8 +197,10 @@ class Average(Aggregation):
 
     is_global = True
     name = "average"
+    summed_clients = "any"
 
-    def __init__(self, arrays: Arrays) -> None:
+    def begin(self, arrays: Arrays) -> None:
+        """Start from the initial parameters."""
         self._arrays = arrays
 
     def sent_to(self, partition: int) -> Arrays:

@@ -2,9 +2,8 @@
 
 import gc
 import logging
-from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDict
@@ -14,7 +13,7 @@ from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.average import AggregationError, split_average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import is_buffer
-from curvfed.strategies.base.shared_tables import NEED_ONLY_MEAN
+from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.arrays import encode_arrays
 
@@ -43,24 +42,32 @@ class FlowerStrategy(Average):
 
     Running statistics are averaged by examples. Replies of clients without examples are left out; a
     round with only such replies is not counted. Parameters keep their dtypes.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters.
-    name : str
-        One of `curvfed.strategies.base.shared_tables.FLOWER`.
-    settings : mapping
-        Arguments of the strategy's class.
     """
 
-    def __init__(self, arrays: Arrays, name: str, settings: Mapping[str, float | str]) -> None:
-        super().__init__(arrays)
-        self._name = name
+    def begin(self, arrays: Arrays) -> None:
+        """Make the strategy."""
+        super().begin(arrays)
+        self._name, settings = self.choice()
         self._steps = 0
-        self._flower: strategy.FedAvg = getattr(strategy, name.removeprefix("flower:"))(**settings)
+        self._flower: strategy.FedAvg = getattr(strategy, self._name.removeprefix("flower:"))(
+            **settings
+        )
         # `configure_train` then stores the parameters and selects no node
         self._flower.fraction_train = 0.0
+
+    def choice(self) -> tuple[str, dict[str, Any]]:
+        """The name of the strategy, one of `curvfed.strategies.base.shared_tables.FLOWER`, and the
+        arguments of its class: here by the key `aggregation` and the keys `flower`."""
+        name = str(self.run.aggregation)
+        arguments = FLOWER[name]
+        settings = {
+            argument: value
+            for argument, value in self.keys
+            if argument in arguments and value is not None
+        }
+        if "client_learning_rate" in arguments:  # Flower has no default
+            settings.setdefault("client_learning_rate", self.run.learning_rate)
+        return name, settings
 
     def aggregate(self, replies: Replies) -> None:
         """Let the strategy compute the next parameters.

@@ -194,18 +194,16 @@ class Learner:
         return self.local.task.loss(model, batch)
 
     def gradient_terms(self) -> list[GradientTerm]:
-        """Terms that are added to the gradients of each step: by default the proximal term of the
-        key `proximal`."""
-        return self.proximal_terms(self.local.config.proximal / 2)
-
-    def proximal_terms(self, coefficient: float) -> list[GradientTerm]:
-        """coefficient · ‖w - w_t‖² on the shared parameters; nothing where it has no effect."""
+        """Terms that are added to the gradients of each step: by default a proximal term for each
+        key, of the run or the method, of type `Proximity`."""
         local = self.local
         # In the first step the parameters are still those received, and the term and its gradient
         # are 0.
-        if not coefficient or local.config.local_epochs * local.task.num_steps <= 1:
+        if local.config.local_epochs * local.task.num_steps <= 1:
             return []
-        return [Proximal([local.trained[name] for name in self.shared_and_trained], coefficient)]
+        parameters = [local.trained[name] for name in self.shared_and_trained]
+        coefficients = local.config.proximal_coefficients() + self.keys.proximal_coefficients()
+        return [Proximal(parameters, coefficient) for coefficient in coefficients if coefficient]
 
     @property
     def shared_and_trained(self) -> list[str]:

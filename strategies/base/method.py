@@ -130,10 +130,15 @@ class Method:
             return "average"
         if isinstance(self.server, str):
             return self.server.rpartition(":")[2].lower()
-        # A name is not inherited: a half that changes the average is no average.
-        own = self.server.__name__.lower().removesuffix("server")
-        name: str = vars(self.server).get("name", own)
+        name: str = self.server.name  # type: ignore[union-attr]
         return name
+
+    @property
+    def summed_clients(self) -> str:
+        """See `Aggregation`."""
+        if self.server is None:
+            return "any"
+        return getattr(self.server, "summed_clients", "none")
 
     def network_for(self, settings: Mapping[str, Any]) -> Network:
         """What it asks of its network with these values of dotted keys."""
@@ -172,3 +177,8 @@ class OneShot(Method):
     def aggregation(self) -> str:
         """The same for all of them."""
         return ONE_SHOT
+
+    @property
+    def summed_clients(self) -> str:
+        """Its own clients."""
+        return "own"

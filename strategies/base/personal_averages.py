@@ -17,16 +17,11 @@ CLIENT = "client/"
 
 
 class PersonalAverages(Aggregation):
-    """Every client that replied gets its own average, and keeps it until its next reply.
+    """Every client that replied gets its own average, and keeps it until its next reply; a client
+    that never replied gets the plain average."""
 
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters; after the first round the plain average, for clients that
-        never replied.
-    """
-
-    def __init__(self, arrays: Arrays) -> None:
+    def begin(self, arrays: Arrays) -> None:
+        """Start all clients from the initial parameters."""
         self._average = arrays
         self._personal: dict[int, Arrays] = {}
 

@@ -2,8 +2,8 @@
 client's learner."""
 
 import fnmatch
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.errors import ConfigError
@@ -19,30 +19,13 @@ from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.precision import EXACT, Precision
 from curvfed.tasks import plugins
 
-if TYPE_CHECKING:
-    from curvfed.strategies.base.flower_strategy import FlowerStrategy
-
-
 Half = TypeVar("Half", Aggregation, Learner)
-
-
-def flower_strategy(arrays: Arrays, config: RunConfig) -> "FlowerStrategy":
-    """Flower's strategy that `aggregation` names, with its arguments from the table `flower`."""
-    from curvfed.strategies.base.flower_strategy import FlowerStrategy
-
-    arguments = FLOWER[config.aggregation]
-    settings = {
-        name: value for name, value in config.flower if name in arguments and value is not None
-    }
-    if "client_learning_rate" in arguments:  # Flower has no default
-        settings.setdefault("client_learning_rate", config.learning_rate)
-    return FlowerStrategy(arrays, config.aggregation, settings)
 
 
 def initial_aggregation(
     config: RunConfig,
     facts: Facts,
-    clients: int,
+    clients: Sequence[int],
     begin: Callable[[Arrays, frozenset[str]], Arrays] | None = None,
 ) -> Aggregation:
     """The aggregation before the first round, with the seeded initial model.
@@ -52,8 +35,8 @@ def initial_aggregation(
     config : RunConfig
         With its defaults resolved.
     facts : Facts
-    clients : int
-        Number of clients in the federation.
+    clients : sequence of int
+        The partitions of all clients, ascending.
     begin : callable, optional
         Replaces the initial shared parameters; its arguments are these and the names of all other
         parameters.
@@ -69,12 +52,10 @@ def initial_aggregation(
         shared = begin(shared, frozenset(state.keys() - shared.keys()))
     if config.model is not None and plugins.is_model(config.model):
         _check_personal(config, facts)
-    aggregation = new_aggregation(shared, config, clients)
-    aggregation.set_clients(facts.partitions)
-    return aggregation
+    return new_aggregation(shared, config, clients)
 
 
-def new_aggregation(arrays: Arrays, config: RunConfig, clients: int) -> Aggregation:
+def new_aggregation(arrays: Arrays, config: RunConfig, clients: Sequence[int]) -> Aggregation:
     """The aggregation of a configuration with its defaults resolved.
 
     Parameters
@@ -82,19 +63,21 @@ def new_aggregation(arrays: Arrays, config: RunConfig, clients: int) -> Aggregat
     arrays : dict of str to array
         The initial shared parameters.
     config : RunConfig
-    clients : int
+    clients : sequence of int
 
     Raises
     ------
     ConfigError, DataError
         If another package's server half cannot be imported or is not an Aggregation.
     """
-    if config.aggregation == "average":
-        return Average(arrays)
     if config.aggregation in FLOWER:
-        return flower_strategy(arrays, config)
-    row = METHODS[AGGREGATION_METHODS.get(config.aggregation, config.method)]
-    return server_class(row).of(arrays, config.keys_of(row), config, clients)
+        from curvfed.strategies.base.flower_strategy import FlowerStrategy
+
+        return FlowerStrategy(arrays, config.flower, config, clients)
+    row = config.row
+    if config.aggregation != row.aggregation:
+        row = METHODS[AGGREGATION_METHODS[config.aggregation]]
+    return server_class(row)(arrays, config.keys_of(row), config, clients)
 
 
 def wire_precision(config: RunConfig, facts: Facts) -> Precision:

@@ -7,27 +7,20 @@ from pathlib import Path
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
-from curvfed.strategies.base.method import ONE_SHOT, Method
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import (
     AGGREGATION_METHODS,
     RunConfig,
     resolve_defaults,
 )
-from curvfed.strategies.methods import readers
+from curvfed.strategies.methods import METHODS, readers
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import GENERATED, OWN, tasks_of
 
-BASES = ("average", *AGGREGATION_METHODS, *FLOWER)
+BASES = (*AGGREGATION_METHODS, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
-
-LINEAR = ("average", "fedopt", "scaffold", "feddyn", "interpolated", *NEED_ONLY_MEAN)
-"""Aggregations that need only the mean of the updates."""
-
-LINEAR_WITH_OWN_CLIENTS = ("fednova", "noisy-average", ONE_SHOT)
-"""Aggregations that need only the mean if the clients are those of the same method."""
 
 PLAIN_SGD = ("fednova", "scaffold")
 """Aggregations that assume SGD whose momentum starts at zero in every round."""
@@ -268,19 +261,19 @@ def _check_plain_sgd(config: RunConfig, task: str) -> None:
         )
 
 
-def needs_only_sum(method: Method, aggregation: str) -> bool:
-    """Whether the server needs only the sum of what the method's clients send."""
-    is_own = aggregation == method.aggregation
-    return aggregation in LINEAR or (is_own and aggregation in LINEAR_WITH_OWN_CLIENTS)
-
-
 def _check_secure_sum(config: RunConfig) -> None:
     """Refuse an aggregation that needs single updates; `config` has its defaults resolved."""
-    if not needs_only_sum(config.row, str(config.aggregation)):
+    row = config.row
+    if config.aggregation == row.aggregation and row.summed_clients != "none":
+        return
+    methods = AGGREGATION_METHODS.items()
+    allowed = [name for name, method in methods if METHODS[method].summed_clients == "any"]
+    allowed += NEED_ONLY_MEAN
+    if config.aggregation not in allowed:
         raise _conflict(
             config,
             "secure-sum method aggregation",
-            f"an aggregation that needs only the sum of the updates: {', '.join(LINEAR)}",
+            f"an aggregation that needs only the sum of the updates: {', '.join(allowed)}",
         )
 
 

@@ -19,7 +19,12 @@ from curvfed.tasks.registry import has_users
 if TYPE_CHECKING:
     from curvfed.strategies.base.calibration import Calibration
 
-AGGREGATION_METHODS = {"consistent": "hyperfed", "fednova": "fednova", "fedopt": "fedopt"}
+AGGREGATION_METHODS = {
+    "average": "fedavg",
+    "consistent": "hyperfed",
+    "fednova": "fednova",
+    "fedopt": "fedopt",
+}
 """The aggregations that other methods can use too, and the method of each."""
 
 LORENTZ_MODELS = ("lorentz", "gated", "split")

@@ -92,26 +92,21 @@ class AppleServer(Aggregation):
     mean of the others, and its core is the common initial model. (The authors draw a different
     initial core for each client.)
 
-    Under limited bandwidth a client gets M = `cores_per_round` cores of other clients (0 for all).
+    Under limited bandwidth a client gets M = `apple.cores` cores of other clients (0 for all).
     The authors first choose the cores that the client never got, then draw at random with odds that
     grow a little with |p_ij|. Here the p_ij stay at the client, so the server goes through the
     others in a seeded order, and draws a new order after each cycle. A client that does not reply
     loses no turn.
     """
 
-    def __init__(self, arrays: Arrays, cores_per_round: int, seed: int) -> None:
-        self._start = arrays
-        self._cores_per_round = cores_per_round
-        self._seed = seed
-        self.set_clients(())
+    keys: Keys
 
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "AppleServer":
-        """See `Aggregation.of`."""
-        return cls(arrays, keys.cores, run.seed)
-
-    def set_clients(self, partitions: Sequence[int]) -> None:
+    def begin(self, arrays: Arrays) -> None:
         """Start every client at the initial model."""
+        self._start = arrays
+        self._begin_clients(self.clients)
+
+    def _begin_clients(self, partitions: Sequence[int]) -> None:
         self._cores = dict.fromkeys(partitions, self._start)
         self._sizes = dict.fromkeys(partitions, UNKNOWN)
         self._turns = dict.fromkeys(partitions, 0)
@@ -130,14 +125,14 @@ class AppleServer(Aggregation):
     def _chosen(self, partition: int) -> list[int]:
         """The clients whose cores this client gets."""
         peers = [client for client in self._cores if client != partition]
-        count = self._cores_per_round
+        count = self.keys.cores
         if not count or count >= len(peers):
             return list(self._cores)
         first = self._turns.get(partition, 0) * count
         chosen = {partition} & self._cores.keys()
         for turn in range(first, first + count):
             cycle, place = divmod(turn, len(peers))
-            order = np.random.default_rng([self._seed, partition, cycle]).permutation(len(peers))
+            order = np.random.default_rng([self.run.seed, partition, cycle]).permutation(len(peers))
             chosen.add(peers[order[place]])
         return sorted(chosen)
 
@@ -176,7 +171,7 @@ class AppleServer(Aggregation):
 
     def load(self, state: Arrays) -> None:
         """Continue from stored cores."""
-        self.set_clients(state[HISTORY][:, 0].tolist())
+        self._begin_clients(state[HISTORY][:, 0].tolist())
         self._cores |= split_groups(state, CORE)
         for partition, size, turns in state[HISTORY].tolist():
             self._sizes[partition] = size

@@ -9,7 +9,7 @@ from torch import nn
 
 from curvfed.strategies.base.aggregation import Replies
 from curvfed.strategies.base.average import split_average
-from curvfed.strategies.base.keys import Proximity, Rate, Table
+from curvfed.strategies.base.keys import Rate, Table, WholeProximity
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, Method, Network
 from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
@@ -46,7 +46,7 @@ class Keys(Table):
         le=1,
         description="threshold of the masks in evaluation: smaller entries count as 0",
     )
-    proximal: Proximity = Field(
+    proximal: WholeProximity = Field(
         default=1e-3,
         ge=0,
         description=(
@@ -75,25 +75,10 @@ class FedPubServer(PersonalAverages):
     round. As in the authors' code, a client that does not reply keeps its average, and one that
     never replied starts from the plain average by examples. A client without examples gets an
     average, but its model enters no average.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters, including the embedding.
-    scale : float
-        τ; at 0 every average is the unweighted mean.
     """
 
     name = "similarity"
-
-    def __init__(self, arrays: Arrays, scale: float) -> None:
-        super().__init__(arrays)
-        self._scale = scale
-
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedPubServer":
-        """By the key `scale`."""
-        return cls(arrays, keys.scale)
+    keys: Keys
 
     def aggregate(self, replies: Replies) -> None:
         """Compute an average for every client that replied."""
@@ -105,7 +90,7 @@ class FedPubServer(PersonalAverages):
             np.float64
         )
         sources = np.stack([arrays[EMBEDDING] for arrays in trained]).astype(np.float64)
-        self._mix(replies, trained, mixing_weights(embeddings, sources, self._scale))
+        self._mix(replies, trained, mixing_weights(embeddings, sources, self.keys.scale))
 
 
 def mixing_weights(embeddings: Matrix, sources: Matrix, scale: float) -> Matrix:
@@ -157,20 +142,15 @@ class Sparsity:
 
 
 class FedPubClient(Learner):
-    """FedAvg's local work under personal masks, with both terms; it sends the functional embedding
-    too."""
+    """FedAvg's local work under personal masks; it sends the functional embedding too."""
 
     keys: Keys
 
     def gradient_terms(self) -> list[GradientTerm]:
-        """The gradients of the masks' L1 norm and of the proximal term."""
+        """The gradient of the masks' L1 norm too."""
         trained = self.local.trained
         masks = [trained[name] for name in trained if name.endswith(".mask")]
-        return [
-            *super().gradient_terms(),
-            Sparsity(masks, self.keys.l1),
-            *self.proximal_terms(self.keys.proximal),
-        ]
+        return [*super().gradient_terms(), Sparsity(masks, self.keys.l1)]
 
     def share(self) -> Arrays:
         """The shared parameters, with the embedding of the trained network."""

@@ -13,7 +13,6 @@ from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, clones
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
-from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm, Proximal, Trained
 
@@ -50,26 +49,16 @@ class FedDynServer(Average):
     dᵗ + (d¹ + … + dᵗ), a step of FedAvg plus server momentum that never decays. Near an optimum
     where d = −a θ, 0 < a < 1, the model spirals towards it by a factor of √(1 − a) per round, where
     FedAvg approaches it directly by 1 − a.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters.
-    clients : int
-        N.
     """
 
-    def __init__(self, arrays: Arrays, clients: int) -> None:
-        super().__init__(arrays)
+    summed_clients = "any"
+
+    def begin(self, arrays: Arrays) -> None:
+        """Start without drift."""
+        super().begin(arrays)
         self._drift = {
             name: np.zeros_like(array) for name, array in arrays.items() if not is_buffer(name)
         }
-        self._clients = clients
-
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedDynServer":
-        """See `Aggregation.of`."""
-        return cls(arrays, clients)
 
     def aggregate(self, replies: Replies) -> None:
         """Update the drift, and add it to the average."""
@@ -82,7 +71,7 @@ class FedDynServer(Average):
         if not active:
             return
         for name, drift in self._drift.items():
-            total = drift + active / self._clients * (mean[name] - start[name])
+            total = drift + active / len(self.clients) * (mean[name] - start[name])
             mean[name] += total
             self._drift[name] = total.astype(drift.dtype)
         self._arrays = {

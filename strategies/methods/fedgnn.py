@@ -12,7 +12,6 @@ from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import Method
-from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained
 
@@ -49,38 +48,21 @@ class FedGnnServer(Average):
     λ, ε is 2δ/λ: the paper's bound (Section 3.5). For all P entries of a message it is 2Pδ/λ,
     because each may be at the other end of its range; for R rounds it is 2PRδ/λ. For a network this
     number is so large that it guarantees nothing for the client as a whole.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters.
-    clip, noise : float
-        δ and λ, both in units of the learning rate; 0 adds no noise.
-    rounds : int
-        R, the largest number of rounds.
     """
 
     name = "noisy-average"
-
-    def __init__(self, arrays: Arrays, clip: float, noise: float, rounds: int) -> None:
-        super().__init__(arrays)
-        self._clip = clip
-        self._noise = noise
-        self._rounds = rounds
-
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedGnnServer":
-        """See `Aggregation.of`."""
-        return cls(arrays, keys.clip, keys.noise, run.num_rounds)
+    summed_clients = "own"
+    keys: Keys
 
     def figures(self) -> dict[str, float]:
         """ε of one entry in one round, and of all entries in all rounds; empty without noise, which
         has no bound."""
-        if self._noise == 0:
+        if self.keys.noise == 0:
             return {}
-        epsilon = 2 * self._clip / self._noise
+        epsilon = 2 * self.keys.clip / self.keys.noise
         entries = sum(array.size for array in self.sent_to(0).values())
-        return {"epsilon_per_weight": epsilon, "epsilon_of_run": epsilon * entries * self._rounds}
+        of_run = epsilon * entries * self.run.num_rounds
+        return {"epsilon_per_weight": epsilon, "epsilon_of_run": of_run}
 
 
 class FedGnnClient(Learner):

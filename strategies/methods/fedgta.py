@@ -85,38 +85,24 @@ class FedGtaServer(PersonalAverages):
     average, and one that never replied starts from the plain average by examples. A client without
     examples gets an average (the plain one if no client is similar), but its model enters no
     average. Similar clients that all have a confidence of 0, because their graphs have no edges,
-    get equal weights.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters.
-    threshold : float
-        ε; at −1 all clients get the same average, at 1 each its own model, unless two have the same
-        moments.
-    order : int
-        K, the number of moments.
+    get equal weights. At ε = −1 all clients get the same average, at 1 each its own model, unless
+    two have the same moments.
     """
 
     name = "topology"
+    keys: Keys
 
-    def __init__(self, arrays: Arrays, threshold: float, order: int) -> None:
-        super().__init__(arrays)
-        self._threshold = threshold
-        self._order = order
+    def begin(self, arrays: Arrays) -> None:
+        """Start all clients from the initial parameters."""
+        super().begin(arrays)
         self._sources = 0.0
-
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedGtaServer":
-        """See `Aggregation.of`."""
-        return cls(arrays, keys.threshold, keys.moments)
 
     def expected_reply(self, partition: int) -> Arrays:
         """The arrays that were sent to it, its moments (a row per order, a column per class) and
         its confidence."""
         bias = self._average["head.bias"]
         graph = {
-            MOMENTS: np.zeros((self._order, bias.size), bias.dtype),
+            MOMENTS: np.zeros((self.keys.moments, bias.size), bias.dtype),
             CONFIDENCE: np.zeros((), bias.dtype),
         }
         return self.sent_to(partition) | graph
@@ -150,7 +136,7 @@ class FedGtaServer(PersonalAverages):
         )
         alike = (
             cosines(np.stack(list(moments.values())), np.stack([moments[p] for p in trained]))
-            >= self._threshold
+            >= self.keys.threshold
         )
         # Rounding must not exclude a client's own model.
         alike |= np.array(list(replies))[:, None] == np.array(trained)

@@ -22,7 +22,6 @@ from curvfed.strategies.base.named_arrays import (
     select_prefix,
     split_groups,
 )
-from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm
 from curvfed.strategies.wire.arrays import MessageError, check_arrays
@@ -77,33 +76,19 @@ class FedMtlServer(Aggregation):
     have no gradient and are not coupled.
 
     A client without examples has no task and no column in W. It is sent the mean of the others'
-    models, to which the coupling "mean" alone would lead it.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial model.
-    relations : str
-        "mean" or "learned": Ω by `mean_relations` or `learned_relations`; "learned" is m·I before
-        the first reply.
-    clients : int
-        Number of clients.
+    models, to which the coupling "mean" alone would lead it. Learned relations are m·I before the
+    first reply.
     """
 
     name = "multi-task"
+    keys: Keys
 
-    def __init__(self, arrays: Arrays, relations: str, clients: int) -> None:
+    def begin(self, arrays: Arrays) -> None:
+        """Start all clients from the initial model."""
         self._start = arrays
-        self._is_learned = relations == "learned"
-        self._clients = clients
         self._models: dict[int, Arrays] = {}
         self._idle: set[int] = set()
         self._couple()
-
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedMtlServer":
-        """See `Aggregation.of`."""
-        return cls(arrays, keys.relations, clients)
 
     def sent_to(self, partition: int) -> Arrays:
         """w_k by parameter name, b_k as "pull/name" and a_k as "pull-weight"."""
@@ -128,7 +113,7 @@ class FedMtlServer(Aggregation):
     def _couple(self) -> None:
         """Compute the messages to all clients of the next round."""
         trained = sorted(self._models)
-        count = max(self._clients - len(self._idle), len(trained))
+        count = max(len(self.clients) - len(self._idle), len(trained))
         models = [self._models[partition] for partition in trained]
         models += [self._start] * (count - len(trained))
         # On a busy machine several BLAS threads, which wait for each other, take many times as long
@@ -161,7 +146,7 @@ class FedMtlServer(Aggregation):
         self._sent = dict(zip(trained, messages, strict=True))
 
     def _omega(self, models: Sequence[Arrays]) -> Matrix:
-        if not self._is_learned:
+        if self.keys.relations == "mean":
             return mean_relations(len(models))
         if not self._models:
             return len(models) * np.eye(len(models))

@@ -2,7 +2,6 @@
 steps."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -22,6 +21,7 @@ deviation by it."""
 
 
 def _momentum(run: RunKeys) -> float:
+    """ρ of the clients' SGD, which starts without momentum in every round."""
     return run.momentum if run.optimizer == "sgd" else 0.0
 
 
@@ -36,25 +36,14 @@ class FedNovaServer(Average):
 
     Clients without steps or without examples are left out. Running statistics are averaged by
     examples.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters.
-    momentum : float
-        ρ of the clients' SGD, in [0, 1), which starts without momentum in every round; 0 for plain
-        SGD.
     """
 
-    def __init__(self, arrays: Arrays, momentum: float) -> None:
-        super().__init__(arrays)
-        self._momentum = momentum
-        self._weights: dict[int, float] = {}
+    summed_clients = "own"
 
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Any, run: RunKeys, clients: int) -> "FedNovaServer":
-        """See `Aggregation.of`."""
-        return cls(arrays, _momentum(run))
+    def begin(self, arrays: Arrays) -> None:
+        """Start without weights."""
+        super().begin(arrays)
+        self._weights: dict[int, float] = {}
 
     def aggregate(self, replies: Replies) -> None:
         """Add the weighted sum of the normalised deviations."""
@@ -72,7 +61,7 @@ class FedNovaServer(Average):
         active = steps > 0
         examples = np.array([update.weight for update in replies.values()], np.float64) * active
         shares = examples / max(examples.sum(), 1)
-        lengths = gradient_weight(steps, self._momentum)
+        lengths = gradient_weight(steps, _momentum(self.run))
         weights = np.divide(
             shares * (shares @ lengths), lengths, out=np.zeros_like(lengths), where=active
         )

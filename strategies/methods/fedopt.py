@@ -1,15 +1,13 @@
 """FedOpt (Reddi et al., ICLR 2021): the server's optimiser applies the mean update: FedAvgM,
 FedAdam or FedYogi."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method
-from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays
 
 
 class Keys(Table):
@@ -33,20 +31,22 @@ class Keys(Table):
 class FedOpt(FlowerStrategy):
     """Flower's strategy for the chosen optimiser."""
 
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedOpt":
-        """See `Aggregation.of`."""
+    summed_clients = "any"
+    keys: Keys
+
+    def choice(self) -> tuple[str, dict[str, Any]]:
+        """FedAvgM, FedAdam or FedYogi, by the method's own keys."""
+        keys = self.keys
         if keys.optimizer == "avgm":
             momentum = {"server_learning_rate": keys.learning_rate, "server_momentum": keys.beta1}
-            return cls(arrays, "flower:FedAvgM", momentum)
-        name = "flower:FedAdam" if keys.optimizer == "adam" else "flower:FedYogi"
+            return "flower:FedAvgM", momentum
         moments = {
             "eta": keys.learning_rate,
             "beta_1": keys.beta1,
             "beta_2": keys.beta2,
             "tau": keys.tau,
         }
-        return cls(arrays, name, moments)
+        return "flower:FedAdam" if keys.optimizer == "adam" else "flower:FedYogi", moments
 
 
 METHODS = {

@@ -124,21 +124,19 @@ class FedSageServer(Average):
     the other clients' losses for its own fGen, which is one round old. It replies with a new
     package and its gradients for the others' packages. In the paper clients ask each other in every
     step and add the gradients; the mean does not grow with their number. Clients without examples
-    enter no mean and send no package. `template` comes from `package`.
+    enter no mean and send no package.
     """
 
-    def __init__(self, arrays: Arrays, template: Arrays, rounds: int) -> None:
-        super().__init__(arrays)
-        self._template = template
-        self._left = rounds
-        self._no_gradient = generator_part(template)
+    keys: Keys
+
+    def begin(self, arrays: Arrays) -> None:
+        """Start without packages."""
+        super().begin(arrays)
+        self._template = package(arrays, self.keys)
+        self._left = self.keys.rounds_set(self.run.num_rounds)
+        self._no_gradient = generator_part(self._template)
         self._packages: dict[int, Arrays] = {}
         self._gradients: dict[int, Arrays] = {}
-
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedSageServer":
-        """See `Aggregation.of`."""
-        return cls(arrays, package(arrays, keys), keys.rounds_set(run.num_rounds))
 
     def sent_to(self, partition: int) -> Arrays:
         """The average; while generators are trained also "gradient/name", at first 0, and

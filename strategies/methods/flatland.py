@@ -12,11 +12,10 @@ import torch
 from pydantic import Field
 
 from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.keys import Proximity, Table
+from curvfed.strategies.base.keys import Table, WholeProximity
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import home
-from curvfed.strategies.base.training import GradientTerm
 from curvfed.tasks.errors import DataError
 
 log = logging.getLogger("curvfed")
@@ -67,7 +66,7 @@ class Keys(Table):
             " false: equal weights"
         ),
     )
-    proximal: Proximity = Field(
+    proximal: WholeProximity = Field(
         default=0.01,
         ge=0,
         description=(
@@ -81,6 +80,7 @@ class CurvatureServer(Average):
     """The average, and before it the mean and deviation of the clients' Ricci curvatures."""
 
     name = "average"
+    summed_clients = "any"
 
     @classmethod
     def start_facts(cls, facts: Any, answers: Sequence[Mapping[str, float]]) -> Any:
@@ -147,20 +147,6 @@ class CurvatureClient(Learner):
             local.tensors["k"].fill_(deviations * deviation)
 
 
-class FlatLandClient(Learner):
-    """FedAvg's local work with FlatLand's proximal term."""
-
-    keys: Keys
-
-    def gradient_terms(self) -> list[GradientTerm]:
-        """The gradient of λ‖w - w_t‖² on the shared parameters."""
-        return [*super().gradient_terms(), *self.proximal_terms(self.keys.proximal)]
-
-
-class TailoredClient(FlatLandClient, CurvatureClient):
-    """Both: the published method."""
-
-
 def learned_curvature(keys: Keys) -> Network:
     """A Lorentz network that learns its curvature, if wanted by a small network on statistics of
     the graph."""
@@ -184,7 +170,7 @@ METHODS = {
         personal=LORENTZ_PERSONAL,
         network=learned_curvature,
         server=CurvatureServer,
-        client=TailoredClient,
+        client=CurvatureClient,
         settings=SETTINGS,
         keys={"flatland": Keys},
         tuned=PARTS,
@@ -193,7 +179,6 @@ METHODS = {
         "flatland without tailored spaces: curvature -1 for every client",
         space="lorentz",
         personal=LORENTZ_PERSONAL,
-        client=FlatLandClient,
         settings=SETTINGS,
         keys={"flatland": Keys},
         tuned=PARTS,
@@ -202,7 +187,6 @@ METHODS = {
         "flatland without decoupling: time-like parameters and curvature are averaged too",
         space="lorentz",
         network=Network(options={"learns_curvature": True}),
-        client=FlatLandClient,
         settings=SETTINGS,
         keys={"flatland": Keys},
         tuned=PARTS,
@@ -212,7 +196,6 @@ METHODS = {
         " coordinate",
         space="split",
         personal=("*.time", "*.to_time", "*.time_bias", "*.gate"),
-        client=FlatLandClient,
         tasks=("nodes",),
         settings=SETTINGS,
         keys={"flatland": Keys},

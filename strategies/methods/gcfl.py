@@ -144,36 +144,18 @@ class GcflServer(Aggregation):
     replied in the round and have examples, if they are more than half of the cluster's known
     clients; the others stay in the larger half, which keeps the cluster's number. A client that
     never replied is in cluster 0.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters.
-    eps1, eps2 : float
-    warmup : int
-        Number of first rounds without splits.
-    window : int
-        Length of the sequences of GCFL+; 0 for GCFL.
     """
 
     name = "clusters"
+    keys: Keys
 
-    def __init__(self, arrays: Arrays, eps1: float, eps2: float, warmup: int, window: int) -> None:
+    def begin(self, arrays: Arrays) -> None:
+        """Start with one cluster."""
         self._models = [arrays]
-        self._eps1 = eps1
-        self._eps2 = eps2
-        self._warmup = warmup
-        self._window = window
         self._round = 0
         self._cluster: dict[int, int] = {}
         self._sequences: dict[int, list[float]] = {}
         self._norms = (0.0, 0.0)
-
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "GcflServer":
-        """See `Aggregation.of`."""
-        rate = run.learning_rate
-        return cls(arrays, keys.eps1 * rate, keys.eps2 * rate, keys.warmup, keys.window)
 
     def sent_to(self, partition: int) -> Arrays:
         """The model of the client's cluster."""
@@ -191,11 +173,11 @@ class GcflServer(Aggregation):
         for number in sorted(trained):
             models = [replies[partition].arrays for partition in trained[number]]
             updates[number] = Updates.of(self._models[number], models)
-        if self._window:
+        if window := self.keys.window:
             for number, statistics in updates.items():
                 for partition, norm in zip(trained[number], statistics.norms.tolist(), strict=True):
                     norms = [*self._sequences.get(partition, []), norm]
-                    self._sequences[partition] = norms[-self._window :]
+                    self._sequences[partition] = norms[-window:]
         for number, statistics in updates.items():
             self._split(number, trained[number], statistics)
         self._norms = (
@@ -207,14 +189,16 @@ class GcflServer(Aggregation):
             self._models[number] = split_average(model, members)
 
     def _split(self, number: int, partitions: Sequence[int], updates: Updates) -> None:
+        keys = self.keys
+        rate = self.run.learning_rate
         size = sum(cluster == number for cluster in self._cluster.values())
-        if self._round <= self._warmup or len(partitions) < 3 or 2 * len(partitions) <= size:
+        if self._round <= keys.warmup or len(partitions) < 3 or 2 * len(partitions) <= size:
             return
-        if not (updates.mean_norm < self._eps1 and updates.norms.max() > self._eps2):
+        if not (updates.mean_norm < keys.eps1 * rate and updates.norms.max() > keys.eps2 * rate):
             return
-        if self._window:
+        if keys.window:
             sequences = [self._sequences.get(partition, []) for partition in partitions]
-            if min(map(len, sequences)) < self._window:
+            if min(map(len, sequences)) < keys.window:
                 return
             weights = sequence_weights(sequences)
             self._sequences = {}

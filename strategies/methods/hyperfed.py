@@ -14,7 +14,6 @@ from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method, Network
-from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 
 
@@ -116,39 +115,17 @@ class Consistent(Average):
     model does not change. This is intended, because no step then improves all clients (a
     Pareto-stationary point); the note says so.
 
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters.
-    radius : float
-        0 is the average, bit for bit; K and more is unbounded, with raw deviations the paper's
-        aggregation.
-    deviations : str
-        "unit" or "raw".
-    direction, length : str
-        "consistent" or "average": whose direction and whose length the step has.
+    A radius of 0 is the average, bit for bit; K and more is unbounded, with raw deviations the
+    paper's aggregation.
     """
 
-    def __init__(
-        self,
-        arrays: Arrays,
-        radius: float,
-        deviations: str,
-        direction: str = "consistent",
-        length: str = "consistent",
-    ) -> None:
-        super().__init__(arrays)
-        self._radius = radius
-        self._unit = deviations == "unit"
-        self._direction = direction
-        self._length = length
+    keys: Keys
+
+    def begin(self, arrays: Arrays) -> None:
+        """Start without weights."""
+        super().begin(arrays)
         self._weights: dict[int, float] = {}
         self._figures: dict[str, Any] = {}
-
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "Consistent":
-        """See `Aggregation.of`."""
-        return cls(arrays, keys.radius, keys.deviations, keys.direction, keys.length)
 
     def aggregate(self, replies: Replies) -> None:
         """Choose the weights, and add the weighted sum of the deviations."""
@@ -159,9 +136,11 @@ class Consistent(Average):
         ratio: float | None = 1.0
         weights = prior
         note = "" if active else _AVERAGED + "no client has examples"
-        if active and self._radius > 0:
+        if active and self.keys.radius > 0:
             products = gram(self._arrays, [replies[p].arrays for p in active])
-            weights, note = consistent_weights(products, prior, self._radius, self._unit)
+            weights, note = consistent_weights(
+                products, prior, self.keys.radius, self.keys.deviations == "unit"
+            )
             ratio = norm_ratio(products, weights, prior)
             weights = self._step(weights, prior, ratio)
         self._weights = shares | dict(zip(active, weights.tolist(), strict=True))
@@ -181,9 +160,10 @@ class Consistent(Average):
     def _step(self, weights: Vector, prior: Vector, ratio: float | None) -> Vector:
         """The weights of the step with the direction and the length that are asked for; as it is
         where either is 0."""
-        if self._direction == self._length or not ratio:
-            return prior if self._direction == "average" else weights
-        return prior * ratio if self._direction == "average" else weights / ratio
+        direction = self.keys.direction
+        if direction == self.keys.length or not ratio:
+            return prior if direction == "average" else weights
+        return prior * ratio if direction == "average" else weights / ratio
 
     def round_figures(self) -> dict[str, Any]:
         """The weights p, their L1 distance from the shares p0, the ratio of norms, and the note."""

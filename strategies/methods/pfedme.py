@@ -17,7 +17,6 @@ from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.optimizers.sgd import SGD
 from curvfed.strategies.base.own_model import OwnModel
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Proximal, Trained, train
 
 
@@ -71,35 +70,21 @@ class PFedMeServer(Average):
     β = 1 gives the average, to the bit. The paper also allows β > 1. Running statistics are always
     averaged, because extrapolated variances could be negative. A round without examples changes
     nothing.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters.
-    beta : float
-        β > 0.
     """
 
     name = "interpolated"
-
-    def __init__(self, arrays: Arrays, beta: float) -> None:
-        super().__init__(arrays)
-        self._beta = beta
-
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "PFedMeServer":
-        """See `Aggregation.of`."""
-        return cls(arrays, keys.beta)
+    summed_clients = "any"
+    keys: Keys
 
     def aggregate(self, replies: Replies) -> None:
         """Average, and go the share β of the way."""
+        beta = self.keys.beta
         averaged = split_average(self._arrays, list(replies.values()))
         for name, start in self._arrays.items():
-            if self._beta != 1 and not is_buffer(name):
+            if beta != 1 and not is_buffer(name):
                 end = averaged[name].astype(np.float64)
-                averaged[name] = (
-                    (1 - self._beta) * start.astype(np.float64) + self._beta * end
-                ).astype(start.dtype)
+                mixed = (1 - beta) * start.astype(np.float64) + beta * end
+                averaged[name] = mixed.astype(start.dtype)
         self._arrays = averaged
 
 

@@ -16,7 +16,6 @@ from curvfed.strategies.base.learner import Learner, Local, clones, load_arrays,
 from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
-from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
 from curvfed.strategies.wire.arrays import check_arrays
@@ -47,30 +46,18 @@ class ScaffoldServer(Average):
     whichever clients took part. With `weights = "examples"` pᵢ is a client's share of the examples.
     N counts all clients, including those without examples, whose variates are 0. Running statistics
     are averaged.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The initial shared parameters.
-    learning_rate : float
-        η_g.
-    clients : int
-        N.
     """
 
-    def __init__(self, arrays: Arrays, learning_rate: float, clients: int) -> None:
-        super().__init__(arrays)
+    summed_clients = "any"
+    keys: Keys
+
+    def begin(self, arrays: Arrays) -> None:
+        """Start at a variate of 0."""
+        super().begin(arrays)
         self._variate = {
             name: np.zeros_like(array) for name, array in arrays.items() if not is_buffer(name)
         }
-        self._learning_rate = learning_rate
-        self._clients = clients
         self._sent = self.state()
-
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "ScaffoldServer":
-        """See `Aggregation.of`."""
-        return cls(arrays, keys.learning_rate, clients)
 
     def sent_to(self, partition: int) -> Arrays:
         """x and c, the same for every client. Replies have arrays of the same names and shapes: y
@@ -93,10 +80,10 @@ class ScaffoldServer(Average):
             models.append(replace(update, arrays=arrays))
             changes.append(replace(update, arrays=select_prefix(update.arrays, VARIATE)))
         self._arrays = weighted_step(
-            self._arrays, models, self._learning_rate * examples / examples.sum()
+            self._arrays, models, self.keys.learning_rate * examples / examples.sum()
         )
         mean = split_average(self._variate, changes)
-        share = active / self._clients
+        share = active / len(self.clients)
         for name, variate in self._variate.items():
             total = variate + np.multiply(mean[name], share, dtype=np.float64)
             self._variate[name] = total.astype(variate.dtype)

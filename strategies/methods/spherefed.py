@@ -25,7 +25,6 @@ from curvfed.strategies.base.learner import Learner, load_arrays
 from curvfed.strategies.base.method import IMAGES, Method, Network
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.base.training import GradientTerm
 
 _RANK = 1e-12  # eigenvalues of V up to this share of the largest are rounding errors
 _UNIT_ROUNDOFF = float(np.finfo(np.float32).eps) / 2
@@ -70,10 +69,6 @@ class SphereFedClient(Learner):
     the client's own images."""
 
     keys: Keys
-
-    def gradient_terms(self) -> list[GradientTerm]:
-        """The gradient of FedProx's term."""
-        return [*super().gradient_terms(), *self.proximal_terms(self.keys.mu / 2)]
 
     def fine_tune(self) -> float | None:
         """As `Learner.fine_tune`, or in closed form (Eq. 7) from the client's sums."""

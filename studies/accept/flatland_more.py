@@ -194,7 +194,7 @@ def start_gradients(folder: Path) -> list[float]:
     from curvfed.strategies.config.build_method import initial_aggregation
 
     run = TrainedRun.read(folder)
-    start = initial_aggregation(run.config, run.facts, len(run.clients))
+    start = initial_aggregation(run.config, run.facts, sorted(run.clients))
     gradients = []
     for client in run.clients:
         party = Client(run.config, run.path.name, run.part_of(client))

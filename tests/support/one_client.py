@@ -35,7 +35,7 @@ Call = Callable[[], object]
 def a_round(settings: Settings) -> Call:
     """The second round of client 0, over and over: nothing is aggregated in between."""
     client, facts = a_client(settings)
-    learner, server = client.learner, initial_aggregation(client.config, facts, CLIENTS)
+    learner, server = client.learner, initial_aggregation(client.config, facts, range(CLIENTS))
     learner.round = 1
     learner.receive(server.sent_to(0))
     trained = learner.train()
@@ -64,7 +64,7 @@ def some_rounds(
     client, facts = a_client(settings)
     learner, server, losses = (
         client.learner,
-        initial_aggregation(client.config, facts, CLIENTS),
+        initial_aggregation(client.config, facts, range(CLIENTS)),
         list[float](),
     )
     for round_number in range(1, num + 1):

@@ -81,7 +81,7 @@ class PlainLoop:
         """All rounds from the start, each scored as a run scores it; the scores of the last."""
         config = self.config
         server, server_model = (
-            initial_aggregation(config, self.facts, len(self.tasks)),
+            initial_aggregation(config, self.facts, range(len(self.tasks))),
             copy.deepcopy(self.start),
         )
         models = [copy.deepcopy(self.start) for _ in self.tasks]

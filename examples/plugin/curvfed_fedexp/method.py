@@ -12,7 +12,6 @@ from curvfed.strategies.base.figures import ROUND, Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method
 from curvfed.strategies.base.named_arrays import is_buffer
-from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 
 PREVIOUS = "fedexp/previous/"
@@ -39,22 +38,15 @@ class FedExp(Average):
     that is the global model: what the server scores on test data of its own, and what predictions
     of images are made by. Clients start from the last iterate, and their own scores are of that.
     Running statistics of batch normalisation are no direction to go in: they are averaged.
-
-    Parameters
-    ----------
-    arrays : dict of str to array
-        The shared parameters that all start from.
-    epsilon : float
     """
 
-    def __init__(self, arrays: Arrays, epsilon: float) -> None:
-        super().__init__(arrays)
-        self._previous, self._epsilon, self._extrapolation = dict(arrays), epsilon, 1.0
+    keys: Keys
 
-    @classmethod
-    def of(cls, arrays: Arrays, keys: Keys, run: RunKeys, clients: int) -> "FedExp":
-        """See `Aggregation.of`."""
-        return cls(arrays, keys.epsilon)
+    def begin(self, arrays: Arrays) -> None:
+        """Start with equal iterates."""
+        super().begin(arrays)
+        self._previous = dict(arrays)
+        self._extrapolation = 1.0
 
     def aggregate(self, replies: Replies) -> None:
         """Average, and go on by η_g."""
@@ -68,7 +60,7 @@ class FedExp(Average):
             if update.weight
         )
         self._extrapolation = max(
-            1.0, squares / (2 * (_square(start, averaged, trained) + self._epsilon))
+            1.0, squares / (2 * (_square(start, averaged, trained) + self.keys.epsilon))
         )
         for name in trained:
             step = start[name].astype(np.float64) - averaged[name]

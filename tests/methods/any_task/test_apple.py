@@ -15,8 +15,9 @@ from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import to_numpy
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.methods.apple import AppleServer
+from curvfed.strategies.methods.apple import AppleServer, Keys
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
 RATE, EPOCHS, OWN = 0.3, 2, 5
@@ -258,11 +259,8 @@ def test_who_came_when_the_others_had_begun_is_refused():
 
 
 def server(most=0, partitions=CLIENTS, dtype=np.float32, seed=0):
-    found = AppleServer(
-        {"w": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.zeros(2, dtype)}, most, seed
-    )
-    found.set_clients(partitions)
-    return found
+    arrays = {"w": np.arange(6, dtype=dtype).reshape(2, 3), "b": np.zeros(2, dtype)}
+    return AppleServer(arrays, Keys(cores=most), RunKeys(seed=seed), partitions)
 
 
 def update(value, examples=4):

@@ -80,7 +80,7 @@ def cohort(number):
 def federation(rounds, method="feddyn", **settings):
     """The starts of the rounds of learners of different data under this server."""
     found = [new(method, seed=k, **settings) for k in range(CLIENTS)]
-    server = FedDynServer(copied(found[0]), CLIENTS)
+    server = FedDynServer(copied(found[0]), clients=range(CLIENTS))
     starts = [server.sent_to(0)]
     for number in range(rounds):
         replies = {}
@@ -157,7 +157,7 @@ def arrays_of(rng, dtype=np.float64):
 def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
     rng, clients = np.random.default_rng(5), 6
     theta = arrays_of(rng, dtype)
-    server = FedDynServer(theta, clients)
+    server = FedDynServer(theta, clients=range(clients))
     drift = {name: np.zeros(array.shape) for name, array in theta.items()}
     shares, taking = np.array(examples) / sum(examples), np.count_nonzero(examples)
     for _ in range(3):
@@ -181,7 +181,7 @@ def test_the_server_adds_the_mean_and_all_drift(examples, dtype):
 
 def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
     rng = np.random.default_rng(6)
-    server = FedDynServer(arrays_of(rng), 3)
+    server = FedDynServer(arrays_of(rng), clients=range(3))
     server.aggregate({0: Statistics(arrays_of(rng), 2)})
     before = server.state()
     server.aggregate({0: Statistics(arrays_of(rng), 0), 2: Statistics(arrays_of(rng), 0)})
@@ -192,7 +192,9 @@ def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
 
 def test_a_server_that_goes_on_is_the_same():
     rng = np.random.default_rng(8)
-    one, other = (FedDynServer(arrays_of(np.random.default_rng(0)), 3) for _ in range(2))
+    one, other = (
+        FedDynServer(arrays_of(np.random.default_rng(0)), clients=range(3)) for _ in range(2)
+    )
     replies = [{k: Statistics(arrays_of(rng), k + 1) for k in range(2)} for _ in range(2)]
     one.aggregate(replies[0])
     other.load(one.state())

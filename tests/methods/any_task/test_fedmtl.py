@@ -14,7 +14,13 @@ from tiny_learning import assert_near, descend, learner, state
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.methods.fedmtl import RIDGE, FedMtlServer, learned_relations, mean_relations
+from curvfed.strategies.methods.fedmtl import (
+    RIDGE,
+    FedMtlServer,
+    Keys,
+    learned_relations,
+    mean_relations,
+)
 from curvfed.strategies.wire.arrays import MessageError
 
 RATE, EPOCHS = 0.3, 2
@@ -62,7 +68,7 @@ def ridged(gram):
 
 
 def server(relations, heard, clients=4, dtype=np.float64):
-    found = FedMtlServer(model(0, dtype), relations, clients)
+    found = FedMtlServer(model(0, dtype), Keys(relations=relations), clients=range(clients))
     found.aggregate({partition: Statistics(model(partition, dtype), 3) for partition in heard})
     return found
 
@@ -139,11 +145,13 @@ def test_the_learned_relations_are_of_least_trace_but_for_the_ridge(monkeypatch)
 
 
 def test_relations_before_anyone_replied_and_of_nothing():
-    found = FedMtlServer(model(0), "learned", 4)
+    found = FedMtlServer(model(0), Keys(relations="learned"), clients=range(4))
     np.testing.assert_allclose(coupled(found.sent_to(2)), 4 * vector(model(0)), rtol=1e-14)
     np.testing.assert_array_equal(learned_relations(np.zeros((3, 3))), 3 * np.eye(3))
     np.testing.assert_allclose(
-        coupled(FedMtlServer(model(0), "mean", 4).sent_to(2)), np.zeros(10), atol=1e-15
+        coupled(FedMtlServer(model(0), Keys(relations="mean"), clients=range(4)).sent_to(2)),
+        np.zeros(10),
+        atol=1e-15,
     )
     assert mean_relations(1).tolist() == [[0.0]]
 
@@ -168,7 +176,7 @@ def test_clients_without_examples_are_sent_the_mean_and_draw_nobody(relations):
 def test_a_stored_state_goes_on_as_it_was(relations):
     found = server(relations, (1, 3), clients=5)
     found.aggregate({4: Statistics(model(4), 0), 3: Statistics(model(9), 2)})
-    again = FedMtlServer(model(7), relations, 5)
+    again = FedMtlServer(model(7), Keys(relations=relations), clients=range(5))
     again.load(dict(reversed(found.state().items())))
     for partition in (0, 1, 3, 4):
         assert_near(again.sent_to(partition), found.sent_to(partition), 0)
@@ -237,7 +245,7 @@ def test_without_coupling_it_is_local_training():
 
 def test_a_step_of_full_length_lands_on_the_mean():
     """With λ₁η = 1, but for the loss's own gradient."""
-    models = FedMtlServer(learner("fedmtl").share(), "mean", 3)
+    models = FedMtlServer(learner("fedmtl").share(), Keys(relations="mean"), clients=range(3))
     drawn = {p: sent_to(learner("fedmtl"), seed=p) for p in range(3)}
     models.aggregate(
         {

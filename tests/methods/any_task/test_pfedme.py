@@ -11,7 +11,7 @@ from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.methods.pfedme import PFedMeServer
+from curvfed.strategies.methods.pfedme import Keys, PFedMeServer
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
 RATE, EPOCHS = 0.3, 2
@@ -208,7 +208,7 @@ def replies(dtype, sizes=(3, 0, 5)):
 def test_the_server_goes_beta_of_the_way_to_the_mean(beta, dtype):
     start = {"w": np.full((2, 3), 4.0, dtype), "n.running_var": np.full(2, 9.0, dtype)}
     came = replies(dtype)
-    found = PFedMeServer(start, beta)
+    found = PFedMeServer(start, Keys(beta=beta))
     found.aggregate(came)
     for name, way in (("w", beta), ("n.running_var", 1.0)):
         one, other = (came[place].arrays[name].astype(np.float64) for place in (0, 4))
@@ -217,18 +217,18 @@ def test_the_server_goes_beta_of_the_way_to_the_mean(beta, dtype):
             found.global_model()[name], expected, rtol=0, atol=20 * np.finfo(dtype).eps
         )
         assert found.global_model()[name].dtype == dtype
-    again = PFedMeServer(start, beta)
+    again = PFedMeServer(start, Keys(beta=beta))
     again.load(found.state())
     assert_near(again.sent_to(4), found.sent_to(4), 0)
 
 
 def test_all_the_way_is_the_average_and_a_round_without_examples_is_none():
     start = {"w": np.full((2, 3), 4.0), "n.running_var": np.full(2, 9.0)}
-    found, average = PFedMeServer(start, 1.0), Average(start)
+    found, average = PFedMeServer(start, Keys(beta=1.0)), Average(start)
     for one in (found, average):
         one.aggregate(replies(np.float64))
     assert_near(found.global_model(), average.global_model(), 0)
-    half = PFedMeServer(start, 0.5)
+    half = PFedMeServer(start, Keys(beta=0.5))
     half.aggregate(replies(np.float64, (0, 0, 0)))
     assert_near(half.global_model(), start, 0)
     with refuses("parameters", error=AggregationError):

@@ -15,7 +15,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.methods.scaffold import ScaffoldServer
+from curvfed.strategies.methods.scaffold import Keys, ScaffoldServer
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
 
 RATE, EPOCHS = 0.3, 2
@@ -179,7 +179,7 @@ def arrays_of(rng, dtype=np.float64, variates=False):
 def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
     rng, clients, rate = np.random.default_rng(5), 6, 0.7
     x = arrays_of(rng, dtype)
-    server = ScaffoldServer(x, rate, clients)
+    server = ScaffoldServer(x, Keys(learning_rate=rate), clients=range(clients))
     assert {name for name in server.sent_to(0) if name.startswith("variate/")} == {
         "variate/body.weight",
         "variate/head.bias",
@@ -221,7 +221,7 @@ def test_the_server_steps_to_the_mean_and_averages_variates(examples, dtype):
 
 def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
     rng = np.random.default_rng(6)
-    server = ScaffoldServer(arrays_of(rng), 1.0, 3)
+    server = ScaffoldServer(arrays_of(rng), Keys(learning_rate=1.0), clients=range(3))
     server.aggregate({0: Statistics(arrays_of(rng, variates=True), 2)})
     before = server.state()
     server.aggregate(
@@ -237,7 +237,12 @@ def test_the_server_stays_where_nobody_has_examples_and_refuses_other_arrays():
 
 def test_a_server_that_goes_on_is_the_same():
     rng = np.random.default_rng(8)
-    one, other = (ScaffoldServer(arrays_of(np.random.default_rng(0)), 0.5, 3) for _ in range(2))
+    one, other = (
+        ScaffoldServer(
+            arrays_of(np.random.default_rng(0)), Keys(learning_rate=0.5), clients=range(3)
+        )
+        for _ in range(2)
+    )
     replies = [
         {k: Statistics(arrays_of(rng, variates=True), k + 1) for k in range(2)} for _ in range(2)
     ]
@@ -263,7 +268,7 @@ def federation(method, rounds, participants, clients=3):
         new(method, seed=k, batch_size=8, weight_decay=DECAY, local_epochs=5)
         for k in range(clients)
     ]
-    server = ScaffoldServer(state(found[0].scored), 1.0, clients)
+    server = ScaffoldServer(state(found[0].scored), Keys(learning_rate=1.0), clients=range(clients))
     for number in range(rounds):
         replies = {}
         for k in participants(number):

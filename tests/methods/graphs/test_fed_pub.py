@@ -14,7 +14,7 @@ from safetensors.numpy import load, save
 
 from curvfed.strategies.base.average import AggregationError, split_average
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.methods.fed_pub import FedPubServer, mixing_weights
+from curvfed.strategies.methods.fed_pub import FedPubServer, Keys, mixing_weights
 from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING, embed, random_graph
@@ -255,7 +255,7 @@ def fresh(scale=3.0):
         "k": np.array(0, np.float32),
         EMBEDDING: np.zeros(4, np.float32),
     }
-    return FedPubServer(start, scale)
+    return FedPubServer(start, Keys(scale=scale))
 
 
 def close(start, expected):

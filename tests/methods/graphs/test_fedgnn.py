@@ -14,7 +14,7 @@ import curvfed.strategies.base.noise
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.methods.fedgnn import FedGnnServer
+from curvfed.strategies.methods.fedgnn import FedGnnServer, Keys
 from curvfed.strategies.wire.arrays import decode_arrays
 
 RATE, EPOCHS, SEED = 0.3, 2, [3, 1, 4]
@@ -197,7 +197,7 @@ def test_the_average_is_fedavgs_and_without_noise_it_promises_nothing():
     rng = np.random.default_rng(0)
     start = {"w": rng.normal(size=(2, 3))}
     replies = {p: Statistics({"w": rng.normal(size=(2, 3))}, p) for p in range(3)}
-    noisy, average = FedGnnServer(start, 1.0, 0.0, 5), Average(start)
+    noisy, average = FedGnnServer(start, Keys(noise=0.0)), Average(start)
     noisy.aggregate(replies)
     average.aggregate(replies)
     assert_near(noisy.sent_to(0), average.sent_to(0), 0)

@@ -21,6 +21,7 @@ from curvfed.strategies.methods.fedgta import (
     MOMENTS,
     FedGtaClient,
     FedGtaServer,
+    Keys,
     shares,
 )
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays
@@ -199,7 +200,7 @@ def test_starts_are_those_of_a_loop_over_pairs(threshold, dtype, tolerance):
     rng = np.random.default_rng(5)
     start = model(rng, dtype)
     replies = {partition: reply(rng, dtype=dtype) for partition in (0, 2, 3, 7, 8)}
-    found = FedGtaServer(start, threshold, ORDER)
+    found = FedGtaServer(start, Keys(threshold=threshold, moments=ORDER))
     found.aggregate(replies)
     for name in start:
         for partition, wanted in brute_force(replies, threshold, name).items():
@@ -219,7 +220,7 @@ def test_starts_are_those_of_a_loop_over_pairs(threshold, dtype, tolerance):
 def test_at_threshold_1_every_client_goes_on_from_its_own_model_to_the_last_bit():
     rng = np.random.default_rng(0)
     replies = {partition: reply(rng, dtype=np.float32) for partition in range(4)}
-    found = FedGtaServer(model(rng, np.float32), 1.0, ORDER)
+    found = FedGtaServer(model(rng, np.float32), Keys(threshold=1.0, moments=ORDER))
     found.aggregate(replies)
     for partition, update in replies.items():
         np.testing.assert_array_equal(found.sent_to(partition)["w"], update.arrays["w"])
@@ -230,7 +231,7 @@ def test_clients_that_are_the_same_have_the_plain_mean():
     replies = {
         partition: reply(rng, partition + 1, moments=0.5, confidence=2.0) for partition in range(4)
     }
-    found = FedGtaServer(model(rng), 0.99, ORDER)
+    found = FedGtaServer(model(rng), Keys(threshold=0.99, moments=ORDER))
     found.aggregate(replies)
     mean = np.mean([update.arrays["w"] for update in replies.values()], axis=0)
     for partition in replies:
@@ -246,7 +247,7 @@ def test_clients_that_learnt_nothing_are_in_no_start_but_are_given_one():
         2: reply(rng, 0, moments=axes[0], confidence=5.0),
         3: reply(rng, 0, moments=axes[2], confidence=5.0),
     }
-    found = FedGtaServer(model(rng), 0.5, ORDER)
+    found = FedGtaServer(model(rng), Keys(threshold=0.5, moments=ORDER))
     found.aggregate(replies)
     for partition, source in ((0, 0), (1, 1), (2, 0)):
         np.testing.assert_array_equal(found.sent_to(partition)["w"], replies[source].arrays["w"])
@@ -264,7 +265,7 @@ def test_without_confidence_those_alike_count_alike():
         shares(alike, np.array([1.0, 3, 0]), np.ones(3)), [[0.25, 0.75, 0], [0, 0, 1]]
     )
     rng = np.random.default_rng(0)
-    found = FedGtaServer(model(rng), -1.0, ORDER)
+    found = FedGtaServer(model(rng), Keys(threshold=-1.0, moments=ORDER))
     liar, honest = reply(rng, confidence=-3.0), reply(rng, confidence=2.0)
     found.aggregate({0: liar, 1: honest})
     np.testing.assert_array_equal(found.sent_to(0)["w"], honest.arrays["w"])
@@ -272,12 +273,12 @@ def test_without_confidence_those_alike_count_alike():
 
 def test_who_does_not_reply_keeps_its_start_and_all_of_it_is_in_the_state():
     rng = np.random.default_rng(0)
-    found = FedGtaServer(model(rng), 0.8, ORDER)
+    found = FedGtaServer(model(rng), Keys(threshold=0.8, moments=ORDER))
     found.aggregate({partition: reply(rng) for partition in range(3)})
     kept = found.sent_to(1)["w"].copy()
     found.aggregate({0: reply(rng), 2: reply(rng)})
     np.testing.assert_array_equal(found.sent_to(1)["w"], kept)
-    again = FedGtaServer(model(rng), 0.8, ORDER)
+    again = FedGtaServer(model(rng), Keys(threshold=0.8, moments=ORDER))
     again.load(load(save(found.state())))
     assert again.figures() == found.figures()
     for partition in range(4):
@@ -295,7 +296,9 @@ def test_replies_without_their_figures_or_parameters_are_refused(lacking):
     update = reply(rng)
     del update.arrays[lacking]
     with pytest.raises(AggregationError, match=lacking):
-        FedGtaServer(model(rng), 0.5, ORDER).aggregate({0: reply(rng), 1: update})
+        FedGtaServer(model(rng), Keys(threshold=0.5, moments=ORDER)).aggregate(
+            {0: reply(rng), 1: update}
+        )
 
 
 def test_a_run_at_threshold_1_is_training_alone(tmp_path):

@@ -18,12 +18,13 @@ from tiers import only
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods.gcfl import (
-    METHODS,
     GcflServer,
+    Keys,
     Updates,
     min_cut,
     sequence_weights,
@@ -131,7 +132,8 @@ def test_the_order_of_the_parameters_tells_nothing():
 
 
 def clusters(eps1=1.0, eps2=1.0, warmup=0, window=0):
-    return GcflServer(arrays_of((0, 0, 0)), eps1, eps2, warmup, window)
+    keys = Keys.model_construct(eps1=eps1, eps2=eps2, warmup=warmup, window=window)
+    return GcflServer(arrays_of((0, 0, 0)), keys, RunKeys(learning_rate=1.0))
 
 
 def replies_to(aggregation, updates, examples=None):
@@ -435,9 +437,8 @@ def test_the_thresholds_go_with_the_learning_rate(rate):
         parse({"method": "gcfl", "dataset": "trees", "learning-rate": rate, "gcfl.warmup": 0}),
         "nodes",
     )
-    made = METHODS["gcfl"].server.of
     for length, count in ((90, 1), (110, 2)):
-        server = made(arrays_of((0, 0, 0)), config.table("gcfl"), config, 4)
+        server = GcflServer(arrays_of((0, 0, 0)), config.own_keys, config)
         unit = rate * length / 3.0
         assert (
             go(server, {p: unit * update for p, update in enumerate((RIGHT, RIGHT, LEFT, LEFT))})

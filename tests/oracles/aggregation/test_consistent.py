@@ -12,7 +12,7 @@ from scipy.sparse import csc_array, eye_array, vstack
 
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.statistics import Statistics
-from curvfed.strategies.methods.hyperfed import Consistent
+from curvfed.strategies.methods.hyperfed import Consistent, Keys
 
 EPS32 = float(np.finfo(np.float32).eps)
 
@@ -39,7 +39,7 @@ def replies_of(start, deviations, examples):
 
 def aggregated(start, deviations, examples, radius, kind="raw"):
     """The aggregation after a round, and the deviations as the float32 models have them."""
-    found = Consistent(arrays_of(start), radius, kind)
+    found = Consistent(arrays_of(start), Keys.model_construct(radius=radius, deviations=kind))
     replies = replies_of(start, deviations, examples)
     found.aggregate(replies)
     origin = vector_of(arrays_of(start))
@@ -276,7 +276,8 @@ def test_controls_exchange_direction_and_length(kind):
     )
     steps = {}
     for pair in itertools.product(("consistent", "average"), repeat=2):
-        found = Consistent(arrays_of(start), 1.0, kind, *pair)
+        keys = Keys(radius=1.0, deviations=kind, direction=pair[0], length=pair[1])
+        found = Consistent(arrays_of(start), keys)
         found.aggregate(replies_of(start, rows, examples))
         steps[pair] = vector_of(found.sent_to(0)).astype(float) - start
     own, mean = (steps[which, which] for which in ("consistent", "average"))
@@ -317,7 +318,8 @@ def test_buffers_are_averaged_by_examples_and_have_no_say():
     start = np.zeros(4)
     rows = np.array([[1.0, 0, 0, 0], [0, 2, 0, 0]])
     found = Consistent(
-        arrays_of(start) | {"n.running_mean": np.zeros(2, np.float32)}, np.inf, "raw"
+        arrays_of(start) | {"n.running_mean": np.zeros(2, np.float32)},
+        Keys.model_construct(radius=np.inf, deviations="raw"),
     )
     replies = {
         p: Statistics(
@@ -339,7 +341,7 @@ def test_it_goes_on_from_its_state():
         rng.standard_normal((4, 50)),
     )
     whole, _ = aggregated(start, first, [1, 2, 3, 4], 0.5, "unit")
-    resumed = Consistent(arrays_of(np.zeros(50)), 0.5, "unit")
+    resumed = Consistent(arrays_of(np.zeros(50)), Keys(radius=0.5, deviations="unit"))
     resumed.load(dict(reversed(whole.state().items())))
     for one in (whole, resumed):
         one.aggregate(replies_of(start, second, [1, 2, 3, 4]))

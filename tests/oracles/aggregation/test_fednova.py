@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fednova import FedNovaServer
 
@@ -50,6 +51,10 @@ def test_the_weight_is_exact_to_its_bound(steps, momentum):
         ) ** 2 * abs(exact)
 
 
+def new_server(start, momentum=0.9):
+    return FedNovaServer(start, run=RunKeys.model_construct(optimizer="sgd", momentum=momentum))
+
+
 def written_out(start, updates, momentum):
     """Wang et al., Sections 3.1 and 4: a_k entry by entry."""
     norms = [
@@ -75,7 +80,7 @@ def test_equals_the_sums_written_out(clients, momentum, seed):
         Statistics(arrays_of(start + rng.standard_normal(5)), n, {"steps": steps})
         for n, steps in clients
     ]
-    found = FedNovaServer(arrays_of(start), momentum)
+    found = new_server(arrays_of(start), momentum)
     found.aggregate(dict(enumerate(updates)))
     expected = written_out(start, updates, momentum)
     np.testing.assert_allclose(vector_of(found.sent_to(0)), expected, rtol=2 * EPS32, atol=1e-5)
@@ -93,7 +98,7 @@ def test_equal_steps_are_the_average(steps, momentum):
         p: Statistics(arrays_of(rng.standard_normal(100)), n, {"steps": steps})
         for p, n in enumerate([1, 0, 9, 4])
     }
-    found, average = FedNovaServer(start, momentum), Average(start)
+    found, average = new_server(start, momentum), Average(start)
     for one in (found, average):
         one.aggregate(replies)
     for name, array in average.sent_to(0).items():
@@ -109,12 +114,12 @@ def test_who_took_no_step_is_left_out():
         2: Statistics(arrays_of([9, 9, 9]), 0, {"steps": 7}),
         3: Statistics(arrays_of([-1, 0, 1]), 15, {"steps": 2}),
     }
-    found, without = FedNovaServer(start, 0.9), FedNovaServer(start, 0.9)
+    found, without = new_server(start), new_server(start)
     found.aggregate(with_idle)
     without.aggregate({p: with_idle[p] for p in (0, 3)})
     np.testing.assert_array_equal(vector_of(found.sent_to(0)), vector_of(without.sent_to(0)))
     assert found.weights()[1] == found.weights()[2] == 0
-    idle = FedNovaServer(arrays_of([1, 2, 3]), 0.9)
+    idle = new_server(arrays_of([1, 2, 3]))
     idle.aggregate({p: with_idle[p] for p in (1, 2)})
     np.testing.assert_array_equal(vector_of(idle.sent_to(0)), [1, 2, 3])
 
@@ -133,7 +138,7 @@ def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
 
     ends = []
     for aggregation in (
-        FedNovaServer({"w": np.array([0.3])}, momentum),
+        new_server({"w": np.array([0.3])}, momentum),
         Average({"w": np.array([0.3])}),
     ):
         for _ in range(600):
@@ -153,7 +158,7 @@ def test_it_ends_at_the_optimum_of_the_sum_where_the_average_does_not():
 
 def test_buffers_are_averaged_by_examples_alone():
     start = {"w": np.zeros(2), "n.running_var": np.ones(1)}
-    found = FedNovaServer(start, 0.9)
+    found = new_server(start)
     found.aggregate(
         {
             p: Statistics({"w": np.ones(2), "n.running_var": np.array([v])}, n, {"steps": t})
@@ -165,6 +170,6 @@ def test_buffers_are_averaged_by_examples_alone():
 
 def test_other_arrays_are_refused():
     with pytest.raises(AggregationError):
-        FedNovaServer({"w": np.zeros(2)}, 0).aggregate(
+        new_server({"w": np.zeros(2)}).aggregate(
             {0: Statistics({"v": np.zeros(2)}, 1, {"steps": 1})}
         )

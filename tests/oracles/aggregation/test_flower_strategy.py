@@ -47,11 +47,15 @@ def _identity():
 
 def optimizer(kind, start, rate=RATE, beta1=BETA1):
     keys = Keys(optimizer=kind, learning_rate=rate, beta1=beta1, beta2=BETA2, tau=TAU)
-    return FedOpt.of(start, keys, RunConfig(), 3)
+    return FedOpt(start, keys)
 
 
 def fresh(name, start):
-    return FlowerStrategy(start, name, SETTINGS.get(name, {}))
+    return new_server(name, start, SETTINGS.get(name, {}))
+
+
+def new_server(name, start, settings):
+    return FlowerStrategy(start, Flower(**settings), RunConfig(aggregation=name))
 
 
 def arrays_of(rng):
@@ -172,7 +176,7 @@ def test_krum_takes_the_model_whose_nearest_are_nearest(seed, malicious):
     2 nearest."""
     rng = np.random.default_rng(seed)
     start, replies = arrays_of(rng), replies_of(rng, (3, 2, 5, 1, 2, 4))
-    found = FlowerStrategy(start, "flower:Krum", {"num_malicious_nodes": malicious})
+    found = new_server("flower:Krum", start, {"num_malicious_nodes": malicious})
     found.aggregate(replies)
     flat = [
         np.concatenate([u.arrays[n].ravel() for n in SHAPES]).astype(float)
@@ -212,7 +216,7 @@ def test_one_liar_does_not_move_a_robust_average(name, settings):
         for p in range(7)
     }
     replies = honest | {3: Statistics({n: np.full_like(a, 1e6) for n, a in target.items()}, 4)}
-    found, plain = FlowerStrategy(start, name, settings), Average(start)
+    found, plain = new_server(name, start, settings), Average(start)
     for one in (found, plain):
         one.aggregate(replies)
     for parameter, array in target.items():
@@ -224,7 +228,7 @@ def test_qfedavg_goes_by_the_clients_losses():
     """Li et al., 2020, Algorithm 1, with L = 1 / the clients' learning rate."""
     start, (replies,) = rounds_of(8, 1)
     rate, q = 0.1, 2.0
-    found = FlowerStrategy(start, "flower:QFedAvg", {"client_learning_rate": rate, "q": q})
+    found = new_server("flower:QFedAvg", start, {"client_learning_rate": rate, "q": q})
     found.aggregate(replies)
     taking = [update for update in replies.values() if update.weight]
     gradients = [{n: (start[n].astype(float) - u.arrays[n]) / rate for n in start} for u in taking]
@@ -244,7 +248,7 @@ def test_qfedavg_goes_by_the_clients_losses():
 
 def test_too_few_replies_are_said_in_words():
     start, (replies,) = rounds_of(9, 1)
-    found = FlowerStrategy(start, "flower:Bulyan", {"num_malicious_nodes": 1})
+    found = new_server("flower:Bulyan", start, {"num_malicious_nodes": 1})
     with refuses("no-model", "flower:Bulyan", "4 replies", error=AggregationError):
         found.aggregate(replies)
 
@@ -429,19 +433,16 @@ def test_what_the_keys_take_flower_takes(key):
     with pytest.raises(ValidationError):
         Flower(**{key: bad})
     for name in (name for name, keys in FLOWER.items() if key in keys):
-        made = (
-            fresh(name, {})
-            if key == "client_learning_rate"
-            else FlowerStrategy(
-                {}, name, SETTINGS.get(name, {}) | {key: getattr(Flower(**{key: good}), key)}
-            )
-        )
+        settings = SETTINGS.get(name, {})
+        if key != "client_learning_rate":
+            settings = settings | {key: good}
+        made = new_server(name, {}, settings)
         assert isinstance(made, FlowerStrategy)
 
 
 def test_auto_is_flowers_own_default_and_for_qfedavg_the_runs_learning_rate():
     config = RunConfig(aggregation="flower:QFedAvg", learning_rate=0.25, flower=Flower(q=3))
-    made = made_by({}, config, 2)._flower
+    made = made_by({}, config, range(2))._flower
     assert (made.client_learning_rate, made.q) == (0.25, 3)
-    made = made_by({}, RunConfig(aggregation="flower:FedYogi"), 2)._flower
+    made = made_by({}, RunConfig(aggregation="flower:FedYogi"), range(2))._flower
     assert (made.eta, made.beta_2) == (strategy.FedYogi().eta, strategy.FedYogi().beta_2)
