@@ -4,7 +4,7 @@ import contextlib
 import errno
 import logging
 import traceback
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -28,12 +28,16 @@ from curvfed.strategies.wire.messages import (
     CCVR,
     CONFIRM,
     DESCRIBE,
+    EVALUATE,
+    FINE_TUNE,
     FORGET,
     HULLS,
     KEYS,
     MEASURE,
+    MESSAGE_TYPES,
     SHARES,
     START,
+    TRAIN,
     UNMASK,
     WAKE_UP,
     Header,
@@ -62,13 +66,6 @@ def _answer_start(client: Client, request: Request, state: RecordDict) -> dict[s
     return {"metrics": client.answer()}
 
 
-def _evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    handler = contributing(rounds.evaluate)
-    if client.method.is_one_shot:
-        handler = _step("one_shot", "evaluate")
-    return handler(client, request, state)
-
-
 def _step(module: str, name: str) -> Handler:
     """A handler in another file of this folder, imported at its first message."""
 
@@ -79,8 +76,33 @@ def _step(module: str, name: str) -> Handler:
     return handler
 
 
-def _answer(handler: Handler, message: Message, context: Context) -> Message:
-    """Run a handler. An error becomes a reply that names the error and contains no data."""
+OF_EVERY_RUN: dict[str, Handler] = {
+    DESCRIBE: _describe,
+    KEYS: _step("secure", "keys"),
+    SHARES: _step("secure", "shares"),
+    CONFIRM: _step("secure", "confirm"),
+    UNMASK: _step("secure", "unmask"),
+    FORGET: _step("secure", "forget"),
+}
+OF_ROUNDS: dict[str, Handler] = OF_EVERY_RUN | {
+    START: _answer_start,
+    TRAIN: contributing(rounds.train),
+    EVALUATE: contributing(rounds.evaluate),
+    FINE_TUNE: contributing(rounds.fine_tune),
+    CALIBRATE: contributing(rounds.calibrate),
+    CCVR: contributing(rounds.calibrate),
+}
+OF_ONE_SHOT: dict[str, Handler] = OF_EVERY_RUN | {
+    MEASURE: _step("one_shot", "measure"),
+    HULLS: _step("one_shot", "contribute"),
+    EVALUATE: _step("one_shot", "evaluate"),
+}
+"""The handlers of a run's phases, by the kind of its method."""
+
+
+def _answer(message: Message, context: Context) -> Message:
+    """Run the handler of the message's phase. An error becomes a reply that names the error and
+    contains no data."""
     header = Header("", "", 0)
     partition = -1
     client = None
@@ -95,9 +117,11 @@ def _answer(handler: Handler, message: Message, context: Context) -> Message:
         node = Node.read(node_config)
         with own_settings(), memory_errors(config, node):
             client = get_client(config, header.run, node)
-            check_phase(header.phase, message.metadata.message_type, client)
+            handlers = OF_ONE_SHOT if client.method.is_one_shot else OF_ROUNDS
+            check_phase(header.phase, message.metadata.message_type, client, handlers)
             # Replies to earlier messages have reported what was restored for them.
             client.restored = None
+            handler = handlers[header.phase]
             content = handler(client, request, context.state) | {"restored": client.restored}
         return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
     except SafeError as error:
@@ -157,23 +181,13 @@ def _config(items: tuple[tuple[str, Any], ...]) -> RunConfig:
     return parse(dict(items))
 
 
-app.train()(partial(_answer, contributing(rounds.train)))
-app.train("fine_tune")(partial(_answer, contributing(rounds.fine_tune)))
-app.evaluate()(partial(_answer, _evaluate))
-for phase, handler in {
-    DESCRIBE: _describe,
-    START: _answer_start,
-    CALIBRATE: contributing(rounds.calibrate),
-    CCVR: contributing(rounds.calibrate),
-    MEASURE: _step("one_shot", "measure"),
-    HULLS: _step("one_shot", "contribute"),
-    KEYS: _step("secure", "keys"),
-    SHARES: _step("secure", "shares"),
-    CONFIRM: _step("secure", "confirm"),
-    UNMASK: _step("secure", "unmask"),
-    FORGET: _step("secure", "forget"),
-}.items():
-    app.query(phase)(partial(_answer, handler))
+app.train()(_answer)
+app.train("fine_tune")(_answer)
+app.evaluate()(_answer)
+for message_type in MESSAGE_TYPES.values():
+    kind, _, action = message_type.partition(".")
+    if kind == "query":
+        app.query(action)(_answer)
 
 
 @app.query(WAKE_UP.removeprefix("query."))

@@ -22,6 +22,7 @@ from curvfed.aggregation_strategy import AggregationStrategy
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
+from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.build_method import new_aggregation
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -125,8 +126,8 @@ def strategy(
     method = name
     if name not in METHODS:
         method = next((key for key, row in METHODS.items() if row.aggregation == name), "")
-    if not method or METHODS[method].is_one_shot:
-        names = [key for key, row in METHODS.items() if not row.is_one_shot]
+    if not method or METHODS[method].aggregation == ONE_SHOT:
+        names = [key for key, row in METHODS.items() if row.aggregation != ONE_SHOT]
         hint = did_you_mean(name, names, "`curvfed methods`")
         raise ConfigError(
             f'strategy("{name}"): no method of rounds, nor an aggregation of one{hint}',

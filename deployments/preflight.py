@@ -227,7 +227,7 @@ def look_at_clients(config: RunConfig, nodes: Sequence[dict[str, Any]]) -> None:
 
 def _check_model(config: RunConfig, facts: Facts) -> None:
     """Make the model of the run; one-shot methods have none."""
-    if not config.row.is_one_shot:
+    if config.row.has_network:
         with _naming("model", config.model or AUTO):
             build_model(model_spec(resolve_defaults(config, facts.task), facts), config.seed)
 
@@ -267,8 +267,7 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
         If the threshold does not fit the number of clients, or the bins, labels and cap of hulls do
         not fit together.
     """
-    one_shot = config.row.is_one_shot
-    cohort = number if one_shot else max(1, round(config.fraction_train * number))
+    cohort = config.row.num_asked(number, config.fraction_train)
     try:
         session = Session(
             run="",
@@ -295,7 +294,7 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
             f"real nodes take part in no sum over fewer than {minimum}, unless [sums] in their"
             " policy.toml allows it"
         )
-    if one_shot and (names := tuple(map(str, range(_num_classes(config))))):
+    if config.row.sums_only and (names := tuple(map(str, range(_num_classes(config))))):
         lines += filter(None, [server_half(config, names).describe(number)])
     return lines
 

@@ -18,7 +18,7 @@ def summary_table(summary: Mapping[str, Any]) -> Table:
     """Lay out the figures of a run: the last round, and beside it the best validation round if
     there is one."""
     method = METHODS.get(summary.get("method") or "")  # which registers its figures
-    columns = {"one shot" if method is not None and method.is_one_shot else "last round": summary}
+    columns = {"last round" if method is None else method.stage: summary}
     if summary.get(BEST):
         columns["best validation"] = summary[BEST]
     values = [_values(column) for column in columns.values()]

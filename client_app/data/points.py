@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from curvfed.strategies.config.one_shot import client_class
 from curvfed.strategies.config.point_data import num_public_classes, point_spec
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.history import log_history
@@ -27,10 +26,9 @@ def from_memory(raw: RawPoints, config: RunConfig) -> ClientPoints:
 
 def load_own(path: Path, config: RunConfig) -> ClientPoints:
     """A file of the client's own."""
-    if config.row.is_one_shot:
-        data: ClientPoints | None = client_class(config).read_data(path, config.keys_of(config.row))
-        if data is not None:
-            return data
+    data: ClientPoints | None = config.row.read_data(path, config.own_keys)
+    if data is not None:
+        return data
     return points.load_own(path, point_spec(config, config.points))
 
 

@@ -1,7 +1,7 @@
 """The messages that a run may send: only of its method's phases, and none that reveals what a node
 masks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from curvfed.strategies.base.errors import ConfigError
@@ -11,17 +11,12 @@ from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
     CONFIRM,
-    DESCRIBE,
-    EVALUATE,
     FINE_TUNE,
     FORGET,
-    HULLS,
     KEYS,
-    MEASURE,
     MESSAGE_TYPES,
     SHARES,
     START,
-    TRAIN,
     UNMASK,
 )
 
@@ -34,24 +29,19 @@ def _calibrates(client: "Client", phase: str) -> bool:
     return calibration is not None and calibration.phase == phase
 
 
-BELONGS: dict[str, Callable[["Client"], bool]] = {
-    DESCRIBE: lambda client: True,
+CONDITIONS: dict[str, Callable[["Client"], bool]] = {
     START: lambda client: bool(learner_class(client.method).asked_for(client.config.own_keys)),
-    TRAIN: lambda client: not client.method.is_one_shot,
-    EVALUATE: lambda client: True,
     FINE_TUNE: lambda client: client.config.fine_tunes,
     CALIBRATE: lambda client: _calibrates(client, CALIBRATE),
     CCVR: lambda client: _calibrates(client, CCVR),
-    MEASURE: lambda client: client.method.is_one_shot,
-    HULLS: lambda client: client.method.is_one_shot,
     **dict.fromkeys(
         (KEYS, SHARES, CONFIRM, UNMASK, FORGET), lambda client: client.config.is_masked
     ),
 }
-"""Whether a phase belongs to the client's run."""
+"""Phases that belong only to some runs of a method."""
 
 
-def check_phase(phase: str, message_type: str, client: "Client") -> None:
+def check_phase(phase: str, message_type: str, client: "Client", phases: Collection[str]) -> None:
     """Refuse a message by its phase, before its handler runs.
 
     Parameters
@@ -59,6 +49,8 @@ def check_phase(phase: str, message_type: str, client: "Client") -> None:
     phase, message_type : str
         The phase that the message names, and Flower's message type, which selected the handler.
     client : Client
+    phases : collection of str
+        Those that the client's method has.
 
     Raises
     ------
@@ -68,8 +60,8 @@ def check_phase(phase: str, message_type: str, client: "Client") -> None:
     """
     if (
         MESSAGE_TYPES.get(phase) != message_type
-        or phase not in BELONGS
-        or not BELONGS[phase](client)
+        or phase not in phases
+        or (phase in CONDITIONS and not CONDITIONS[phase](client))
     ):
         raise ConfigError(
             f'a message {message_type} of phase "{phase}" is no part of a run of method ='

@@ -55,7 +55,7 @@ def parts_of(name: str, row: Method) -> list[tuple[str, str]]:
         text = str(import_module(f"curvfed.strategies.methods.{file}").__doc__)
         source = " ".join(text.partition("\n\n")[0].split())
     summed = "the server sees only sums over the clients, always"
-    if not row.is_one_shot:
+    if not row.sums_only:
         summed = "possible: the server needs only the sum of the updates"
         if row.summed_clients == "none":
             summed = f"refused: {row.aggregation} needs single updates"

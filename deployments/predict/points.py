@@ -54,8 +54,8 @@ def predict_points(
     PredictError, DataError, MessageError, StoreError
         If a file is missing, or data and classifier do not fit together.
     """
-    one_shot = run.config.row.is_one_shot
-    if client is not None and one_shot:
+    has_network = run.config.row.has_network
+    if client is not None and not has_network:
         raise RequestError(
             f"--client is {client}; {run.config.method} has one classifier for all clients: leave"
             " --client out",
@@ -73,7 +73,7 @@ def predict_points(
         examples = _part_of_run(run, str(data), client)
     else:
         examples = _new_points(run, Path(str(data)).expanduser(), has_partition, state_path)
-    if one_shot:
+    if not has_network:
         return _by_classifier(run, examples)
     model, description = model_of(run, client, state_path, calibrated)
     logits = model(torch.from_numpy(examples.data)).detach().double()

@@ -89,12 +89,10 @@ def _about(run: RunFiles) -> list[tuple[str, str]]:
     summary = run.summary
     status = summary.get("status") or "not finished"
     ending = status if status in ("completed", "failed") else "open"
-    rounds = amount(summary.get("rounds") or 0, "round")
-    sizes = [
-        amount(summary.get("num_clients") or 0, "client"),
-        "one shot" if run_tables.is_one_shot(run) else rounds,
-        f"seed {summary.get('seed')}",
-    ]
+    sizes = [amount(summary.get("num_clients") or 0, "client")]
+    if summary.get("rounds"):
+        sizes.append(amount(summary["rounds"], "round"))
+    sizes.append(f"seed {summary.get('seed')}")
     return [(ending, status), *(("", text) for text in sizes if summary), ("", f"run {run.name}")]
 
 

@@ -110,7 +110,8 @@ def result_tables(run: RunFiles) -> list[Table]:
     of a one-shot run that tell its protocol."""
     best = run.summary.get(BEST) or {}
     columns = [summary_figures(run.summary), *([summary_figures(best)] if best else [])]
-    heads = ["One shot" if is_one_shot(run) else f"Round {run.summary.get('rounds', 0)}"]
+    method = METHODS.get(run.summary.get("method") or "")
+    heads = ["Last round" if method is None else method.stage.capitalize()]
     if run.fine_tuned:
         heads = [f"{heads[0]}, fine-tuned"]
     heads += [f"Best validation: round {best.get('round')}"] if best else []
@@ -148,12 +149,6 @@ def _figure_rows(
         if any(texts):
             rows.append(([row.words], [Cell(text or "–") for text in texts]))
     return rows
-
-
-def is_one_shot(run: RunFiles) -> bool:
-    """Whether the run has a protocol in place of rounds."""
-    method = METHODS.get(run.summary.get("method") or "")
-    return run.hulls is not None or (method is not None and method.is_one_shot)
 
 
 def class_tables(run: RunFiles) -> list[Table]:

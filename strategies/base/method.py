@@ -3,15 +3,20 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table, kebab
+from curvfed.tasks import plugins
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.aggregation import Aggregation
     from curvfed.strategies.base.calibration import Calibration
     from curvfed.strategies.base.learner import Learner
     from curvfed.strategies.base.one_shot import OneShotClient, OneShotServer
+
+Base = TypeVar("Base")
 
 INPUT_OUTPUT_LAYERS = ("input.*", "head.*")
 """Patterns of the first and last layers, which depend on a client's features and classes."""
@@ -122,6 +127,28 @@ class Method:
     tuned: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
 
     is_one_shot: ClassVar[bool] = False
+    """Which of the two kinds of runs it has: server and client choose by it once."""
+    sums_only: ClassVar[bool] = False
+    """Whether clients contribute to secure sums alone, whatever the configuration says."""
+    has_network: ClassVar[bool] = True
+    """Whether its model is a network, by which predictions are made."""
+    stage: ClassVar[str] = "last round"
+    """What the figures of a run's summary are of."""
+    refused: ClassVar[Mapping[str, str]] = {}
+    """Keys of the run that it cannot have, and what is allowed."""
+
+    @property
+    def learner(self) -> "type[Learner] | str | None":
+        """The client half, if it trains in rounds; None for FedAvg's."""
+        return self.client  # type: ignore[return-value]
+
+    def num_asked(self, clients: int, fraction: float) -> int:
+        """The number of clients that a round asks, by the key `fraction-train`."""
+        return max(1, round(fraction * clients))
+
+    def read_data(self, path: Path, keys: Any) -> Any:
+        """A node's own file of points, if the method reads it in its own way; None otherwise."""
+        return None
 
     @property
     def aggregation(self) -> str:
@@ -172,6 +199,30 @@ class OneShot(Method):
     """
 
     is_one_shot: ClassVar[bool] = True
+    sums_only: ClassVar[bool] = True
+    has_network: ClassVar[bool] = False
+    stage: ClassVar[str] = "one shot"
+    refused: ClassVar[Mapping[str, str]] = {
+        "init-from": 'init-from = "", for this method starts from no model',
+        "callbacks": 'callbacks = "", for this method has no rounds',
+        "early-stopping": "early-stopping = 0, for this method has no rounds",
+    }
+
+    @property
+    def learner(self) -> None:
+        """None: no client trains."""
+        return
+
+    def num_asked(self, clients: int, fraction: float) -> int:
+        """All."""
+        return clients
+
+    def read_data(self, path: Path, keys: Any) -> Any:
+        """As the client half reads it."""
+        from curvfed.strategies.base.one_shot import OneShotClient
+
+        half = half_class(self.client or "", "client", OneShotClient, "not-a-half")  # type: ignore[type-abstract]
+        return half.read_data(path, keys)
 
     @property
     def aggregation(self) -> str:
@@ -182,3 +233,21 @@ class OneShot(Method):
     def summed_clients(self) -> str:
         """Its own clients."""
         return "own"
+
+
+def half_class(half: type | str, side: str, base: type[Base], error_key: str) -> type[Base]:
+    """The class of a half, which must be a subclass of `base`; `side` is "client" or "server".
+
+    Raises
+    ------
+    DataError, ConfigError
+        If it cannot be imported here or is no subclass.
+    """
+    loaded = plugins.imported(half) if isinstance(half, str) else half
+    if not (isinstance(loaded, type) and issubclass(loaded, base)):
+        raise ConfigError(
+            f"the {side} half {half!r} is {loaded!r}; allowed is a subclass of"
+            f" {base.__module__}.{base.__name__}",
+            key=error_key,
+        )
+    return loaded

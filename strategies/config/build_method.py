@@ -3,12 +3,11 @@ client's learner."""
 
 import fnmatch
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Learner
-from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS, Method
+from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS, Method, half_class
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.base.statistics import Arrays
@@ -18,8 +17,6 @@ from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts
 from curvfed.strategies.wire.precision import EXACT, Precision
 from curvfed.tasks import plugins
-
-Half = TypeVar("Half", Aggregation, Learner)
 
 
 def initial_aggregation(
@@ -100,35 +97,15 @@ def server_class(method: Method) -> type[Aggregation]:
 
 
 def learner_class(method: Method) -> type[Learner]:
-    """The class of a method's client half; `Learner` itself for a method without rounds, which has
-    no hook of it.
+    """The class of a method's client half; `Learner` itself for a method without rounds, in which
+    no client trains.
 
     Raises
     ------
     DataError, ConfigError
         If another package's client half cannot be imported here or is not a Learner.
     """
-    if method.is_one_shot:
-        return Learner
-    return half_class(method.client or Learner, "client", Learner, "not-a-learner")
-
-
-def half_class(half: type | str, side: str, base: type[Half], error_key: str) -> type[Half]:
-    """The class of a half, which must be a subclass of `base`; `side` is "client" or "server".
-
-    Raises
-    ------
-    DataError, ConfigError
-        If it cannot be imported here or is no subclass.
-    """
-    loaded = plugins.imported(half) if isinstance(half, str) else half
-    if not (isinstance(loaded, type) and issubclass(loaded, base)):
-        raise ConfigError(
-            f"the {side} half {half!r} is {loaded!r}; allowed is a subclass of"
-            f" {base.__module__}.{base.__name__}",
-            key=error_key,
-        )
-    return loaded
+    return half_class(method.learner or Learner, "client", Learner, "not-a-learner")
 
 
 def _check_personal(config: RunConfig, facts: Facts) -> None:

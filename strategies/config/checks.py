@@ -95,20 +95,6 @@ def check_paths(config: RunConfig) -> None:
         check_path(key, str(config[key] or ""))
 
 
-def _check_without_rounds(config: RunConfig) -> None:
-    """Refuse what needs rounds."""
-    if config.init_from:
-        raise _conflict(
-            config, "init-from method", 'init-from = "", for this method starts from no model'
-        )
-    if config.callbacks:
-        raise _conflict(config, "callbacks method", 'callbacks = "", for this method has no rounds')
-    if config.early_stopping:
-        raise _conflict(
-            config, "early-stopping method", "early-stopping = 0, for this method has no rounds"
-        )
-
-
 def check_path(key: str, path: str) -> None:
     """Refuse a path that cannot exist.
 
@@ -328,7 +314,8 @@ def check_together(config: RunConfig) -> None:
             "float32 with secure sums, which need 61 bits: with 31 bits, weights and number of"
             " clients leave too little precision",
         )
-    if config.row.is_one_shot:
-        _check_without_rounds(config)
+    for key, allowed in config.row.refused.items():
+        if config[key]:
+            raise _conflict(config, f"{key} method", allowed)
     if config.resume and not config.run_name:
         raise _conflict(config, "resume run-name", "the run-name of the run to resume")

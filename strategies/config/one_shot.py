@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from curvfed.strategies.base.method import half_class
 from curvfed.strategies.base.one_shot import OneShotClient, OneShotServer, Setting, Site
-from curvfed.strategies.config.build_method import half_class
 from curvfed.strategies.config.run_config import RunConfig
 
 

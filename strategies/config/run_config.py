@@ -114,7 +114,7 @@ class RunConfig(RunKeys):
     @property
     def is_masked(self) -> bool:
         """Whether the server sees only sums over the clients."""
-        return self.secure_sum or self.row.is_one_shot
+        return self.secure_sum or self.row.sums_only
 
     @property
     def fixed_by_num_rounds(self) -> tuple[int, ...]:

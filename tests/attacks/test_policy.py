@@ -16,7 +16,7 @@ from graph_fixtures import user_fields
 from hull_nodes import QUICK, arrays_of, blobs, hull_run, nodes_of
 from policies import with_policy
 
-from curvfed.client_app.app import app
+from curvfed.client_app.app import OF_ROUNDS, app
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.configuration import is_real
@@ -393,9 +393,9 @@ def test_a_node_that_masks_sends_no_arrays_without_masks(tmp_path):
     with pytest.raises(
         ConfigError, match='secure sums alone; phase "train" would send its reply unmasked'
     ):
-        check_phase("train", "train", guarded)
+        check_phase("train", "train", guarded, OF_ROUNDS)
     guarded.config = parse({"method": "fedavg", "dataset": "trees", "secure-sum": True})
-    check_phase("train", "train", guarded)
+    check_phase("train", "train", guarded, OF_ROUNDS)
     (node,) = real_nodes(tmp_path / "nodes", [user_fields(40)])
     (node,) = with_policy(tmp_path, [node], "[leaves]\nsecure-sum = true\n")
     error, _ = asked(node, {"method": "fedavg", "dataset": "trees"}, "train", "train")
