@@ -13,20 +13,22 @@ from curvfed.server_app.phase import Check, ClientRequest, Phase
 from curvfed.server_app.progress import PHASE_SILENCE
 from curvfed.server_app.reply_checks import check_reply
 from curvfed.server_app.run import Run, check_enough
+from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.messages import (
     CONFUSION,
     EVALUATE,
     FINE_TUNE,
     LAST_ROUND,
+    MEASURE,
     TRAIN,
     Header,
     Parts,
     Reply,
 )
 
-SCORES = (EVALUATE, FINE_TUNE)
-"""Phases that contribute nothing but scores."""
+FIGURES_ALONE = (EVALUATE, FINE_TUNE, MEASURE)
+"""Phases of which a run needs no minimum number of replies."""
 
 Template = Callable[[int], Arrays]
 """The names, shapes and dtypes of the arrays that a client, by partition, must send."""
@@ -50,6 +52,13 @@ class Question:
     check : callable, optional
         Refuses a contribution that is impossible, with a `MessageError`. A secure sum checks
         nothing: the user of its total does.
+    parts : mapping of int to mapping
+        Further values for each client.
+    residues : ResidueServer, optional
+        Decodes the sums, if they are of residues.
+    is_recorded : bool
+        Whether the cohort records the phase as soon as the replies are there; otherwise whoever
+        asks does, with further figures.
     """
 
     phase: str
@@ -58,6 +67,9 @@ class Question:
     sums: Arrays = field(default_factory=dict)
     bound: float = 0.0
     check: Callable[[Statistics], object] | None = None
+    parts: Mapping[int, Parts] = field(default_factory=dict)
+    residues: ResidueServer | None = None
+    is_recorded: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +112,11 @@ class Cohort(ABC):
             If too few clients contribute.
         """
 
+    def record(self, phase: Phase, started: float, in_round: bool) -> None:
+        """Record a phase that began at this time and has no further figures."""
+        row = phase.row(self.run.federation) | {"seconds": time.monotonic() - started}
+        self.run.record(phase, row, in_round=in_round)
+
     @abstractmethod
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """The clients that must be asked for these to have scores."""
@@ -120,12 +137,14 @@ class OpenCohort(Cohort):
 
         is_training = question.phase == TRAIN
         template = run.model.expected_reply if is_training else lambda partition: question.sums
-        parts: dict[int, Parts] = {}
+        parts = question.parts
         if question.round == run.last_round < run.config.num_rounds:
             parts = {partition: {LAST_ROUND: True} for partition in question.clients}
         header = run.header(question.phase, question.round)
         phase = send_model(run, header, question.clients, template, check_open, parts)
-        if question.phase not in SCORES:
+        if question.is_recorded:
+            self.record(phase, started, in_round=True)
+        if question.phase not in FIGURES_ALONE:
             check_enough(phase, run.config.min_replies)
         for partition, reply in phase.replies.items():
             if CONFUSION in reply.parts:

@@ -15,7 +15,7 @@ from curvfed.strategies.base.aggregation import reweighted
 from curvfed.strategies.base.average import AggregationError
 from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.wire.exchange import sample
-from curvfed.strategies.wire.messages import TRAIN
+from curvfed.strategies.wire.messages import EVALUATE, TRAIN
 
 log = logging.getLogger("curvfed")
 
@@ -59,7 +59,11 @@ def _cohort(run: Run) -> Cohort:
         return OpenCohort(run)
     from curvfed.server_app.secure.masked_cohort import MaskedCohort
 
-    return MaskedCohort(run)
+    cohort = MaskedCohort(run)
+    nodes = list(run.federation.nodes)
+    cohort.check(TRAIN, sample(nodes, run.config.fraction_train, run.config.seed, 1))
+    cohort.check(EVALUATE, nodes)
+    return cohort
 
 
 def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:

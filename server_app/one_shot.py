@@ -10,23 +10,28 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
+from curvfed.server_app.cohort import OpenCohort, Question
 from curvfed.server_app.directory.checkpoint import identity, with_facts
 from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.server_app.phase import Check, ClientRequest, Phase
+from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError, Run
-from curvfed.server_app.secure.masked_phases import check_session, groups, joined, masked_phase
-from curvfed.server_app.secure.secure_sum import SumsOfRun, secure_sum
+from curvfed.server_app.secure.masked_cohort import MaskedCohort
+from curvfed.server_app.secure.masked_phases import groups
 from curvfed.server_app.server_points import read_server_points
+from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.one_shot import Model, OneShotServer, ResidueServer, ServerPoints
+from curvfed.strategies.base.one_shot import (
+    Evaluation,
+    OneShotServer,
+    ResidueServer,
+    ServerPoints,
+)
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.hull.errors import HullError
-from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, UNMASK, Header, Parts
+from curvfed.strategies.wire.messages import EVALUATE, HULLS, MEASURE, UNMASK, Parts
 from curvfed.strategies.wire.store import Store, StoreError
 from curvfed.tasks.errors import KeyedError
 
@@ -51,10 +56,8 @@ class OneShotRun(Run):
 
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
         super().__init__(config, grid, directory)
-        self.sums = SumsOfRun(config, config.secure)
         self.metrics: dict[str, Any] = {}
         self.summed: list[int] = []
-        self.learned = Model({})
         self._unmasked = 0
         self._store = Store(directory.path / "checkpoint" / "hulls")
 
@@ -69,33 +72,52 @@ class OneShotRun(Run):
         self.connect()
         # An error in these points must come before the clients reveal anything.
         points = read_server_points(self.config, self.federation)
+        cohort = MaskedCohort(self)
         summed = self._load_sum() if self.config.resume else None
         self.half = server_half(self.config, self.federation.facts.class_names)
         self.start_writing(PROTOCOL if summed else PROTOCOL - 1)
-        if summed is None and (summed := self._sum()):
+        if summed is None and (summed := self._sum(cohort)):
             self.clock()
             self._save_sum(summed)
             self.sinks.flush()
         if summed is not None:
-            self._finish(summed, points)
+            self._finish(summed, points, cohort)
         self.clock()
 
-    def _sum(self) -> Statistics | None:
+    def _sum(self, cohort: MaskedCohort) -> Statistics | None:
         """The clients' sum; None if the run stops before it."""
-        self.half.check_classes(self.federation.descriptions.values())
-        client_groups = self._groups(list(self.federation.nodes))
+        half = self.half
+        half.check_classes(self.federation.descriptions.values())
+        clients = list(self.federation.nodes)
+        client_groups = self._groups(clients)
         for group in client_groups:
-            check_session(self.header(HULLS, PROTOCOL), group, self.sums)
+            cohort.check(HULLS, group)
         if able := self._measure(client_groups):
+            clients = able
             client_groups = self._groups(able)
-        if text := self.half.describe(max(map(len, client_groups))):
+        if text := half.describe(max(map(len, client_groups))):
             log.info("%d sums; %s", len(client_groups), text)
-        if self.half.is_dry_run:
+        if half.is_dry_run:
             log.info("dry run: nothing else is sent")
             return None
-        if isinstance(self.half, ResidueServer):
-            return self._sum_of_residues(self.half, client_groups)
-        return self._sum_of_reals(client_groups[0])
+        question = Question(HULLS, PROTOCOL, clients, is_recorded=True)
+        if isinstance(half, ResidueServer):
+            question = replace(question, residues=half)
+        else:
+            vectors = half.vectors(len(clients))
+            sums = {"sums": np.zeros(vectors.length)}
+            question = replace(question, sums=sums, bound=vectors.bound)
+        answer = cohort.ask(question)
+        summed = answer.contributions[0]
+        self.summed = sorted(answer.phase.replies)
+        self.metrics |= {**summed.figures, "clients_summed": len(self.summed)}
+        if question.residues is None:
+            self.metrics |= {"points_summed": summed.weight, "sum_error": summed.error}
+        else:
+            # A client that drops out after its vector is summed counts as a dropout too.
+            self.metrics["dropouts"] = len(self.federation.nodes) - self._unmasked
+            self.state.add(seconds_aggregation=summed.figures["seconds_decoding"])
+        return summed
 
     def _groups(self, clients: Sequence[int]) -> list[Sequence[int]]:
         """The clients of each sum."""
@@ -112,90 +134,31 @@ class OneShotRun(Run):
         method asks for nothing."""
         parts: dict[int, Parts] = {}
         for group in client_groups:
-            if question := self.half.question(len(group)):
-                asked: Parts = {"clients": len(group), **question}
+            if values := self.half.question(len(group)):
+                asked: Parts = {"clients": len(group), **values}
                 parts |= dict.fromkeys(group, asked)
         if not parts:
             return []
-        measured = self._ask(
-            self.header(MEASURE, PROTOCOL),
-            parts,
-            lambda reply: self.half.check_measured(reply.metrics),
+        question = Question(
+            MEASURE,
+            PROTOCOL,
+            sorted(parts),
+            check=lambda measured: self.half.check_measured(measured.figures),
+            parts=parts,
+            is_recorded=True,
         )
-        self.metrics |= self.half.measured([reply.metrics for reply in measured.replies.values()])
-        able = sorted(measured.replies)
+        answer = OpenCohort(self).ask(question)
+        measured = answer.contributions
+        self.metrics |= self.half.measured([answer.figures for answer in measured.values()])
         needed = max(MIN_CLIENTS, self.config.min_replies)
-        if len(able) < needed:
+        if len(measured) < needed:
             raise RoundError(
-                f"{len(able)} of {len(measured.seconds)} clients can take part, needed are {needed}"
-                f" (min-replies, and 2 for a sum that hides anything). {measured.failure_summary}",
+                f"{len(measured)} of {len(parts)} clients can take part, needed are {needed}"
+                f" (min-replies, and 2 for a sum that hides anything)."
+                f" {answer.phase.failure_summary}",
                 key="too-few-replies",
             )
-        return able
-
-    def _sum_of_reals(self, clients: Sequence[int]) -> Statistics:
-        """The sum of the clients' vectors."""
-        vectors = self.half.vectors(len(clients))
-        phase, summed = masked_phase(
-            self._ask,
-            self.header(HULLS, PROTOCOL),
-            clients,
-            self.sums,
-            {"sums": np.zeros(vectors.length)},
-            vectors.bound,
-        )
-        self.metrics |= {
-            "clients_summed": len(phase.replies),
-            "points_summed": summed.weight,
-            "sum_error": summed.error,
-        }
-        return summed
-
-    def _sum_of_residues(
-        self, half: ResidueServer, client_groups: Sequence[Sequence[int]]
-    ) -> Statistics:
-        """The decoded sums of all groups. A group that fails is logged and left out for good.
-
-        Raises
-        ------
-        RoundError
-            If all groups fail.
-        """
-        header = self.header(HULLS, PROTOCOL)
-        phases: list[Phase] = []
-        decoded: list[Statistics] = []
-        reasons = []
-        seconds = 0.0
-        for group in client_groups:
-            vectors = half.vectors(len(group))
-            try:
-                phase, residues = secure_sum(
-                    self._ask, header, group, vectors.modulus, vectors.length, self.sums
-                )
-                started = time.monotonic()
-                statistics = half.decode(residues, len(group))
-                seconds += time.monotonic() - started
-            except (SecureSumError, HullError) as error:
-                reasons.append(str(error))
-                continue
-            phases.append(phase)
-            decoded.append(replace(statistics, clients=len(phase.replies)))
-        if not decoded:
-            raise RoundError("; ".join(reasons), key="no-sum")
-        for reason in reasons:
-            log.warning("a group of clients is left out: %s", reason)
-        joined_sums = half.join(decoded, max(map(len, client_groups)))
-        self.summed = sorted(joined(phases).replies)
-        self.state.add(seconds_aggregation=seconds)
-        self.metrics |= {
-            **joined_sums.figures,
-            "clients_summed": len(self.summed),
-            "groups_left_out": len(reasons),
-            "seconds_decoding": seconds,
-            # A client that drops out after its vector is summed counts as a dropout too.
-            "dropouts": len(self.federation.nodes) - self._unmasked,
-        }
-        return joined_sums
+        return sorted(measured)
 
     def _save_sum(self, summed: Statistics) -> None:
         metadata = {
@@ -227,63 +190,57 @@ class OneShotRun(Run):
         self.summed = metadata["summed"]
         return Statistics(arrays, metadata["weight"])
 
-    def _finish(self, summed: Statistics, points: ServerPoints) -> None:
+    def _finish(self, summed: Statistics, points: ServerPoints, cohort: MaskedCohort) -> None:
         """Learn from the sum, score, write."""
         started = time.monotonic()
         try:
-            self.learned = self.half.learn(summed)
+            learned = self.half.learn(summed)
         except ValueError as error:
             key = error.kind if isinstance(error, KeyedError) else "unlearnable"
             raise RoundError(str(error), key=key) from None
         self.state.add(seconds_aggregation=time.monotonic() - started)
-        self.metrics |= self.learned.figures
-        template = self.half.template(self.learned.arrays)
-        if not template:
-            self.warn()
-            self._write_learned(())
-            return
-        sums = self._evaluate(template)
-        evaluation = self.half.evaluate(self.learned, sums, points, self.summed)
-        self.metrics |= evaluation.figures
-        self.state.scored["last"] = [] if evaluation.accuracy is None else [evaluation.accuracy]
-        self.is_scored = True
+        self.metrics |= learned.figures
+        self.model = Average(learned.arrays)
+        evaluation = Evaluation()
+        if template := self.half.template(learned.arrays):
+            sums = self._evaluate(template, cohort)
+            evaluation = self.half.evaluate(learned, sums, points, self.summed)
+            self.metrics |= evaluation.figures
+            self.state.scored["last"] = [] if evaluation.accuracy is None else [evaluation.accuracy]
+            self.is_scored = True
         self.warn()
-        self._write_learned(evaluation.names)
-        if evaluation.arrays:
-            write_npz(self.directory.path / self.half.file_name, evaluation.arrays)
-
-    def _evaluate(self, template: Arrays) -> Arrays:
-        """Ask the clients for scores of the model, singly or as a secure sum; the sums of their
-        arrays."""
-        header = self.header(EVALUATE, EVALUATION)
-        clients = list(self.federation.nodes)
-        if not is_masked(self.config, EVALUATE):
-            phase = self._ask(
-                header,
-                {partition: {} for partition in clients},
-                lambda reply: self.half.check_evaluation(reply.arrays),
-                template,
-            )
-            self.state.latest = {
-                partition: dict(scores) for partition, scores in phase.scores.items() if scores
-            }
-            replies = [Statistics(dict(reply.arrays)) for reply in phase.replies.values()]
-            return total([Statistics(template), *replies]).arrays
-        phase, summed = masked_phase(self._ask, header, clients, self.sums, template)
-        self.state.cohort = dict(phase.cohort or {})
-        return {name: np.rint(array) for name, array in summed.arrays.items()}
-
-    def _write_learned(self, names: Sequence[str]) -> None:
-        """Write `model.safetensors`, with the names of the classifier's groups."""
         metadata = {
             "method": self.config.method,
             "metric": self.federation.metric,
             "facts": asdict(self.federation.facts),
             "stamps": {},
             "last_round": 0,
-            "groups": list(names),
+            "groups": list(evaluation.names),
         }
-        self.directory.write_model(self.learned.arrays, metadata)
+        self.directory.write_model(learned.arrays, metadata)
+        if evaluation.arrays:
+            write_npz(self.directory.path / self.half.file_name, evaluation.arrays)
+
+    def _evaluate(self, template: Arrays, cohort: MaskedCohort) -> Arrays:
+        """Ask the clients for scores of the model, singly or as a secure sum; the sums of their
+        arrays."""
+        question = Question(
+            EVALUATE,
+            EVALUATION,
+            list(self.federation.nodes),
+            template,
+            check=lambda scored: self.half.check_evaluation(scored.arrays),
+            is_recorded=True,
+        )
+        if is_masked(self.config, EVALUATE):
+            answer = cohort.ask(question)
+            self.state.cohort = dict(answer.phase.cohort or {})
+            (summed,) = answer.contributions.values()
+            return {name: np.rint(array) for name, array in summed.arrays.items()}
+        answer = OpenCohort(self).ask(question)
+        scores = answer.phase.scores.items()
+        self.state.latest = {partition: dict(scored) for partition, scored in scores if scored}
+        return total([Statistics(template), *answer.contributions.values()]).arrays
 
     def extra_settings(self) -> dict[str, Any]:
         """Empty: every setting of this run is a key."""
@@ -296,31 +253,25 @@ class OneShotRun(Run):
     def _warnings(self) -> dict[str, str]:
         return super()._warnings() | self.half.warnings(self.metrics)
 
-    def _ask(
+    def record(
         self,
-        header: Header,
-        parts: Mapping[int, Parts],
-        check: Check | None = None,
-        template: Arrays | None = None,
-    ) -> Phase:
-        """Run a phase and record it. With a template the clients get the model, once there is
-        one."""
-        started = time.monotonic()
-        arrays = self.learned.arrays if template else {}
-        requests = {
-            partition: ClientRequest(arrays=arrays, parts=values, template=template or {})
-            for partition, values in parts.items()
-        }
-        phase = self.send(header, requests, check)
-        phase_name = header.phase
-        seconds = time.monotonic() - started
-        self._unmasked += len(phase.replies) * (phase_name == UNMASK)
-        row = phase.row(self.federation) | {"seconds": seconds}
-        self.record(phase, row, {})
+        phase: Phase,
+        row: Mapping[str, Any],
+        weights: Mapping[int, float] | None = None,
+        in_round: bool = True,
+    ) -> None:
+        """Record a phase, and add its costs to the figures of the run."""
+        super().record(phase, row, weights, in_round)
+        name = phase.header.phase
+        if name == UNMASK:
+            self._unmasked += len(phase.replies)
         for cost in ("seconds", "bytes_up", "bytes_down"):
-            name = f"{cost}_{phase_name}"
-            self.metrics[name] = self.metrics.get(name, 0) + row[cost]
+            figure = f"{cost}_{name}"
+            self.metrics[figure] = self.metrics.get(figure, 0) + row[cost]
         log.info(
-            "%s: %d of %d clients  %.2f s", phase_name, len(phase.replies), len(parts), seconds
+            "%s: %d of %d clients  %.2f s",
+            name,
+            len(phase.replies),
+            len(phase.sent),
+            row["seconds"],
         )
-        return phase

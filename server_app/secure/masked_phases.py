@@ -2,6 +2,7 @@
 calibration."""
 
 import logging
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
@@ -12,9 +13,11 @@ from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.secure_sum import Ask, SumsOfRun, secure_sum
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.masked_vector import decoded, sum_encoding, vector_length
 from curvfed.strategies.config.secure_phases import Opening
+from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.secure_sum.modular import add
@@ -88,6 +91,49 @@ def masked_phase(
             100 * share,
         )
     return replace(phase, cohort=means), replace(total, clients=len(phase.replies))
+
+
+def residue_phase(
+    ask: Ask, header: Header, clients: Sequence[int], sums: SumsOfRun, half: ResidueServer
+) -> tuple[Phase, Statistics]:
+    """Run a phase whose replies are residues, summed and decoded by groups of clients. A group that
+    fails is logged and left out for good.
+
+    Returns
+    -------
+    phase : Phase
+    total : Statistics
+        Of all groups together, with the number of groups left out, and the seconds of decoding.
+
+    Raises
+    ------
+    RoundError
+        If all groups fail.
+    """
+    client_groups = groups(clients, half.num_groups(len(clients)))
+    phases: list[Phase] = []
+    decoded_sums: list[Statistics] = []
+    reasons = []
+    seconds = 0.0
+    for group in client_groups:
+        vectors = half.vectors(len(group))
+        try:
+            phase, residues = secure_sum(ask, header, group, vectors.modulus, vectors.length, sums)
+            started = time.monotonic()
+            statistics = half.decode(residues, len(group))
+            seconds += time.monotonic() - started
+        except (SecureSumError, HullError) as error:
+            reasons.append(str(error))
+            continue
+        phases.append(phase)
+        decoded_sums.append(replace(statistics, clients=len(phase.replies)))
+    if not phases:
+        raise RoundError("; ".join(reasons), key="no-sum")
+    for reason in reasons:
+        log.warning("a group of clients is left out: %s", reason)
+    total = half.join(decoded_sums, max(map(len, client_groups)))
+    costs = {"groups_left_out": len(reasons), "seconds_decoding": seconds}
+    return joined(phases), replace(total, figures={**total.figures, **costs})
 
 
 def groups(clients: Sequence[int], number: int = 0) -> list[Sequence[int]]:
