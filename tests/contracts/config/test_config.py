@@ -554,7 +554,9 @@ def test_a_sum_is_enough_for_averages_and_hulls():
 def test_a_base_that_needs_more_than_a_sum_is_named(base):
     raw = {"method": "fedavg", "dataset": "digits", "aggregation": base, "secure-sum": True}
     raw |= {"optimizer": "sgd", "optimizer-state": "fresh"}
-    conflict("secure-sum-with-method-with-aggregation", raw, base, "average, fedopt, flower:FedAdagrad")
+    conflict(
+        "secure-sum-with-method-with-aggregation", raw, base, "average, fedopt, flower:FedAdagrad"
+    )
     assert parse({"method": "hyperfed", "aggregation": "average", "secure-sum": True}).secure_sum
 
 
