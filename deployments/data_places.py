@@ -7,6 +7,7 @@ from curvfed.client_app.data.load import Data, describe_size
 from curvfed.deployments.arguments import NOTE, Request
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks import plugins
+from curvfed.tasks.formats import format_of
 from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.public_data import PublicData, find_path
 
@@ -72,7 +73,10 @@ def _own_data(task: str, dataset: str, data_dir: Path) -> str:
 
     if dataset.lower().endswith(".pt"):
         return str(locate(dataset, data_dir).files[0])
-    return str(find_files(find_path(dataset, data_dir, Path.is_dir))[0])
+    path = find_path(dataset, data_dir, Path.is_dir)
+    if (other := format_of(path)) is not None:
+        return f"{other.title}, {path}"
+    return str(find_files(path)[0])
 
 
 def test_data(request: Request, client: Data | None) -> str:

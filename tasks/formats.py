@@ -153,9 +153,14 @@ def _is_saved(path: Path, holds_points: bool) -> bool:
     return False
 
 
+def _is_ogb(path: Path, labels: str) -> bool:
+    return all((path / "raw" / f"{name}.csv.gz").is_file() for name in ("edge", labels))
+
+
 _LEAF = re.compile(rb'\s*\{\s*"(users|num_samples|user_data|hierarchies)"')
 """The beginning of a file of LEAF."""
 
+OGB = "a folder of the Open Graph Benchmark"
 SAVED = "a folder saved by Hugging Face's datasets"
 
 FILE_ENDINGS = (".pt", ".json", *ENDINGS)
@@ -165,6 +170,8 @@ FORMATS = (
     Format("MedMNIST's .npz", "images", "images.medmnist", _is_medmnist),
     Format("CIFAR's pickled batches", "images", "images.cifar", _is_cifar),
     Format("LEAF's JSON", "images", "images.leaf", _is_leaf, has_users=True),
+    Format(OGB, "nodes", "graphs.data.ogb", partial(_is_ogb, labels="node-label")),
+    Format(OGB, "graphs", "graphs.data.ogb", partial(_is_ogb, labels="graph-label")),
     Format(SAVED, "images", "huggingface", partial(_is_saved, holds_points=False)),
     Format(SAVED, "points", "huggingface", partial(_is_saved, holds_points=True)),
 )

@@ -1,5 +1,6 @@
 """Small data sets in the formats of other tools."""
 
+import gzip
 import json
 import math
 import pickle
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from graph_fixtures import write_ogb
 from image_fixtures import made, write_tiny
 from PIL import Image
 from saved_datasets import ANIMALS, IMAGE, PAIR, dataset, save
@@ -115,3 +117,46 @@ def write_saved_points(folder: Path) -> Path:
         types = {"emb": PAIR, "label": {"dtype": "int64", "_type": "Value"}}
         splits[split] = dataset(columns, types)
     return save(folder / "points", splits)
+
+
+def write_tables(folder: Path, tables: dict[str, Any]) -> None:
+    """Zipped tables as of OGB, by name."""
+    for name, table in tables.items():
+        path = folder / f"{name}.csv.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = np.asarray(table)
+        lines = [",".join(map(str, row)) for row in rows.reshape(len(rows), -1).tolist()]
+        path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
+
+
+def molecule_tables() -> dict[str, Any]:
+    """The tables of 96 rings of 4 to 6 atoms in OGB's layout; rings of 6 have class 1."""
+    rng = np.random.default_rng(0)
+    sizes = 4 + np.arange(96) % 3
+    edges = [(node, (node + 1) % size) for size in sizes for node in range(size)]
+    atoms = np.zeros((sum(sizes), 9), dtype=int)
+    atoms[:, 0] = rng.integers(0, 119, len(atoms))
+    order = rng.permutation(96)
+    return {
+        "raw/num-node-list": sizes,
+        "raw/num-edge-list": sizes,
+        "raw/edge": edges,
+        "raw/edge-feat": np.zeros((len(edges), 3), dtype=int),
+        "raw/node-feat": atoms,
+        "raw/graph-label": (sizes == 6).astype(int),
+        "split/scaffold/train": order[:60],
+        "split/scaffold/valid": order[60:75],
+        "split/scaffold/test": order[75:],
+    }
+
+
+def write_molecules(folder: Path) -> Path:
+    """A folder of OGB with graphs."""
+    write_tables(folder / "ogbg_molhiv", molecule_tables())
+    return folder / "ogbg_molhiv"
+
+
+def write_citations(folder: Path) -> Path:
+    """A folder of OGB with one graph of 640 nodes."""
+    write_ogb(folder, folder=".")
+    return folder / "ogbn_arxiv"

@@ -50,10 +50,11 @@ def load_client(
     # Generated trees need none of the modules that read files.
     from curvfed.tasks.graphs.data.datasets import locate
     from curvfed.tasks.graphs.data.graph_sets import load_graph_client, partition_graphs
-    from curvfed.tasks.graphs.data.tu import graph_dataset_names
+    from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
 
     names = graph_dataset_names(spec.dataset)
-    if names is not None:
+    is_other = is_path(spec.dataset) and bool(locate(spec.dataset, spec.data_dir).title)
+    if names is not None and not is_other:
         client = load_graph_client(names, spec, partition_id, num_partitions, cache_dir)
         return log_history(spec.dataset, client, partition_id)
     located = locate(spec.dataset, spec.data_dir)

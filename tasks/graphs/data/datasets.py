@@ -4,6 +4,7 @@ them."""
 from functools import partial
 from pathlib import Path
 
+from curvfed.tasks.formats import format_of
 from curvfed.tasks.graphs.data import readers
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.sources import SOURCES
@@ -44,13 +45,16 @@ def locate(dataset: str, data_dir: Path) -> Located[RawGraph | RawGraphs]:
 
 
 def locate_own(path: Path) -> Located[RawGraph | RawGraphs]:
-    """Locate a user's `.pt` file, or folder in the TU collection's layout.
+    """Locate a user's `.pt` file, or folder in the TU collection's layout or another tool's.
 
     Raises
     ------
     DataError
         If the folder does not hold exactly one data set in that layout.
     """
+    other = format_of(path)
+    if other is not None:
+        return other.locate(path)
     if not path.is_dir():
         return Located((path,), partial(read_user_file, path))
     folder, name = find_files(path)

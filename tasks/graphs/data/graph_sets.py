@@ -96,7 +96,7 @@ def partition_graphs(
             f" {space or spec.dataset}; every client needs one",
             key="too-many-clients",
         )
-    masks = spec.split(raw.labels)
+    masks = spec.split_graphs(raw.split, raw.labels)
     parts = random_parts(np.empty((2, 0), dtype=np.int64), num_graphs, num_clients, spec.seed)
     partition_digest = partition_digest or membership_digest(parts)
     for client in range(num_clients):
@@ -105,13 +105,16 @@ def partition_graphs(
 
 
 def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
-    """All of a node's own graphs, split at random."""
-    return _client(raw, np.arange(len(raw.labels)), spec.split(raw.labels), spec.normalize)
+    """All of a node's own graphs, split by their own parts, or else at random."""
+    masks = spec.split_graphs(raw.split, raw.labels)
+    return _client(raw, np.arange(len(raw.labels)), masks, spec.normalize)
 
 
 def _history(raw: RawGraphs) -> str:
     """What the run does not use of the files, and how many graphs have no class, in words."""
     steps = list(raw.notes)
+    if raw.split is not None:
+        steps.append(f"the split of {', '.join(filter(None, raw.split.names))}")
     num_unknown = int((raw.labels < 0).sum())
     if num_unknown:
         steps.append(
@@ -144,7 +147,7 @@ def _client(
         labels=raw.labels[graphs],
         masks=masks,
         class_names=raw.class_names,
-        metric="accuracy",
+        metric=raw.metric,
         partition_digest=partition_digest,
         graph_of_node=graph_of_node,
         space=space,

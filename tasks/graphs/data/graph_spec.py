@@ -77,6 +77,10 @@ class GraphSpec:
         )
         return masks
 
+    def split_graphs(self, split: OwnSplit | None, labels: Tensor) -> Tensor:
+        """Masks (3, n) of graphs: those of a file's split, or random ones."""
+        return self.split(labels) if split is None else self.completed(split, labels)
+
     def completed(self, split: OwnSplit, labels: Tensor) -> Tensor:
         """Masks (3, n) of a file's split, with random masks for absent roles.
 

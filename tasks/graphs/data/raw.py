@@ -79,6 +79,10 @@ class RawGraphs:
     class_names : tuple of C str
     notes : tuple of str
         What the run does not use of the files, in words for the log.
+    split : OwnSplit or None
+        The data set's split of the graphs of known class.
+    metric : str
+        "accuracy" or "roc_auc".
     """
 
     attributes: Tensor
@@ -90,6 +94,8 @@ class RawGraphs:
     labels: Tensor
     class_names: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    split: OwnSplit | None = None
+    metric: str = "accuracy"
 
 
 def raw_graph(

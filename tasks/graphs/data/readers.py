@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import DTypeLike
-from torch import Tensor
 
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.ogb import read_nodes
 from curvfed.tasks.graphs.data.own_split import ROLES
 from curvfed.tasks.graphs.data.raw import RawGraph, raw_graph
 from curvfed.tasks.graphs.data.sources import PLANETOID_ENDINGS, Source
@@ -119,32 +118,6 @@ def _csr(stored: Mapping[str, np.ndarray], name: str) -> Any:
 
 
 def read_ogb(source: Source, folder: Path) -> RawGraph:
-    """Read the zipped tables of the Open Graph Benchmark (Hu et al. 2020), without its package.
-
-    A row of `edge` is an edge, a row of the other tables a node, and a row of a split a node
-    number.
-    """
-
-    def table(name: str, dtype: DTypeLike) -> Tensor:
-        with _reading(source, folder / name), warnings.catch_warnings():
-            # NumPy only warns of an empty table, or of a fraction among integers.
-            warnings.simplefilter("error")
-            rows = np.loadtxt(folder / name, dtype=dtype, delimiter=",", ndmin=2)
-        return torch.from_numpy(rows)
-
-    edge, node_feat, node_label, *splits = source.files
-    labels = table(node_label, np.int64).squeeze(1)
-
-    def mask(name: str) -> Tensor:
-        numbers = table(name, np.int64)
-        if int(numbers.min()) < 0 or int(numbers.max()) >= len(labels):
-            raise DataError(
-                f"{folder / name}: node numbers must be in 0..{len(labels) - 1}; some are not",
-                key="node-range",
-            )
-        members = torch.zeros(len(labels), dtype=torch.bool)
-        members[numbers] = True
-        return members
-
-    masks = {f"{role}_mask": mask(name) for role, name in zip(ROLES, splits, strict=True)}
-    return raw_graph(folder, table(node_feat, np.float32), table(edge, np.int64).T, labels, masks)
+    """Read the zipped tables of the Open Graph Benchmark (Hu et al. 2020), without its package."""
+    splits = {role: folder / name for role, name in zip(ROLES, source.files[-3:], strict=True)}
+    return read_nodes(folder, splits, f"; remove it and download {source.title} again")

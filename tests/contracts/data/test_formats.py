@@ -3,8 +3,10 @@
 import pytest
 from format_fixtures import (
     write_cifar100,
+    write_citations,
     write_leaf,
     write_medmnist,
+    write_molecules,
     write_saved_images,
     write_saved_points,
     write_tiny_folder,
@@ -54,3 +56,22 @@ def test_saved_points(own_home, tmp_path, capsys):
     assert len(run.predict(path)) == EXAMPLES
     own = curvfed.simulate("hull", data=[path, path], quiet=True)
     assert own.summary["status"] == "completed"
+
+
+@pytest.mark.parametrize("write", [write_citations, write_molecules])
+def test_ogb(write, own_home, tmp_path, capsys):
+    path = write(tmp_path)
+    assert tasks_of(str(path)) == (kind_of_path(path),)
+    main(["check", "method=fedavg", f"dataset={path}", "num-supernodes=2"])
+    output = capsys.readouterr().out
+    assert "a folder of the Open Graph Benchmark, " in output
+    assert "the split of train_mask, val_mask, test_mask" in output
+    keys = {"num_rounds": 1, "quiet": True}
+    run = curvfed.simulate("fedavg", dataset=path, num_supernodes=2, **keys)
+    assert run.summary["personal_accuracy_mean"] is not None
+    assert len(run.predict(path, client=0))
+    copy = path.rename(path.with_name("new"))
+    num_examples = 640 if write is write_citations else EXAMPLES
+    assert len(run.predict(copy)) == num_examples
+    own = curvfed.simulate("fedavg", data=[copy, copy], **keys)
+    assert own.summary["personal_accuracy_mean"] is not None

@@ -1,0 +1,114 @@
+"""Folders of OGB: graphs with classes, atoms, a split of their own, and what is refused."""
+
+import gzip
+
+import numpy as np
+import pytest
+import torch
+from errors import refuses
+from format_fixtures import molecule_tables, write_citations, write_molecules, write_tables
+
+from curvfed.tasks.formats import format_of
+from curvfed.tasks.graphs.data.clients import load_client, load_own
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.ogb import ATOMS
+
+
+def read(path):
+    return format_of(path).locate(path).read()
+
+
+def test_graphs_atoms_and_classes(tmp_path):
+    tables = molecule_tables()
+    raw = read(write_molecules(tmp_path))
+    assert (raw.class_names, raw.metric) == (("0", "1"), "roc_auc")
+    assert raw.labels.tolist() == tables["raw/graph-label"].tolist()
+    assert torch.bincount(raw.graph_of_node).tolist() == tables["raw/num-node-list"].tolist()
+    assert raw.edge_index.shape[1] == 2 * len(tables["raw/edge"])
+    assert raw.num_codes == sum(ATOMS) == 174
+    assert raw.codes[:, 0].tolist() == tables["raw/node-feat"][:, 0].tolist()
+    assert (raw.codes[:, 1:] == torch.tensor(ATOMS[:-1]).cumsum(0)).all()
+    assert raw.notes == ("not used: edge-feat.csv.gz",)
+
+
+def test_the_split_is_the_files(tmp_path):
+    tables = molecule_tables()
+    path = write_molecules(tmp_path)
+    for seed in (0, 1):
+        client = load_own(path, GraphSpec(str(path), tmp_path, seed=seed))
+        for mask, part in ((client.train, "train"), (client.val, "valid"), (client.test, "test")):
+            members = np.flatnonzero(mask.numpy()).tolist()
+            assert members == sorted(tables[f"split/scaffold/{part}"].tolist())
+    spec = GraphSpec(str(path), tmp_path)
+    clients = [load_client(spec, number, 3, tmp_path / "cache") for number in range(3)]
+    assert sum(int(client.test.sum()) for client in clients) == 21
+
+
+def test_absent_parts_of_the_split_and_absent_features(tmp_path):
+    path = write_molecules(tmp_path)
+    (path / "split/scaffold/valid.csv.gz").unlink()
+    (path / "raw/node-feat.csv.gz").unlink()
+    client = load_own(path, GraphSpec(str(path), tmp_path))
+    assert [int(mask.sum()) for mask in (client.train, client.val, client.test)] == [48, 12, 21]
+    (path / "split/scaffold/train.csv.gz").unlink()
+    assert read(path).split is None
+
+
+def test_nodes_keep_their_split_and_all_nodes(tmp_path):
+    path = write_citations(tmp_path)
+    client = load_own(path, GraphSpec(str(path), tmp_path))
+    assert [int(mask.sum()) for mask in (client.train, client.val, client.test)] == [340, 120, 180]
+
+
+def test_real_numbers_are_attributes_and_a_missing_label_is_unknown(tmp_path):
+    tables = molecule_tables()
+    path = write_molecules(tmp_path)
+    write_tables(path, {"raw/node-feat": tables["raw/node-feat"][:, :2] + 0.5})
+    labels = ["nan", *tables["raw/graph-label"][1:].tolist()]
+    write_tables(path, {"raw/graph-label": np.array(labels, dtype=object)})
+    raw = read(path)
+    assert raw.attributes.shape == (len(tables["raw/node-feat"]), 2)
+    assert raw.labels[0] == -1
+    assert not raw.split.masks[0 if 0 in tables["split/scaffold/train"] else 2, 0].any()
+
+
+REFUSED = {
+    "labels": ("raw/graph-label", np.zeros((96, 3)), "graph-label.csv.gz", "(96, 3)"),
+    "unequal-lengths": ("raw/num-node-list", [4] * 95, "95 numbers of nodes", "96 labels"),
+    "num-nodes": ("raw/num-node-list", [0] * 96, "must have a node"),
+    "node-range": ("split/scaffold/test", [96], "test.csv.gz", "0..95"),
+    "table-shape": ("raw/node-feat", np.zeros((7, 9)), "node-feat.csv.gz", "7 rows"),
+    "split-overlap": ("split/scaffold/valid", range(96), "train_mask"),
+}
+
+
+@pytest.mark.parametrize("key", REFUSED)
+def test_what_is_refused(tmp_path, key):
+    name, table, *fragments = REFUSED[key]
+    path = write_molecules(tmp_path)
+    write_tables(path, {name: table})
+    with refuses(key, "ogbg_molhiv", *fragments):
+        read(path)
+
+
+def test_an_edge_into_another_graph(tmp_path):
+    path = write_molecules(tmp_path)
+    edges = np.array(molecule_tables()["raw/edge"])
+    edges[0] = 0, 4
+    write_tables(path, {"raw/edge": edges})
+    with refuses("node-range", "edge.csv.gz", "outside their graph"):
+        read(path)
+
+
+def test_damage_is_named(tmp_path):
+    path = write_molecules(tmp_path)
+    (path / "raw/edge.csv.gz").write_bytes(gzip.compress(b"0,1\n1\n"))
+    with refuses("unreadable", "edge.csv.gz", "int64"):
+        read(path)
+
+
+def test_several_splits(tmp_path):
+    path = write_molecules(tmp_path)
+    write_tables(path, {"split/random/train": [0]})
+    with refuses("several-parts", "random, scaffold"):
+        read(path)
