@@ -215,9 +215,8 @@ def service_files(service: Service, folder: Path, values: Mapping[str, str]) -> 
             text += _shipped("gpu.conf")
         paths = [Path(owner.pw_dir), folder]
         # Its own Python may lie in a home, too, and is only read.
-        is_in_home = any(
-            path.is_relative_to(home) for path in (*paths, Path(sys.prefix)) for home in HOMES
-        )
+        read = [*paths, Path(sys.prefix), Path(sys.base_prefix)]
+        is_in_home = any(path.is_relative_to(home) for path in read for home in HOMES)
         words |= {
             "USER": owner.pw_name,
             "GROUP": str(owner.pw_gid),
