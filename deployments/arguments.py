@@ -29,6 +29,7 @@ from curvfed.strategies.config.all_keys import defaults, nearest_key
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
 from curvfed.strategies.config.settings_file import check_format
+from curvfed.strategies.methods import listed
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, KeyedError, did_you_mean
 from curvfed.tasks.formats import FILE_ENDINGS
@@ -102,20 +103,8 @@ def read_request(words: Sequence[str]) -> Request:
 
 
 def read_keywords(keywords: Mapping[str, Any]) -> dict[str, Value]:
-    """The settings that a Python program gives: names with _ for -, tables as dicts, paths, and
-    methods and models as objects; None is not given.
-
-    Raises
-    ------
-    UsageError
-        If an object is no method or makes no network.
-    """
-    keywords = dict(keywords)
-    if not all(isinstance(keywords.get(key, ""), str) for key in ("method", "model")):
-        from curvfed.deployments.own_objects import method_name, model_name  # imports torch
-
-        keywords["method"] = method_name(keywords["method"])
-        keywords["model"] = model_name(keywords.get("model", "auto"))
+    """The settings that a Python program gives: names with _ for -, tables as dicts, and paths;
+    None is not given."""
     settings: dict[str, Value] = {}
     for name, value in dotted(keywords).items():
         key = kebab(name)
@@ -216,7 +205,7 @@ def check_request(
         except DataError as error:
             raise ConfigError(str(error), key="model") from None
     # These imports take seconds, and a wrong key is reported at once.
-    from curvfed.deployments.preflight import check_memory, check_secure_sums
+    from curvfed.deployments.num_clients import check_memory, check_secure_sums
     from curvfed.server_app.callbacks.choice import callback_classes
     from curvfed.server_app.sinks import check_installed
 
@@ -242,8 +231,6 @@ def check_request(
 
 def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
     """A hint at the pair for a word without `=`; "" if there is none."""
-    from curvfed.strategies.methods import listed
-
     path = Path(word)
     if word in defaults:
         pair = f"{word}=VALUE, without spaces"

@@ -1,16 +1,23 @@
-"""Names for methods and models that a Python program gives as objects."""
+"""Methods, models and data that a Python program gives as objects."""
 
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import EntryPoint
+from pathlib import Path
 from typing import Any
 
+from curvfed.client_app.node.configuration import IN_MEMORY
 from curvfed.deployments.arguments import UsageError
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, IMAGES, POINTS, Method
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import foreign_methods, is_built_in
 from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.in_memory import check_data, task_of
 
 
 def method_name(method: object) -> str:
@@ -79,3 +86,56 @@ def model_name(model: Any) -> str | None:
     settings = ", ".join(f"{name}={value!r}" for name, value in keywords.items())
     place = plugins.register_object(factory, f"{factory.__module__}:{factory.__qualname__}")
     return f"{place}({settings})" if settings else place
+
+
+def client_list(data: object) -> list[object]:
+    """The data of each client, as a list.
+
+    Raises
+    ------
+    UsageError
+        If they are the data of one client, such as a path or a graph, or of none.
+    """
+    # A Partitioner of Flower's datasets.
+    if hasattr(data, "load_partition") and hasattr(data, "num_partitions"):
+        return [data.load_partition(number) for number in range(data.num_partitions)]
+    is_single = isinstance(data, str | bytes | os.PathLike | Mapping) or hasattr(data, "stores")
+    is_single = is_single or hasattr(data, "column_names")
+    clients = list(data) if isinstance(data, Iterable) and not is_single else []
+    if not clients:
+        raise UsageError(
+            f"data is a {type(data).__name__}{'' if is_single else ' without entries'}; allowed is"
+            " a list with a path or an object for each client, such as data=[a, b]",
+            key="data",
+        )
+    return clients
+
+
+def assign_data(
+    nodes: list[dict[str, Any]], data: Sequence[object], method: str, tasks: Sequence[str]
+) -> None:
+    """Assign each simulated node its data in memory, or their path.
+
+    Raises
+    ------
+    DataError, ConfigError
+        If they are unfit, or the method does not work on such data.
+    """
+    for place, item in enumerate(data):
+        if isinstance(item, str | os.PathLike):
+            if not Path(item).expanduser().exists():
+                raise DataError(
+                    f"data[{place}]: no file or folder {item}; allowed is a path of a client's own"
+                    " data",
+                    key="missing-file",
+                )
+            nodes[place]["data-path"] = os.fspath(item)
+            continue
+        raw = check_data(f"data[{place}]", item)
+        nodes[place][IN_MEMORY] = raw
+        task = task_of(raw)
+        if task not in tasks:
+            raise ConfigError(
+                f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}',
+                key="other-task",
+            )

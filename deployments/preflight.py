@@ -6,13 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data.load import Data, describe_parts, load_data
 from curvfed.client_app.node.node import Node
-from curvfed.client_app.node.policy_tables import Sums
-from curvfed.client_app.resources import free_memory, is_about_memory
+from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.arguments import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
 from curvfed.server_app.federation import check_clients
@@ -20,12 +17,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.config.one_shot import server_half
-from curvfed.strategies.config.point_data import num_public_classes, point_spec
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
-from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
-from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import (
@@ -43,12 +35,6 @@ from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import GENERATED, OWN, is_named
 
 log = logging.getLogger("curvfed")
-
-CLIENT_BYTES = 2 * 10**4
-"""Minimum memory of a simulated client at the server: its messages, figures and context."""
-
-POINT_BYTES = 150
-"""Memory of a point of the data set `uniform` during its partition."""
 
 
 def preflight(request: Request) -> Request:
@@ -79,27 +65,6 @@ def check_machine(request: Request) -> None:
     """
     check_name(request.config)
     pick_device(request.config.device)
-
-
-def check_memory(config: RunConfig, number: int) -> None:
-    """Refuse a number of clients or points that does not fit into memory.
-
-    Raises
-    ------
-    ConfigError
-    """
-    free = free_memory(torch.device("cpu"))
-    points = config.points.num if config.dataset.lower() == "uniform" else 0
-    for key, count, size in (
-        ("num-supernodes", number, CLIENT_BYTES),
-        ("points.num", points, POINT_BYTES),
-    ):
-        if count * size > free:
-            raise ConfigError(
-                f"{key} = {count}: takes {count * size / 2**30:.1f} GiB of memory, and this process"
-                f" may take {free / 2**30:.1f} GiB more; allowed are up to {free // size}",
-                key="no-memory",
-            )
 
 
 def look_at_data(
@@ -256,51 +221,3 @@ def _places(request: Request) -> list[tuple[str, bool]]:
     from curvfed.deployments.data_places import places  # imports all kinds of data
 
     return places(request)
-
-
-def check_secure_sums(config: RunConfig, number: int) -> list[str]:
-    """The properties of a run's secure sums over `number` clients, in words.
-
-    Raises
-    ------
-    ConfigError
-        If the threshold does not fit the number of clients, or the bins, labels and cap of hulls do
-        not fit together.
-    """
-    cohort = config.row.num_asked(number, config.fraction_train)
-    try:
-        session = Session(
-            run="",
-            phase="",
-            round=0,
-            modulus=SUM_PRIME,
-            length=1,
-            clients=tuple(range(cohort)),
-            threshold=config.secure.threshold or 0,
-            neighbours=config.secure.neighbours or 0,
-        )
-    except SecureSumError as error:
-        raise ConfigError(
-            f"num-supernodes = {number}, of whom {cohort} would be summed: {error}",
-            key="secure-sum",
-        ) from None
-    lines = [
-        f"secure sum: {session.needed} of {cohort} clients must stay to its end; each shares its"
-        f" secrets with {session.degree} others"
-    ]
-    minimum = Sums().contributors
-    if cohort < minimum:
-        lines.append(
-            f"real nodes take part in no sum over fewer than {minimum}, unless [sums] in their"
-            " policy.toml allows it"
-        )
-    if config.row.sums_only and (names := tuple(map(str, range(_num_classes(config))))):
-        lines += filter(None, [server_half(config, names).describe(number)])
-    return lines
-
-
-def _num_classes(config: RunConfig) -> int:
-    """The number of classes of a run on points; 0 if it depends on the data."""
-    built_in = 2 if config.dataset.lower() == "uniform" else 0
-    num_kept = len(point_spec(config, config.points).selected_classes)
-    return num_public_classes(config) or num_kept or built_in

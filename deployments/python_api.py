@@ -5,13 +5,12 @@ import html
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from curvfed.client_app.clients_in_memory import forget_all
-from curvfed.client_app.node.configuration import IN_MEMORY
 from curvfed.deployments.arguments import (
     NUM_SUPERNODES,
     UsageError,
@@ -20,12 +19,12 @@ from curvfed.deployments.arguments import (
     read_keywords,
 )
 from curvfed.deployments.inprocess import run_in_process, simulated_nodes
+from curvfed.deployments.own_objects import assign_data, client_list, method_name, model_name
 from curvfed.deployments.preflight import look_at_clients, preflight
 from curvfed.deployments.round_bar import round_bar
 from curvfed.deployments.turns import turn
 from curvfed.server_app.directory.run_directory import check_name, named
 from curvfed.server_app.directory.tables import TABLES, TEXTS
-from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.settings_file import read_settings
@@ -303,10 +302,11 @@ def simulate(
     [0, 1]
     """
     source = dataset if data is None else OWN
-    settings = read_keywords({"method": method} | keys | {"dataset": source})
+    names = {"method": method_name(method), "model": model_name(keys.get("model"))}
+    settings = read_keywords(keys | names | {"dataset": source})
     default = NUM_SUPERNODES
     if data is not None:
-        data = _client_list(data)
+        data = client_list(data)
         default = len(data)
     number = pop_supernodes(
         {"num-supernodes": default if num_supernodes is None else num_supernodes}, default
@@ -329,7 +329,7 @@ def simulate(
         pick_device(config.device)
     nodes = simulated_nodes(number)
     if data is not None:
-        _assign_data(nodes, data, config.method, config.row.tasks)
+        assign_data(nodes, data, config.method, config.row.tasks)
     log_to_stdout()
     try:
         with logged_from(logging.WARNING if quiet else logging.INFO):
@@ -349,62 +349,6 @@ def _noting(directory: Path) -> Iterator[None]:
     except BaseException as error:
         error.add_note(f"run directory: {directory}")
         raise
-
-
-def _client_list(data: object) -> list[object]:
-    """The data of each client, as a list.
-
-    Raises
-    ------
-    UsageError
-        If they are the data of one client, such as a path or a graph, or of none.
-    """
-    # A Partitioner of Flower's datasets.
-    if hasattr(data, "load_partition") and hasattr(data, "num_partitions"):
-        return [data.load_partition(number) for number in range(data.num_partitions)]
-    is_single = isinstance(data, str | bytes | os.PathLike | Mapping) or hasattr(data, "stores")
-    is_single = is_single or hasattr(data, "column_names")
-    clients = list(data) if isinstance(data, Iterable) and not is_single else []
-    if not clients:
-        raise UsageError(
-            f"data is a {type(data).__name__}{'' if is_single else ' without entries'}; allowed is"
-            " a list with a path or an object for each client, such as data=[a, b]",
-            key="data",
-        )
-    return clients
-
-
-def _assign_data(
-    nodes: list[dict[str, Any]], data: Sequence[object], method: str, tasks: Sequence[str]
-) -> None:
-    """Assign each simulated node its data in memory, or their path.
-
-    Raises
-    ------
-    DataError, ConfigError
-        If they are unfit, or the method does not work on such data.
-    """
-    from curvfed.tasks.errors import DataError
-    from curvfed.tasks.in_memory import check_data, task_of
-
-    for place, item in enumerate(data):
-        if isinstance(item, str | os.PathLike):
-            if not Path(item).expanduser().exists():
-                raise DataError(
-                    f"data[{place}]: no file or folder {item}; allowed is a path of a client's own"
-                    " data",
-                    key="missing-file",
-                )
-            nodes[place]["data-path"] = os.fspath(item)
-            continue
-        raw = check_data(f"data[{place}]", item)
-        nodes[place][IN_MEMORY] = raw
-        task = task_of(raw)
-        if task not in tasks:
-            raise ConfigError(
-                f'data[{place}] is {task}; method = "{method}" works on {", ".join(tasks)}',
-                key="other-task",
-            )
 
 
 def load(path: str | os.PathLike[str]) -> Run:

@@ -1,0 +1,88 @@
+"""Whether a number of clients can run: the memory that they take, and their secure sums."""
+
+import torch
+
+from curvfed.client_app.node.policy_tables import Sums
+from curvfed.client_app.resources import free_memory
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.one_shot import server_half
+from curvfed.strategies.config.point_data import num_public_classes, point_spec
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.strategies.secure_sum.session import Session
+
+CLIENT_BYTES = 2 * 10**4
+"""Minimum memory of a simulated client at the server: its messages, figures and context."""
+
+POINT_BYTES = 150
+"""Memory of a point of the data set `uniform` during its partition."""
+
+
+def check_memory(config: RunConfig, number: int) -> None:
+    """Refuse a number of clients or points that does not fit into memory.
+
+    Raises
+    ------
+    ConfigError
+    """
+    free = free_memory(torch.device("cpu"))
+    points = config.points.num if config.dataset.lower() == "uniform" else 0
+    for key, count, size in (
+        ("num-supernodes", number, CLIENT_BYTES),
+        ("points.num", points, POINT_BYTES),
+    ):
+        if count * size > free:
+            raise ConfigError(
+                f"{key} = {count}: takes {count * size / 2**30:.1f} GiB of memory, and this process"
+                f" may take {free / 2**30:.1f} GiB more; allowed are up to {free // size}",
+                key="no-memory",
+            )
+
+
+def check_secure_sums(config: RunConfig, number: int) -> list[str]:
+    """The properties of a run's secure sums over `number` clients, in words.
+
+    Raises
+    ------
+    ConfigError
+        If the threshold does not fit the number of clients, or the bins, labels and cap of hulls do
+        not fit together.
+    """
+    cohort = config.row.num_asked(number, config.fraction_train)
+    try:
+        session = Session(
+            run="",
+            phase="",
+            round=0,
+            modulus=SUM_PRIME,
+            length=1,
+            clients=tuple(range(cohort)),
+            threshold=config.secure.threshold or 0,
+            neighbours=config.secure.neighbours or 0,
+        )
+    except SecureSumError as error:
+        raise ConfigError(
+            f"num-supernodes = {number}, of whom {cohort} would be summed: {error}",
+            key="secure-sum",
+        ) from None
+    lines = [
+        f"secure sum: {session.needed} of {cohort} clients must stay to its end; each shares its"
+        f" secrets with {session.degree} others"
+    ]
+    minimum = Sums().contributors
+    if cohort < minimum:
+        lines.append(
+            f"real nodes take part in no sum over fewer than {minimum}, unless [sums] in their"
+            " policy.toml allows it"
+        )
+    if config.row.sums_only and (names := tuple(map(str, range(_num_classes(config))))):
+        lines += filter(None, [server_half(config, names).describe(number)])
+    return lines
+
+
+def _num_classes(config: RunConfig) -> int:
+    """The number of classes of a run on points; 0 if it depends on the data."""
+    built_in = 2 if config.dataset.lower() == "uniform" else 0
+    num_kept = len(point_spec(config, config.points).selected_classes)
+    return num_public_classes(config) or num_kept or built_in
