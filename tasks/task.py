@@ -91,8 +91,8 @@ class Task(ABC):
     ...     def loss(self, model, batch):
     ...         return nn.functional.cross_entropy(batch.select(model(batch.inputs)), batch.labels)
     ...
-    ...     def scored_logits(self, model):
-    ...         return {part: model(self.x)[self.parts[part]] for part in ("val", "test")}
+    ...     def logits(self, model):
+    ...         return model(self.x)
     >>> examples = SimpleNamespace(class_names=("b", "a"), labels=[0, 1, 0], metric="accuracy")
     >>> examples.train = [True, False, False]
     >>> examples.val = [False, True, False]
@@ -148,8 +148,13 @@ class Task(ABC):
             yield self.loss(model, batch)
 
     @abstractmethod
+    def logits(self, model: nn.Module) -> Tensor:
+        """Logits (n, C) of every example, dropout off."""
+
     def scored_logits(self, model: nn.Module) -> dict[str, Tensor]:
         """Logits (m, C) of the "val" and of the "test" examples, dropout off."""
+        logits = self.logits(model)
+        return {name: logits[self.parts[name]] for name in ("val", "test")}
 
     def scores(self, model: nn.Module) -> dict[str, float]:
         """Score the validation and the test examples, dropout off.

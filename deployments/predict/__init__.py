@@ -3,31 +3,40 @@
 import logging
 from pathlib import Path
 
+import torch
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.predict.graphs import predict_graphs
-from curvfed.deployments.predict.images import predict_images
+from curvfed.client_app.data.load import make_task
+from curvfed.deployments.predict.graphs import curvature_words, graph_examples
+from curvfed.deployments.predict.images import image_examples
+from curvfed.deployments.predict.model import check_client, model_of
 from curvfed.deployments.predict.output import check, write
-from curvfed.deployments.predict.points import predict_points
-from curvfed.deployments.predict.prediction import Prediction
-from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.deployments.predict.points import by_classifier, point_examples
+from curvfed.deployments.predict.prediction import Prediction, most_likely, prediction
+from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.run_log import logged_from
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.in_memory import KINDS, Raw
+from curvfed.tasks.metrics import score
+from curvfed.tasks.points.readers import RawPoints
 
 __all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
 
-TASKS = {
-    "nodes": predict_graphs,
-    "graphs": predict_graphs,
-    "images": predict_images,
-    "points": predict_points,
+READERS = {
+    RawGraph: graph_examples,
+    RawGraphs: graph_examples,
+    RawImages: image_examples,
+    RawPoints: point_examples,
 }
-"""The function that predicts, by the task of the run."""
+"""The function that reads the data to predict, by the class of the task's data in memory."""
 
 EXPECTED = (PredictError, ConfigError, DataError, MessageError, StoreError)
 """Errors of data, models and personal states that do not fit together."""
@@ -66,18 +75,25 @@ def predict(
             f"the data are for the classification of {task}, those of the run of {run.facts.task}",
             key="other-task",
         )
-    if client is not None and client not in run.clients:
-        raise RequestError(
-            f"--client is {client}; the clients of this run are {run.listed}", key="client"
-        )
-    reason = run.reason_for_own_models
-    if client is None and reason:
-        raise RequestError(
-            f"--client N is needed: {run.config.method} {reason}, so there is a model for every one"
-            f" of the clients {run.with_models}",
-            key="client",
-        )
-    return TASKS[run.facts.task](run, data, client, state_path, calibrated)
+    check_client(run, client)
+    examples = READERS[KINDS[run.facts.task]](run, data, client, state_path)
+    if run.config.row.is_one_shot:
+        return by_classifier(run, examples)
+    model, description = model_of(run, client, state_path, calibrated)
+    notes = {"model": description}
+    if isinstance(examples.data, ClientGraph):
+        notes["curvature"] = curvature_words(model, run.config.row.is_personal)
+    facts = run.facts_of(min(run.clients) if client is None else client)
+    device = pick_device("auto")
+    local = make_task(examples.data, run.config, facts.class_names, device, model)
+    logits = local.logits(model.to(device)).double()
+    classes, probabilities = most_likely(logits, facts.class_names)
+    if local.metric != "accuracy":
+        scored = torch.from_numpy(examples.scored)
+        value = score(local.metric, logits[scored], local.labels[scored])
+        if value is not None:
+            examples.notes[f"{local.metric} on {examples.scored_words}"] = f"{value:.4f}"
+    return prediction(run, examples, classes, probabilities, notes)
 
 
 def main(

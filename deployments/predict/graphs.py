@@ -1,41 +1,32 @@
-"""Predictions on graphs: classes of nodes, or of whole graphs."""
+"""Graphs to predict: their nodes, or whole graphs."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any
 
-from curvfed.client_app.client import Client
+from torch import nn
+
+from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.node import Node
-from curvfed.client_app.personal import restore_state
-from curvfed.deployments.predict.prediction import (
-    Examples,
-    Prediction,
-    is_own,
-    most_likely,
-    own_name,
-    prediction,
-)
+from curvfed.deployments.predict.prediction import Examples, is_own, own_name
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
-from curvfed.tasks.graphs.client_task import GraphTask
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.in_memory import Raw
-from curvfed.tasks.metrics import score
 
 
-def predict_graphs(
-    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None, calibrated: bool
-) -> Prediction:
-    """Predict the classes of all nodes, or graphs, of `data`: a `.pt` file, a folder, the run's own
-    data set, or in memory.
+def graph_examples(
+    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None
+) -> Examples:
+    """All nodes, or graphs, of `data`: a `.pt` file, a folder, the run's own data set, or in
+    memory.
 
     Examples of unknown class do not count in scores.
 
     Raises
     ------
-    PredictError, ConfigError, DataError, MessageError, StoreError
-        If a file is missing, or data, model and personal state do not fit together.
+    PredictError, ConfigError, DataError
+        If a file is missing, or the data do not fit the run.
     """
     number = min(run.clients) if client is None else client
     node = _node(run, data, client, number)
@@ -43,64 +34,42 @@ def predict_graphs(
     is_whole = isinstance(data, str) and node.num_partitions is None and is_own(run, data)
     if is_whole:
         run.check_unchanged(str(data))
-    trained = Client(run.config, run.config.run_name, node)
-    graph = trained.data
-    facts = run.facts_of(number)
+    graph = load_data(run.config, node)
     data = data if isinstance(data, str) else "the data"
+    facts = run.facts_of(number)
     if not isinstance(graph, ClientGraph) or graph.task != facts.task:
         raise PredictError(
             f"{data} is for the classification of {graph.task}, the run's data of {facts.task}",
             key="other-task",
         )
-    width = graph.features.shape[1]
-    if width != facts.num_features:
+    if graph.num_features != facts.num_features:
         raise PredictError(
-            f"{data} has {width} features per node, the model of this run takes"
+            f"{data} has {graph.num_features} features per node, the model of this run takes"
             f" {facts.num_features}",
             key="num-features",
         )
+    notes = {}
     if node.num_partitions is not None:
         run.check_same(data, number, graph.digest)
-    # The curvature is part of the personal state.
-    trained.prepare(replace(facts, ricci_std=0.0), stamp=0)
-    trained.receive(run.shared.sent_to(number))
-    model = trained.model
-    notes = {"model": "global" if run.shared.is_global else f"client {client}'s own"}
-    if client is not None and run.has_own_parts:
-        arrays, stamp = run.personal_state(number, state_path)
-        restore_state(arrays, trained.personal, None)
-        model = trained.learner.scored
-        notes = {
-            "model": f"global, with the personal parameters of client {client} after round {stamp}"
-        }
-    notes["curvature"] = _curvature(trained)
-    if node.num_partitions is None and graph_dataset_names(run.config.dataset):
+    elif graph_dataset_names(run.config.dataset):
         notes["features"] = (
             "unscaled, as in the file; the run scaled attributes by each client's own training"
             " graphs"
         )
-    task = cast(GraphTask, trained.task)
-    logits = task.logits(model)
-    labels = [facts.class_names[label] for label in task.labels.tolist()]
+    scored = graph.labels >= 0
+    scored_words = f"all {facts.task}{'' if bool(scored.all()) else ' of known class'}"
     if is_whole or run.trained_on(graph.digest, state_path):
         scored = graph.test
         scored_words = f"the test {facts.task}"
-    else:  # no client trained on these data
-        scored = graph.labels >= 0
-        scored_words = f"all {facts.task}{'' if bool(scored.all()) else ' of known class'}"
     names = [] if graph.numbers is None else list(map(str, graph.numbers.tolist()))
-    examples = Examples(graph, labels, scored.numpy(), scored_words, names)
-    if graph.metric != "accuracy":
-        value = score(graph.metric, logits[scored], task.labels[scored])
-        if value is not None:
-            notes[f"{graph.metric} on {scored_words}"] = f"{value:.4f}"
-    return prediction(run, examples, *most_likely(logits, facts.class_names), notes)
+    labels = [graph.class_names[label] if label >= 0 else "" for label in graph.labels.tolist()]
+    return Examples(graph, labels, scored.numpy(), scored_words, names, notes)
 
 
 def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> Node:
     """A client with `data`; it has `num_partitions` for a part of the run's data set."""
     if not isinstance(data, str):
-        return Node(partition=number, data=data, device="auto")
+        return Node(partition=number, data=data)
     if is_own(run, data) and (client is not None or not data.lower().endswith(".pt")):
         if client is None:
             raise RequestError(
@@ -108,7 +77,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
                 f" {run.listed}",
                 key="client",
             )
-        return run.part_of(client).model_copy(update={"device": "auto"})
+        return run.part_of(client)
     # The columns of a public data set are its own; those of folders are counted from 0.
     public = graph_dataset_names(run.config.dataset) is not None and not is_path(run.config.dataset)
     if not data.lower().endswith(".pt") and (public or not Path(data).expanduser().is_dir()):
@@ -118,19 +87,19 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
         )
     path = Path(data).expanduser()
     if path.is_dir():
-        return Node(partition=number, data_path=path, device="auto")
+        return Node(partition=number, data_path=path)
     graph = read_user_file(path, run.facts.class_names)
-    return Node(partition=number, data=graph, device="auto")
+    return Node(partition=number, data=graph)
 
 
-def _curvature(client: Client) -> str:
-    curvature = getattr(client.model, "curvature", None)
+def curvature_words(model: nn.Module, is_personal: Any) -> str:
+    """The curvature of a network's space, and its origin."""
+    curvature: Any = getattr(model, "curvature", None)
     if curvature is None:
         return "none, the model is flat"
-    if (k := client.parameters.get("k")) is None or not k.requires_grad:
-        origin = "constant"
-    elif "k" in client.personal:
-        origin = "learned by this client"
-    else:
-        origin = "learned, the same for every client"
+    k = dict(model.named_parameters()).get("k")
+    origin = "constant"
+    if k is not None and k.requires_grad:
+        is_own = is_personal("k")
+        origin = "learned by this client" if is_own else "learned, the same for every client"
     return f"{curvature.item():.4f}, {origin}"

@@ -1,53 +1,44 @@
-"""Predictions on images: a folder, one file, or a run's own data set."""
+"""Images to predict: a folder, one file, or a run's own data set."""
 
 import contextlib
 import os
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from curvfed.client_app.data.load import load_data
-from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.prediction import (
     Examples,
-    Prediction,
     is_own,
-    most_likely,
     own_name,
-    prediction,
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.base.run_keys import home
-from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.image_data import image_spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.images.client_images import ClientImages, client_images
-from curvfed.tasks.images.client_task import evaluate
 from curvfed.tasks.images.data import USER_MEAN, USER_STD, load_own, load_test, load_test_folder
 from curvfed.tasks.images.datasets import locate_folder
 from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.layout import EXTENSIONS, TEST, class_folders, read_layout
-from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.images.raw import RawImages, converted
 from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.in_memory import Raw
 
 
-def predict_images(
-    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None, calibrated: bool
-) -> Prediction:
-    """Predict the classes of all images of `data`: of a folder, of one file, of the run's own data
-    set, or in memory.
+def image_examples(
+    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None
+) -> Examples:
+    """All images of `data`: of a folder, of one file, of the run's own data set, or in memory.
 
     Raises
     ------
-    PredictError, ConfigError, DataError, MessageError, StoreError
-        If a file is missing, or data, model and personal state do not fit together.
+    PredictError, ConfigError, DataError
+        If a file is missing, or the data do not fit the run.
     """
     if isinstance(data, RawImages):
         examples = _in_shape_of_run(run, data, [str(number) for number in range(len(data.labels))])
@@ -61,17 +52,7 @@ def predict_images(
             f" {run.facts.shape} (channels x height x width)",
             key="shape",
         )
-    model, description = model_of(run, client, state_path, calibrated)
-    net = cast(ImageNet, model)
-    device = pick_device("auto")
-    # `evaluate` uses only test images.
-    images = replace(examples.data, test=torch.ones_like(examples.data.test))
-    features = evaluate(net.to(device), images, run.facts.class_names, device).features
-    with torch.no_grad():
-        logits = net.head(features.to(device)).double()
-    return prediction(
-        run, examples, *most_likely(logits, run.facts.class_names), {"model": description}
-    )
+    return examples
 
 
 def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:

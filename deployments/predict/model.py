@@ -1,11 +1,11 @@
-"""The trained model of a run on images or points: the global one, or a client's own."""
+"""The trained model of a run: the global one, or a client's own."""
 
 from pathlib import Path
 
 from torch import nn
 
 from curvfed.client_app.personal import PARAMETER, restore_state
-from curvfed.deployments.predict.trained_run import TrainedRun
+from curvfed.deployments.predict.trained_run import RequestError, TrainedRun
 from curvfed.strategies.base.learner import load_arrays, to_numpy
 from curvfed.strategies.base.named_arrays import named_state, select_prefix
 from curvfed.strategies.config.build_method import learner_class
@@ -14,30 +14,42 @@ from curvfed.strategies.wire.arrays import check_arrays
 
 
 def model_of(
-    run: TrainedRun, client: int | None, state_path: Path | None, calibrated: bool
+    run: TrainedRun,
+    client: int | None = None,
+    state_path: Path | None = None,
+    calibrated: bool = True,
 ) -> tuple[nn.Module, str]:
-    """The global model, or a client's own, and its description.
+    """The global model, or a client's own, in evaluation mode, and its description.
 
     Raises
     ------
     PredictError, MessageError, StoreError
-        If the client's personal state is missing or does not fit.
+        If there is no such client, each client has its own model and none is named, or the client's
+        personal state is missing or does not fit.
     """
+    check_client(run, client)
     method = run.config.row
     learner = learner_class(method)
-    model = build_model(model_spec(run.config, run.facts), run.config.seed)
+    facts = run.facts if client is None else run.facts_of(client)
+    model = build_model(model_spec(run.config, facts), run.config.seed)
     tensors = named_state(model)
-    if client is not None and (tuned := run.tuned_model(client, state_path)):
-        restore_state(tuned[0], tensors, None)
-        return model, f"client {client}'s own, fine-tuned after round {tuned[1]}"
+    tuned = None if client is None else run.tuned_model(client, state_path)
+    if tuned:
+        arrays, stamp = tuned
+        model = learner.tuned_network(model, select_prefix(arrays, PARAMETER), run.config)
+        restore_state(arrays, named_state(model), None)
+        return model.eval(), f"client {client}'s own, fine-tuned after round {stamp}"
     description = "global"
-    sent = run.shared.global_model() | run.fixed
     if client is not None and (learner.own_model or not run.shared.is_global):
         sent = run.shared.sent_to(client) | run.fixed
         # The server may send a client more than parameters.
         description = f"client {client}'s own"
         sent = {name: sent[name] for name in sent.keys() & tensors}
-    personal = {name: tensor for name, tensor in tensors.items() if method.is_personal(name)}
+    else:
+        sent = run.shared.global_model() | run.fixed
+    personal = {
+        name: tensor for name, tensor in tensors.items() if method.is_personal(name, facts.own_ends)
+    }
     if client is None or not learner.own_model:
         check_arrays(
             sent,
@@ -63,4 +75,24 @@ def model_of(
         check_arrays(head, {name: to_numpy(tensors[name]) for name in head.keys() & tensors})
         load_arrays(head, tensors)
         description = "global, with the calibrated classifier"
-    return model, description
+    return model.eval(), description
+
+
+def check_client(run: TrainedRun, client: int | None) -> None:
+    """Refuse a client that the run does not have, and none if each client has its own model.
+
+    Raises
+    ------
+    RequestError
+    """
+    if client is not None and client not in run.clients:
+        raise RequestError(
+            f"--client is {client}; the clients of this run are {run.listed}", key="client"
+        )
+    reason = run.reason_for_own_models
+    if client is None and reason:
+        raise RequestError(
+            f"--client N is needed: {run.config.method} {reason}, so there is a model for every one"
+            f" of the clients {run.with_models}",
+            key="client",
+        )

@@ -1,5 +1,7 @@
-"""Predictions on points in the Poincaré disc: a file, or a run's own data set."""
+"""Points in the Poincaré disc to predict: a file, or a run's own data set; and the classifier of
+a one-shot run."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,12 +9,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from curvfed.deployments.predict.model import model_of
 from curvfed.deployments.predict.prediction import (
     Examples,
     Prediction,
     is_own,
-    most_likely,
     prediction,
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
@@ -21,7 +21,7 @@ from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.in_memory import Raw
-from curvfed.tasks.points.client_points import ClientPoints
+from curvfed.tasks.points.client_points import ClientPoints, Floats
 from curvfed.tasks.points.data import (
     PointSpec,
     load_client,
@@ -43,19 +43,17 @@ KINDS = {
 }
 
 
-def predict_points(
-    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None, calibrated: bool
-) -> Prediction:
-    """Predict the classes of all points of `data`: of a file, of the run's own data set, or in
-    memory.
+def point_examples(
+    run: TrainedRun, data: str | Raw, client: int | None, state_path: Path | None
+) -> Examples:
+    """All points of `data`: of a file, of the run's own data set, or in memory.
 
     Raises
     ------
-    PredictError, DataError, MessageError, StoreError
-        If a file is missing, or data and classifier do not fit together.
+    PredictError, DataError
+        If a file is missing, or the data do not fit the run.
     """
-    has_network = run.config.row.has_network
-    if client is not None and not has_network:
+    if client is not None and run.config.row.is_one_shot:
         raise RequestError(
             f"--client is {client}; {run.config.method} has one classifier for all clients: leave"
             " --client out",
@@ -68,20 +66,35 @@ def predict_points(
         file = Path(OLSSON.folders[0], OLSSON.files[0])
     if isinstance(data, RawPoints):
         check_inside("the data", data.points, run.config.points.curvature)
-        examples = Examples(data.points, [], np.zeros(len(data.points), dtype=np.bool_))
-    elif has_partition and is_own(run, str(data), [file, run.config.data_path / file]):
-        examples = _part_of_run(run, str(data), client)
-    else:
-        examples = _new_points(run, Path(str(data)).expanduser(), has_partition, state_path)
-    if not has_network:
-        return _by_classifier(run, examples)
-    model, description = model_of(run, client, state_path, calibrated)
-    logits = model(torch.from_numpy(examples.data)).detach().double()
-    classes, probabilities = most_likely(logits, run.facts.class_names)
-    return prediction(run, examples, classes, probabilities, {"model": description})
+        return _examples(data.points, [], np.zeros(len(data.points), dtype=np.bool_))
+    if has_partition and is_own(run, str(data), [file, run.config.data_path / file]):
+        return _part_of_run(run, str(data), client)
+    return _new_points(run, Path(str(data)).expanduser(), has_partition, state_path)
 
 
-def _by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
+def _examples(
+    points: Floats,
+    labels: Sequence[str],
+    scored: NDArray[np.bool_],
+    scored_words: str = "",
+    names: Sequence[str] = (),
+) -> Examples:
+    """Points whose classes may be others than the run's."""
+    none = np.zeros(len(points), dtype=np.bool_)
+    data = ClientPoints(
+        points,
+        np.full(len(points), -1),
+        none,
+        ~none,
+        (),
+        curvature=-1.0,
+        digest="",
+        partition_digest="",
+    )
+    return Examples(data, labels, scored, scored_words, names)
+
+
+def by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
     """The prediction by the classifier of a one-shot run."""
     classifier = _classifier(run)
     summands = server_class(run.config).summands
@@ -98,14 +111,15 @@ def _by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
         if examples.scored.any() and names:
             notes["classes"] = f"the data have none of the run's classes, {', '.join(names)}"
         examples.scored[:] = False
-    predicted = classifier.predict(examples.data)
+    points = examples.data.points
+    predicted = classifier.predict(points)
     columns = np.searchsorted(classifier.groups, predicted)[:, None]
-    probabilities = np.take_along_axis(classifier.probabilities(examples.data), columns, axis=1)
+    probabilities = np.take_along_axis(classifier.probabilities(points), columns, axis=1)
     labels = np.array([name or f"group {number}" for number, name in enumerate(run.groups, 1)])
     by_class = prediction(
         run, examples, labels[predicted].tolist(), torch.from_numpy(probabilities[:, 0]), notes
     )
-    return replace(by_class, unknown=classifier.unknown(examples.data))
+    return replace(by_class, unknown=classifier.unknown(points))
 
 
 def _classifier(run: TrainedRun) -> Classifier:
@@ -139,7 +153,7 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
     if points is None:
         raise PredictError(f"{data} has no test points", key="no-data")
     labels = [points.class_names[label] for label in points.labels]
-    return Examples(points.points, labels, np.ones(len(labels), dtype=np.bool_), scored_words)
+    return _examples(points.points, labels, np.ones(len(labels), dtype=np.bool_), scored_words)
 
 
 def _file_of_run(run: TrainedRun, path: Path, spec: PointSpec) -> Examples:
@@ -179,9 +193,9 @@ def _read(path: Path, spec: PointSpec) -> Examples:
     labels = [raw.class_names[label] if label >= 0 else "" for label in raw.labels]
     has_label = raw.labels >= 0
     if raw.test is not None and has_label.any():
-        return Examples(raw.points, labels, raw.test & has_label, "the test points", raw.names)
+        return _examples(raw.points, labels, raw.test & has_label, "the test points", raw.names)
     scored_words = "all points" if has_label.all() else "the points of known class"
-    return Examples(raw.points, labels, has_label, scored_words, raw.names)
+    return _examples(raw.points, labels, has_label, scored_words, raw.names)
 
 
 def _test_points(examples: Examples, spec: PointSpec, points: ClientPoints) -> NDArray[np.bool_]:

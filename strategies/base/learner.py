@@ -279,6 +279,14 @@ class Learner:
         """
         return model
 
+    @staticmethod
+    def tuned_network(model: nn.Module, state: Arrays, config: Any) -> nn.Module:
+        """The network of `tuned` whose parameters are stored as `state`, with any values.
+
+        `model` has the run's network, `config` its keys. Used for predictions after the run.
+        """
+        return model
+
 
 def fresh_optimizer(model: nn.Module, config: RunKeys) -> NamedOptimizer:
     """A new optimiser of the run's kind for all parameters of a model that require a gradient.

@@ -2,7 +2,7 @@
 shared one."""
 
 import copy
-from typing import cast
+from typing import Any, cast
 
 import torch
 from pydantic import Field
@@ -13,8 +13,14 @@ from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import train
-from curvfed.tasks.graphs.models.adaptive import AdaptiveNet, AdaptiveSpec, homophily_confidence
+from curvfed.tasks.graphs.models.adaptive import (
+    UNKNOWN,
+    AdaptiveNet,
+    AdaptiveSpec,
+    homophily_confidence,
+)
 from curvfed.tasks.task import Batch
 
 
@@ -102,14 +108,8 @@ class AdaFglClient(Learner):
         rows = cast(Tensor, batch.rows)
         with torch.inference_mode():
             num_classes = local.model.eval()(inputs).shape[1]
-        spec = AdaptiveSpec(
-            num_features=inputs.features.matrix.shape[1],
-            num_classes=num_classes,
-            width=self.keys.width,
-            dropout=config.dropout,
-            steps=self.keys.steps,
-            alpha=self.keys.alpha,
-            beta=self.keys.beta,
+        spec = _adaptive_spec(
+            self.keys, config.dropout, inputs.features.matrix.shape[1], num_classes
         )
         confidence = homophily_confidence(inputs, rows, batch.labels, num_classes)
         with torch.random.fork_rng(devices=[]):
@@ -136,9 +136,31 @@ class AdaFglClient(Learner):
         """The personal network; for a client without examples the shared model."""
         return self._tuned or self.local.model
 
+    @staticmethod
+    def tuned_network(model: nn.Module, state: Arrays, config: Any) -> nn.Module:
+        """The personal network; for a client without examples the shared model."""
+        if "confidence" not in state:
+            return model
+        num_features = state["plain.layers.0.weight"].shape[1]
+        num_classes = len(state["plain.layers.2.bias"])
+        spec = _adaptive_spec(config.own_keys, config.dropout, num_features, num_classes)
+        return AdaptiveNet(model, spec, UNKNOWN)
+
     def _batch(self) -> Batch:
         """The only batch of a pass: all of the client's nodes."""
         return next(iter(self.local.task.batches(self.local.model)))
+
+
+def _adaptive_spec(keys: Keys, dropout: float, num_features: int, num_classes: int) -> AdaptiveSpec:
+    return AdaptiveSpec(
+        num_features=num_features,
+        num_classes=num_classes,
+        width=keys.width,
+        dropout=dropout,
+        steps=keys.steps,
+        alpha=keys.alpha,
+        beta=keys.beta,
+    )
 
 
 METHODS = {

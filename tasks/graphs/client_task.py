@@ -1,6 +1,5 @@
 """The tasks of graph data: classify the nodes of one graph, or whole graphs."""
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -32,18 +31,9 @@ def statistics(graph: ClientGraph, triangles: bool = True) -> dict[str, Any]:
 class GraphTask(Task):
     """One client's graph data on its device, trained by cross-entropy."""
 
-    @abstractmethod
-    def logits(self, model: nn.Module) -> Tensor:
-        """Logits (n, C) of every example, dropout off."""
-
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """Cross-entropy of the logits."""
         return F.cross_entropy(batch.select(model(batch.inputs)), batch.labels)
-
-    def scored_logits(self, model: nn.Module) -> dict[str, Tensor]:
-        """Logits (m, C) of the "val" and of the "test" examples, dropout off."""
-        logits = self.logits(model)
-        return {name: logits[self.parts[name]] for name in ("val", "test")}
 
 
 class NodeTask(GraphTask):

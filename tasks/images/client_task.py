@@ -17,6 +17,9 @@ from curvfed.tasks.task import Batch, Task
 
 EVALUATION_BATCH = 512
 
+ALL = "all"
+"""The role of all images, those of unknown class too."""
+
 
 class ImageTask(Task):
     """One client's images on its device, as bytes; each batch is converted on demand.
@@ -95,18 +98,20 @@ class ImageTask(Task):
         return pixels.to(torch.float32, memory_format=self._layout).sub_(self._mean).div_(self._std)
 
     def features(self, model: nn.Module, role: str = "train") -> Iterator[tuple[Tensor, Tensor]]:
-        """Features (b, d), float32, and labels (b,) of the "train", "val" or "test" images in
-        batches, in evaluation mode."""
+        """Features (b, d), float32, and labels (b,) of the "train", "val", "test" or of "all"
+        images in batches, in evaluation mode."""
         model.eval()
-        for numbers in torch.split(self.parts[role], EVALUATION_BATCH):
+        chosen = torch.arange(len(self.labels)) if role == ALL else self.parts[role]
+        for numbers in torch.split(chosen.to(self.labels.device), EVALUATION_BATCH):
             if len(numbers):  # torch splits an empty tensor into one empty chunk
                 # A head cannot train on tensors of inference mode.
                 with torch.no_grad():
                     features = cast(ImageNet, model).features(self._batch(numbers))
                 yield features, self.labels[numbers]
 
-    def logits(self, model: nn.Module, role: str) -> Tensor:
-        """Logits (n, C) of the "train", "val" or "test" images, in evaluation mode and float32."""
+    def logits(self, model: nn.Module, role: str = ALL) -> Tensor:
+        """Logits (n, C) of the "train", "val", "test" or of all images, in evaluation mode and
+        float32."""
         head = cast(ImageNet, model).head
         with torch.no_grad():
             logits = [head(features) for features, _ in self.features(model, role)]

@@ -93,6 +93,12 @@ class PointTask(Task):
         """Mean cross-entropy."""
         return nn.functional.cross_entropy(model(batch.inputs), batch.labels)
 
+    def logits(self, model: nn.Module) -> Tensor:
+        """Logits (n, C) of every point."""
+        with torch.no_grad():
+            logits: Tensor = model(self._points)
+        return logits
+
     def scored_logits(self, model: nn.Module) -> dict[str, Tensor]:
         """Logits (m, C) of the "val" points, of which there are none, and of the "test" points."""
         with torch.no_grad():
