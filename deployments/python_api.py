@@ -45,7 +45,9 @@ class Partitioner(Protocol):
 
 if TYPE_CHECKING:  # pandas takes a second to import
     from pandas import DataFrame
+    from torch import nn
 
+    from curvfed.deployments.predict.trained_run import TrainedData, TrainedRun
     from curvfed.strategies.base.learner import Learner
     from curvfed.strategies.base.method import Method
 
@@ -75,6 +77,10 @@ class Run:
     1      2  train        2
     >>> run.predict("trees", client=1).columns.tolist()
     ['node', 'class', 'probability']
+    >>> run.data.task, run.data.num_features, len(run.data.class_names)
+    ('nodes', 300, 6)
+    >>> type(run.model()).__name__
+    'GCN'
     """
 
     def __init__(self, path: Path) -> None:
@@ -128,6 +134,70 @@ class Run:
 
         return run_figure(self.path)
 
+    @cached_property
+    def _trained(self) -> "TrainedRun":
+        from curvfed.deployments.predict import TrainedRun
+
+        return TrainedRun.read(self.path)
+
+    @property
+    def data(self) -> "TrainedData":
+        """What the finished run was trained on: its task, features and classes.
+
+        Raises
+        ------
+        PredictError, ConfigError
+            If the run is not finished, or its folder cannot be read.
+        """
+        return self._trained.data
+
+    def model(self, client: int | None = None) -> "nn.Module":
+        """The trained model, a torch module in evaluation mode.
+
+        It takes data as the run prepared them, as `export`'s program does not.
+
+        Parameters
+        ----------
+        client : int, optional
+            The client's own model: its fine-tuned one, or the shared parameters with its personal
+            ones. Required if each client has its own model.
+
+        Raises
+        ------
+        PredictError, ConfigError, MessageError, StoreError
+            If the run is not finished, or a client's state is missing or does not fit.
+        """
+        from curvfed.deployments.predict.model import model_of
+
+        return model_of(self._trained, client)[0]
+
+    @turn("export", may_nest=True)
+    def export(self, out: str | os.PathLike[str], client: int | None = None) -> Path:
+        """Write the trained model as a program that needs no curvfed, as `curvfed export`.
+
+        Parameters
+        ----------
+        out : str or path
+            A `.pt2` file for `torch.export.load`, or an `.onnx` file (images and points).
+        client : int, optional
+            As for `model`.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        UsageError, PredictError, ConfigError, MessageError, StoreError
+            If there is no such model, or the program's answers are not the model's.
+        """
+        from curvfed.deployments.predict.export import export
+
+        file = Path(out).expanduser()
+        export(self._trained, file, client)
+        return file
+
     @turn("predict", may_nest=True)
     def predict(self, data: object, client: int | None = None) -> "DataFrame":
         """Predict the classes of nodes, graphs, images or points.
@@ -153,10 +223,10 @@ class Run:
             If a file is missing, or data, model and personal state do not fit together.
             StoreError is a RuntimeError, the others are ValueErrors.
         """
-        from curvfed.deployments.predict import TrainedRun, predict
+        from curvfed.deployments.predict import predict
         from curvfed.tasks.in_memory import check_data
 
-        trained = TrainedRun.read(self.path)
+        trained = self._trained
         examples: Any = data
         if isinstance(data, os.PathLike):
             examples = path_text(data)
@@ -197,11 +267,10 @@ class Run:
             StoreError and TrainingError are RuntimeErrors, the others ValueErrors.
         """
         from curvfed.deployments.adapt import adapt
-        from curvfed.deployments.predict import TrainedRun
 
         out = Path(out).expanduser()
         text = data if isinstance(data, str) else path_text(data)
-        number, scores = adapt(TrainedRun.read(self.path), text, out, client)
+        number, scores = adapt(self._trained, text, out, client)
         return Run(out.resolve()), number, scores
 
     def __repr__(self) -> str:

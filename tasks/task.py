@@ -117,12 +117,10 @@ class Task(ABC):
                 f"classes {sorted(unknown)} are not among the federation's {list(class_names)}",
                 key="unknown-class",
             )
-        numbers = torch.tensor(
-            [class_names.index(name) for name in examples.class_names], dtype=torch.int64
-        )
+        # The last number is that of an unknown class, whose label is -1.
+        numbers = torch.tensor([*map(class_names.index, examples.class_names), -1])
         self.metric = examples.metric
-        local_labels = torch.as_tensor(examples.labels)
-        self.labels = numbers[local_labels].where(local_labels >= 0, -1).to(device)
+        self.labels = numbers[torch.as_tensor(examples.labels)].to(device)
         masks = {name: torch.as_tensor(getattr(examples, name)) for name in PARTS}
         self.parts = {name: mask.nonzero().squeeze(1).to(device) for name, mask in masks.items()}
         self.train_labels = self.labels[self.parts["train"]]

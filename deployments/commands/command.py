@@ -19,7 +19,7 @@ from curvfed.deployments.commands.embed import embed
 from curvfed.deployments.commands.failures import Failure
 from curvfed.deployments.commands.groups import Application, Commands
 from curvfed.deployments.commands.methods import methods
-from curvfed.deployments.commands.models import predict
+from curvfed.deployments.commands.models import export, predict
 from curvfed.deployments.commands.presets import presets
 from curvfed.deployments.commands.report import report
 from curvfed.deployments.commands.run import run
@@ -71,6 +71,7 @@ for command in (
     check,
     compare,
     predict,
+    export,
     adapt,
     embed,
     sweep,

@@ -60,7 +60,7 @@ def predict(
     client : int, optional
         Use this client's model, and its part of the run's own data set.
     state_path : Path, optional
-        See `TrainedRun.personal_state`.
+        See `curvfed.deployments.predict.model.personal_state`.
     calibrated : bool
         Whether to use the calibrated classifier, if there is one.
 

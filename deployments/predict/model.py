@@ -4,13 +4,22 @@ from pathlib import Path
 
 from torch import nn
 
-from curvfed.client_app.personal import PARAMETER, restore_state
-from curvfed.deployments.predict.trained_run import RequestError, TrainedRun
+from curvfed.client_app.node.node import Node
+from curvfed.client_app.personal import PARAMETER, restore_state, state_folder
+from curvfed.deployments.predict.classifier_program import ClassifierProgram, classifier_of
+from curvfed.deployments.predict.trained_run import (
+    PredictError,
+    RequestError,
+    TrainedRun,
+    node_here,
+)
 from curvfed.strategies.base.learner import load_arrays, to_numpy
 from curvfed.strategies.base.named_arrays import named_state, select_prefix
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.wire.arrays import check_arrays
+from curvfed.strategies.wire.store import Store
 
 
 def model_of(
@@ -29,11 +38,14 @@ def model_of(
     """
     check_client(run, client)
     method = run.config.row
+    if method.is_one_shot:
+        classifier = classifier_of(run)
+        return ClassifierProgram(classifier).eval(), f"the classifier ({classifier.kind})"
     learner = learner_class(method)
     facts = run.facts if client is None else run.facts_of(client)
     model = build_model(model_spec(run.config, facts), run.config.seed)
     tensors = named_state(model)
-    tuned = None if client is None else run.tuned_model(client, state_path)
+    tuned = None if client is None else tuned_state(run, client, state_path)
     if tuned:
         arrays, stamp = tuned
         model = learner.tuned_network(model, select_prefix(arrays, PARAMETER), run.config)
@@ -57,7 +69,7 @@ def model_of(
         )
     load_arrays(sent, tensors)
     if client is not None and (personal or learner.own_model):
-        arrays, stamp = run.personal_state(client, state_path)
+        arrays, stamp = personal_state(run, client, state_path)
         restore_state(arrays, personal, None)
         model = learner.restored(model, select_prefix(arrays, PARAMETER))
         if learner.own_model:
@@ -67,8 +79,12 @@ def model_of(
                 f"global, with the personal parameters of client {client} after round {stamp}"
             )
     elif client is not None and run.config.fine_tunes and run.shared.sent_to(0):
-        raise run.missing_state(
-            "fine-tuned model", client, state_path, "fine-tunes the global model at each client"
+        raise missing_state(
+            run,
+            "fine-tuned model",
+            client,
+            state_path,
+            "fine-tunes the global model at each client",
         )
     elif calibrated and run.checkpoint.calibrated:
         head = run.checkpoint.calibrated
@@ -79,7 +95,8 @@ def model_of(
 
 
 def check_client(run: TrainedRun, client: int | None) -> None:
-    """Refuse a client that the run does not have, and none if each client has its own model.
+    """Refuse a client that the run, or its model, does not have, and none if each client has its
+    own model.
 
     Raises
     ------
@@ -89,6 +106,12 @@ def check_client(run: TrainedRun, client: int | None) -> None:
         raise RequestError(
             f"--client is {client}; the clients of this run are {run.listed}", key="client"
         )
+    if client is not None and run.config.row.is_one_shot:
+        raise RequestError(
+            f"--client is {client}; {run.config.method} has one classifier for all clients: leave"
+            " --client out",
+            key="client",
+        )
     reason = run.reason_for_own_models
     if client is None and reason:
         raise RequestError(
@@ -96,3 +119,91 @@ def check_client(run: TrainedRun, client: int | None) -> None:
             f" of the clients {run.with_models}",
             key="client",
         )
+
+
+def personal_state(run: TrainedRun, client: int, state_path: Path | None) -> tuple[Arrays, int]:
+    """The personal state of a client that belongs to the shared parameters, and its round.
+
+    Parameters
+    ----------
+    client : int
+    state_path : Path or None
+        The `state-path` in the node's own configuration. None: the run's checkpoint, with the
+        state of simulated clients, or a real node's folder below the user's.
+
+    Raises
+    ------
+    PredictError, StoreError
+        If it is missing, or belongs to another run, method or client, or to other data.
+    """
+    store = _store(run, client, state_path)
+    if store is None:
+        raise missing_state(run, "personal state", client, state_path, run.reason_for_own_models)
+    stamp = run.stamps.get(client, 0)
+    if stamp == 0:
+        raise PredictError(
+            f"client {client} has not trained in this run: it has no personal parameters yet",
+            key="no-state",
+        )
+    return _load(run, store, stamp, client), stamp
+
+
+def tuned_state(run: TrainedRun, client: int, state_path: Path | None) -> tuple[Arrays, int] | None:
+    """The last fine-tuned model of a client, and its round; None if it is not on this machine.
+
+    Arguments and errors are those of `personal_state`.
+    """
+    store = _store(run, client, state_path, "tuned")
+    if store is None:
+        return None
+    # Models of later rounds belong to another run.
+    stamps = [stamp for stamp in store.stamps() if stamp <= run.last_round]
+    if not stamps:
+        return None
+    return _load(run, store, stamps[-1], client), stamps[-1]
+
+
+def missing_state(
+    run: TrainedRun, state: str, client: int, state_path: Path | None, reason: str
+) -> PredictError:
+    """The error for a state of a client that is not on this machine; `reason` says why the
+    client has one."""
+    folders = ", nor in ".join(str(folder) for folder in _folders(run, client, state_path))
+    return PredictError(
+        f"no {state} of client {client} in {folders}. {run.config.method} {reason}:"
+        " predict where that client trained (with --state-path, if its node has a state-path),"
+        " or name a client that has trained in this run",
+        key="no-state",
+    )
+
+
+def _folders(run: TrainedRun, client: int, state_path: Path | None) -> list[Path]:
+    name = run.config.run_name
+    if state_path is not None:
+        return [state_folder(run.path.parent, name, node_here(client, state_path))]
+    return [
+        state_folder(run.path.parent, run.path.name, Node(partition=client)),
+        state_folder(run.path.parent, name, node_here(client, None)),
+    ]
+
+
+def _store(
+    run: TrainedRun, client: int, state_path: Path | None, folder_name: str = ""
+) -> Store | None:
+    stores = [Store(folder / folder_name) for folder in _folders(run, client, state_path)]
+    return next((store for store in stores if store.stamps()), None)
+
+
+def _load(run: TrainedRun, store: Store, stamp: int, client: int) -> Arrays:
+    arrays, metadata = store.load(stamp)
+    binding = {"run": run.config.run_name, "partition": client, "method": run.config.method}
+    if client in run.clients:
+        binding["data"] = run.clients[client].digest
+    for name, value in binding.items():
+        if metadata.get(name) != value:
+            raise PredictError(
+                f"the personal state in {store.folder} is of {name} {metadata.get(name)};"
+                f" needed is {value}",
+                key="other-state",
+            )
+    return arrays

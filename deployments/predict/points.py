@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from curvfed.deployments.predict.classifier_program import classifier_of
 from curvfed.deployments.predict.prediction import (
     Examples,
     Prediction,
@@ -18,7 +19,6 @@ from curvfed.deployments.predict.prediction import (
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.one_shot import server_class
 from curvfed.strategies.config.point_data import point_spec
-from curvfed.strategies.hull.classifier import Classifier
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points.client_points import ClientPoints, Floats
@@ -53,12 +53,6 @@ def point_examples(
     PredictError, DataError
         If a file is missing, or the data do not fit the run.
     """
-    if client is not None and run.config.row.is_one_shot:
-        raise RequestError(
-            f"--client is {client}; {run.config.method} has one classifier for all clients: leave"
-            " --client out",
-            key="client",
-        )
     has_partition = any(record.partition_digest for record in run.clients.values())
     # A named data set must not be downloaded for the comparison.
     file = Path(run.config.dataset).expanduser()
@@ -96,7 +90,7 @@ def _examples(
 
 def by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
     """The prediction by the classifier of a one-shot run."""
-    classifier = _classifier(run)
+    classifier = classifier_of(run)
     summands = server_class(run.config).summands
     kind = KINDS[classifier.kind]
     notes = {"model": f"global, {kind}, C = {classifier.c:g}, trained on the clients' {summands}"}
@@ -115,25 +109,11 @@ def by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
     predicted = classifier.predict(points)
     columns = np.searchsorted(classifier.groups, predicted)[:, None]
     probabilities = np.take_along_axis(classifier.probabilities(points), columns, axis=1)
-    labels = np.array([name or f"group {number}" for number, name in enumerate(run.groups, 1)])
+    labels = np.array(run.class_names)
     by_class = prediction(
         run, examples, labels[predicted].tolist(), torch.from_numpy(probabilities[:, 0]), notes
     )
     return replace(by_class, unknown=classifier.unknown(points))
-
-
-def _classifier(run: TrainedRun) -> Classifier:
-    try:
-        classifier = Classifier.from_arrays(run.arrays)
-        fits_groups = classifier.groups[-1] < len(run.groups)
-        if classifier.curvature != run.config.points.curvature or not fits_groups:
-            raise ValueError("it does not fit the configuration or the groups")
-    except ValueError as error:
-        raise PredictError(
-            f"{run.path / 'model.safetensors'} is not the model of a run: {error}",
-            key="not-a-model",
-        ) from None
-    return classifier
 
 
 def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:

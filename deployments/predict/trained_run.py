@@ -6,13 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from curvfed.client_app.data.load import load_data
 from curvfed.client_app.node.data_digest import matches
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
-from curvfed.client_app.personal import state_folder
 from curvfed.deployments.arguments import UsageError
 from curvfed.server_app.directory.checkpoint import Checkpoint
 from curvfed.strategies.base.aggregation import Aggregation
@@ -31,7 +30,6 @@ from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.array_file import read
 from curvfed.strategies.wire.flower_records import lists_to_tuples
 from curvfed.strategies.wire.messages import Description, Facts
-from curvfed.strategies.wire.store import Store
 from curvfed.tasks.errors import KeyedError
 
 
@@ -43,6 +41,33 @@ class PredictError(KeyedError, ValueError):
 
 class RequestError(PredictError, UsageError):
     """An argument that does not fit the run; a command ends with the status of wrong usage."""
+
+
+class TrainedData(NamedTuple):
+    """The data of a finished run.
+
+    Attributes
+    ----------
+    dataset : str
+        The name or path of the data set; "own" for the clients' own data.
+    task : str
+        What is classified: "nodes", "graphs", "images" or "points".
+    class_names : tuple of str
+        In the order of the model's outputs; empty if each client has its own.
+    num_features : int
+        Of a node, an image or a point; 0 if each client has its own.
+    shape : str
+        Of an image, such as "3x32x32"; "" for other data.
+    clients : tuple of int
+        The numbers of the clients.
+    """
+
+    dataset: str
+    task: str
+    class_names: tuple[str, ...]
+    num_features: int
+    shape: str
+    clients: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -98,6 +123,26 @@ class TrainedRun:
     def checkpoint(self) -> Checkpoint:
         """The parameters of the last round, and of the calibrated classifier, if there is one."""
         return Checkpoint.of(self.arrays)
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The classes that the model knows; a group of hulls without a name has its number."""
+        if not self.groups:
+            return self.facts.class_names
+        return tuple(name or f"group {number}" for number, name in enumerate(self.groups, 1))
+
+    @property
+    def data(self) -> TrainedData:
+        """What the run was trained on."""
+        facts = self.facts
+        return TrainedData(
+            self.config.dataset,
+            facts.task,
+            self.class_names,
+            facts.num_features,
+            facts.shape,
+            tuple(sorted(self.clients)),
+        )
 
     @property
     def reason_for_own_models(self) -> str:
@@ -179,9 +224,9 @@ class TrainedRun:
 
     def trained_on(self, digest: str, state_path: Path | None) -> bool:
         """Whether a client trained on data of this digest, by the files on this machine (see
-        `personal_state`)."""
+        `curvfed.deployments.predict.model.personal_state`)."""
         return any(
-            matches(record.digest, digest, _node_here(client, state_path))
+            matches(record.digest, digest, node_here(client, state_path))
             for client, record in self.clients.items()
         )
 
@@ -231,88 +276,6 @@ class TrainedRun:
         model = _read_model(path / "model.safetensors", config)
         return cls(path, resolve_defaults(config, model["facts"].task), clients=clients, **model)
 
-    def personal_state(self, client: int, state_path: Path | None) -> tuple[Arrays, int]:
-        """The personal state of a client that belongs to the shared parameters, and its round.
-
-        Parameters
-        ----------
-        client : int
-        state_path : Path or None
-            The `state-path` in the node's own configuration. None: the run's checkpoint, with the
-            state of simulated clients, or a real node's folder below the user's.
-
-        Raises
-        ------
-        PredictError, StoreError
-            If it is missing, or belongs to another run, method or client, or to other data.
-        """
-        store = self._store(client, state_path)
-        if store is None:
-            raise self.missing_state(
-                "personal state", client, state_path, self.reason_for_own_models
-            )
-        stamp = self.stamps.get(client, 0)
-        if stamp == 0:
-            raise PredictError(
-                f"client {client} has not trained in this run: it has no personal parameters yet",
-                key="no-state",
-            )
-        return self._load(store, stamp, client), stamp
-
-    def tuned_model(self, client: int, state_path: Path | None) -> tuple[Arrays, int] | None:
-        """The last fine-tuned model of a client, and its round; None if it is not on this machine.
-
-        Arguments and errors are those of `personal_state`.
-        """
-        store = self._store(client, state_path, "tuned")
-        if store is None:
-            return None
-        # Models of later rounds belong to another run.
-        stamps = [stamp for stamp in store.stamps() if stamp <= self.last_round]
-        if not stamps:
-            return None
-        return self._load(store, stamps[-1], client), stamps[-1]
-
-    def missing_state(
-        self, state: str, client: int, state_path: Path | None, reason: str
-    ) -> PredictError:
-        """The error for a state of a client that is not on this machine; `reason` says why the
-        client has one."""
-        folders = ", nor in ".join(str(folder) for folder in self._folders(client, state_path))
-        return PredictError(
-            f"no {state} of client {client} in {folders}. {self.config.method} {reason}:"
-            " predict where that client trained (with --state-path, if its node has a state-path),"
-            " or name a client that has trained in this run",
-            key="no-state",
-        )
-
-    def _folders(self, client: int, state_path: Path | None) -> list[Path]:
-        run = self.config.run_name
-        if state_path is not None:
-            return [state_folder(self.path.parent, run, _node_here(client, state_path))]
-        return [
-            state_folder(self.path.parent, self.path.name, Node(partition=client)),
-            state_folder(self.path.parent, run, _node_here(client, None)),
-        ]
-
-    def _store(self, client: int, state_path: Path | None, folder_name: str = "") -> Store | None:
-        stores = [Store(folder / folder_name) for folder in self._folders(client, state_path)]
-        return next((store for store in stores if store.stamps()), None)
-
-    def _load(self, store: Store, stamp: int, client: int) -> Arrays:
-        arrays, metadata = store.load(stamp)
-        binding = {"run": self.config.run_name, "partition": client, "method": self.config.method}
-        if client in self.clients:
-            binding["data"] = self.clients[client].digest
-        for name, value in binding.items():
-            if metadata.get(name) != value:
-                raise PredictError(
-                    f"the personal state in {store.folder} is of {name} {metadata.get(name)};"
-                    f" needed is {value}",
-                    key="other-state",
-                )
-        return arrays
-
 
 def _in_words(clients: Iterable[int]) -> str:
     numbers = sorted(clients)
@@ -358,6 +321,6 @@ def _read_model(path: Path, config: RunConfig) -> dict[str, Any]:
     return attributes
 
 
-def _node_here(client: int, state_path: Path | None) -> Node:
+def node_here(client: int, state_path: Path | None) -> Node:
     """The real node of a client, if it is on this machine."""
     return Node(partition=client, state_path=state_path, rules=Policy())

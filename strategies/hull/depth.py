@@ -59,14 +59,14 @@ class MedianDepth:
             If they do not fit together.
         """
         numbers, first = np.unique(self.owners_[:, 0], return_index=True)
-        self._groups = self.owners_[first, 1]
+        self.groups = self.owners_[first, 1]
         runs = np.flatnonzero(np.diff(self.owners_[:, 0], prepend=-1))
         if len(self.corners_) != len(self.owners_) or len(runs) != len(numbers) or not len(runs):
             raise ValueError("classifier: arrays corners and owners do not fit together")
-        if not np.array_equal(np.unique(self._groups), self.classes_):
+        if not np.array_equal(np.unique(self.groups), self.classes_):
             raise ValueError("classifier: array owners has other groups than array groups")
         disc = checked_points(self.corners_, curvature) * np.sqrt(-curvature)
-        self._hulls = [
+        self.hulls = [
             to_klein(corners[convex_hull(corners, -1.0)]) for corners in np.split(disc, runs[1:])
         ]
         self._scale = np.sqrt(-curvature)
@@ -74,8 +74,8 @@ class MedianDepth:
 
     def depths(self, points: ArrayLike) -> Array:
         """Median depth of points (n, 2) in the hulls of each group: (n, J)."""
-        of_hull = hull_depths(self._hulls, to_klein(np.asarray(points) * self._scale))
-        return group_depths(of_hull, self._groups, self.classes_)
+        of_hull = hull_depths(self.hulls, to_klein(np.asarray(points) * self._scale))
+        return group_depths(of_hull, self.groups, self.classes_)
 
     def predict(self, points: ArrayLike) -> NDArray[Any]:
         """Groups (n,); the first of equally deep groups."""

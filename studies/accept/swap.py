@@ -6,6 +6,7 @@ from pathlib import Path
 from curvfed.client_app.client import Client
 from curvfed.client_app.personal import restore_state
 from curvfed.deployments.predict import TrainedRun
+from curvfed.deployments.predict.model import personal_state
 
 
 def with_own_and_neighbours(folder: Path) -> tuple[float, float]:
@@ -15,7 +16,7 @@ def with_own_and_neighbours(folder: Path) -> tuple[float, float]:
     The shared parameters are those of the end of the run in both cases.
     """
     run = TrainedRun.read(folder)
-    states = {client: run.personal_state(client, None)[0] for client in run.clients}
+    states = {client: personal_state(run, client, None)[0] for client in run.clients}
     own: list[float] = []
     other: list[float] = []
     clients = list(run.clients)

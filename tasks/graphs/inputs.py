@@ -46,7 +46,7 @@ class GraphInputs:
     @property
     def num_nodes(self) -> int:
         """N."""
-        return len(self.features.matrix)
+        return self.features.matrix.shape[0]
 
     @cached_property
     @torch.inference_mode(False)  # scoring may be the first use, and training uses the result

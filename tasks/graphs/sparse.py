@@ -40,6 +40,28 @@ class Constant:
         return Constant(self.matrix.to(device), self.transpose.to(device))
 
 
+@dataclass(frozen=True, eq=False)
+class EdgeMatrix:
+    """A sparse matrix by its entries, for a program: `torch.export` knows no sparse tensors.
+
+    Attributes
+    ----------
+    rows, columns : Tensor, (E,), int64
+    values : Tensor, (E,)
+    num_rows : int
+    """
+
+    rows: Tensor
+    columns: Tensor
+    values: Tensor
+    num_rows: int
+
+    def product(self, x: Tensor) -> Tensor:
+        """The product with (M, d), (N, d)."""
+        terms = self.values[:, None] * x[self.columns]
+        return x.new_zeros(self.num_rows, x.shape[1]).index_add(0, self.rows, terms)
+
+
 def _short_indices(matrix: Tensor) -> Tensor:
     """The same CSR matrix with 32-bit indices, which spares the CPU's sparse kernels a conversion
     in each product."""
@@ -59,14 +81,18 @@ class _Product(torch.autograd.Function):
         return None, None, multiply(ctx.transpose, gradients[0])
 
 
-def multiply(matrix: Tensor, x: Tensor) -> Tensor:
-    """matrix @ x for a matrix in CSR or dense layout, without gradient: (N, M) and (M, d) -> (N,
-    d).
+def multiply(matrix: Tensor | EdgeMatrix, x: Tensor) -> Tensor:
+    """matrix @ x for a matrix in CSR or dense layout or by its entries, without gradient: (N, M)
+    and (M, d) -> (N, d).
 
     `matrix @ x` first fills two matrices with zeros and copies one to the other, which can take
     longer than the product. On a GPU its sums over long rows come in any order, and so differ in
     the last bits between equal calls; here rows are summed in the order of their entries.
     """
+    if isinstance(matrix, EdgeMatrix):
+        return matrix.product(x)
+    if torch.compiler.is_exporting():
+        return matrix @ x
     if matrix.is_cuda and matrix.layout == torch.sparse_csr:
         return _ordered_product(matrix, x)
     out = x.new_empty(matrix.shape[0], x.shape[1])

@@ -79,7 +79,7 @@ class _Convolution(torch.autograd.Function):
         k = _number(radius)
         g = _number(gate)
         time = (square + k).sqrt_()
-        points = product.new_empty(len(product), product.shape[1] + 1)
+        points = product.new_empty(product.shape[0], product.shape[1] + 1)
         space = points[:, :-1]
         lifted = points[:, -1:]
         torch.addcmul(product + bias, time, column, out=space)
@@ -145,5 +145,6 @@ class _Convolution(torch.autograd.Function):
 
 def _number(scalar: Tensor) -> Any:
     """A 0-d tensor as a Python number on the CPU, where this is free; on a GPU the tensor itself,
-    because the number would make the device wait."""
-    return scalar.item() if scalar.device.type == "cpu" else scalar
+    because the number would make the device wait; and in an export, where it is not known."""
+    is_free = scalar.device.type == "cpu" and not torch.compiler.is_exporting()
+    return scalar.item() if is_free else scalar

@@ -239,7 +239,7 @@ def signed_weights(alike: Tensor, logits: Tensor, beta: float) -> Tensor:
     Tensor, (N, N)
     """
     rows = F.normalize(logits.softmax(dim=1), dim=1)
-    loops = torch.eye(len(rows), dtype=torch.bool, device=rows.device)
+    loops = torch.eye(rows.shape[0], dtype=torch.bool, device=rows.device)
     similar = (beta * alike + (1 - beta) * (rows @ rows.t())).masked_fill(loops, 0)
     mean = similar.mean()
     tiny = torch.finfo(similar.dtype).tiny

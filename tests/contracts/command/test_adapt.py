@@ -11,6 +11,7 @@ from curvfed.deployments.adapt import adapt
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.predict import PredictError, TrainedRun, predict
+from curvfed.deployments.predict.model import personal_state
 
 SETTINGS = {"method": "flatland", "num_rounds": 8, "embedding_dim": 16}
 
@@ -22,7 +23,7 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     assert scores["validation"] >= scores["validation before"]
     joined = TrainedRun.read(tmp_path / "joined")
     assert all(np.array_equal(joined.arrays[name], array) for name, array in whole.model.items())
-    arrays, _ = joined.personal_state(3, None)
+    arrays, _ = personal_state(joined, 3, None)
     assert arrays["parameter/k"] != 0
     about = predict(joined, "trees", client=3).notes
     told = next(float(value) for name, value in about.items() if name.startswith("accuracy on"))
