@@ -77,7 +77,7 @@ def predict(
         )
     check_client(run, client)
     examples = READERS[KINDS[run.facts.task]](run, data, client, state_path)
-    if run.config.row.is_one_shot:
+    if not run.config.row.has_network:
         return by_classifier(run, examples)
     model, description = model_of(run, client, state_path, calibrated)
     notes = {"model": description}

@@ -38,7 +38,7 @@ def model_of(
     """
     check_client(run, client)
     method = run.config.row
-    if method.is_one_shot:
+    if not method.has_network:
         classifier = classifier_of(run)
         return ClassifierProgram(classifier).eval(), f"the classifier ({classifier.kind})"
     learner = learner_class(method)
@@ -106,7 +106,7 @@ def check_client(run: TrainedRun, client: int | None) -> None:
         raise RequestError(
             f"--client is {client}; the clients of this run are {run.listed}", key="client"
         )
-    if client is not None and run.config.row.is_one_shot:
+    if client is not None and not run.config.row.has_network:
         raise RequestError(
             f"--client is {client}; {run.config.method} has one classifier for all clients: leave"
             " --client out",
