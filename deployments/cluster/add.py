@@ -11,7 +11,7 @@ from curvfed.deployments.cluster import certificates
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
 from curvfed.deployments.cluster.options import open_folder
-from curvfed.deployments.commands.groups import Application
+from curvfed.deployments.groups import Application
 
 POLICY = """\
 # What this node gives to a run, whatever the run requests: docs/security.md, "policy.toml".

@@ -8,8 +8,8 @@ import typer
 from curvfed.deployments.cluster import database
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.options import SuperLink, open_folder
-from curvfed.deployments.commands.groups import Application
-from curvfed.deployments.commands.parameters import expanded
+from curvfed.deployments.groups import Application
+from curvfed.deployments.parameters import expanded
 
 ANY_PART = "partition-id=0 num-partitions=1"
 """The configuration for a node without one."""

@@ -19,7 +19,7 @@ from curvfed.deployments.cluster.folder import (
     ServerFolder,
 )
 from curvfed.deployments.cluster.options import LAST_PORT, SERVER_DAYS, Days
-from curvfed.deployments.commands.groups import Application
+from curvfed.deployments.groups import Application
 
 PARTS = ("ca.crt", "ca.key", "server.crt", "server.key", "nodes", "flwr", SETTINGS)
 """The files and folders of a new cluster."""

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.commands.groups import Application
+from curvfed.deployments.groups import Application
 
 app = Application(add_completion=False)
 

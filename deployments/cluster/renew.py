@@ -9,7 +9,7 @@ import typer
 from curvfed.deployments.cluster import certificates
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.options import SERVER_DAYS, Days, open_folder
-from curvfed.deployments.commands.groups import Application
+from curvfed.deployments.groups import Application
 
 app = Application(add_completion=False)
 

@@ -10,7 +10,7 @@ from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.options import open_folder
-from curvfed.deployments.commands.groups import Application
+from curvfed.deployments.groups import Application
 
 app = Application(add_completion=False)
 

@@ -17,8 +17,8 @@ from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.options import open_folder
-from curvfed.deployments.commands.groups import Application
-from curvfed.deployments.commands.parameters import Debug, Pairs, all_pairs
+from curvfed.deployments.groups import Application
+from curvfed.deployments.parameters import Debug, Pairs, all_pairs
 from curvfed.deployments.processes import Interrupted, interrupt, printing, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
 from curvfed.server_app.directory.run_lock import has_begun, is_written

@@ -21,7 +21,7 @@ import typer
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
 from curvfed.deployments.cluster.options import Bind, SuperLink, open_folder
-from curvfed.deployments.commands.groups import Application, Commands
+from curvfed.deployments.groups import Application, Commands
 from curvfed.tasks.stored_files import write_atomically
 
 BOOTED = Path("/run/systemd/system")

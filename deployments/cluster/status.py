@@ -16,7 +16,7 @@ from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import BY, flwr
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.options import open_folder
-from curvfed.deployments.commands.groups import Application
+from curvfed.deployments.groups import Application
 
 LAST_RUNS = 8
 

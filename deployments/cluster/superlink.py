@@ -6,7 +6,7 @@ from curvfed.deployments.cluster import database
 from curvfed.deployments.cluster.flower_commands import Command, flower_program
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.options import Bind, HealthPort, open_folder
-from curvfed.deployments.commands.groups import Application
+from curvfed.deployments.groups import Application
 from curvfed.deployments.processes import LOOPBACK
 
 app = Application(add_completion=False)

@@ -9,7 +9,7 @@ import typer
 from curvfed.deployments.cluster.flower_commands import Command, flower_program
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
 from curvfed.deployments.cluster.options import LAST_PORT, HealthPort, NodeConfig, SuperLink
-from curvfed.deployments.commands.groups import Application
+from curvfed.deployments.groups import Application
 from curvfed.deployments.processes import LOOPBACK, free_ports
 
 app = Application(add_completion=False)

@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.commands.failures import failing
-from curvfed.deployments.commands.parameters import expanded
+from curvfed.deployments.failures import failing
+from curvfed.deployments.parameters import expanded
 from curvfed.strategies.base.figures import VALIDATION, find
 
 SCORES = ("score", "accuracy", VALIDATION)

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from curvfed.deployments.arguments import NOTE, Request, Value, read_request
-from curvfed.deployments.commands.parameters import Pairs
+from curvfed.deployments.parameters import Pairs
 from curvfed.strategies.base.keys import AUTO, kebab
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import unread_keys

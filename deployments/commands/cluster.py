@@ -9,8 +9,8 @@ import click
 import typer
 import typer.main
 
-from curvfed.deployments.commands.groups import Application, Commands
-from curvfed.deployments.commands.parameters import expanded
+from curvfed.deployments.groups import Application, Commands
+from curvfed.deployments.parameters import expanded
 
 NAMES = (
     "init",

@@ -16,8 +16,6 @@ from curvfed.deployments.commands.cluster import app as cluster
 from curvfed.deployments.commands.compare import compare
 from curvfed.deployments.commands.datasets import datasets
 from curvfed.deployments.commands.embed import embed
-from curvfed.deployments.commands.failures import Failure
-from curvfed.deployments.commands.groups import Application, Commands
 from curvfed.deployments.commands.methods import methods
 from curvfed.deployments.commands.models import export, predict
 from curvfed.deployments.commands.presets import presets
@@ -25,6 +23,8 @@ from curvfed.deployments.commands.report import report
 from curvfed.deployments.commands.run import run
 from curvfed.deployments.commands.simulate import simulate
 from curvfed.deployments.commands.sweep import sweep
+from curvfed.deployments.failures import Failure
+from curvfed.deployments.groups import Application, Commands
 from curvfed.deployments.output_file import check_working_folder
 from curvfed.deployments.terminal import lasting_output
 

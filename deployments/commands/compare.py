@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from curvfed.deployments.commands.parameters import (
+from curvfed.deployments.output_file import make_folder
+from curvfed.deployments.parameters import (
     Address,
     Cpus,
     Data,
@@ -22,7 +23,6 @@ from curvfed.deployments.commands.parameters import (
     completed_values,
     expanded,
 )
-from curvfed.deployments.output_file import make_folder
 from curvfed.deployments.resources import Resources
 from curvfed.strategies.base.run_keys import home
 

@@ -8,9 +8,9 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.commands.failures import failing
-from curvfed.deployments.commands.parameters import expanded
+from curvfed.deployments.failures import failing
 from curvfed.deployments.output_file import check_output
+from curvfed.deployments.parameters import expanded
 from curvfed.tasks.errors import DataError
 
 

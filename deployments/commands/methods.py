@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.commands.parameters import completed_values
+from curvfed.deployments.parameters import completed_values
 from curvfed.deployments.tables import print_rows
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.method import Method

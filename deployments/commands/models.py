@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.commands.failures import failing
-from curvfed.deployments.commands.parameters import expanded
+from curvfed.deployments.failures import failing
+from curvfed.deployments.parameters import expanded
 
 
 def predict(

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.commands.parameters import Results as ResultsFolder
-from curvfed.deployments.commands.parameters import Scale, Sweep, expanded
 from curvfed.deployments.output_file import make_folder
+from curvfed.deployments.parameters import Results as ResultsFolder
+from curvfed.deployments.parameters import Scale, Sweep, expanded
 from curvfed.server_app.report import FORMATS
 
 

@@ -10,8 +10,8 @@ import typer
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value, read_request
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.commands.parameters import Debug, Pairs, all_pairs
 from curvfed.deployments.isolated import run_isolated
+from curvfed.deployments.parameters import Debug, Pairs, all_pairs
 from curvfed.deployments.processes import Interrupted
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.run_results import ExpectedSummary, named, toml_pairs

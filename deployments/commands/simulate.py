@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from curvfed.deployments.arguments import read_request
-from curvfed.deployments.commands.parameters import Debug, Pairs, all_pairs
+from curvfed.deployments.parameters import Debug, Pairs, all_pairs
 from curvfed.deployments.processes import signals
 from curvfed.deployments.tables import summary_table
 

@@ -7,7 +7,7 @@ ones are repeated.
 import typer
 from rich.console import Console
 
-from curvfed.deployments.commands.parameters import Address, Cpus, Data, Gpus, Results, Scale, Sweep
+from curvfed.deployments.parameters import Address, Cpus, Data, Gpus, Results, Scale, Sweep
 from curvfed.deployments.resources import Resources
 
 

@@ -18,7 +18,7 @@ from tiers import examples
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
-from curvfed.deployments.commands.parameters import expanded
+from curvfed.deployments.parameters import expanded
 from curvfed.deployments.sweep.plan import (
     PLACES,
     Plan,
