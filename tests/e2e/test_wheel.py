@@ -18,6 +18,7 @@ from curvfed.deployments.bundle import ROOMS
 ROOT = Path(__file__).parents[2]
 UV = Path(sys.executable).parent / "uv"
 
+UNITS = ROOT / "deployments" / "systemd"
 RUNS = {
     "flatland": ["method=flatland", "dataset=trees"],
     "hyperfed": ["method=hyperfed", "dataset=digits"],
@@ -82,13 +83,14 @@ def test_the_wheel_is_whole(wheel):
         for path in (ROOT / room).rglob("*")
         if path.suffix in (".py", ".toml")
     }
+    wanted |= {f"curvfed/deployments/systemd/{path.name}" for path in UNITS.iterdir()}
     assert len(wanted) > 300
     assert wanted | {"curvfed/pyproject.toml", "curvfed/py.typed", "curvfed/__init__.py"} <= names
     assert all(name.startswith(("curvfed/", "curvfed-")) for name in names)
     assert not any("studies" in Path(name).parts for name in names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
     assert {Path(name).suffix for name in names if name.startswith("curvfed/")} == {
-        *(".py", ".toml", ".typed", ".md"),
+        *(".py", ".toml", ".typed", ".md", ".service", ".env", ".conf"),
     }
 
 
