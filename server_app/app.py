@@ -15,6 +15,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from curvfed.server_app.callbacks.choice import callback_classes
+from curvfed.server_app.directory.model_card import model_card
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.loop import run_rounds
@@ -162,6 +163,7 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         "status": "completed with absences" if mostly_absent(run.state) else "completed"
     } | run.figures()
     directory.write_summary(figures)
+    directory.write_card(model_card(run.config, figures, directory.name))
     is_written = config.report and _report(directory)
     run.sinks.end(figures)
     if is_written:

@@ -52,6 +52,8 @@ method's own `resumable` keys."""
 
 CONFUSION = "confusion.csv"
 
+CARD = "model-card.md"
+
 
 class RunDirectory:
     """`<results-dir>/<run-name>/` of one run.
@@ -172,6 +174,11 @@ class RunDirectory:
         """`summary.json`; figures that are not finite become null."""
         text = json.dumps(_plain(summary), indent=2, allow_nan=False)
         write_atomically(self.path / "summary.json", text.encode() + b"\n", private=True)
+
+    def write_card(self, text: str) -> None:
+        """`model-card.md`, beside the model if there is one."""
+        if (self.path / "model.safetensors").exists():
+            write_atomically(self.path / CARD, text.encode(), private=True)
 
     def write_clients(self, clients: dict[str, Any]) -> None:
         """`clients.json`: the clients that take part, with the figures about their data that they

@@ -69,6 +69,7 @@ FILES = {
     "clients.json",
     "confusion.csv",
     "model.safetensors",
+    "model-card.md",
     "checkpoint",
 }
 SHARED = {

@@ -1,0 +1,181 @@
+"""The model card of a run, in Markdown with the heading of Hugging Face's cards.
+
+It repeats `summary.json` and the configuration in words, and holds nothing else about a client.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names
+from curvfed.strategies.config.build_method import server_class
+from curvfed.strategies.config.run_config import RunConfig
+
+FLAT = "none: the model's space is flat"
+
+SPACES = {
+    "flat": FLAT,
+    "split": FLAT,
+    "lorentz": "−1/K of a hyperboloid; the parameter `k` sets K, and k = 0 is a curvature of −1",
+    "disc": "that of the Poincaré disc of the points, in `config.toml` (`points.curvature`)",
+}
+"""The curvature, by the method's space."""
+
+TEXT = """\
+---
+library_name: curvfed
+tags: {tags}
+model-index:
+- name: {quoted_name}
+  results:
+  - task:
+      type: classification
+    dataset:
+      name: {quoted_dataset}
+      type: {quoted_dataset}
+    metrics:
+{metrics}
+---
+
+# {name}
+
+A model that curvfed has trained on the data of several owners, which stayed with them.
+
+* **Method**: {method}: {description}
+* **Data**: {dataset}, of {num_clients} clients
+* **Rounds**: {rounds}, seed {seed}
+* **Network**: {network}
+* **Curvature**: {curvature}
+* **Secure sums**: {is_masked}
+* **Made with**: {versions}
+
+## Figures
+
+| figure | value | 95% interval |
+| --- | --- | --- |
+{figures}
+
+The interval is that of the mean over the clients, by Student's t. Personal figures are
+of the clients' own test examples, after local training.
+
+## Intended use
+
+Classification of examples like those of the clients: with the same features, or images
+of the same size, and the same classes. The metadata of `model.safetensors` name them.
+
+## Limits
+
+{limits}
+
+## Use
+
+In this folder:
+
+```python
+import curvfed
+
+run = curvfed.load(".")
+model = run.model({client})  # a torch module in evaluation mode
+```
+
+`curvfed export . --out model.pt2{option}` writes a program that needs torch alone.
+
+## License
+
+None is stated. Who publishes the model chooses it, and adds `license:` to the heading.
+"""
+
+
+def model_card(config: RunConfig, summary: Mapping[str, Any], name: str) -> str:
+    """The text of the card.
+
+    Parameters
+    ----------
+    config : RunConfig
+        With its defaults resolved.
+    summary : mapping
+        The content of `summary.json`.
+    name : str
+        The run's name.
+    """
+    row = config.row
+    dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
+    curvature = SPACES.get(row.space, row.space)
+    if config.network.head == "poincare":
+        curvature = "−1, of the Poincaré ball of the classes' prototypes"
+    has_own_models = row.has_network and bool(row.personal or not server_class(row).is_global)
+    values = _figures(summary)
+    return TEXT.format(
+        tags=json.dumps(["federated-learning", config.method, row.space]),
+        quoted_name=json.dumps(name),  # a text in JSON is one in YAML
+        quoted_dataset=json.dumps(dataset),
+        metrics="\n".join(_metrics(values)),
+        name=name,
+        method=config.method,
+        description=row.summary,
+        dataset=dataset,
+        num_clients=summary["num_clients"],
+        rounds=summary["rounds"],
+        seed=summary["seed"],
+        network=summary["settled"].get("model") or config.model or "none",
+        curvature=curvature,
+        is_masked="yes" if config.is_masked else "no",
+        versions=", ".join(f"{key} {value}" for key, value in summary["versions"].items()),
+        figures="\n".join(_rows(summary, values)),
+        limits="\n".join(f"* {limit}" for limit in _limits(config, summary)),
+        client="client=0" if has_own_models else "",
+        option=" --client 0" if has_own_models else "",
+    )
+
+
+def _figures(summary: Mapping[str, Any]) -> dict[str, float]:
+    """The figures of the run and its metrics that are numbers, by name."""
+    values = {name: summary.get(name) for name in names(RUN)}
+    values |= {name: summary["metrics"].get(name) for name in names(METRIC)}
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, int | float) and math.isfinite(value)
+    }
+
+
+def _metrics(values: Mapping[str, float]) -> Iterator[str]:
+    """The accuracies in the heading."""
+    for name in names(RUN):
+        if name in values and name.endswith(("accuracy", "mean", "decile")):
+            yield "    - type: accuracy"
+            yield f"      name: {json.dumps(find(name).words)}"
+            yield f"      value: {values[name]:.6g}"
+
+
+def _rows(summary: Mapping[str, Any], values: Mapping[str, float]) -> Iterator[str]:
+    """The rows of the table of figures."""
+    for name, value in values.items():
+        interval = _interval(summary) if name == PERSONAL_ACCURACY else ""
+        yield f"| {find(name).words} | {find(name).text(value)} | {interval} |"
+
+
+def _limits(config: RunConfig, summary: Mapping[str, Any]) -> Iterator[str]:
+    yield "A figure says nothing about data that differ from those of the clients."
+    yield "Probabilities are the model's own; whether they are calibrated is not measured."
+    if config.row.personal:
+        patterns = ", ".join(f"`{pattern}`" for pattern in config.row.personal)
+        yield f"The parameters {patterns} are each client's own, and not in `model.safetensors`."
+    for warning in summary["warnings"]:
+        yield " ".join(warning.split())
+
+
+def _interval(summary: Mapping[str, Any]) -> str:
+    """The interval of the mean personal accuracy; "" for a single client."""
+    count = summary["num_clients"] - summary["metrics"].get("clients_left_out", 0)
+    if count < 2:
+        return ""
+    from scipy.special import stdtrit
+
+    mean = summary[PERSONAL_ACCURACY]
+    deviation = summary["personal_accuracy_std"] or 0.0
+    half = float(stdtrit(count - 1, 0.975)) * deviation / math.sqrt(count)
+    bounds = (max(0.0, mean - half), min(1.0, mean + half))
+    return " to ".join(map(find(PERSONAL_ACCURACY).text, bounds))

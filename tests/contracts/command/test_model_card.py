@@ -1,0 +1,36 @@
+"""The card beside a model: its heading is YAML with the run's figures, and its program runs."""
+
+import re
+
+import yaml
+from app_runs import run
+from graph_fixtures import write_user_graph
+
+import curvfed
+
+SETTINGS = {"method": "flatland", "num_rounds": 2, "embedding_dim": 8}
+
+
+def test_the_card_has_the_figures_of_the_summary(own_home, tmp_path, monkeypatch):
+    whole = run(tmp_path, **SETTINGS)
+    card = (whole.path / "model-card.md").read_text()
+    heading = yaml.safe_load(card.split("---\n")[1])
+    (result,) = heading["model-index"][0]["results"]
+    values = {metric["name"]: metric["value"] for metric in result["metrics"]}
+    assert abs(values["personal accuracy"] - whole.summary["personal_accuracy_mean"]) < 1e-6
+    assert result["dataset"]["name"] == "trees"
+    assert "license" not in heading
+    (program,) = re.findall(r"```python\n(.*?)```", card, flags=re.S)
+    monkeypatch.chdir(whole.path)
+    names: dict[str, object] = {}
+    exec(program, names)
+    assert type(names["model"]).__name__ == "LorentzGCN"
+
+
+def test_the_card_names_no_path_and_no_class(own_home, tmp_path):
+    write_user_graph(tmp_path / "graph.pt", class_names=["hidden-left", "hidden-right"])
+    whole = run(tmp_path, clients=2, dataset=str(tmp_path / "graph.pt"), **SETTINGS)
+    card = (whole.path / "model-card.md").read_text()
+    assert str(tmp_path) not in card
+    assert "hidden" not in card
+    assert curvfed.load(whole.path).data.class_names == ("hidden-left", "hidden-right")
