@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.client_app.data.load import check_fits, class_names, load_data, make_task, statistics
+from curvfed.client_app.data import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import ClientFiles, state_folder

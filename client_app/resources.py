@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 
-from curvfed.client_app.data.load import Data
+from curvfed.client_app.data import Data
 from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys

@@ -32,10 +32,9 @@ from curvfed.strategies.config.settings_file import check_format
 from curvfed.strategies.methods import listed
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError, KeyedError, did_you_mean
-from curvfed.tasks.formats import FILE_ENDINGS
 from curvfed.tasks.graphs.data.tu import is_path
 from curvfed.tasks.public_data import find_path
-from curvfed.tasks.registry import is_named, num_sets, path_text, tasks_of
+from curvfed.tasks.registry import is_file_name, is_named, num_sets, path_text, tasks_of
 
 Value = bool | int | float | str
 
@@ -169,7 +168,7 @@ def check_place(settings: dict[str, Value]) -> None:
     """
     keys = defaults() | settings
     dataset = str(keys["dataset"])
-    is_file = dataset.lower().endswith(FILE_ENDINGS)
+    is_file = is_file_name(dataset)
     if is_file or (is_path(dataset) and not Path(dataset).suffix):
         folder = folder_of(str(keys["data-dir"]), "data")
         try:
@@ -236,7 +235,7 @@ def _pair_of(word: str, defaults: Mapping[str, Value]) -> str:
         pair = f"{word}=VALUE, without spaces"
     elif word.lower() in listed():
         pair = f"method={word.lower()}"
-    elif is_named(word) or path.exists() or path.suffix.lower() in FILE_ENDINGS:
+    elif is_named(word) or path.exists() or is_file_name(word):
         pair = f"dataset={word}"
     else:
         return ""

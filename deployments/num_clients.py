@@ -6,11 +6,11 @@ from curvfed.client_app.node.policy_tables import Sums
 from curvfed.client_app.resources import free_memory
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.one_shot import server_half
-from curvfed.strategies.config.point_data import num_public_classes, point_spec
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.secure_sum.session import Session
+from curvfed.tasks.points.dataset import PointDataset
 
 CLIENT_BYTES = 2 * 10**4
 """Minimum memory of a simulated client at the server: its messages, figures and context."""
@@ -84,5 +84,5 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
 def _num_classes(config: RunConfig) -> int:
     """The number of classes of a run on points; 0 if it depends on the data."""
     built_in = 2 if config.dataset.lower() == "uniform" else 0
-    num_kept = len(point_spec(config, config.points).selected_classes)
-    return num_public_classes(config) or num_kept or built_in
+    num_kept = len(PointDataset.of_run(config).spec.selected_classes)
+    return config.num_public_classes or num_kept or built_in

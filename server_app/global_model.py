@@ -13,23 +13,19 @@ from torch import Tensor, nn
 
 from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.federation import Federation
-from curvfed.strategies.base.errors import ConfigError
+from curvfed.server_app.server_data import read_test
 from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.named_arrays import named_state
-from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.device import move_to_device, pick_device
-from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.heads import PoincareHead
-from curvfed.tasks.images.client_images import ClientImages, check_test
+from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import evaluate
-from curvfed.tasks.images.data import load_test, load_test_folder
 from curvfed.tasks.images.models import ImageNet
-from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.metrics import predictions
+from curvfed.tasks.registry import source_of
 
 if TYPE_CHECKING:
     from curvfed.tasks.points.client_points import ClientPoints
@@ -64,9 +60,7 @@ def open_global_model(
     ConfigError
         If the test data cannot be read, or have other classes or another shape.
     """
-    test: Any
-    of_points = federation.facts.task == "points"
-    test = _test_points(config, federation) if of_points else _test_images(config, federation)
+    test = read_test(config, federation)
     if test is None:
         return None
     if not is_global:
@@ -77,9 +71,8 @@ def open_global_model(
     if any(config.row.is_personal(name) for name in named_state(model)):
         log.info("no global accuracy: parts of the model stay with the clients")
         return None
-    if of_points:
+    if not isinstance(model, ImageNet):
         return GlobalPoints(model, test, federation.facts.class_names, device)
-    assert isinstance(model, ImageNet)
     is_own = config.test_data != "auto" or source_of(config.dataset) is None
     return GlobalModel(
         model, test, federation.facts.class_names, config.network.head, device, is_own=is_own
@@ -202,31 +195,3 @@ def _thumbnails(images: Tensor) -> NDArray[Any]:
     visible = images[:, : 3 if channels >= 3 else 1]
     size = [max(1, round(scale * side)) for side in sides]
     return F.interpolate(visible, size, mode="bilinear", antialias=True).permute(0, 2, 3, 1).numpy()
-
-
-def _test_points(config: RunConfig, federation: Federation) -> "ClientPoints | None":
-    from curvfed.server_app.server_points import read_server_points
-
-    return read_server_points(config, federation).test
-
-
-def _test_images(config: RunConfig, federation: Federation) -> ClientImages | None:
-    facts = federation.facts
-    spec = image_spec(config, config.images)
-    if config.test_data == "none":
-        return None
-    try:
-        if config.test_data != "auto":
-            test = load_test_folder(Path(config.test_data).expanduser(), spec, home() / "cache")
-        elif all(description.partition_digest for description in federation.descriptions.values()):
-            test = load_test(spec, home() / "cache")
-        else:
-            log.info("no global accuracy: the server has no test data (test-data)")
-            return None
-        check_test(test, facts.shape, facts.class_names)
-    except DataError as error:
-        source = f'test-data = "{config.test_data}"'
-        if config.test_data == "auto":
-            source = f'dataset = "{config.dataset}"'
-        raise ConfigError(f"{source}: {error}", key="data") from None
-    return test

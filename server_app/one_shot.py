@@ -18,7 +18,7 @@ from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
 from curvfed.server_app.secure.masked_phases import groups
-from curvfed.server_app.server_points import read_server_points
+from curvfed.server_app.server_data import read_server_points
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.one_shot import (

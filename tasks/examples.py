@@ -81,6 +81,37 @@ class Examples(ABC):
         return tensors
 
     @abstractmethod
+    def describe(self) -> str:
+        """The amount of data, in words."""
+
+    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+        """Figures about the examples, which a real node keeps to itself by default.
+
+        Returns
+        -------
+        dict
+            "num_train", "num_val", "num_test"; "class_counts" over all examples of known class, in
+            the order of `class_names`; "majority_accuracy", the test accuracy of always answering
+            the most frequent training class, or None without training or test examples.
+        """
+        labels = self.labels[self.labels >= 0]
+        test_labels = self.labels[self.test]
+        train_labels = self.labels[self.train]
+        majority = None
+        if len(test_labels) and len(train_labels):
+            # bincount and argmax break ties by the smaller index: equal figures everywhere.
+            frequent = torch.bincount(train_labels).argmax()
+            majority = float((test_labels == frequent).double().mean())
+        counts = torch.bincount(labels, minlength=len(self.class_names))
+        return {
+            "num_train": len(train_labels),
+            "num_val": int(self.val.sum()),
+            "num_test": len(test_labels),
+            "class_counts": tuple(counts.tolist()),
+            "majority_accuracy": majority,
+        }
+
+    @abstractmethod
     def bytes_on(self, device: torch.device) -> int:
         """Bytes that a task needs on a device beside these data in main memory."""
 
@@ -96,29 +127,3 @@ def sha256(text: str, tensors: dict[str, Tensor]) -> str:
         hasher.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         hasher.update(tensor.contiguous().numpy().data)
     return hasher.hexdigest()
-
-
-def example_statistics(examples: Examples) -> dict[str, Any]:
-    """Figures about a client's examples, which a real node keeps to itself by default.
-
-    Returns
-    -------
-    dict
-        "num_train", "num_val", "num_test"; "class_counts" over all examples of known class, in the
-        order of `class_names`; "majority_accuracy", the test accuracy of always answering the most
-        frequent training class, or None without training or test examples.
-    """
-    labels = examples.labels[examples.labels >= 0]
-    test_labels = examples.labels[examples.test]
-    train_labels = examples.labels[examples.train]
-    majority = None
-    if len(test_labels) and len(train_labels):
-        # bincount and argmax break ties by the smaller index, so the figure is the same everywhere.
-        majority = float((test_labels == torch.bincount(train_labels).argmax()).double().mean())
-    return {
-        "num_train": len(train_labels),
-        "num_val": int(examples.val.sum()),
-        "num_test": len(test_labels),
-        "class_counts": tuple(torch.bincount(labels, minlength=len(examples.class_names)).tolist()),
-        "majority_accuracy": majority,
-    }

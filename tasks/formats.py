@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from curvfed.tasks.points.datasets import ENDINGS
+from curvfed.tasks.points.sources import ENDINGS
 
 if TYPE_CHECKING:
     from curvfed.tasks.public_data import Located

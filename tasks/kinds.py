@@ -47,6 +47,8 @@ class Kind:
 
     Attributes
     ----------
+    package : str
+        The folder below `curvfed.tasks` with the code for such data.
     built_in : str
         The data set that needs no files.
     models : tuple of str
@@ -79,6 +81,7 @@ class Kind:
         The tables of methods' keys that also describe such data.
     """
 
+    package: str
     built_in: str
     partitions: tuple[str, ...]
     defaults: Mapping[str, Any]
@@ -109,6 +112,7 @@ class Kind:
 
 KINDS = {
     "nodes": Kind(
+        package="graphs",
         built_in="trees",
         models=("gcn", "gated", "lorentz", "split"),
         default_models={"flat": "gcn", "lorentz": "lorentz", "split": "split"},
@@ -118,6 +122,7 @@ KINDS = {
         batches_training_only=False,
     ),
     "graphs": Kind(
+        package="graphs",
         built_in="trees",
         models=("gin", "gcn", "lorentz"),
         default_models={"flat": "gin", "lorentz": "lorentz"},
@@ -126,6 +131,7 @@ KINDS = {
         has_spaces=True,
     ),
     "images": Kind(
+        package="images",
         built_in="digits",
         models=("cnn", "convnet", "resnet18", "resnet18-7x7", "vgg13", "mobilenetv2", "senet18"),
         default_models={1: "cnn", 3: "convnet"},
@@ -137,6 +143,7 @@ KINDS = {
         reads_test_data=True,
     ),
     "points": Kind(
+        package="points",
         built_in="uniform",
         partitions=("stratified", "iid", "dirichlet"),
         defaults=_POINTS,

@@ -200,6 +200,12 @@ def model(name: str, *arguments: Any) -> Any:
     return module
 
 
+def module_of(kind: str, name: str) -> str:
+    """The module with the object of a name, in any case."""
+    points = {spelled.lower(): points for spelled, points in registered(kind).items()}
+    return points[name.lower()][0].module
+
+
 def data_set(name: str) -> DataSet | None:
     """The data set of this name, in any case; None if no package has it.
 

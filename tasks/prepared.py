@@ -3,7 +3,7 @@
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,7 +11,6 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from curvfed.tasks.errors import DataError
 from curvfed.tasks.examples import Examples
 from curvfed.tasks.stored_files import (
     UNSEALED,
@@ -34,20 +33,10 @@ _SEAL = "file digest"
 """Name of the file's digest among the values; `digest` is the digest of the data."""
 
 
-def check_partition(partition_id: int, num_partitions: int) -> None:
-    """Raise DataError unless `partition_id` is in 0..num_partitions-1."""
-    if not 0 <= partition_id < num_partitions:
-        raise DataError(
-            f"partition-id is {partition_id}; with {num_partitions} clients it must be in"
-            f" 0..{num_partitions - 1}",
-            key="partition-id",
-        )
-
-
-def cache_key(settings: dict[str, Any], files: Sequence[Path]) -> str:
+def cache_key(settings: Mapping[str, Any], files: Sequence[Path]) -> str:
     """A folder name that changes with the settings and with each raw file (see `file_stamps`)."""
     stamps = file_stamps([path.resolve() for path in files])
-    text = json.dumps([FORMAT, settings, stamps], sort_keys=True)
+    text = json.dumps([FORMAT, dict(settings), stamps], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -6,11 +6,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
 Raw = TypeVar("Raw")
@@ -72,15 +71,26 @@ class PublicData:
         The package to install first, if any.
     origin : str
         Where the files are from, for the list of all data sets.
+    task : str
+        A name of `curvfed.tasks.kinds.KINDS`.
+    built_in : str
+        Why a data set needs no files, in words.
     """
 
     title: str
-    folders: tuple[str, ...]
-    files: tuple[str, ...]
-    fetch: str
+    folders: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    fetch: str = ""
     root: str = ""
     package: str = ""
     origin: str = ""
+    task: str = field(kw_only=True)
+    built_in: str = "built in"
+
+    @property
+    def channels(self) -> int:
+        """The channels of images; 0 for other data."""
+        return 0
 
     def search_folders(self, data_dir: Path) -> list[Path]:
         """The folders to search, in this order."""
@@ -99,8 +109,8 @@ class PublicData:
         command = f'python -c "{code}"'
         return f"pip install {self.package} && {command}" if self.package else command
 
-    def find_or_download(self, data_dir: Path, find: Callable[[Path], Result | None]) -> Result:
-        """The result of `find` on the data folder, after a download if the first result is None.
+    def find_or_download(self, data_dir: Path, find: Callable[[], Result | None]) -> Result:
+        """The result of `find`, after a download if the first result is None.
 
         Raises
         ------
@@ -108,7 +118,7 @@ class PublicData:
             If the files are absent and the download fails; names the folders searched and the
             command to download the files.
         """
-        result = find(data_dir)
+        result = find()
         if result is not None:
             return result
         top = data_dir.expanduser()
@@ -119,7 +129,7 @@ class PublicData:
             reason = "the download lacks some"
         except OSError as error:
             reason = str(error)
-        result = find(data_dir)
+        result = find()
         if result is not None:
             return result
         places = " nor in ".join(map(str, self.search_folders(data_dir)))
@@ -164,41 +174,6 @@ def explain_reading(dataset: str) -> str:
     if ending := Path(dataset).suffix:
         return f"it is read as a file because it ends in {ending} and is no data set's name"
     return "it is read as a data set's name because it has neither a / nor an ending, as paths have"
-
-
-def locate_plugin_data(name: str, data_dir: Path, *kinds: type) -> Located[Any] | None:
-    """The files of another package's data set, including its module, and their reader; None if no
-    package has the data set.
-
-    Parameters
-    ----------
-    name : str
-    data_dir : Path
-    *kinds : type
-        The allowed classes of the raw data.
-    """
-    data_set = plugins.data_set(name)
-    folder = data_dir.expanduser()
-    if data_set is None:
-        return None
-    (entry,) = next(
-        entries
-        for spelled, entries in plugins.registered("datasets").items()
-        if spelled.lower() == name.lower()
-    )
-
-    def read() -> Any:
-        raw = data_set.load(folder)
-        if not isinstance(raw, kinds):
-            allowed = " or ".join(kind.__name__ for kind in kinds)
-            raise DataError(
-                f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is {allowed}',
-                key="plugin-data-set",
-            )
-        return raw
-
-    module = Path(str(sys.modules[entry.module].__file__))
-    return Located((*data_set.files(folder), module), read)
 
 
 def fetch(code: str, root: Path, folder: str) -> None:

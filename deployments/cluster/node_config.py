@@ -120,7 +120,7 @@ def check_data(node: Node) -> str:
     if not os.access(path, os.R_OK | (os.X_OK if path.is_dir() else 0)):
         raise ClusterError(f"data-path: this user may not read {path}", key="unreadable")
 
-    from curvfed.client_app.data.load import describe_size, load_data
+    from curvfed.client_app.data import describe_size, load_data
     from curvfed.tasks.errors import DataError
 
     try:

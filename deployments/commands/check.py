@@ -15,10 +15,10 @@ from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed
 from curvfed.strategies.config.run_config import RunConfig, flatten, plain, resolve_defaults
-from curvfed.tasks.images.sources import source_of
+from curvfed.tasks.registry import source_of
 
 if TYPE_CHECKING:
-    from curvfed.client_app.data.load import Data
+    from curvfed.client_app.data import Data
 
 MAX_CLIENTS = 10
 """Clients whose data are described."""

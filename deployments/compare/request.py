@@ -20,7 +20,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.points.datasets import is_points
+from curvfed.tasks.registry import is_points_file, source_of
 
 log = logging.getLogger("curvfed")
 
@@ -163,7 +163,9 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
 
 
 def _check_dataset(dataset: str) -> None:
-    if dataset.lower() in ("auto", "uniform", "olsson") or is_points(dataset):
+    source = source_of(dataset)
+    has_validation = source is None or KINDS[source.task].has_validation
+    if dataset.lower() == "auto" or is_points_file(dataset) or not has_validation:
         raise UsageError(
             f'dataset = "{dataset}": allowed is a data set of graphs or images, the same for all'
             " methods; points have no part for validation, by which configurations are chosen",

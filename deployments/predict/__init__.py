@@ -7,7 +7,7 @@ import torch
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.client_app.data.load import make_task
+from curvfed.client_app.data import make_task
 from curvfed.deployments.predict.graphs import curvature_words, graph_examples
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import check_client, model_of

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from torch import Tensor
 
-from curvfed.client_app.data.load import make_task
+from curvfed.client_app.data import make_task
 from curvfed.deployments.output_file import check_output
 from curvfed.deployments.predict import READERS
 from curvfed.deployments.predict.classifier_program import ClassifierProgram

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from curvfed.client_app.data.load import load_data
+from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.predict.prediction import Examples, is_own, own_name
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun

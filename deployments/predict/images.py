@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from curvfed.client_app.data.load import load_data
+from curvfed.client_app.data import load_data
 from curvfed.deployments.predict.prediction import (
     Examples,
     is_own,
@@ -17,16 +17,13 @@ from curvfed.deployments.predict.prediction import (
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.base.run_keys import home
-from curvfed.strategies.config.image_data import image_spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.images.client_images import ClientImages, client_images
-from curvfed.tasks.images.data import USER_MEAN, USER_STD, load_own, load_test, load_test_folder
-from curvfed.tasks.images.datasets import locate_folder
+from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.layout import EXTENSIONS, TEST, class_folders, read_layout
 from curvfed.tasks.images.raw import RawImages, converted
-from curvfed.tasks.images.sources import source_of
 from curvfed.tasks.in_memory import Raw
 
 
@@ -59,13 +56,9 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
     """A client's part of the run's data set, or its global test set."""
     if client is None:
         run.check_unchanged(data)
-        spec = image_spec(run.config, run.config.images)
-        cache = home() / "cache"
         path = run.config.test_data
-        if path in ("auto", "none"):
-            images = load_test(spec, cache)
-        else:
-            images = load_test_folder(Path(path).expanduser(), spec, cache)
+        given = None if path in ("auto", "none") else Path(path)
+        images = _dataset(run).test(given)
         notes = {}
         if Path(data).expanduser().is_dir():
             notes["data"] = (
@@ -79,6 +72,11 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
     return _examples(client_data, client_data.test, "the test images")
 
 
+def _dataset(run: TrainedRun) -> ImageDataset:
+    """The run's data set."""
+    return ImageDataset.of_run(run.config, home() / "cache")
+
+
 def _examples(images: ClientImages, scored: Tensor, scored_words: str, **fields: Any) -> Examples:
     labels = [images.class_names[label] for label in images.labels.tolist()]
     return Examples(images, labels, scored.numpy(), scored_words, **fields)
@@ -88,7 +86,7 @@ def _new_images(run: TrainedRun, path: Path, state_path: Path | None) -> Example
     """Images of the user; with a folder per class, or in another tool's format, their classes are
     known."""
     if format_of(path) is not None:
-        raw = locate_folder(path).read()
+        raw = _dataset(run).locate_own(path).read()
         numbers = [str(number) for number in range(len(raw.labels))]
         test_images = _to_score(run, path, raw, raw.roles is not None, state_path)
         return _in_shape_of_run(run, raw, numbers, *test_images)
@@ -123,14 +121,14 @@ def _in_shape_of_run(
 ) -> Examples:
     """All images in the run's shape, normalised as in the run."""
     pixels, notes = _converted(raw, names, run)
-    source = source_of(run.config.dataset)
+    spec = _dataset(run).spec
     images = client_images(
         pixels,
         torch.from_numpy(raw.labels),
         torch.tensor([[False], [False], [True]]).expand(-1, len(names)),
         raw.class_names,
-        mean=source.mean if source else USER_MEAN,
-        std=source.std if source else USER_STD,
+        mean=spec.mean,
+        std=spec.std,
         augments=False,
     )
     return _examples(
@@ -194,7 +192,7 @@ def _to_score(
     else all images."""
     if any(not record.partition_digest for record in run.clients.values()):
         with contextlib.suppress(DataError):  # no client can have such data
-            client_data = load_own(folder, image_spec(run.config, run.config.images))
+            client_data = ImageDataset(_dataset(run).spec).own(folder)
             if run.trained_on(client_data.digest, state_path):
                 return client_data.test, "the test images"
     if not has_test or raw.roles is None:

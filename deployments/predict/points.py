@@ -18,20 +18,12 @@ from curvfed.deployments.predict.prediction import (
 )
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.strategies.config.one_shot import server_class
-from curvfed.strategies.config.point_data import point_spec
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.in_memory import Raw
 from curvfed.tasks.points.client_points import ClientPoints, Floats
-from curvfed.tasks.points.data import (
-    PointSpec,
-    load_client,
-    load_own,
-    load_pooled,
-    load_test,
-    load_test_file,
-)
-from curvfed.tasks.points.datasets import OLSSON
+from curvfed.tasks.points.dataset import PointDataset, PointSpec
 from curvfed.tasks.points.readers import READERS, RawPoints, check_inside, read_points
+from curvfed.tasks.points.sources import OLSSON
 
 KINDS = {
     "poincare": "SVM in the disc",
@@ -118,17 +110,17 @@ def by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
 
 def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
     """A client's part of the run's data set, or the server's test points."""
-    spec = point_spec(run.config, run.config.points)
+    dataset = PointDataset.of_run(run.config)
     path = run.config.test_data
     points: ClientPoints | None
     if client is not None and client in run.clients:
-        points = load_client(spec, client, run.clients[client].num_partitions)
+        points = dataset.client(client, run.clients[client].num_partitions)
         scored_words = "the training points"
         run.check_same(data, client, points.digest)
     elif path in ("auto", "none") and Path(data).expanduser().exists():
-        return _file_of_run(run, Path(data).expanduser(), spec)
+        return _file_of_run(run, Path(data).expanduser(), dataset)
     else:
-        points = load_test(spec) if path in ("auto", "none") else load_test_file(Path(path), spec)
+        points = dataset.test(None if path in ("auto", "none") else Path(path))
         scored_words = "the global test points"
     if points is None:
         raise PredictError(f"{data} has no test points", key="no-data")
@@ -136,11 +128,11 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
     return _examples(points.points, labels, np.ones(len(labels), dtype=np.bool_), scored_words)
 
 
-def _file_of_run(run: TrainedRun, path: Path, spec: PointSpec) -> Examples:
+def _file_of_run(run: TrainedRun, path: Path, dataset: PointDataset) -> Examples:
     """All points of the run's own file; the server's test points are scored."""
     run.check_unchanged(str(path))
-    examples = _read(path, spec)
-    is_test = _test_points(examples, spec, load_pooled(spec))
+    examples = _read(path, dataset.spec)
+    is_test = _test_points(examples, dataset.spec, dataset.pooled())
     return replace(examples, scored=is_test, scored_words="the global test points")
 
 
@@ -156,13 +148,13 @@ def _new_points(
         raise RequestError(
             f'DATA is "{path}"; allowed is {allowed}: {", ".join(READERS)}', key="data"
         )
-    spec = point_spec(run.config, run.config.points)
-    examples = _read(path, spec)
+    dataset = PointDataset.of_run(run.config)
+    examples = _read(path, dataset.spec)
     if not examples.scored.any():
         return examples
-    points = load_own(path, spec)
+    points = dataset.own(path)
     if run.trained_on(points.digest, state_path):
-        is_test = _test_points(examples, spec, points)
+        is_test = _test_points(examples, dataset.spec, points)
         return replace(examples, scored=is_test, scored_words="the test points")
     return examples
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from curvfed.client_app.data.load import load_data
+from curvfed.client_app.data import load_data
 from curvfed.client_app.node.data_digest import matches
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy

@@ -44,8 +44,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten
-from curvfed.tasks.formats import FILE_ENDINGS
-from curvfed.tasks.graphs.data.tu import is_path
+from curvfed.tasks.registry import is_own_data
 
 PLACES = (
     "data-dir",
@@ -207,11 +206,6 @@ def _is_path(value: object, key: str) -> TypeGuard[str]:
     if not isinstance(value, str):
         return False
     return is_own_data(value) if key == "dataset" else value not in ("", "auto", "none")
-
-
-def is_own_data(dataset: str) -> bool:
-    """Whether a data set is a file or folder of the user, and not a name."""
-    return is_path(dataset) or Path(dataset).suffix.lower() in FILE_ENDINGS
 
 
 def combinations(settings: Mapping[str, Any], path: Path) -> Iterator[dict[str, Value]]:

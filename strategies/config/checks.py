@@ -282,10 +282,10 @@ def _check_groups(config: RunConfig) -> None:
 def _check_points(config: RunConfig) -> None:
     """Check the keys of points in the disc and of the hull protocol; `config` has its defaults
     resolved."""
-    from curvfed.strategies.config.point_data import point_spec
+    from curvfed.tasks.points.dataset import PointDataset
 
     try:
-        num_kept = len(point_spec(config, config.points).selected_classes)
+        num_kept = len(PointDataset.of_run(config).spec.selected_classes)
     except DataError as error:
         raise ConfigError(str(error), key="points") from None
     if num_kept == 1:

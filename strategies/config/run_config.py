@@ -112,6 +112,12 @@ class RunConfig(RunKeys):
         return None if calibration is None else calibration(self.own_keys, self)
 
     @property
+    def num_public_classes(self) -> int | None:
+        """The public number of classes; None if the clients name their classes."""
+        number: int | None = self.table("hull").num_classes
+        return number
+
+    @property
     def is_masked(self) -> bool:
         """Whether the server sees only sums over the clients."""
         return self.secure_sum or self.row.sums_only

@@ -160,12 +160,12 @@ def few_clients(lab: Lab) -> Iterator[Outcome]:
 def ollivier(lab: Lab) -> Iterator[Outcome]:
     """Ollivier-Ricci curvature of Cora's ten clients, one after the other on one core."""
     from curvfed.geometry.ollivier import ollivier_ricci
-    from curvfed.tasks.graphs.data.clients import load_client
     from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+    from curvfed.tasks.graphs.dataset import GraphDataset
 
     lab.wait()
     graphs = [
-        load_client(GraphSpec("cora", lab.data), client, 10, lab.folder / "cache")
+        GraphDataset(GraphSpec("cora", lab.data), lab.folder / "cache").client(client, 10)
         for client in range(10)
     ]
     started = time.perf_counter()

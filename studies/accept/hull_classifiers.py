@@ -10,7 +10,7 @@ from liars import lied
 from curvfed.strategies.hull.learn import Settings
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.tasks.points.client_points import ClientPoints
-from curvfed.tasks.points.data import PointSpec, load_client, load_test
+from curvfed.tasks.points.dataset import PointDataset, PointSpec
 from studies.accept.flatland import spread
 from studies.accept.hull import OLSSON
 from studies.accept.hull_more import Table
@@ -27,8 +27,10 @@ def _split(lab: Lab, seed: int, clients: int, **dealt: Any) -> tuple[list[Part],
     """Training points of each client, test points, and the number of classes, of a split of
     Olsson's cells."""
     spec = PointSpec("olsson", lab.data, seed=seed, **dealt)
-    parts: list[ClientPoints] = [load_client(spec, number, clients) for number in range(clients)]
-    test = load_test(spec)
+    parts: list[ClientPoints] = [
+        PointDataset(spec).client(number, clients) for number in range(clients)
+    ]
+    test = PointDataset(spec).test()
     assert test is not None
     return (
         [(one.train_points, one.train_labels) for one in parts],

@@ -13,7 +13,7 @@ from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.hull.learn import Settings
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.wire.messages import HULLS
-from curvfed.tasks.points.data import PointSpec, load_client, load_test
+from curvfed.tasks.points.dataset import PointDataset, PointSpec
 from studies.accept.flatland import SEEDS, spread
 from studies.accept.hull_trial import trial
 from studies.accept.lab import Lab, Outcome
@@ -139,9 +139,10 @@ def one_trial(lab: Lab, c: float) -> float:
     scoring."""
     spec = PointSpec("olsson", lab.data)
     clients = [
-        (one.train_points, one.train_labels) for one in (load_client(spec, p, 3) for p in range(3))
+        (one.train_points, one.train_labels)
+        for one in (PointDataset(spec).client(p, 3) for p in range(3))
     ]
-    test = load_test(spec)
+    test = PointDataset(spec).test()
     assert test is not None
     values = Keys().public(Points(), 8, 3)
     seconds = []

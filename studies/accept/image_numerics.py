@@ -17,7 +17,8 @@ from torch.nn.functional import normalize
 from curvfed.geometry import normal_coordinates, poincare
 from curvfed.geometry.min_norm import duality_gap, min_norm_point
 from curvfed.geometry.prototypes import uniform
-from curvfed.tasks.images.datasets import locate
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
 from studies.accept.images import CLIENTS, MILD
 from studies.accept.lab import Lab, Outcome
 
@@ -145,7 +146,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
     from curvfed.strategies.methods.spherefed import Sums, solve
     from curvfed.strategies.wire.messages import CALIBRATE
 
-    locate("mnist", lab.data)
+    ImageDataset(ImageSpec("mnist", lab.data)).locate()
     run = TrainedRun.read(lab.run(MILD | {"method": "spherefed", "seed": 0}))
     vectors: dict[int, Vector] = {}
     features: list[Tensor] = []

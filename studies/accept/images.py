@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from curvfed.strategies.config.all_keys import defaults
-from curvfed.tasks.images.datasets import locate
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
 from studies.accept.flatland import SEEDS, at_least, paired, spread
 from studies.accept.flatland_more import MORE_SEEDS
 from studies.accept.lab import Lab, Outcome
@@ -27,7 +28,7 @@ Table = Callable[[Lab], Iterator[Outcome]]
 
 def mnist_mild(lab: Lab) -> Iterator[Outcome]:
     """Clients that differ mildly: the global model, and what each client makes of it."""
-    locate("mnist", lab.data)
+    ImageDataset(ImageSpec("mnist", lab.data)).locate()
     methods = ("hyperfed", "hyperfed-averaged", "spherefed", "fedavg")
     settings = {method: MILD | {"method": method} for method in methods}
     _start(lab, settings.values(), SEEDS)
@@ -44,7 +45,7 @@ def mnist_mild(lab: Lab) -> Iterator[Outcome]:
 
 def mnist_skewed(lab: Lab) -> Iterator[Outcome]:
     """Clients of two or three classes: the global model, and what consistent aggregation adds."""
-    locate("mnist", lab.data)
+    ImageDataset(ImageSpec("mnist", lab.data)).locate()
     others = {method: SKEWED | {"method": method} for method in ("fedavg", "spherefed")}
     pairs = {
         negatives: tuple(
@@ -78,7 +79,7 @@ def mnist_skewed(lab: Lab) -> Iterator[Outcome]:
 
 def literal(lab: Lab) -> Iterator[Outcome]:
     """The paper's aggregation to the letter: raw deviations, weights without a bound."""
-    locate("mnist", lab.data)
+    ImageDataset(ImageSpec("mnist", lab.data)).locate()
     change = {"method": "hyperfed", "hyperfed.deviations": "raw", "hyperfed.radius": CLIENTS}
     settings = {name: one | change for name, one in (("alpha .5", MILD), ("alpha .1", SKEWED))}
     _start(lab, settings.values(), SEEDS)
@@ -99,7 +100,7 @@ def literal(lab: Lab) -> Iterator[Outcome]:
 
 def cifar_calibration(lab: Lab) -> Iterator[Outcome]:
     """What the calibrated classifier gains where the rounds were few."""
-    locate("cifar10", lab.data)
+    ImageDataset(ImageSpec("cifar10", lab.data)).locate()
     _start(lab, [CIFAR10], SEEDS)
     before, after = (
         [_percent(lab.summary(CIFAR10 | {"seed": seed})["metrics"][name]) for seed in SEEDS]

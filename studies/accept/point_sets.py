@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.tasks.points.data import PointSpec, load_client, load_test
+from curvfed.tasks.points.dataset import PointDataset, PointSpec
 from curvfed.tasks.points.uniform import two_classes
 
 Floats = NDArray[np.float64]
@@ -178,7 +178,7 @@ HELD_OUT = {
 def olsson_split(data: Path, seed: int, clients: int = 3) -> tuple[list[Labelled], Labelled]:
     """As `PointSet.split`, of Olsson's cells."""
     spec = PointSpec("olsson", data, seed=seed)
-    parts = [load_client(spec, number, clients) for number in range(clients)]
-    test = load_test(spec)
+    parts = [PointDataset(spec).client(number, clients) for number in range(clients)]
+    test = PointDataset(spec).test()
     assert test is not None
     return [(one.train_points, one.train_labels) for one in parts], (test.points, test.labels)

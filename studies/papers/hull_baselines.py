@@ -29,9 +29,8 @@ from curvfed.strategies.base.figures import METRIC, Figure, register
 # The points of a data set and its split, which no public function gives.
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import resolve_defaults
-from curvfed.tasks.points.data import load_pooled, load_test
+from curvfed.tasks.points.dataset import PointDataset
 
 Points = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -77,9 +76,9 @@ def accuracies(folder: Path, names: Iterable[str]) -> dict[str, float | None]:
     )
     run: Any = config.table("hull")
     cost = np.inf if run.svm == "hard" else run.c
-    spec = point_spec(config, config.points)
-    pooled = load_pooled(spec)
-    test = load_test(spec)
+    dataset = PointDataset.of_run(config)
+    pooled = dataset.pooled()
+    test = dataset.test()
     assert test is not None
     classes = np.array(pooled.class_names)
     tested = np.array(test.class_names)[test.labels]

@@ -9,13 +9,12 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.run_keys import home
-from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.images.client_images import ClientImages
-from curvfed.tasks.images.data import load_test
+from curvfed.tasks.images.dataset import ImageDataset
 
 Labelled = tuple[Tensor, Tensor]
 
@@ -87,4 +86,4 @@ def image_part(images: ClientImages) -> dict[str, Labelled]:
 def global_test(client: Client) -> Labelled:
     """The images that score the global model."""
     config: Any = client.config
-    return image_part(load_test(image_spec(config, config.images), home() / "cache"))["test"]
+    return image_part(ImageDataset.of_run(config, home() / "cache").test())["test"]

@@ -1,31 +1,15 @@
 """The tasks of graph data: classify the nodes of one graph, or whole graphs."""
 
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.tasks.examples import example_statistics
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
 from curvfed.tasks.task import Batch, Task
-
-
-def statistics(graph: ClientGraph, triangles: bool = True) -> dict[str, Any]:
-    """Figures about a client's data: `example_statistics`, the sizes, and the mean curvature
-    "forman".
-
-    Edges are undirected; `triangles` chooses the form of the Forman-Ricci curvature.
-    """
-    return {
-        "num_graphs": 1 if graph.task == "nodes" else len(graph.labels),
-        "num_nodes": len(graph.features),
-        "num_edges": graph.edge_index.shape[1] // 2,
-        **example_statistics(graph),
-        "forman": graph.forman if triangles else graph.forman_plain,
-    }
 
 
 class GraphTask(Task):

@@ -50,9 +50,31 @@ class ClientImages(Examples):
         """Values of one image."""
         return math.prod(self.images.shape[1:])
 
+    def describe(self) -> str:
+        """The amount of data, in words."""
+        return f"{len(self.labels)} images of {self.shape} (channels x height x width)"
+
     def bytes_on(self, device: torch.device) -> int:
         """Bytes of the images on a device; in main memory they are a view of these data."""
         return 0 if device.type == "cpu" else self.images.nbytes
+
+    def check_test(self, shape: str, class_names: Collection[str]) -> None:
+        """Refuse test images whose shape or classes are not those of a run.
+
+        Raises
+        ------
+        DataError
+        """
+        unknown = set(self.class_names) - set(class_names)
+        if self.shape != shape or unknown:
+            problem = f"of classes {sorted(unknown)[:5]}"
+            if self.shape != shape:
+                problem = f"of shape {self.shape}"
+            raise DataError(
+                f"there are test images {problem}; allowed are images of shape {shape} and the"
+                f" {len(class_names)} classes of the clients",
+                key="test-images",
+            )
 
     def computed_digest(self) -> str:
         """SHA-256 of the tensors, the class names and the normalisation."""
@@ -63,25 +85,6 @@ class ClientImages(Examples):
             "augments": self.augments,
         }
         return sha256(json.dumps(constants, sort_keys=True), self.tensors())
-
-
-def check_test(test: ClientImages, shape: str, class_names: Collection[str]) -> None:
-    """Refuse test images whose shape or classes are not those of a run.
-
-    Raises
-    ------
-    DataError
-    """
-    unknown = set(test.class_names) - set(class_names)
-    if test.shape != shape or unknown:
-        problem = f"of classes {sorted(unknown)[:5]}"
-        if test.shape != shape:
-            problem = f"of shape {test.shape}"
-        raise DataError(
-            f"there are test images {problem}; allowed are images of shape {shape} and the"
-            f" {len(class_names)} classes of the clients",
-            key="test-images",
-        )
 
 
 def client_images(

@@ -12,14 +12,28 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.label_partition import Integers
-from curvfed.tasks.images.layout import LAYOUTS, read_layout
+from curvfed.tasks.images.layout import LAYOUTS, TABLE, read_layout
 from curvfed.tasks.images.pixels import common_bits, decoded
 from curvfed.tasks.images.raw import RawImages, converted
+from curvfed.tasks.public_data import Located
 
 LOGGED_IMAGES = 10_000
 """Reading more images is logged, as it takes a while."""
 
 log = logging.getLogger("curvfed")
+
+
+def located_folder(folder: Path, parts: Mapping[int, Path] | None = None) -> Located[RawImages]:
+    """The files of a folder, or of its parts, and their reader."""
+    layout = read_layout(folder, parts)
+    is_tiny = any(file.name == TABLE for file in layout.files)
+    return Located(
+        files=layout.files,
+        read=partial(read_folder, folder, parts),
+        notes=layout.notes,
+        digest=layout.digest,
+        title="TinyImageNet's folder" if is_tiny else "",
+    )
 
 
 def read_folder(folder: Path, parts: Mapping[int, Path] | None = None) -> RawImages:

@@ -1,5 +1,7 @@
-"""Read the public data sets of images, by torchvision and scikit-learn."""
+"""Find and read the public data sets of images, by torchvision and scikit-learn."""
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +9,75 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.folder import located_folder
 from curvfed.tasks.images.label_partition import Integers
-from curvfed.tasks.images.layout import TEST, TRAIN
+from curvfed.tasks.images.layout import TABLE, TEST, TRAIN, class_folders
 from curvfed.tasks.images.raw import RawImages, raw_images
+from curvfed.tasks.images.sources import TINY, Source
 from curvfed.tasks.images.torchvision_modules import torchvision_module
+from curvfed.tasks.public_data import Located
 
 DIGITS = tuple("0123456789")
+
+CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+def find(source: Source, data_dir: Path) -> Located[RawImages] | None:
+    """The files of a public data set, or None if they are absent."""
+    located = _find(source, data_dir.expanduser())
+    if located is None:
+        return None
+
+    def read() -> RawImages:
+        try:
+            return located.read()
+        except (DataError, ImportError):
+            raise
+        except Exception as error:  # the loaders may raise anything
+            folders = " or ".join(map(str, source.search_folders(data_dir)))
+            raise DataError(
+                f"the files of {source.title} in {folders} cannot be read ({type(error).__name__}:"
+                f" {error}): they are damaged, or not the original ones. Remove them, and on a"
+                f" machine with a network run:\n{source.command(data_dir)}",
+                str(error),
+                key="unreadable",
+            ) from error
+
+    return replace(located, read=read)
+
+
+def _find(source: Source, data_dir: Path) -> Located[RawImages] | None:
+    if not source.folders:
+        return Located((), read_digits)
+    folder = source.folder(data_dir)
+    if folder is not None and source.files:
+        reader, *arguments = source.read
+        files = tuple(folder / name for name in source.files)
+        return Located(files, partial(globals()[reader], *arguments, data_dir))
+    if source.title == "CIFAR-10":
+        return _find_cifar10(data_dir)
+    return _find_tiny(data_dir) if source.title == "TinyImageNet" else None
+
+
+def _find_cifar10(data_dir: Path) -> Located[RawImages] | None:
+    """CIFAR-10 as image files, CLASS/* in train/ and test/."""
+    parts = {TRAIN: data_dir / "train", TEST: data_dir / "test"}
+    if any(class_folders(folder) != CIFAR10 for folder in parts.values()):
+        return None
+    return located_folder(data_dir, parts)
+
+
+def _find_tiny(data_dir: Path) -> Located[RawImages] | None:
+    """TinyImageNet; its test part val/ is one folder with a table, as published, or has a folder
+    per class."""
+    folder = data_dir / TINY
+    parts = {TRAIN: folder / "train", TEST: folder / "val"}
+    train, val = map(class_folders, parts.values())
+    is_published = val == ("images",) and (parts[TEST] / TABLE).is_file()
+    if not train or not val or not (is_published or set(val) <= set(train)):
+        return None
+    return located_folder(folder, parts)
 
 
 def _read_both(

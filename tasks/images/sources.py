@@ -1,6 +1,6 @@
 """The public data sets of images by name: their files, download, reader and normalisation.
 
-`curvfed.tasks.images.datasets`, which takes seconds to import, reads them; commands need only the
+`curvfed.tasks.images.dataset`, which takes seconds to import, reads them; commands need only the
 names.
 """
 
@@ -30,16 +30,12 @@ class Source(PublicData):
     std: tuple[float, ...]
     augments: bool = False
     origin: str = "torchvision"
+    task: str = "images"
 
     @property
     def channels(self) -> int:
         """Channels of every image, 1 or 3."""
         return len(self.mean)
-
-
-def source_of(dataset: str) -> Source | None:
-    """The row of a data set by name, in any case, or None."""
-    return SOURCES.get(ALIASES.get(dataset.lower(), dataset.lower()))
 
 
 def _torchvision(collection: str, options: str = "") -> str:

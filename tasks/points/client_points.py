@@ -4,6 +4,7 @@ everything."""
 import hashlib
 import json
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,35 @@ class ClientPoints:
         """None (n,): points have no part for validation."""
         return np.zeros(len(self.labels), dtype=np.bool_)
 
+    def describe(self) -> str:
+        """The amount of data, in words."""
+        return f"{len(self.labels)} points in the disc"
+
+    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+        """Figures about the points, which a real node keeps to itself by default.
+
+        Returns
+        -------
+        dict
+            "num_train", "num_test"; "class_counts" of the training points, in the order of
+            `class_names`; "majority_accuracy", the test accuracy of the most frequent training
+            class, or None without training or test points.
+        """
+        counts = np.bincount(self.train_labels, minlength=len(self.class_names))
+        majority = None
+        if self.train.any() and self.test.any():
+            # Of equally frequent classes argmax takes the first: equal figures everywhere.
+            majority = float((self.test_labels == counts.argmax()).mean())
+        return {
+            "num_train": int(self.train.sum()),
+            "num_test": int(self.test.sum()),
+            "class_counts": counts.tolist(),
+            "majority_accuracy": majority,
+        }
+
+    def check_test(self, shape: str, class_names: object) -> None:
+        """Accept test points of any classes; a class that no client has is scored as wrong."""
+
     def bytes_on(self, device: object) -> int:
         """Bytes that a task needs on a device: next to none."""
         return 0
@@ -108,40 +138,4 @@ def client_points(
         curvature=float(curvature),
         digest=hasher.hexdigest(),
         partition_digest=partition_digest,
-    )
-
-
-@dataclass(frozen=True)
-class PointStatistics:
-    """Figures about one client's points. A real node does not send them unless its configuration
-    allows it.
-
-    Attributes
-    ----------
-    num_train, num_test : int
-    class_counts : list of int
-        Of the training points, in the order of the client's own class names.
-    majority_accuracy : float or None
-        Test accuracy of the most frequent training class; None without training or test points.
-    """
-
-    num_train: int
-    num_test: int
-    class_counts: list[int]
-    majority_accuracy: float | None
-
-
-def statistics(data: ClientPoints) -> PointStatistics:
-    """Compute the figures of one client's points."""
-    counts = np.bincount(data.train_labels, minlength=len(data.class_names))
-    majority = None
-    if data.train.any() and data.test.any():
-        # Of equally frequent classes argmax takes the first, so that the figure is the same
-        # everywhere.
-        majority = float((data.test_labels == counts.argmax()).mean())
-    return PointStatistics(
-        num_train=int(data.train.sum()),
-        num_test=int(data.test.sum()),
-        class_counts=counts.tolist(),
-        majority_accuracy=majority,
     )

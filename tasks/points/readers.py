@@ -8,7 +8,6 @@ import numpy as np
 
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import format_of
-from curvfed.tasks.points.datasets import ENDINGS
 from curvfed.tasks.points.raw_points import (
     RawPoints,
     check_inside,
@@ -16,6 +15,7 @@ from curvfed.tasks.points.raw_points import (
     number_labels,
     raw_points,
 )
+from curvfed.tasks.points.sources import ENDINGS
 from curvfed.tasks.points.tables import read_table
 
 __all__ = [

@@ -18,7 +18,7 @@ from policies import with_policy
 
 from curvfed.client_app.app import OF_ROUNDS, app
 from curvfed.client_app.clients_in_memory import get_client
-from curvfed.client_app.data.load import load_data
+from curvfed.client_app.data import load_data
 from curvfed.client_app.node.configuration import is_real
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.node import Node

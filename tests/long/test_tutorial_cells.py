@@ -15,7 +15,7 @@ from cell_files import SITES
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import curvfed
-from curvfed.tasks.points.data import PointSpec, own_data
+from curvfed.tasks.points.dataset import PointDataset, PointSpec
 from curvfed.tasks.points.raw_points import raw_points
 
 ROOT = Path(__file__).parents[2]
@@ -59,7 +59,9 @@ def test_every_command_of_the_tutorial(tmp_path):
             site.obs["bulk_labels"].to_numpy(dtype=str),
             ("x", "y"),
         )
-        mine = own_data(raw, PointSpec("own", tmp_path, label_key="bulk_labels", test_size=0.15))
+        mine = PointDataset(
+            PointSpec("own", tmp_path, label_key="bulk_labels", test_size=0.15)
+        ).own_data(raw)
         points.append(mine.points)
         labels.append(np.array(mine.class_names)[mine.labels])
         held.append(mine.test)

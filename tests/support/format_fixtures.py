@@ -13,6 +13,10 @@ from image_fixtures import made, write_tiny
 from PIL import Image
 from saved_datasets import ANIMALS, IMAGE, PAIR, dataset, save
 
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
+from curvfed.tasks.images.raw import RawImages
+
 SIZES = {"train": 60, "val": 15, "test": 21}
 
 
@@ -160,3 +164,8 @@ def write_citations(folder: Path) -> Path:
     """A folder of OGB with one graph of 640 nodes."""
     write_ogb(folder, folder=".")
     return folder / "ogbn_arxiv"
+
+
+def read_images(path: Path) -> RawImages:
+    """The images of a folder or file as a node's own."""
+    return ImageDataset(ImageSpec("", path)).locate_own(path).read()

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.data.clients import load_client
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 PLANTED_NODES = 640
 PLANTED_MAIN = 600
@@ -268,7 +268,9 @@ def write_user_graph(path: Path, **changes: object) -> dict[str, object]:
 
 def load_all(spec: GraphSpec, cache_dir: Path, num_clients: int) -> list[ClientGraph]:
     """Every client's data."""
-    return [load_client(spec, client, num_clients, cache_dir) for client in range(num_clients)]
+    return [
+        GraphDataset(spec, cache_dir).client(client, num_clients) for client in range(num_clients)
+    ]
 
 
 def pairs(graph: ClientGraph) -> list[tuple[int, int]]:

@@ -14,9 +14,8 @@ from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import resolve_defaults
-from curvfed.tasks.points.data import load_client
+from curvfed.tasks.points.dataset import PointDataset
 
 Points = tuple[np.ndarray, np.ndarray]
 Hulls = list[list[tuple[int, ...]]]
@@ -45,8 +44,8 @@ def parts_of(clients: int, **settings: Any) -> list[Points]:
         key.replace("__", ".").replace("_", "-"): value for key, value in (QUICK | settings).items()
     }
     config = resolve_defaults(parse(defaults() | keys), "points")
-    spec = point_spec(config, config.points)
-    data = [load_client(spec, partition, clients) for partition in range(clients)]
+    dataset = PointDataset.of_run(config)
+    data = [dataset.client(partition, clients) for partition in range(clients)]
     return [(one.train_points, one.train_labels) for one in data]
 
 

@@ -11,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from curvfed.tasks.images.data import ClientImages, ImageSpec, load_client
+from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
 
 Pixels = NDArray[np.uint8]
 Truth = dict[str, tuple[Pixels, NDArray[np.int64]]]
@@ -146,7 +148,7 @@ def write_tiny(
 
 
 def load_all(spec: ImageSpec, cache: Path, num_clients: int) -> list[ClientImages]:
-    return [load_client(spec, number, num_clients, cache) for number in range(num_clients)]
+    return [ImageDataset(spec, cache).client(number, num_clients) for number in range(num_clients)]
 
 
 def same(one: ClientImages, other: ClientImages) -> bool:

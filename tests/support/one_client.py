@@ -23,8 +23,8 @@ from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.data.clients import load_client
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 CLIENTS = 10
 
@@ -107,7 +107,7 @@ def a_client(settings: Settings) -> tuple[Client, Facts]:
 
 def own_graph(dataset: str, folder: Path | None) -> ClientGraph:
     """Client 0's of ten."""
-    return load_client(GraphSpec(dataset, folder or Path()), 0, CLIENTS, home() / "cache")
+    return GraphDataset(GraphSpec(dataset, folder or Path()), home() / "cache").client(0, CLIENTS)
 
 
 def graph_steps(graph: ClientGraph, method: str, num: int) -> Call:

@@ -10,14 +10,13 @@ import torch
 import torch.nn.functional as F
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.data.load import load_data, make_task
+from curvfed.client_app.data import load_data, make_task
 from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.training import Proximal, make_optimizer, seed_dropout, train
 from curvfed.strategies.config.build_method import initial_aggregation
-from curvfed.strategies.config.image_data import image_spec
 from curvfed.strategies.config.model_spec import (
     build_model,
     fixed_head,
@@ -28,7 +27,7 @@ from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.images.client_task import evaluate
-from curvfed.tasks.images.data import load_test
+from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.registry import tasks_of
 
 
@@ -72,9 +71,7 @@ class PlainLoop:
         ]
         self.curvatures = np.array([one.forman for one in data]) if task == "nodes" else None
         self.test = (
-            load_test(image_spec(config, config.images), home() / "cache")
-            if task == "images"
-            else None
+            ImageDataset.of_run(config, home() / "cache").test() if task == "images" else None
         )
 
     def run(self) -> list[dict[str, Any]]:

@@ -2,12 +2,13 @@
 
 import json
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from curvfed.tasks.examples import Examples, sha256
-from curvfed.tasks.graphs.sparse import bounds, csr
+from curvfed.tasks.examples import FAR, Examples, sha256
+from curvfed.tasks.graphs.sparse import bounds, csr, row_norms
 
 SPARSE_DENSITY = 0.2
 """Features with at most this share of non-zero entries are stored sparse, which makes a GCN step
@@ -84,6 +85,31 @@ class ClientGraph(Examples):
             tensors.pop(name) for name in ("crow", "col", "values", "num_features")
         )
         return tensors | {"features": csr(crow, col, values, int(num_features))}
+
+    def describe(self) -> str:
+        """The amount of data, in words."""
+        graphs = "a graph" if self.graph_of_node is None else f"{len(self.labels)} graphs"
+        edges = self.edge_index.shape[1] // 2
+        size = f"{len(self.features)} nodes and {edges} edges"
+        return f"{graphs} of {size}, {self.num_features} features"
+
+    def statistics(self, triangles: bool = True) -> dict[str, Any]:
+        """Figures of the examples, the sizes, and the mean curvature "forman".
+
+        Edges are undirected; `triangles` chooses the form of the Forman-Ricci curvature.
+        """
+        return {
+            "num_graphs": 1 if self.graph_of_node is None else len(self.labels),
+            "num_nodes": len(self.features),
+            "num_edges": self.edge_index.shape[1] // 2,
+            **super().statistics(),
+            "forman": self.forman if triangles else self.forman_plain,
+        }
+
+    def far_features(self) -> dict[str, float]:
+        """The largest norm of a node's features where it is too large for the Lorentz space."""
+        norm = float(row_norms(self.features).max())
+        return {"feature_norm": float(f"{norm:.1e}")} if norm > FAR else {}
 
     def bytes_on(self, device: torch.device) -> int:
         """Bytes of the tensors of a task on a device, beside the data in main memory.

@@ -1,15 +1,12 @@
-"""The graph data of one client: a part of a public data set, a generated tree, or the client's own
-file or folder."""
+"""The graph of one client: a part of a graph, a generated tree, or a graph of its own."""
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, replace
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
@@ -24,87 +21,12 @@ from curvfed.tasks.graphs.data.partition import (
     mean_weights,
     membership_digest,
 )
-from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.data.raw import RawGraph
 from curvfed.tasks.graphs.sparse import select_rows
-from curvfed.tasks.history import log_history
 
 
-def load_client(
-    spec: GraphSpec, partition_id: int, num_partitions: int, cache_dir: Path
-) -> ClientGraph:
-    """The data of client `partition_id` of `num_partitions`.
-
-    The first call prepares all clients and stores them below `cache_dir`; later calls read one
-    file. Graphs are cleaned, split (once, over all clients) and partitioned; edges between clients
-    are dropped. A public graph is first cut to its largest connected component (the protocol of
-    FED-PUB, Baek et al. 2023); a user's graph keeps all its nodes. Client 0 logs these steps.
-
-    Raises
-    ------
-    DataError
-        Absent or unfit data, more clients than nodes, or a `partition_id` out of range.
-    """
-    prepared.check_partition(partition_id, num_partitions)
-    if spec.dataset.lower() == "trees":
-        return _tree(spec, partition_id, num_partitions)
-    # Generated trees need none of the modules that read files.
-    from curvfed.tasks.graphs.data.datasets import locate
-    from curvfed.tasks.graphs.data.graph_sets import load_graph_client, partition_graphs
-    from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
-
-    names = graph_dataset_names(spec.dataset)
-    is_other = is_path(spec.dataset) and bool(locate(spec.dataset, spec.data_dir).title)
-    if names is not None and not is_other:
-        client = load_graph_client(names, spec, partition_id, num_partitions, cache_dir)
-        return log_history(spec.dataset, client, partition_id)
-    located = locate(spec.dataset, spec.data_dir)
-
-    def prepare() -> Iterable[ClientGraph]:
-        raw = located.read()
-        if isinstance(raw, RawGraphs):
-            return partition_graphs(raw, spec, num_partitions)
-        return _partition_graph(raw, spec, num_partitions)
-
-    settings = asdict(spec)
-    settings["dataset"] = spec.dataset.lower()
-    settings["data_dir"] = ""
-    settings["num_partitions"] = num_partitions
-    folder = cache_dir / prepared.cache_key(settings, located.files)
-    client = prepared.load(ClientGraph, folder, partition_id, prepare)
-    return log_history(spec.dataset, client, partition_id)
-
-
-def load_own(path: Path, spec: GraphSpec, cache_dir: Path | None = None) -> ClientGraph:
-    """All data of a node with its own: a `.pt` file of one or many graphs, or a folder in the TU
-    collection's layout.
-
-    A graph in a file keeps the split of its masks; without masks the split is random. A real node
-    starts a process per message: with a `cache_dir` the prepared graph is stored there (readable
-    only for its user), and later calls read it.
-
-    Raises
-    ------
-    DataError
-        See `curvfed.tasks.graphs.data.user_file.read_user_file` and
-        `curvfed.tasks.graphs.data.tu_files.read_tu`.
-    """
-    from curvfed.tasks.graphs.data.datasets import locate_own
-
-    located = locate_own(path.expanduser())
-    if cache_dir is None or not path.expanduser().exists():
-        return own_data(located.read(), spec)
-    settings = asdict(spec) | {"dataset": "", "data_dir": "", "own": 1}
-    folder = cache_dir / prepared.cache_key(settings, located.files)
-    client = prepared.load(ClientGraph, folder, 0, lambda: [own_data(located.read(), spec)])
-    return log_history(str(path), client)
-
-
-def own_data(raw: RawGraph | RawGraphs, spec: GraphSpec) -> ClientGraph:
-    """A node's own data as one client, split by its masks or at random."""
-    if isinstance(raw, RawGraphs):
-        from curvfed.tasks.graphs.data.graph_sets import own_graphs
-
-        return own_graphs(raw, spec)
+def own_graph(raw: RawGraph, spec: GraphSpec) -> ClientGraph:
+    """A node's own graph, split by its masks or at random."""
     edges = torch.from_numpy(clean_edges(raw.edge_index.numpy(), len(raw.labels)))
     masks = _split(raw, np.arange(len(raw.labels)), spec)
     features = normalize_rows(raw.features, spec.normalize)
@@ -131,7 +53,7 @@ def _add_clusters(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
     return clustered(graph, spec)
 
 
-def _partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
+def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
     """Each client's part of the graph."""
     from curvfed.tasks.graphs.data.sources import SOURCES
 
@@ -233,14 +155,15 @@ def _history(raw: RawGraph, spec: GraphSpec) -> str:
     return "; ".join(steps)
 
 
-def _tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph:
+def tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph:
+    """A client's generated tree."""
     from curvfed.tasks.graphs.data import trees
 
-    tree = trees.generate(spec.seed, partition_id)
-    labels = torch.from_numpy(tree.labels)
+    drawn = trees.generate(spec.seed, partition_id)
+    labels = torch.from_numpy(drawn.labels)
     graph = client_graph(
-        features=normalize_rows(torch.from_numpy(tree.features), spec.normalize),
-        edge_index=torch.from_numpy(tree.edge_index),
+        features=normalize_rows(torch.from_numpy(drawn.features), spec.normalize),
+        edge_index=torch.from_numpy(drawn.edge_index),
         labels=labels,
         masks=spec.split(labels, partition_id),
         class_names=trees.CLASS_NAMES,

@@ -1,78 +1,19 @@
 """Clients of graph classification: split a set of graphs, partition it, and compute each client's
 features."""
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from curvfed.tasks import prepared
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
-from curvfed.tasks.graphs.data.datasets import locate
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
 from curvfed.tasks.graphs.data.partition import Integers, induced, membership_digest, random_parts
 from curvfed.tasks.graphs.data.raw import RawGraphs
 from curvfed.tasks.graphs.sparse import csr
-
-
-def load_graph_client(
-    names: tuple[str, ...], spec: GraphSpec, partition_id: int, num_partitions: int, cache_dir: Path
-) -> ClientGraph:
-    """The data of client `partition_id` of `num_partitions`, from one or several sets of graphs.
-
-    With D data sets client p holds graphs of data set p modulo D (Xie et al., 2021: one data set,
-    one client). A data set is split once over all its graphs and partitioned at random among its
-    clients. The first call prepares these clients and stores them below `cache_dir`; later calls
-    read one file. `spec.partition` has no effect.
-
-    Parameters
-    ----------
-    names : tuple of str
-        The data sets (see `curvfed.tasks.graphs.data.tu.graph_dataset_names`).
-    spec, partition_id, num_partitions, cache_dir
-        See `curvfed.tasks.graphs.data.clients.load_client`.
-
-    Raises
-    ------
-    DataError
-        Absent or unfit data, more clients than graphs, or a number of clients that is not a
-        multiple of the number of data sets.
-    """
-    if num_partitions % len(names):
-        raise DataError(
-            f"{num_partitions} clients cannot be shared out evenly to {len(names)} data sets"
-            f" ({', '.join(names)}); their number must be a multiple of {len(names)}",
-            key="uneven-clients",
-        )
-    share, place = divmod(partition_id, len(names))
-    located = locate(names[place], spec.data_dir)
-    # A client lacks the other clients' data sets, so the digest covers how graphs are partitioned,
-    # not which graphs these are.
-    settings: dict[str, Any] = {
-        "datasets": ",".join(Path(name).name for name in names),
-        "seed": spec.seed,
-        "train_size": spec.train_size,
-        "test_size": spec.test_size,
-        "normalize": spec.normalize,
-        "num_partitions": num_partitions,
-    }
-
-    def prepare() -> Iterator[ClientGraph]:
-        raw = located.read()
-        assert isinstance(raw, RawGraphs)
-        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
-        space = names[place] if len(names) > 1 else ""
-        return partition_graphs(raw, spec, num_partitions // len(names), digest, space)
-
-    folder = cache_dir / prepared.cache_key(settings, located.files)
-    return prepared.load(ClientGraph, folder, share, prepare)
 
 
 def partition_graphs(

@@ -1,12 +1,12 @@
 """The settings that determine the data of a run on graphs, and the normalisation of features."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from curvfed.tasks.dataset import Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.own_split import ROLES, VALIDATION, OwnSplit
 from curvfed.tasks.graphs.data.partition import PARTITIONS, check_shares, random_split
@@ -20,17 +20,13 @@ testing."""
 
 
 @dataclass(frozen=True)
-class GraphSpec:
-    """Everything that determines the data of a run.
+class GraphSpec(Spec):
+    """The settings of graphs.
 
     Attributes
     ----------
     dataset : str
-        "trees", a name in `curvfed.tasks.graphs.data.sources.SOURCES` in any case, one or several
-        sets of graphs as in `curvfed.tasks.graphs.data.tu.graph_dataset_names`, or the path of a
-        `.pt` file.
-    data_dir : Path
-        The folder of the public data sets, in PyTorch Geometric's layout.
+        Also several sets of graphs, as in `curvfed.tasks.graphs.data.tu.graph_dataset_names`.
     partition : str
         "metis" or "random".
     seed : int
@@ -45,8 +41,6 @@ class GraphSpec:
         Nodes per training step; clients with more nodes form batches of clusters. 0: all nodes.
     """
 
-    dataset: str
-    data_dir: Path
     partition: str = "metis"
     seed: int = 0
     train_size: float = 0.2

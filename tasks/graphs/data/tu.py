@@ -110,9 +110,8 @@ def is_path(text: str) -> bool:
 
 def tu_files(name: str) -> PublicData:
     """The raw files of a data set of the collection, which PyTorch Geometric downloads."""
-    return PublicData(
-        **in_collection(ORIGIN, name, "tu", name, *(f"{name}_{file}.txt" for file in REQUIRED))
-    )
+    files = [f"{name}_{file}.txt" for file in REQUIRED]
+    return PublicData(**in_collection(ORIGIN, name, "tu", name, *files, task="graphs"))
 
 
 def _unknown_item(item: str, recognised: list[str]) -> str:

@@ -285,7 +285,7 @@ def test_data_for_which_there_is_no_memory(monkeypatch):
     def fail(*_: object) -> None:
         raise MemoryError("Unable to allocate 9.00 EiB")
 
-    monkeypatch.setattr("curvfed.client_app.data.points.load_own", fail)
+    monkeypatch.setattr("curvfed.tasks.points.dataset.PointDataset.own", fail)
     told = refused('partition-id=0 data-path="points.npz"')
     assert told.endswith("points.npz cannot be read: MemoryError: Unable to allocate 9.00 EiB")
 

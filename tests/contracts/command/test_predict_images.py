@@ -23,7 +23,8 @@ from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts
-from curvfed.tasks.images.data import ImageSpec, load_client, load_test
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
 
 CLIENTS = 3
 DIGITS = {"dataset": "digits", "images__train_subset": 200, "num_rounds": 1, "local_epochs": 2}
@@ -71,7 +72,7 @@ def pictures(tmp_path_factory):
     """Pixels and labels of digits that no client has, and these as files: in one folder, and in one
     per class."""
     folder = tmp_path_factory.mktemp("pictures")
-    test = load_test(ImageSpec("digits", folder, test_subset=40), folder / "cache")
+    test = ImageDataset(ImageSpec("digits", folder, test_subset=40), folder / "cache").test()
     for number, (image, label) in enumerate(zip(test.images, test.labels.tolist(), strict=True)):
         for place in (folder / "flat", folder / "classes" / str(label)):
             place.mkdir(parents=True, exist_ok=True)
@@ -190,9 +191,9 @@ def test_a_clients_own_model_scores_as_in_the_run(method, phase, runs, capsys):
 
 def test_a_part_is_predicted_whole_and_scored_on_its_test_images(runs, capsys):
     found = runs("fedavg")
-    part = load_client(
-        ImageSpec("digits", Path(), train_subset=200), 1, CLIENTS, Path.home() / "test-cache"
-    )
+    part = ImageDataset(
+        ImageSpec("digits", Path(), train_subset=200), Path.home() / "test-cache"
+    ).client(1, CLIENTS)
     rows, told = ask(capsys, found.path, "digits", "--client", 1)
     logits = logits_of(found, shared(found), part.images)
     agree(rows, logits, NAMES)
@@ -209,12 +210,9 @@ def test_the_parts_of_a_run_without_one_node_are_those_of_its_clients(absent, ca
     ]
     found = run(tmp_path, nodes=nodes, method="fedavg", **DIGITS)
     for node in nodes:
-        part = load_client(
-            ImageSpec("digits", Path(), train_subset=200),
-            node["partition-id"],
-            4,
-            tmp_path / "cache",
-        )
+        part = ImageDataset(
+            ImageSpec("digits", Path(), train_subset=200), tmp_path / "cache"
+        ).client(node["partition-id"], 4)
         rows, told = ask(capsys, found.path, "digits", "--client", node["partition-id"])
         assert told["images"] == f"{len(part.labels)}, {int(part.test.sum())} to score on"
         assert len(rows) == len(part.labels)

@@ -18,7 +18,7 @@ import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.predict import TrainedRun
-from curvfed.tasks.points.data import PointSpec, load_test
+from curvfed.tasks.points.dataset import PointDataset, PointSpec
 
 CURVATURE = -4.0
 SMALL = {
@@ -138,9 +138,9 @@ def by_hand(found: Run, points: np.ndarray) -> np.ndarray:
 
 def test_predictions_are_those_of_the_stored_geodesic(uniform, capsys):
     rows, _ = ask(capsys, uniform.path, "UNIFORM")
-    test = load_test(
+    test = PointDataset(
         PointSpec("uniform", Path(), test_size=0.3, curvature=CURVATURE, num_points=300)
-    )
+    ).test()
     side = by_hand(uniform, test.points)
     with safe_open(uniform.path / "model.safetensors", framework="np") as file:
         groups = json.loads(file.metadata()["curvfed"])["groups"]
@@ -170,7 +170,7 @@ def test_a_logistic_model_predicts_by_its_softmax(capsys, tmp_path):
     assert told["accuracy on the global test points"] == f"{found.summary['global_accuracy']:.4f}"
     stored, points = (
         load_file(found.path / "model.safetensors"),
-        load_test(PointSpec("uniform", Path(), num_points=300)).points,
+        PointDataset(PointSpec("uniform", Path(), num_points=300)).test().points,
     )
     norms = np.linalg.norm(points, axis=1, keepdims=True)
     tangents = np.arctanh(norms) * points / norms  # log0 (Ganea et al., 2018)

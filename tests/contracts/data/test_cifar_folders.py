@@ -7,15 +7,14 @@ import numpy as np
 import pytest
 import torch
 from errors import refuses
-from format_fixtures import cifar_batch, write_batch, write_cifar100
+from format_fixtures import cifar_batch, read_images, write_batch, write_cifar100
 from image_fixtures import made
 
-from curvfed.tasks.images.datasets import locate_folder
 from curvfed.tasks.images.layout import TEST, TRAIN
 
 
 def test_cifar_100_has_fine_labels(tmp_path):
-    raw = locate_folder(write_cifar100(tmp_path)).read()
+    raw = read_images(write_cifar100(tmp_path))
     assert raw.class_names == ("apple", "bee", "cup")
     for role, size in ((TRAIN, 75), (TEST, 21)):
         images, labels = made(size, (3, 32, 32), 3, size)
@@ -33,7 +32,7 @@ def write_cifar10(folder, names=("cat", "dog"), **changes):
 
 
 def test_cifar_10_without_a_test_batch(tmp_path):
-    raw = locate_folder(write_cifar10(tmp_path)).read()
+    raw = read_images(write_cifar10(tmp_path))
     assert raw.class_names == ("cat", "dog")
     assert len(raw.labels) == 20
     assert raw.roles is None
@@ -55,7 +54,7 @@ def test_texts_of_python_2_are_read(tmp_path):
         + b"u."
     )
     (folder / "test_batch").write_bytes(stored)
-    raw = locate_folder(folder).read()
+    raw = read_images(folder)
     (number,) = np.flatnonzero(raw.roles == TEST)
     assert raw.labels[number] == 1
     assert (raw.read(np.array([number]), 0, 0) == 200).all()
@@ -76,7 +75,7 @@ def test_what_is_refused(tmp_path, key):
     if key == "no-array":
         write_batch(folder / "data_batch_1", {"data": np.zeros((10, 3072), np.uint8)})
     with refuses(key, "data_batch_1", *fragments):
-        locate_folder(folder).read()
+        read_images(folder)
 
 
 class Harmful:
@@ -89,4 +88,4 @@ def test_code_is_not_run_and_damage_is_named(tmp_path, content):
     folder = write_cifar10(tmp_path)
     (folder / "data_batch_2").write_bytes(content)
     with refuses("unreadable", "data_batch_2"):
-        locate_folder(folder).read()
+        read_images(folder)

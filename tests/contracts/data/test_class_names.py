@@ -14,7 +14,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.pca import Keys
 from curvfed.tasks.class_names import MISSING, alike, class_name, names_in, row_of
 from curvfed.tasks.in_memory import check_data
-from curvfed.tasks.points.data import PointSpec, load_own, own_data
+from curvfed.tasks.points.dataset import PointDataset, PointSpec
 from curvfed.tasks.points.readers import read_points
 
 POINTS = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.25], [0.0, 0.1]])
@@ -166,8 +166,8 @@ def test_classes_to_keep_have_commas(tmp_path):
         "fedavg", dataset=str(tmp_path / "a.csv"), points={"classes": ["a, b", "c "]}, **keys
     )
     assert run.config["points.classes"] == '"a, b",c '
-    assert load_own(
-        tmp_path / "a.csv", PointSpec("own", tmp_path, classes='"a, b",c')
+    assert PointDataset(PointSpec("own", tmp_path, classes='"a, b",c')).own(
+        tmp_path / "a.csv"
     ).class_names == ("a, b", "c")
     with pytest.raises(ConfigError, match=r"no points of the classes .*a, x"):
         curvfed.simulate(
@@ -188,6 +188,8 @@ def test_a_column_of_names_is_not_of_classes(tmp_path):
     )
     frame.to_csv(tmp_path / "a.csv", index=False)
     with refuses("too-many-classes", "40"):
-        load_own(tmp_path / "a.csv", PointSpec("own", tmp_path))
+        PointDataset(PointSpec("own", tmp_path)).own(tmp_path / "a.csv")
     with refuses("too-many-classes", "label-key"):
-        own_data(read_points(tmp_path / "a.csv", -1.0, "", "label"), PointSpec("own", tmp_path))
+        PointDataset(PointSpec("own", tmp_path)).own_data(
+            read_points(tmp_path / "a.csv", -1.0, "", "label")
+        )

@@ -19,8 +19,8 @@ from graph_fixtures import (
     write_user_graph,
 )
 
-from curvfed.tasks.graphs.data.clients import load_client, load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec, normalize_rows
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 CLIENTS = 4
 
@@ -62,7 +62,7 @@ def test_one_split_over_all_clients(cora_dir, tmp_path):
 
 
 def test_curvature_is_that_of_a_count_by_hand(cora_dir, tmp_path):
-    graph = load_client(GraphSpec("cora", cora_dir), 1, CLIENTS, tmp_path)
+    graph = GraphDataset(GraphSpec("cora", cora_dir), tmp_path).client(1, CLIENTS)
     neighbours = {node: set() for node in range(len(graph.labels))}
     for i, j in pairs(graph):
         neighbours[i].add(j)
@@ -84,9 +84,9 @@ def test_seed_decides_partition_and_split(cora_dir, tmp_path):
     )
     assert len({graph.digest for graph in first}) == CLIENTS
     assert len({graph.partition_digest for graph in first}) == 1
-    other = load_client(replace(spec, seed=1), 0, CLIENTS, tmp_path / "a")
+    other = GraphDataset(replace(spec, seed=1), tmp_path / "a").client(0, CLIENTS)
     assert other.partition_digest != first[0].partition_digest
-    whole = [load_client(replace(spec, seed=seed), 0, 1, tmp_path) for seed in (0, 1)]
+    whole = [GraphDataset(replace(spec, seed=seed), tmp_path).client(0, 1) for seed in (0, 1)]
     assert whole[0].partition_digest == whole[1].partition_digest
     assert not torch.equal(whole[0].train, whole[1].train)
     assert whole[0].digest != whole[1].digest
@@ -94,7 +94,7 @@ def test_seed_decides_partition_and_split(cora_dir, tmp_path):
 
 @pytest.mark.parametrize(("norm", "order"), [("l2", 2), ("l1", 1)])
 def test_rows_have_unit_norm(cora_dir, tmp_path, norm, order):
-    graph = load_client(GraphSpec("cora", cora_dir, normalize=norm), 0, CLIENTS, tmp_path)
+    graph = GraphDataset(GraphSpec("cora", cora_dir, normalize=norm), tmp_path).client(0, CLIENTS)
     sizes = torch.linalg.vector_norm(graph.features.to_dense(), ord=order, dim=1)
     assert torch.allclose(
         sizes, torch.ones_like(sizes), rtol=0, atol=4 * torch.finfo(torch.float32).eps
@@ -118,7 +118,9 @@ def test_features_are_sparse_where_few_are_not_zero(cora_dir, tmp_path):
     sparse = torch.where(torch.arange(dense.numel()).reshape(dense.shape) % 5 == 0, dense, 0.0)
     for x, layout in ((dense, torch.strided), (sparse, torch.sparse_csr)):
         write_user_graph(tmp_path / "own.pt", x=x)
-        graph = load_own(tmp_path / "own.pt", GraphSpec("own.pt", tmp_path, normalize="none"))
+        graph = GraphDataset(GraphSpec("own.pt", tmp_path, normalize="none")).own(
+            tmp_path / "own.pt"
+        )
         assert graph.features.layout == layout
         assert graph.features.dtype == torch.float32
         assert torch.equal(graph.features.to_dense(), x)
@@ -127,7 +129,9 @@ def test_features_are_sparse_where_few_are_not_zero(cora_dir, tmp_path):
 def test_minesweeper_has_its_own_splits_and_roc_auc(minesweeper_dir, tmp_path):
     arrays = np.load(minesweeper_dir / "heterophilous/minesweeper/raw/minesweeper.npz")
     for seed, split in ((0, 0), (13, 3)):
-        graph = load_client(GraphSpec("Minesweeper", minesweeper_dir, seed=seed), 0, 1, tmp_path)
+        graph = GraphDataset(GraphSpec("Minesweeper", minesweeper_dir, seed=seed), tmp_path).client(
+            0, 1
+        )
         for name in ("train", "val", "test"):
             assert getattr(graph, name).tolist() == arrays[f"{name}_masks"][split].tolist()
     assert graph.metric == "roc_auc"
@@ -140,7 +144,7 @@ def test_raw_files_are_found_without_the_collections_folder_and_left_alone(tmp_p
     write_minesweeper(tmp_path / "data", folder=".")
     before = sorted((tmp_path / "data").rglob("*"))
     for dataset in ("cora", "minesweeper"):
-        load_client(GraphSpec(dataset, tmp_path / "data"), 0, 2, tmp_path / "cache")
+        GraphDataset(GraphSpec(dataset, tmp_path / "data"), tmp_path / "cache").client(0, 2)
     assert sorted((tmp_path / "data").rglob("*")) == before
 
 
@@ -148,7 +152,9 @@ def test_citeseer_with_gaps_in_its_test_index(tmp_path):
     truth = write_planetoid(tmp_path, "CiteSeer", seed=3)
     index = np.loadtxt(tmp_path / "planetoid/CiteSeer/raw/ind.citeseer.test.index", dtype=int)
     assert len(index) < index.max() - index.min() + 1
-    graph = load_client(GraphSpec("citeseer", tmp_path, normalize="none"), 0, 1, tmp_path / "cache")
+    graph = GraphDataset(
+        GraphSpec("citeseer", tmp_path, normalize="none"), tmp_path / "cache"
+    ).client(0, 1)
     assert rows(graph) == [tuple(row) for row in truth.features[sorted(truth.main)].tolist()]
     assert graph.labels.tolist() == truth.labels[sorted(truth.main)].tolist()
 
@@ -170,7 +176,7 @@ def own_masks(splits=None):
 def test_own_graph_stays_whole(tmp_path):
     fields = write_user_graph(tmp_path / "own.pt", class_names=["left", "right", "unseen"])
     spec = GraphSpec("", tmp_path, normalize="none")
-    graph = load_own(tmp_path / "own.pt", spec)
+    graph = GraphDataset(spec).own(tmp_path / "own.pt")
     assert torch.equal(graph.features.to_dense(), fields["x"])
     assert torch.equal(graph.labels, fields["y"])
     assert int(graph.edge_index.max()) == 56  # 57..59 are isolated, and kept
@@ -179,16 +185,16 @@ def test_own_graph_stays_whole(tmp_path):
     assert graph.class_names == ("left", "right", "unseen")
     assert graph.partition_digest == ""
     assert [int(mask.sum()) for mask in (graph.train, graph.val, graph.test)] == [12, 24, 24]
-    assert load_own(tmp_path / "own.pt", spec).digest == graph.digest
-    assert load_own(tmp_path / "own.pt", replace(spec, seed=1)).digest != graph.digest
+    assert GraphDataset(spec).own(tmp_path / "own.pt").digest == graph.digest
+    assert GraphDataset(replace(spec, seed=1)).own(tmp_path / "own.pt").digest != graph.digest
 
 
 def test_own_masks_are_used(tmp_path):
     write_user_graph(tmp_path / "own.pt", **own_masks())
-    graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    graph = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
     assert torch.equal(graph.train, own_masks()["train_mask"])
     write_user_graph(tmp_path / "own.pt", **own_masks(splits=3))
-    graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path, seed=5))
+    graph = GraphDataset(GraphSpec("", tmp_path, seed=5)).own(tmp_path / "own.pt")
     assert torch.equal(graph.test, own_masks()["test_mask"].roll(2))
     clients = load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", CLIENTS)
     assert sum(int(client.train.sum()) for client in clients) == int(
@@ -205,13 +211,16 @@ def test_path_is_looked_up_in_the_data_folder(tmp_path):
 def test_a_dict_of_tensors_will_do(tmp_path):
     write_user_graph(tmp_path / "data.pt")
     torch.save(user_fields(), tmp_path / "dict.pt")
-    graphs = [load_own(tmp_path / name, GraphSpec("", tmp_path)) for name in ("data.pt", "dict.pt")]
+    graphs = [
+        GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / name)
+        for name in ("data.pt", "dict.pt")
+    ]
     assert graphs[0].digest == graphs[1].digest
 
 
 def test_a_graph_without_edges(tmp_path):
     write_user_graph(tmp_path / "own.pt", edge_index=torch.zeros(2, 0, dtype=torch.int64))
-    graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    graph = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
     assert (graph.edge_index.shape, graph.forman, graph.forman_plain) == ((2, 0), 0.0, 0.0)
     parts = load_all(GraphSpec("own.pt", tmp_path), tmp_path / "cache", 7)
     assert sorted(len(part.labels) for part in parts) == [8, 8, 8, 9, 9, 9, 9]
@@ -245,11 +254,11 @@ def test_an_own_graph_of_many_components_keeps_every_node(partition, cut, tmp_pa
 def test_more_clients_than_nodes(cora_dir, minesweeper_dir, tmp_path, dataset, nodes):
     spec = GraphSpec(dataset, cora_dir if dataset == "cora" else minesweeper_dir)
     with refuses("too-many-clients", nodes + 1, nodes):
-        load_client(spec, 0, nodes + 1, tmp_path)
+        GraphDataset(spec, tmp_path).client(0, nodes + 1)
 
 
 def test_as_many_clients_as_nodes(minesweeper_dir, tmp_path):
-    graph = load_client(GraphSpec("minesweeper", minesweeper_dir), 399, 400, tmp_path)
+    graph = GraphDataset(GraphSpec("minesweeper", minesweeper_dir), tmp_path).client(399, 400)
     assert (len(graph.labels), graph.edge_index.shape[1], graph.forman) == (1, 0, 0.0)
 
 
@@ -257,12 +266,12 @@ def test_as_many_clients_as_nodes(minesweeper_dir, tmp_path):
 @pytest.mark.parametrize("dataset", ["cora", "trees"])
 def test_partition_id_out_of_range(cora_dir, tmp_path, partition_id, dataset):
     with refuses("partition-id", partition_id, "0..3"):
-        load_client(GraphSpec(dataset, cora_dir), partition_id, 4, tmp_path)
+        GraphDataset(GraphSpec(dataset, cora_dir), tmp_path).client(partition_id, 4)
 
 
 def test_unknown_data_set_names_what_lists_all(tmp_path):
     with refuses("no-file"):
-        load_client(GraphSpec("coar", tmp_path), 0, 1, tmp_path)
+        GraphDataset(GraphSpec("coar", tmp_path), tmp_path).client(0, 1)
 
 
 @pytest.mark.parametrize(

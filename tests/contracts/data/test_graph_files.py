@@ -16,9 +16,9 @@ from graph_fixtures import write_amazon, write_minesweeper, write_ogb, write_pla
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.clients import load_client
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.sources import SOURCES
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ FETCHED = [
 def test_absent_data_offline(tmp_path, dataset, package, collection, name, root, folder):
     data_dir = tmp_path / "no such folder"
     with pytest.raises(DataError) as error:
-        load_client(GraphSpec(dataset, data_dir), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec(dataset, data_dir), tmp_path / "cache").client(0, 1)
     assert f"are not in {data_dir / root / folder} nor in {data_dir / folder}" in str(error.value)
     install = "pip install ogb && " if package == OGB else ""
     code = (
@@ -77,7 +77,7 @@ def test_a_network_that_never_answers_is_given_up(tmp_path, monkeypatch):
             public_data, "PROBE_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/"
         )
         with refuses("no-public-data"):
-            load_client(GraphSpec("cora", tmp_path), 0, 1, tmp_path / "cache")
+            GraphDataset(GraphSpec("cora", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatch):
@@ -92,12 +92,12 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
             (Path(arguments[0]) / "Cora" / "processed").mkdir()
 
     monkeypatch.setattr(public_data, "_python", played)
-    graph = load_client(GraphSpec("cora", tmp_path / "data"), 0, 1, tmp_path / "cache")
+    graph = GraphDataset(GraphSpec("cora", tmp_path / "data"), tmp_path / "cache").client(0, 1)
     assert len(graph.labels) == 600
     assert len(calls) == 2
     assert [path.name for path in (tmp_path / "data/planetoid").iterdir()] == ["Cora"]
     assert [path.name for path in (tmp_path / "data/planetoid/Cora").iterdir()] == ["raw"]
-    load_client(GraphSpec("cora", tmp_path / "data"), 0, 1, tmp_path / "cache")
+    GraphDataset(GraphSpec("cora", tmp_path / "data"), tmp_path / "cache").client(0, 1)
     assert len(calls) == 2
 
 
@@ -131,7 +131,7 @@ def ogb(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("ogb")
 def test_arxiv_is_fetched_by_its_own_package(tmp_path):
     data = tmp_path / "data"
-    graph = load_client(GraphSpec("ogbn-arxiv", data), 0, 1, tmp_path / "cache")
+    graph = GraphDataset(GraphSpec("ogbn-arxiv", data), tmp_path / "cache").client(0, 1)
     assert len(graph.labels) == 600
     assert [path.name for path in (data / "ogb").iterdir()] == ["ogbn_arxiv"]
     assert sorted(path.name for path in (data / "ogb/ogbn_arxiv").iterdir()) == [
@@ -153,7 +153,7 @@ def test_the_command_fetches_what_is_looked_for(tmp_path):
 def test_a_package_that_is_not_installed_is_named(tmp_path, ogb):
     (ogb / "__init__.py").write_text("raise ModuleNotFoundError('no ogb')")
     with refuses("no-public-data", "ModuleNotFoundError"):
-        load_client(GraphSpec("ogbn-arxiv", tmp_path / "data"), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("ogbn-arxiv", tmp_path / "data"), tmp_path / "cache").client(0, 1)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_damaged_planetoid_file_is_named(tmp_path, part, damage):
     path = tmp_path / f"planetoid/Cora/raw/ind.cora.{part}"
     path.write_bytes(damage)
     with refuses("unreadable", path):
-        load_client(GraphSpec("cora", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("cora", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_planetoid_files_that_do_not_fit_together(tmp_path, part, content):
     raw = tmp_path / "planetoid/Cora/raw"
     (raw / f"ind.cora.{part}").write_bytes(content)
     with refuses("unreadable", raw):
-        load_client(GraphSpec("cora", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("cora", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 @pytest.mark.parametrize("damage", ["cut", "text", "field", "pickle"])
@@ -193,7 +193,7 @@ def test_damaged_minesweeper_file_is_named(tmp_path, damage):
     else:
         np.savez(path, **arrays | {"node_labels": np.array([{}] * 400)})
     with refuses("unreadable", path):
-        load_client(GraphSpec("minesweeper", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("minesweeper", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 AMAZON_DAMAGE = {
@@ -217,7 +217,7 @@ def test_damaged_amazon_file_is_named(tmp_path, damage):
         arrays[name] = change(arrays[name]) if callable(change) else change
     np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
     with refuses("unreadable", path):
-        load_client(GraphSpec("amazon-photo", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("amazon-photo", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_damaged_arxiv_table_is_named(tmp_path, table, damage):
         }[damage]
     )
     with refuses("unreadable", path.name, "ogbn-arxiv"):
-        load_client(GraphSpec("ogbn-arxiv", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("ogbn-arxiv", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 ARXIV_UNFIT = {
@@ -293,7 +293,7 @@ def test_arxiv_tables_that_do_not_fit_together(tmp_path, case):
     path = tmp_path / "ogb/ogbn_arxiv" / f"{name}.csv.gz"
     np.savetxt(path, table, fmt="%g", delimiter=",")
     with refuses(*facts, tmp_path / "ogb/ogbn_arxiv/raw"):
-        load_client(GraphSpec("ogbn-arxiv", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("ogbn-arxiv", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 @pytest.mark.usefixtures("offline")
@@ -302,7 +302,7 @@ def test_one_absent_arxiv_table_is_absent_data(tmp_path, part):
     write_ogb(tmp_path)
     (tmp_path / "ogb/ogbn_arxiv" / f"{part}.csv.gz").unlink()
     with refuses("no-public-data", Path(part).name, "pip install ogb"):
-        load_client(GraphSpec("ogbn-arxiv", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("ogbn-arxiv", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 def test_contents_of_public_files_are_checked_too(tmp_path):
@@ -311,4 +311,4 @@ def test_contents_of_public_files_are_checked_too(tmp_path):
     path = tmp_path / "heterophilous/minesweeper/raw/minesweeper.npz"
     np.savez(path, **arrays)
     with refuses("not-finite", path, "1 of 400"):
-        load_client(GraphSpec("minesweeper", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("minesweeper", tmp_path), tmp_path / "cache").client(0, 1)

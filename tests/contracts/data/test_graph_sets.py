@@ -22,13 +22,13 @@ from graph_fixtures import (
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import client_graph
-from curvfed.tasks.graphs.data.clients import load_client, load_own
 from curvfed.tasks.graphs.data.graph_sets import partition_graphs, standardize
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.tu import GROUPS, NAMES, graph_dataset_names
 from curvfed.tasks.graphs.data.tu_files import read_tu
 from curvfed.tasks.graphs.data.user_file import read_user_file
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 GRAPHS = 24
 CLIENTS = 5
@@ -122,8 +122,8 @@ def test_absent_files_offline(tmp_path, monkeypatch, dataset, name):
     monkeypatch.setenv("no_proxy", "*")
     names = graph_dataset_names(dataset)
     with pytest.raises(DataError) as error:
-        load_client(
-            GraphSpec(dataset, tmp_path / "none"), names.index(name), len(names), tmp_path / "cache"
+        GraphDataset(GraphSpec(dataset, tmp_path / "none"), tmp_path / "cache").client(
+            names.index(name), len(names)
         )
     for text in (
         str(tmp_path / "none/tu" / name / "raw"),
@@ -148,10 +148,10 @@ def test_downloaded_files_are_used(tmp_path, monkeypatch):
             write_tu(Path(arguments[0]), "MUTAG", folder=".")
 
     monkeypatch.setattr(public_data, "_python", played)
-    client = load_client(GraphSpec("mutag", tmp_path / "data"), 0, 1, tmp_path / "cache")
+    client = GraphDataset(GraphSpec("mutag", tmp_path / "data"), tmp_path / "cache").client(0, 1)
     assert len(client.labels) == GRAPHS
     assert (tmp_path / "data/tu/MUTAG/raw/MUTAG_A.txt").is_file()
-    load_client(GraphSpec("mutag", tmp_path / "data"), 0, 1, tmp_path / "cache 2")
+    GraphDataset(GraphSpec("mutag", tmp_path / "data"), tmp_path / "cache 2").client(0, 1)
     assert len(calls) == 2
 
 
@@ -198,7 +198,7 @@ def test_one_split_over_all_clients(mutag_dir, tmp_path):
 
 
 def test_curvature_is_that_of_a_count_by_hand(mutag_dir, tmp_path):
-    client = load_client(GraphSpec("MUTAG", mutag_dir), 1, CLIENTS, tmp_path)
+    client = GraphDataset(GraphSpec("MUTAG", mutag_dir), tmp_path).client(1, CLIENTS)
     neighbours = {
         node: {j for i, j in pairs(client) if i == node} for node in range(len(client.features))
     }
@@ -223,8 +223,8 @@ def test_seed_decides_and_partition_and_folder_do_not(mutag_dir, tmp_path):
     other = load_all(replace(spec, seed=1), tmp_path / "a", CLIENTS)
     assert {client.digest for client in other}.isdisjoint(client.digest for client in first)
     assert other[0].partition_digest != first[0].partition_digest
-    assert load_client(spec, 0, 4, tmp_path).partition_digest != first[0].partition_digest
-    whole = [load_client(replace(spec, seed=seed), 0, 1, tmp_path) for seed in (0, 1)]
+    assert GraphDataset(spec, tmp_path).client(0, 4).partition_digest != first[0].partition_digest
+    whole = [GraphDataset(replace(spec, seed=seed), tmp_path).client(0, 1) for seed in (0, 1)]
     assert torch.equal(whole[0].labels, whole[1].labels)
     assert not torch.equal(whole[0].train, whole[1].train)
 
@@ -238,13 +238,13 @@ def test_as_many_clients_as_graphs_and_no_more(mutag_dir, tmp_path):
     assert {client.class_names for client in clients} == {("-1", "2", "10")}
     assert all(client.features.to_dense().isfinite().all() for client in clients)
     with refuses("too-many-clients", "25", "24"):
-        load_client(GraphSpec("mutag", mutag_dir), 0, GRAPHS + 1, tmp_path)
+        GraphDataset(GraphSpec("mutag", mutag_dir), tmp_path).client(0, GRAPHS + 1)
 
 
 @pytest.mark.parametrize("partition_id", [-1, 4])
 def test_partition_id_out_of_range(mutag_dir, tmp_path, partition_id):
     with refuses("partition-id", partition_id, "0..3"):
-        load_client(GraphSpec("mutag", mutag_dir), partition_id, 4, tmp_path)
+        GraphDataset(GraphSpec("mutag", mutag_dir), tmp_path).client(partition_id, 4)
 
 
 # Clients of several data sets
@@ -261,13 +261,13 @@ def test_a_client_holds_one_of_the_data_sets(tmp_path):
     assert len({client.digest for client in clients}) == 6
     assert len({client.partition_digest for client in clients}) == 1
     # As alone, but for what says that it is not alone.
-    alone = load_client(GraphSpec("bzr", tmp_path), 1, 2, tmp_path / "cache")
+    alone = GraphDataset(GraphSpec("bzr", tmp_path), tmp_path / "cache").client(1, 2)
     assert (alone.digest, alone.space) == (clients[4].digest, "")
     assert alone.partition_digest != clients[4].partition_digest
 
 
 def test_no_client_needs_the_data_of_others(mutag_dir, tmp_path):
-    client = load_client(GraphSpec("dd,mutag", mutag_dir), 1, 2, tmp_path)
+    client = GraphDataset(GraphSpec("dd,mutag", mutag_dir), tmp_path).client(1, 2)
     assert (client.space, len(client.labels)) == ("MUTAG", GRAPHS)
 
 
@@ -276,13 +276,13 @@ def test_no_client_needs_the_data_of_others(mutag_dir, tmp_path):
 )
 def test_clients_must_be_a_multiple_of_the_data_sets(tmp_path, dataset, clients, sets):
     with refuses("uneven-clients", clients, sets, "MUTAG"):
-        load_client(GraphSpec(dataset, tmp_path), 0, clients, tmp_path)
+        GraphDataset(GraphSpec(dataset, tmp_path), tmp_path).client(0, clients)
 
 
 def test_more_clients_than_graphs_in_one_of_several(tmp_path):
     write_tu(tmp_path, "DD", tu_graphs(2))
     with refuses("too-many-clients", "3", "2", "DD"):
-        load_client(GraphSpec("MUTAG,DD", tmp_path), 1, 6, tmp_path / "cache")
+        GraphDataset(GraphSpec("MUTAG,DD", tmp_path), tmp_path / "cache").client(1, 6)
 
 
 # Features
@@ -337,9 +337,9 @@ def test_columns_that_are_hard_to_standardise(column, known, expected):
 def test_rows_have_unit_norm(tmp_path, norm, order, attributes):
     write_tu(tmp_path, attributes=attributes)
     plain, client = (
-        load_client(
-            GraphSpec("mutag", tmp_path, normalize=name), 0, 2, tmp_path / "cache"
-        ).features.to_dense()
+        GraphDataset(GraphSpec("mutag", tmp_path, normalize=name), tmp_path / "cache")
+        .client(0, 2)
+        .features.to_dense()
         for name in ("none", norm)
     )
     sizes = torch.linalg.vector_norm(plain.double(), ord=order, dim=1, keepdim=True)
@@ -351,7 +351,7 @@ def test_one_hot_columns_are_sparse_where_they_are_many(tmp_path):
     write_tu(tmp_path, "COLLAB", [star, *tu_graphs(5)], attributes=False, node_labels=False)
     write_tu(tmp_path, "DD", [star, star], attributes=False)
     wide, narrow = (
-        load_client(GraphSpec(name, tmp_path), 0, 1, tmp_path / "cache").features
+        GraphDataset(GraphSpec(name, tmp_path), tmp_path / "cache").client(0, 1).features
         for name in ("collab", "dd")
     )
     degrees = [8, *[1] * 8] + [
@@ -382,9 +382,9 @@ def test_the_layout_of_features_depends_on_their_density_alone():
 def test_files_that_came_or_went_are_not_served_from_the_cache(tmp_path):
     write_tu(tmp_path, "MUTAG")
     spec = GraphSpec("mutag", tmp_path)
-    assert load_client(spec, 0, 2, tmp_path / "cache").features.shape[1] == 9
+    assert GraphDataset(spec, tmp_path / "cache").client(0, 2).features.shape[1] == 9
     (tmp_path / "tu/MUTAG/raw/MUTAG_node_attributes.txt").unlink()
-    assert load_client(spec, 0, 2, tmp_path / "cache").features.shape[1] == 6
+    assert GraphDataset(spec, tmp_path / "cache").client(0, 2).features.shape[1] == 6
 
 
 # A user's own
@@ -397,10 +397,10 @@ def test_a_folder_of_ones_own(tmp_path, monkeypatch):
         assert [(len(client.labels), client.space) for client in clients] == [(12, "")] * 2
         assert len({client.partition_digest for client in clients}) == 1
     with refuses("no-file", "lab/none", tmp_path / "lab/none"):
-        load_client(GraphSpec("lab/none", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("lab/none", tmp_path), tmp_path / "cache").client(0, 1)
     (tmp_path / "lab/toxins/raw/toxins_graph_labels.txt").unlink()
     with refuses("no-file", "toxins_graph_labels.txt"):
-        load_client(GraphSpec("lab/toxins", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("lab/toxins", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 def as_data(graphs):
@@ -419,7 +419,7 @@ def test_own_graphs_stay_whole(tmp_path, kind):
         "y int": [graph | {"y": int(graph["y"])} for graph in graphs],
     }
     torch.save(changed.get(kind, graphs), path)
-    client = load_own(path, GraphSpec("", tmp_path, normalize="none"))
+    client = GraphDataset(GraphSpec("", tmp_path, normalize="none")).own(path)
     truth = tu_graphs(len(graphs))
     assert truth_of(client, truth) == [{number} for number in range(len(graphs))]
     assert torch.equal(client.features.to_dense(), torch.cat([graph["x"] for graph in graphs]))
@@ -597,7 +597,7 @@ def test_unfit_lists_of_graphs(tmp_path, case):
     torch.save(graphs, tmp_path / "own.pt")
     for load in (
         lambda: read_user_file(tmp_path / "own.pt"),
-        lambda: load_client(GraphSpec("own.pt", tmp_path), 0, 2, tmp_path / "cache"),
+        lambda: GraphDataset(GraphSpec("own.pt", tmp_path), tmp_path / "cache").client(0, 2),
     ):
         with refuses(*facts, tmp_path):
             load()

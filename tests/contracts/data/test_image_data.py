@@ -13,7 +13,8 @@ from PIL import Image
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.client_images import client_images
-from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test, load_test_folder
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.registry import tasks_of
 
@@ -58,7 +59,7 @@ def test_clients_hold_every_training_image_once(mnist, tmp_path, partition):
 
 
 def test_a_client_says_what_it_is(mnist, tmp_path):
-    client = load_client(spec_of(mnist[0]), 0, CLIENTS, tmp_path)
+    client = ImageDataset(spec_of(mnist[0]), tmp_path).client(0, CLIENTS)
     assert (client.task, client.metric, client.space, client.shape) == (
         "images",
         "accuracy",
@@ -109,23 +110,24 @@ def test_the_seed_decides_partition_and_split(mnist, tmp_path):
     )
     assert len({client.digest for client in first}) == CLIENTS
     assert len({client.partition_digest for client in first}) == 1
-    other = load_client(replace(spec, seed=1), 0, CLIENTS, tmp_path / "a")
+    other = ImageDataset(replace(spec, seed=1), tmp_path / "a").client(0, CLIENTS)
     assert other.partition_digest != first[0].partition_digest
-    whole = [load_client(replace(spec, seed=seed), 0, 1, tmp_path) for seed in (0, 1)]
+    whole = [ImageDataset(replace(spec, seed=seed), tmp_path).client(0, 1) for seed in (0, 1)]
     assert whole[0].partition_digest == whole[1].partition_digest
     assert not torch.equal(whole[0].train, whole[1].train)
 
 
 def test_other_settings_are_not_served_from_the_cache(mnist, tmp_path):
     spec = spec_of(mnist[0], partition="iid")
-    sizes = [len(load_client(spec, 0, clients, tmp_path).labels) for clients in (1, 2, 3)]
+    sizes = [len(ImageDataset(spec, tmp_path).client(0, clients).labels) for clients in (1, 2, 3)]
     assert sizes == [120, 60, 40]
     deals = [
         {"partition": replace(spec.partition, partition=name)} for name in ("dirichlet", "shards")
     ]
     changes = [*deals, {"train_size": 0.5}, {"size": 14}, {"channels": 3}]
     digests = {
-        load_client(replace(spec, **change), 0, 3, tmp_path).digest for change in ({}, *changes)
+        ImageDataset(replace(spec, **change), tmp_path).client(0, 3).digest
+        for change in ({}, *changes)
     }
     assert len(digests) == len(changes) + 1
 
@@ -144,7 +146,10 @@ def test_subsets_are_drawn_by_the_seed_before_the_partition(mnist, tmp_path):
     assert [len(some) for some in rows] == [60, 60]
     assert rows[0] != rows[1]
     assert rows[0] < set(rows_of(truth["train"][0]))
-    tests = [set(rows_of(load_test(replace(spec, seed=seed), tmp_path).images)) for seed in (0, 1)]
+    tests = [
+        set(rows_of(ImageDataset(replace(spec, seed=seed), tmp_path).test().images))
+        for seed in (0, 1)
+    ]
     assert [len(some) for some in tests] == [15, 15]
     assert tests[0] != tests[1]
     assert tests[0] < set(rows_of(truth["test"][0]))
@@ -155,7 +160,7 @@ def test_a_partition_that_is_none(mnist, tmp_path, partition_id):
     with pytest.raises(
         DataError, match=f"partition-id is {partition_id}; with 4 clients it must be in 0..3"
     ):
-        load_client(spec_of(mnist[0]), partition_id, CLIENTS, tmp_path)
+        ImageDataset(spec_of(mnist[0]), tmp_path).client(partition_id, CLIENTS)
 
 
 @pytest.mark.parametrize(
@@ -175,12 +180,12 @@ def test_a_partition_that_is_none(mnist, tmp_path, partition_id):
 )
 def test_too_few_images(mnist, tmp_path, settings, facts):
     with refuses(*facts):
-        load_client(spec_of(mnist[0], **settings), 0, CLIENTS, tmp_path)
+        ImageDataset(spec_of(mnist[0], **settings), tmp_path).client(0, CLIENTS)
 
 
 def test_more_clients_than_images(mnist, tmp_path):
     with refuses("too-few-images", "121", "min-client-size", "120"):
-        load_client(spec_of(mnist[0], min_client_size=1), 0, 121, tmp_path)
+        ImageDataset(spec_of(mnist[0], min_client_size=1), tmp_path).client(0, 121)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +208,7 @@ def test_unfit_settings(settings, facts, tmp_path):
 
 def test_named_sets_are_brought_to_size_and_channels(mnist, tmp_path):
     root, truth = mnist
-    test = load_test(spec_of(root, size=14, channels=3), tmp_path)
+    test = ImageDataset(spec_of(root, size=14, channels=3), tmp_path).test()
     assert test.shape == "3x14x14"
     assert test.mean == (0.1307,) * 3
     assert test.std == (0.3081,) * 3
@@ -218,7 +223,7 @@ def test_named_sets_are_brought_to_size_and_channels(mnist, tmp_path):
 
 def test_colour_becomes_grey_as_pillow_does_it(tmp_path):
     truth = write_classes(tmp_path / "own", {"a": 6, "b": 5}, (9, 7, 3))
-    client = load_own(tmp_path / "own", ImageSpec("digits", tmp_path, channels=1))
+    client = ImageDataset(ImageSpec("digits", tmp_path, channels=1)).own(tmp_path / "own")
     expected = [
         np.array(Image.fromarray(image).convert("L"))
         for images in truth.values()
@@ -230,7 +235,7 @@ def test_colour_becomes_grey_as_pillow_does_it(tmp_path):
 
 def test_the_mean_over_channels_is_that_of_grey_pictures(tmp_path):
     write_classes(tmp_path / "own", {"cat": 4}, (8, 8, 3))
-    client = load_own(tmp_path / "own", ImageSpec("cifar10", tmp_path, channels=1))
+    client = ImageDataset(ImageSpec("cifar10", tmp_path, channels=1)).own(tmp_path / "own")
     assert client.mean == pytest.approx((np.mean([0.4914, 0.4822, 0.4465]),))
     assert client.std == pytest.approx((np.mean([0.2470, 0.2435, 0.2616]),))
 
@@ -240,23 +245,25 @@ def test_the_mean_over_channels_is_that_of_grey_pictures(tmp_path):
 
 def test_the_test_set_is_the_data_sets_own(mnist, tmp_path):
     root, truth = mnist
-    test = load_test(spec_of(root), tmp_path)
+    test = ImageDataset(spec_of(root), tmp_path).test()
     assert rows_of(test.images) == rows_of(truth["test"][0])
     assert test.labels.tolist() == truth["test"][1].tolist()
     assert test.test.all()
     assert not (test.train | test.val).any()
     assert test.partition_digest == ""
-    assert same(test, load_test(spec_of(root, seed=3, alpha=2.0, train_size=0.1), tmp_path))
+    assert same(
+        test, ImageDataset(spec_of(root, seed=3, alpha=2.0, train_size=0.1), tmp_path).test()
+    )
     # one, whatever the seed and the partition
     assert len(list(tmp_path.rglob("*.safetensors"))) == 1
     with refuses("subset", "images.test-subset", "41", "40"):
-        load_test(spec_of(root, test_subset=41), tmp_path)
+        ImageDataset(spec_of(root, test_subset=41), tmp_path).test()
 
 
 def test_digits_need_no_files(tmp_path):
     spec = ImageSpec("Digits", tmp_path / "none")
     clients = load_all(spec, tmp_path, CLIENTS)
-    test = load_test(spec, tmp_path)
+    test = ImageDataset(spec, tmp_path).test()
     assert {client.shape for client in (*clients, test)} == {"1x8x8"}
     assert sum(len(client.labels) for client in clients) + len(test.labels) == 1797
     assert test.images.max() == 255
@@ -266,14 +273,14 @@ def test_digits_need_no_files(tmp_path):
         np.bincount(np.concatenate([client.labels for client in clients])),
     )
     assert np.abs(counts[0] - 0.2 * (counts[0] + counts[1])).max() <= 0.5  # of every class a fifth
-    assert same(test, load_test(replace(spec, seed=5), tmp_path / "other"))
+    assert same(test, ImageDataset(replace(spec, seed=5), tmp_path / "other").test())
     assert (test.mean, test.std, test.augments) == ((0.5,), (0.25,), False)
 
 
 def test_a_folder_without_a_test_part_holds_out_a_fifth(tmp_path):
     truth = write_classes(tmp_path / "own", {"a": 20, "b": 10, "c": 1})
     spec = ImageSpec(str(tmp_path / "own"), tmp_path, partition=PartitionSpec(min_client_size=1))
-    test = load_test(spec, tmp_path / "cache")
+    test = ImageDataset(spec, tmp_path / "cache").test()
     assert np.bincount(test.labels).tolist() == [4, 2]
     rows = [
         row
@@ -288,31 +295,31 @@ def test_a_folder_without_a_test_part_holds_out_a_fifth(tmp_path):
 def test_a_folder_of_test_images(tmp_path):
     truth = write_classes(tmp_path / "own", {"0": 3, "1": 4}, (28, 28))
     spec = ImageSpec("mnist", tmp_path)
-    test = load_test_folder(tmp_path / "own", spec, tmp_path / "cache")
+    test = ImageDataset(spec, tmp_path / "cache").test(tmp_path / "own")
     assert rows_of(test.images) == rows_of(truth["0"]) + rows_of(truth["1"])
     assert test.test.all()
     assert test.mean == (0.1307,)
     assert (
         len(
-            load_test_folder(
-                tmp_path / "own", replace(spec, test_subset=2), tmp_path / "cache"
-            ).labels
+            ImageDataset(replace(spec, test_subset=2), tmp_path / "cache")
+            .test(tmp_path / "own")
+            .labels
         )
         == 2
     )
     write_classes(tmp_path / "parts/train", {"0": 3})
     write_classes(tmp_path / "parts/val", {"0": 2})
-    assert len(load_test_folder(tmp_path / "parts", spec, tmp_path / "cache").labels) == 2
+    assert len(ImageDataset(spec, tmp_path / "cache").test(tmp_path / "parts").labels) == 2
 
 
 def test_nothing_is_left_for_a_test(tmp_path):
     write_classes(tmp_path / "own", {"a": 2, "b": 1})
     with refuses("no-test-images"):
-        load_test(ImageSpec(str(tmp_path / "own"), tmp_path), tmp_path / "cache")
+        ImageDataset(ImageSpec(str(tmp_path / "own"), tmp_path), tmp_path / "cache").test()
     (tmp_path / "parts/train/a").mkdir(parents=True)
     write_classes(tmp_path / "parts/test", {"a": 2})
     with refuses("untrained-classes"):
-        load_client(ImageSpec(str(tmp_path / "parts"), tmp_path), 0, 1, tmp_path / "cache")
+        ImageDataset(ImageSpec(str(tmp_path / "parts"), tmp_path), tmp_path / "cache").client(0, 1)
 
 
 # A node's own folder
@@ -321,7 +328,7 @@ def test_nothing_is_left_for_a_test(tmp_path):
 def test_own_images_are_split_at_random(tmp_path):
     truth = write_classes(tmp_path / "own", {"cat": 30, "dog": 10}, (8, 8, 3))
     spec = ImageSpec("cifar10", tmp_path, train_size=0.5, test_size=0.25)
-    client = load_own(tmp_path / "own", spec)
+    client = ImageDataset(spec).own(tmp_path / "own")
     assert rows_of(client.images) == rows_of(truth["cat"]) + rows_of(truth["dog"])
     assert client.class_names == ("cat", "dog")
     assert client.labels.tolist() == [0] * 30 + [1] * 10
@@ -331,8 +338,14 @@ def test_own_images_are_split_at_random(tmp_path):
         True,
         "",
     )
-    assert not torch.equal(client.train, load_own(tmp_path / "own", replace(spec, seed=1)).train)
-    assert load_own(tmp_path / "own", replace(spec, dataset="trees")).mean == (0.5, 0.5, 0.5)
+    assert not torch.equal(
+        client.train, ImageDataset(replace(spec, seed=1)).own(tmp_path / "own").train
+    )
+    assert ImageDataset(replace(spec, dataset="trees")).own(tmp_path / "own").mean == (
+        0.5,
+        0.5,
+        0.5,
+    )
 
 
 @pytest.mark.parametrize("parts", [("train", "test"), ("train", "val"), ("train", "val", "test")])
@@ -340,7 +353,7 @@ def test_own_parts_are_kept(tmp_path, parts):
     sizes = {"train": 5, "val": 3, "test": 2}
     for seed, part in enumerate(parts):
         write_classes(tmp_path / "own" / part, {"a": sizes[part], f"only {part}": 1}, seed=seed)
-    client = load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+    client = ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
     assert client.class_names == ("a", *sorted(f"only {part}" for part in parts))
     found = [int(mask.sum()) for mask in (client.train, client.val, client.test)]
     assert found == {2: [6, 0, 4 if "val" in parts else 3], 3: [6, 4, 3]}[len(parts)]
@@ -350,18 +363,18 @@ def test_own_parts_are_kept(tmp_path, parts):
 def test_own_images_are_kept_and_read_back(tmp_path):
     write_classes(tmp_path / "own", {"a": 5, "b": 5})
     spec = ImageSpec("mnist", tmp_path)
-    first = load_own(tmp_path / "own", spec, tmp_path / "cache")
+    first = ImageDataset(spec, tmp_path / "cache").own(tmp_path / "own")
     (path,) = (tmp_path / "cache").rglob("*.safetensors")
     written = path.stat().st_mtime_ns
     assert same(
         first,
-        load_own(
-            tmp_path / "own", replace(spec, partition=PartitionSpec(alpha=0.1)), tmp_path / "cache"
+        ImageDataset(replace(spec, partition=PartitionSpec(alpha=0.1)), tmp_path / "cache").own(
+            tmp_path / "own"
         ),
     )
     assert path.stat().st_mtime_ns == written
     Image.new("L", (8, 8)).save(tmp_path / "own/a/new.png")
-    assert len(load_own(tmp_path / "own", spec, tmp_path / "cache").labels) == 11
+    assert len(ImageDataset(spec, tmp_path / "cache").own(tmp_path / "own").labels) == 11
 
 
 # Kept on disk
@@ -369,23 +382,23 @@ def test_own_images_are_kept_and_read_back(tmp_path):
 
 def test_one_file_is_read_for_one_client(mnist, tmp_path):
     spec = spec_of(mnist[0])
-    first = load_client(spec, 1, CLIENTS, tmp_path)
+    first = ImageDataset(spec, tmp_path).client(1, CLIENTS)
     (path,) = tmp_path.rglob("1.safetensors")
     for other in path.parent.iterdir():
         if other != path:
             other.unlink()
-    assert same(first, load_client(spec, 1, CLIENTS, tmp_path))
+    assert same(first, ImageDataset(spec, tmp_path).client(1, CLIENTS))
     assert [one.name for one in path.parent.iterdir()] == ["1.safetensors"]
 
 
 def test_other_files_are_not_served_from_the_cache(tmp_path):
     write_idx(tmp_path)
-    before = load_test(spec_of(tmp_path), tmp_path / "cache")
+    before = ImageDataset(spec_of(tmp_path), tmp_path / "cache").test()
     path = tmp_path / "MNIST/raw/t10k-labels-idx1-ubyte"
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([(content[-1] + 1) % 10]))
     os.utime(path, (1, 1))
-    assert load_test(spec_of(tmp_path), tmp_path / "cache").digest != before.digest
+    assert ImageDataset(spec_of(tmp_path), tmp_path / "cache").test().digest != before.digest
 
 
 def test_a_hash_sees_everything():
@@ -450,4 +463,4 @@ def test_an_unknown_name(dataset, near, tmp_path):
     with pytest.raises(ValueError, match=f'did you mean "{near}".*`curvfed datasets` lists all'):
         tasks_of(dataset)
     with refuses("no-file", dataset):
-        load_test(ImageSpec(dataset, tmp_path), tmp_path)
+        ImageDataset(ImageSpec(dataset, tmp_path), tmp_path).test()

@@ -5,6 +5,7 @@ import inspect
 import os
 import shlex
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,8 @@ from PIL import Image
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import EXTENSIONS, is_image_folder, read_layout
 from curvfed.tasks.images.sources import SOURCES
@@ -25,7 +27,7 @@ from curvfed.tasks.images.sources import SOURCES
 def both(dataset, root, cache, **settings):
     """All training images, of one client, and the test set."""
     spec = ImageSpec(dataset, root, partition=PartitionSpec(min_client_size=0), **settings)
-    return load_client(spec, 0, 1, cache), load_test(spec, cache)
+    return ImageDataset(spec, cache).client(0, 1), ImageDataset(spec, cache).test()
 
 
 def check(client, images, labels):
@@ -164,7 +166,7 @@ def test_an_unfit_table_of_tiny_imagenet(tmp_path, row, facts):
     lines = table.read_text().splitlines()
     table.write_text("\n".join([lines[0], row, *lines[2:]]))
     with refuses(*facts):
-        load_test(ImageSpec("tinyimagenet", tmp_path), tmp_path / "cache")
+        ImageDataset(ImageSpec("tinyimagenet", tmp_path), tmp_path / "cache").test()
 
 
 # Absent and damaged
@@ -211,9 +213,10 @@ FETCHED = [
 @pytest.mark.parametrize(("dataset", "folder", "code"), FETCHED)
 def test_absent_data_offline(tmp_path, dataset, folder, code):
     data_dir = tmp_path / "no such folder"
-    for load in (lambda spec, cache: load_client(spec, 0, 1, cache), load_test):
+    images = ImageDataset(ImageSpec(dataset, data_dir), tmp_path / "cache")
+    for load in (partial(images.client, 0, 1), images.test):
         with pytest.raises(DataError) as error:
-            load(ImageSpec(dataset, data_dir), tmp_path / "cache")
+            load()
         assert f"are not in {data_dir / folder}" in str(error.value)
         assert (
             f'On a machine with a network run:\npython -c "{code.format(repr(str(data_dir)))}'
@@ -263,17 +266,17 @@ def test_downloaded_files_are_used_and_nothing_else_is_left(tmp_path, monkeypatc
 
     monkeypatch.setattr(public_data, "_python", played)
     spec = ImageSpec("mnist", tmp_path / "data")
-    assert len(load_test(spec, tmp_path / "cache").labels) == 40
+    assert len(ImageDataset(spec, tmp_path / "cache").test().labels) == 40
     assert len(calls) == 2
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["MNIST"]
-    load_client(spec, 0, 1, tmp_path / "cache")
+    ImageDataset(spec, tmp_path / "cache").client(0, 1)
     assert len(calls) == 2
 
 
 def test_a_download_that_lacks_files(tmp_path, monkeypatch):
     monkeypatch.setattr(public_data, "_python", lambda *_, **__: None)
     with refuses("no-public-data", "lacks some"):
-        load_test(ImageSpec("mnist", tmp_path / "data"), tmp_path / "cache")
+        ImageDataset(ImageSpec("mnist", tmp_path / "data"), tmp_path / "cache").test()
 
 
 @pytest.mark.parametrize(
@@ -321,7 +324,7 @@ def test_extensions_and_order_are_torchvisions(tmp_path):
     write_classes(tmp_path / "own", {"b": 3, "A": 2, "c/inner": 2, "10": 1, "9": 1})
     write_classes(tmp_path / "own", {"b": 2}, seed=1, suffix=".PPM")
     expected = ImageFolder(tmp_path / "own")
-    client = load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+    client = ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
     assert client.class_names == tuple(expected.classes)
     assert client.labels.tolist() == expected.targets
     assert rows_of(client.images) == [
@@ -334,7 +337,7 @@ def test_what_is_no_image_is_passed_by(tmp_path):
     for name in ("a/notes.txt", "a/Thumbs.db", "a/._0000.png", "a/.png", "table.csv"):
         (tmp_path / "own" / name).write_text("")
     (tmp_path / "own/none").mkdir()
-    client = load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+    client = ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
     assert client.class_names == ("a", "none")  # a class without images is a class
     assert len(client.labels) == 2
 
@@ -346,24 +349,24 @@ def test_folders_of_classes_may_be_links(tmp_path):
         (tmp_path / "own" / name).symlink_to(tmp_path / "far" / name)
     assert is_image_folder(tmp_path / "own")
     spec = ImageSpec("mnist", tmp_path)
-    assert len(load_own(tmp_path / "own", spec, tmp_path / "cache").labels) == 5
+    assert len(ImageDataset(spec, tmp_path / "cache").own(tmp_path / "own").labels) == 5
     for name in ("loop", "other"):  # two of them double at every level
         (tmp_path / "own" / "b" / name).symlink_to(tmp_path / "own")
     with refuses("unreadable"):
-        load_own(tmp_path / "own", spec, tmp_path / "cache")
+        ImageDataset(spec, tmp_path / "cache").own(tmp_path / "own")
 
 
 def test_a_pipe_among_the_images_is_named_and_not_waited_for(tmp_path):
     write_classes(tmp_path / "own", {"a": 2, "b": 3})
     os.mkfifo(tmp_path / "own" / "a" / "9.png")
     with refuses("unreadable", "a/9.png", "(OSError"):
-        load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+        ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
 
 
 @pytest.mark.parametrize("suffix", [".jpg", ".jpeg", ".png", ".bmp", ".tif", ".webp", ".PNG"])
 def test_kinds_of_files(tmp_path, suffix):
     truth = write_classes(tmp_path / "own", {"a": 3}, (8, 8, 3), suffix=suffix)
-    client = load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+    client = ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
     assert client.shape == "3x8x8"
     if suffix.lower() in (".png", ".bmp", ".tif"):  # without loss
         assert rows_of(client.images) == rows_of(truth["a"])
@@ -385,7 +388,7 @@ def test_modes_of_pictures(tmp_path, mode):
     path = tmp_path / ("own/a/0.tif" if mode == "CMYK" else "own/a/0.png")
     options = {"transparency": bytes(range(64))} if mode == "P" else {}
     image.save(path, **options)
-    client = load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+    client = ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
     found = client.images[0].numpy()
     if mode == "P":
         assert np.array_equal(found, np.stack([ramp, 255 - ramp // 4, np.full_like(ramp, 7)]))
@@ -401,26 +404,26 @@ def test_grey_pictures_among_coloured_ones(tmp_path):
     grey = write_classes(tmp_path / "own", {"a": 2, "c": 1}, (8, 8))
     colour = write_classes(tmp_path / "own", {"b": 2}, (8, 8, 3), seed=1)
     spec = ImageSpec("trees", tmp_path)
-    client = load_own(tmp_path / "own", spec)
+    client = ImageDataset(spec).own(tmp_path / "own")
     grey = {name: np.repeat(images[..., None], 3, axis=-1) for name, images in grey.items()}
     assert rows_of(client.images) == [
         row for images in (grey["a"], colour["b"], grey["c"]) for row in rows_of(images)
     ]
     assert client.mean == (0.5, 0.5, 0.5)
-    assert load_own(tmp_path / "own", replace(spec, channels=1)).shape == "1x8x8"
+    assert ImageDataset(replace(spec, channels=1)).own(tmp_path / "own").shape == "1x8x8"
     write_classes(tmp_path / "grey", {"a": 2}, (8, 8))
-    assert load_own(tmp_path / "grey", spec).shape == "1x8x8"
-    assert load_own(tmp_path / "grey", replace(spec, channels=3)).shape == "3x8x8"
+    assert ImageDataset(spec).own(tmp_path / "grey").shape == "1x8x8"
+    assert ImageDataset(replace(spec, channels=3)).own(tmp_path / "grey").shape == "3x8x8"
 
 
 def test_sizes(tmp_path):
     write_classes(tmp_path / "own", {"a": 2}, (8, 12, 3))
     spec = ImageSpec("trees", tmp_path)
-    assert load_own(tmp_path / "own", spec).shape == "3x8x12"
+    assert ImageDataset(spec).own(tmp_path / "own").shape == "3x8x12"
     write_classes(tmp_path / "own", {"b": 1}, (12, 8, 3))
     with refuses("image-sizes", "b/0000.png", "12x8", "8x12", "images.size=32"):
-        load_own(tmp_path / "own", spec)
-    client = load_own(tmp_path / "own", replace(spec, size=8))
+        ImageDataset(spec).own(tmp_path / "own")
+    client = ImageDataset(replace(spec, size=8)).own(tmp_path / "own")
     assert client.shape == "3x8x8"
     file = Image.open(tmp_path / "own/b/0000.png")
     expected = np.array(file.resize((8, 8), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
@@ -441,14 +444,14 @@ def test_a_damaged_image_is_named(tmp_path, damage, suffix):
     write_classes(tmp_path / "own", {"cat": 3, "dog": 3}, (16, 16, 3), suffix=suffix)
     DAMAGES[damage](tmp_path / f"own/dog/0001{suffix}")
     with refuses("unreadable", f"own: image dog/0001{suffix}"):
-        load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+        ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
 
 
 def test_an_image_of_floats(tmp_path):
     (tmp_path / "own/a").mkdir(parents=True)
     Image.fromarray(np.zeros((4, 4), dtype=np.float32)).save(tmp_path / "own/a/0.tif")
     with refuses("unreadable", "a/0.tif"):
-        load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+        ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
 
 
 @pytest.mark.parametrize(
@@ -471,7 +474,7 @@ def test_an_image_of_floats(tmp_path):
 def test_an_unfit_folder(tmp_path, make, facts):
     make(tmp_path / "own")
     with refuses(*facts):
-        load_own(tmp_path / "own", ImageSpec("mnist", tmp_path), tmp_path / "cache")
+        ImageDataset(ImageSpec("mnist", tmp_path), tmp_path / "cache").own(tmp_path / "own")
 
 
 def test_a_folder_that_cannot_be_looked_into(tmp_path, monkeypatch):
@@ -482,27 +485,32 @@ def test_a_folder_that_cannot_be_looked_into(tmp_path, monkeypatch):
 
     monkeypatch.setattr("os.scandir", refuse)
     with refuses("unreadable"):
-        load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+        ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
     assert not is_image_folder(tmp_path / "own")
 
 
 def test_an_absent_dataset_folder(tmp_path):
     with refuses("no-file"):
-        load_test(ImageSpec("some/where", tmp_path), tmp_path / "cache")
+        ImageDataset(ImageSpec("some/where", tmp_path), tmp_path / "cache").test()
 
 
 def test_a_dataset_folder_below_the_data_folder(tmp_path):
     for part in ("train", "test"):
         write_classes(tmp_path / "some/where" / part, {"a": 3})
-    assert len(load_test(ImageSpec("some/where", tmp_path), tmp_path / "cache").labels) == 3
+    assert (
+        len(ImageDataset(ImageSpec("some/where", tmp_path), tmp_path / "cache").test().labels) == 3
+    )
 
 
 def test_train_alone_is_looked_into(tmp_path):
     write_classes(tmp_path / "own/train", {"cat": 5, "dog": 5})
     (tmp_path / "own/notes").mkdir()
-    assert load_own(tmp_path / "own", ImageSpec("mnist", tmp_path)).class_names == ("cat", "dog")
+    assert ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own").class_names == (
+        "cat",
+        "dog",
+    )
     write_classes(tmp_path / "wheels", {"car": 2, "train": 2, "test": 1})
-    assert load_own(tmp_path / "wheels", ImageSpec("mnist", tmp_path)).class_names == (
+    assert ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "wheels").class_names == (
         "car",
         "test",
         "train",
@@ -548,7 +556,7 @@ def test_many_files_are_told_of(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("curvfed.tasks.images.folder.LOGGED_IMAGES", 4)
     write_classes(tmp_path / "own", {"a": 5})
     with caplog.at_level("INFO", "curvfed"):
-        load_own(tmp_path / "own", ImageSpec("mnist", tmp_path))
+        ImageDataset(ImageSpec("mnist", tmp_path)).own(tmp_path / "own")
     assert f"reading 5 images of {tmp_path / 'own'}" in caplog.text
 
 
@@ -556,6 +564,6 @@ def test_images_in_memory_are_not_shared(tmp_path):
     """A client's tensors are its own: nothing that one changes shows at another."""
     write_idx(tmp_path)
     spec = ImageSpec("mnist", tmp_path, partition=PartitionSpec(min_client_size=5))
-    one, other = (load_client(spec, 1, 2, tmp_path / "cache") for _ in range(2))
+    one, other = (ImageDataset(spec, tmp_path / "cache").client(1, 2) for _ in range(2))
     one.images.zero_()
     assert torch.count_nonzero(other.images)

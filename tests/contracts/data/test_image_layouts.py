@@ -8,7 +8,8 @@ import pytest
 from errors import refuses
 from image_fixtures import write_classes, write_tiny
 
-from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL, read_layout
 
 TWO = {"a": 3, "b": 2}
@@ -125,7 +126,7 @@ def test_a_class_none_of_whose_files_is_read_is_refused(tmp_path):
     for number in range(3):
         (tmp_path / f"own/c/{number}.HEIC").touch()
     with refuses("no-images", "3 .heic"):
-        load_own(tmp_path / "own", ImageSpec("trees", tmp_path))
+        ImageDataset(ImageSpec("trees", tmp_path)).own(tmp_path / "own")
 
 
 def test_a_class_of_the_test_part_alone(tmp_path):
@@ -133,13 +134,13 @@ def test_a_class_of_the_test_part_alone(tmp_path):
     write_classes(tmp_path / "own/test", {"a": 1, "c": 1})
     spec = ImageSpec(str(tmp_path / "own"), tmp_path)
     for load in (
-        lambda: load_client(spec, 0, 1, tmp_path / "cache"),
-        lambda: load_test(spec, tmp_path / "cache"),
+        lambda: ImageDataset(spec, tmp_path / "cache").client(0, 1),
+        lambda: ImageDataset(spec, tmp_path / "cache").test(),
     ):
         with refuses("untrained-classes"):
             load()
     # Another site may have images to train it on.
-    assert load_own(tmp_path / "own", spec).class_names == ("a", "b", "c")
+    assert ImageDataset(spec).own(tmp_path / "own").class_names == ("a", "b", "c")
     assert "classes without training images: c" in read_layout(tmp_path / "own").notes[0]
 
 
@@ -147,7 +148,7 @@ def test_a_node_is_told_once_and_not_with_every_message(tmp_path, caplog):
     write_classes(tmp_path / "own", TWO)
     (tmp_path / "own/a/0.gif").touch()
     for _ in range(2):
-        load_own(tmp_path / "own", ImageSpec("trees", tmp_path), tmp_path / "cache")
+        ImageDataset(ImageSpec("trees", tmp_path), tmp_path / "cache").own(tmp_path / "own")
     assert caplog.text.count("files that are not read: 1 .gif") == 1
 
 
@@ -157,7 +158,10 @@ def test_tiny_imagenet_by_its_path(tmp_path):
     named = ImageSpec("tinyimagenet", tmp_path)
     by_path = ImageSpec(str(tmp_path / "tiny-imagenet-200"), tmp_path)
     cache = tmp_path / "cache"
-    for load in (lambda spec: load_client(spec, 0, 1, cache), lambda spec: load_test(spec, cache)):
+    for load in (
+        lambda spec: ImageDataset(spec, cache).client(0, 1),
+        lambda spec: ImageDataset(spec, cache).test(),
+    ):
         one, other = load(named), load(by_path)
         assert one.class_names == other.class_names
         assert one.images.equal(other.images)
@@ -181,6 +185,6 @@ def test_the_name_of_a_class_that_cannot_be_printed_is_named(tmp_path, name):
     write_classes(tmp_path / "own", TWO)
     shutil.move(tmp_path / "own/b", os.fsdecode(os.fsencode(tmp_path / "own") + b"/" + name))
     with refuses("class-names") as error:
-        load_own(tmp_path / "own", ImageSpec("trees", tmp_path))
+        ImageDataset(ImageSpec("trees", tmp_path)).own(tmp_path / "own")
     assert ascii(os.fsdecode(name)) in str(error.value)
     assert str(error.value).isprintable()

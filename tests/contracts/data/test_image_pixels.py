@@ -12,7 +12,8 @@ from errors import refuses
 from image_fixtures import write_classes
 from PIL import Image
 
-from curvfed.tasks.images.data import ImageSpec, load_client, load_own, load_test
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.label_partition import PartitionSpec
 
 RAMP = np.arange(96, dtype=np.uint8).reshape(8, 12) * 2
@@ -25,7 +26,7 @@ def write(folder, name, pixels, **options):
 
 
 def read(folder, **settings):
-    return load_own(folder, replace(ImageSpec("trees", folder), **settings)).images.numpy()
+    return ImageDataset(replace(ImageSpec("trees", folder), **settings)).own(folder).images.numpy()
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
@@ -92,7 +93,10 @@ def test_both_parts_are_read_with_one_depth(tmp_path):
         for number in range(4):
             write(tmp_path / "own" / part, f"{number}.png", RAMP.astype(np.uint16) * factor)
     spec = ImageSpec(str(tmp_path / "own"), tmp_path, partition=PartitionSpec(min_client_size=0))
-    train, test = load_client(spec, 0, 1, tmp_path / "cache"), load_test(spec, tmp_path / "cache")
+    train, test = (
+        ImageDataset(spec, tmp_path / "cache").client(0, 1),
+        ImageDataset(spec, tmp_path / "cache").test(),
+    )
     assert np.array_equal(train.images[0, 0], RAMP)
     assert np.array_equal(test.images[0, 0], RAMP // 16)
 
@@ -146,9 +150,9 @@ def test_a_palette_of_one_colour_with_transparency(tmp_path):
 
 def test_images_of_one_value_are_counted(tmp_path):
     write_classes(tmp_path / "own", {"a": 3, "b": 2})
-    assert load_own(tmp_path / "own", ImageSpec("trees", tmp_path)).num_blank == 0
+    assert ImageDataset(ImageSpec("trees", tmp_path)).own(tmp_path / "own").num_blank == 0
     Image.new("RGB", (8, 8), (1, 2, 3)).save(tmp_path / "own/a/9.png")
-    assert load_own(tmp_path / "own", ImageSpec("trees", tmp_path)).num_blank == 1
+    assert ImageDataset(ImageSpec("trees", tmp_path)).own(tmp_path / "own").num_blank == 1
 
 
 def test_a_huge_image_is_named_with_the_limit(tmp_path, monkeypatch):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import torch
 from errors import refuses
-from format_fixtures import leaf_users, write_leaf, write_leaf_file
+from format_fixtures import leaf_users, read_images, write_leaf, write_leaf_file
 from image_fixtures import load_all, made, write_classes
 
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
-from curvfed.tasks.images.data import ImageSpec, load_test
-from curvfed.tasks.images.datasets import locate_folder
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import TEST, TRAIN
 
@@ -22,7 +22,7 @@ def spec(path, **keys):
 
 
 def test_images_labels_users_and_parts(tmp_path):
-    raw = locate_folder(write_leaf(tmp_path)).read()
+    raw = read_images(write_leaf(tmp_path))
     images, labels = made(20, (8, 8), 3, 0)
     assert raw.class_names == ("0", "1", "2")
     assert raw.labels[:20].tolist() == labels.tolist()
@@ -36,7 +36,7 @@ def test_each_user_is_a_client(tmp_path):
     clients = load_all(spec(path), tmp_path / "cache", 5)
     assert [int(client.train.sum()) for client in clients] == [20, 10, 15, 10, 20]
     assert [int(client.test.sum()) for client in clients] == [5, 3, 4, 3, 6]
-    assert int(load_test(spec(path), tmp_path / "cache").test.sum()) == 21
+    assert int(ImageDataset(spec(path), tmp_path / "cache").test().test.sum()) == 21
 
 
 def test_users_are_grouped_on_fewer_clients(tmp_path):
@@ -51,12 +51,12 @@ def test_test_users_of_their_own_leave_the_split_to_the_seed(tmp_path):
     write_leaf_file(path / "data/test/b.json", leaf_users({"c": 6}))
     clients = load_all(spec(path), tmp_path / "cache", 2)
     assert [(int(one.train.sum()), int(one.test.sum())) for one in clients] == [(15, 5), (6, 2)]
-    assert int(load_test(spec(path), tmp_path / "cache").test.sum()) == 6
+    assert int(ImageDataset(spec(path), tmp_path / "cache").test().test.sum()) == 6
 
 
 def test_one_file_without_a_test_part_and_a_user_without_images(tmp_path):
     path = write_leaf_file(tmp_path / "own.json", leaf_users({"a": 30, "b": 0}, (8, 8, 3)))
-    raw = locate_folder(path).read()
+    raw = read_images(path)
     assert raw.roles is None
     assert raw.users.tolist() == 30 * [0]
     assert raw.read(np.arange(2), 0, 0).shape == (2, 3, 8, 8)
@@ -64,7 +64,7 @@ def test_one_file_without_a_test_part_and_a_user_without_images(tmp_path):
 
 def test_whole_numbers_up_to_255(tmp_path):
     data = {"a": {"x": [[0, 255, 7, 9]], "y": [0]}}
-    raw = locate_folder(write_leaf_file(tmp_path / "own.json", data)).read()
+    raw = read_images(write_leaf_file(tmp_path / "own.json", data))
     assert raw.read(np.arange(1), 0, 0).flatten().tolist() == [0, 255, 7, 9]
 
 
@@ -73,7 +73,7 @@ def test_images_in_files_as_of_celeba(tmp_path):
     names = [f"{number:04d}.jpg" for number in range(3)]
     data = {"a": {"x": names[:2], "y": [0, 1]}, "b": {"x": names[2:], "y": [1]}}
     write_leaf_file(tmp_path / "celeba/data/train/a.json", data)
-    raw = locate_folder(tmp_path / "celeba").read()
+    raw = read_images(tmp_path / "celeba")
     assert raw.read(np.arange(3), 0, 0).shape == (3, 3, 8, 8)
     assert raw.users.tolist() == [0, 0, 1]
 
@@ -102,21 +102,21 @@ def test_what_is_refused(tmp_path, key):
     path = tmp_path / "own.json"
     path.write_text(json.dumps({"users": ["ann"], "user_data": {"ann": entries}}))
     with refuses(key, "own.json", fragment) as error:
-        locate_folder(path).read()
+        read_images(path)
     assert key == "labels" or "ann" in error.value.names
 
 
 def test_texts_in_lists_are_refused(tmp_path):
     data = {"a": {"x": [["1", "NO_QUERY", "a tweet"]], "y": [0]}}
     with refuses("text", "Sent140"):
-        locate_folder(write_leaf_file(tmp_path / "own.json", data)).read()
+        read_images(write_leaf_file(tmp_path / "own.json", data))
 
 
 def test_a_damaged_file(tmp_path):
     path = write_leaf(tmp_path) / "train/all_data_1.json"
     path.write_text(path.read_text()[:-200])
     with refuses("unreadable", "all_data_1.json"):
-        locate_folder(tmp_path / "femnist").read()
+        read_images(tmp_path / "femnist")
 
 
 def test_more_clients_than_users(tmp_path):

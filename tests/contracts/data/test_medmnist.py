@@ -4,16 +4,15 @@ import numpy as np
 import pytest
 import torch
 from errors import refuses
-from format_fixtures import SIZES, medmnist_arrays
+from format_fixtures import SIZES, medmnist_arrays, read_images
 
-from curvfed.tasks.images.datasets import locate_folder
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL
 
 
 def read(folder, arrays):
     path = folder / "own.npz"
     np.savez(path, **arrays)
-    return locate_folder(path).read()
+    return read_images(path)
 
 
 @pytest.mark.parametrize("shape", [(8, 8), (8, 8, 3)])
@@ -81,4 +80,4 @@ def test_a_damaged_archive(tmp_path):
     whole = path.read_bytes()
     path.write_bytes(whole[:200] + bytes(2000) + whole[2200:])
     with refuses("unreadable", "own.npz"):
-        locate_folder(path).read()
+        read_images(path)

@@ -9,9 +9,9 @@ from errors import refuses
 from format_fixtures import molecule_tables, write_citations, write_molecules, write_tables
 
 from curvfed.tasks.formats import format_of
-from curvfed.tasks.graphs.data.clients import load_client, load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.ogb import ATOMS
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 
 def read(path):
@@ -35,12 +35,12 @@ def test_the_split_is_the_files(tmp_path):
     tables = molecule_tables()
     path = write_molecules(tmp_path)
     for seed in (0, 1):
-        client = load_own(path, GraphSpec(str(path), tmp_path, seed=seed))
+        client = GraphDataset(GraphSpec(str(path), tmp_path, seed=seed)).own(path)
         for mask, part in ((client.train, "train"), (client.val, "valid"), (client.test, "test")):
             members = np.flatnonzero(mask.numpy()).tolist()
             assert members == sorted(tables[f"split/scaffold/{part}"].tolist())
     spec = GraphSpec(str(path), tmp_path)
-    clients = [load_client(spec, number, 3, tmp_path / "cache") for number in range(3)]
+    clients = [GraphDataset(spec, tmp_path / "cache").client(number, 3) for number in range(3)]
     assert sum(int(client.test.sum()) for client in clients) == 21
 
 
@@ -48,7 +48,7 @@ def test_absent_parts_of_the_split_and_absent_features(tmp_path):
     path = write_molecules(tmp_path)
     (path / "split/scaffold/valid.csv.gz").unlink()
     (path / "raw/node-feat.csv.gz").unlink()
-    client = load_own(path, GraphSpec(str(path), tmp_path))
+    client = GraphDataset(GraphSpec(str(path), tmp_path)).own(path)
     assert [int(mask.sum()) for mask in (client.train, client.val, client.test)] == [48, 12, 21]
     (path / "split/scaffold/train.csv.gz").unlink()
     assert read(path).split is None
@@ -56,7 +56,7 @@ def test_absent_parts_of_the_split_and_absent_features(tmp_path):
 
 def test_nodes_keep_their_split_and_all_nodes(tmp_path):
     path = write_citations(tmp_path)
-    client = load_own(path, GraphSpec(str(path), tmp_path))
+    client = GraphDataset(GraphSpec(str(path), tmp_path)).own(path)
     assert [int(mask.sum()) for mask in (client.train, client.val, client.test)] == [340, 120, 180]
 
 

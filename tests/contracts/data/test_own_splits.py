@@ -6,8 +6,8 @@ import torch
 from errors import refuses
 from graph_fixtures import load_all, user_fields
 
-from curvfed.tasks.graphs.data.clients import load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 NODES = 60
 TRAIN, VAL, TEST = torch.arange(60) % 3 == 0, torch.arange(60) % 3 == 1, torch.arange(60) % 3 == 2
@@ -20,7 +20,7 @@ INDICES = {
 
 def own(tmp_path, **fields):
     torch.save(user_fields() | fields, tmp_path / "own.pt")
-    return load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    return GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
 
 
 SPELLINGS = {
@@ -79,7 +79,7 @@ def test_one_mask_serves_all_splits_of_the_others(tmp_path):
         tmp_path / "own.pt",
     )
     for seed in (0, 7, 27):
-        graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path, seed=seed))
+        graph = GraphDataset(GraphSpec("", tmp_path, seed=seed)).own(tmp_path / "own.pt")
         assert torch.equal(graph.train, columns[:, seed % 20])
         assert torch.equal(graph.test, TEST)
         assert (

@@ -9,10 +9,9 @@ from torch_geometric.data import Data, HeteroData, InMemoryDataset
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.examples import example_statistics
-from curvfed.tasks.graphs.data.clients import load_client, load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.user_file import check_graphs, read_user_file
+from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.graphs.inputs import GraphInputs
 
 NODES = 60
@@ -21,16 +20,14 @@ UNKNOWN = torch.arange(NODES) % 3 == 0
 
 def test_whole_numbers_may_be_floats(tmp_path):
     fields = user_fields()
-    whole = load_own(torch_saved(tmp_path / "whole.pt", fields), GraphSpec("", tmp_path))
-    floats = load_own(
-        torch_saved(tmp_path / "own.pt", fields | {"y": fields["y"].double()}),
-        GraphSpec("", tmp_path),
+    whole = GraphDataset(GraphSpec("", tmp_path)).own(torch_saved(tmp_path / "whole.pt", fields))
+    floats = GraphDataset(GraphSpec("", tmp_path)).own(
+        torch_saved(tmp_path / "own.pt", fields | {"y": fields["y"].double()})
     )
     assert torch.equal(floats.labels, whole.labels)
     with refuses("labels"):
-        load_own(
-            torch_saved(tmp_path / "half.pt", fields | {"y": fields["y"] + 0.5}),
-            GraphSpec("", tmp_path),
+        GraphDataset(GraphSpec("", tmp_path)).own(
+            torch_saved(tmp_path / "half.pt", fields | {"y": fields["y"] + 0.5})
         )
 
 
@@ -57,14 +54,14 @@ def test_unknown_nodes_keep_their_edges_and_are_in_no_part(tmp_path, kind, has_m
             "test_mask": ~train,
         }
     torch.save(fields, tmp_path / "own.pt")
-    made = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    made = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
     torch.save(fields | {"y": known}, tmp_path / "whole.pt")
     assert torch.equal(
-        made.edge_index, load_own(tmp_path / "whole.pt", GraphSpec("", tmp_path)).edge_index
+        made.edge_index, GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "whole.pt").edge_index
     )
     assert torch.equal(made.train | made.val | made.test, ~UNKNOWN)
     assert torch.equal(made.labels, known.masked_fill(UNKNOWN, -1))
-    assert example_statistics(made)["class_counts"] == tuple(
+    assert made.statistics()["class_counts"] == tuple(
         known[~UNKNOWN].bincount(minlength=2).tolist()
     )
     clients = load_all(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache", 3)
@@ -81,7 +78,7 @@ def test_a_validation_part_is_drawn_by_the_seed_and_told(tmp_path, caplog):
     torch.save(user_fields() | {"train_mask": train, "test_mask": ~train}, tmp_path / "own.pt")
     drawn = []
     for seed in (0, 0, 1):
-        made = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path, seed=seed))
+        made = GraphDataset(GraphSpec("", tmp_path, seed=seed)).own(tmp_path / "own.pt")
         drawn.append(made.val)
         assert int(made.val.sum()) == 6
         assert torch.equal(made.train | made.val, train)
@@ -89,7 +86,7 @@ def test_a_validation_part_is_drawn_by_the_seed_and_told(tmp_path, caplog):
     assert torch.equal(drawn[0], drawn[1])
     assert not torch.equal(drawn[0], drawn[2])
     with caplog.at_level("INFO", "curvfed"):
-        load_client(GraphSpec(str(tmp_path / "own.pt"), tmp_path), 0, 2, tmp_path / "cache")
+        GraphDataset(GraphSpec(str(tmp_path / "own.pt"), tmp_path), tmp_path / "cache").client(0, 2)
     assert "no val_mask, so 6 of the training nodes are drawn for validation" in caplog.text
 
 
@@ -142,7 +139,7 @@ def test_edge_weights_are_normalised_as_by_pytorch_geometric(tmp_path, name):
     weights = torch.rand(edges.shape[1], generator=torch.Generator().manual_seed(0)) + 0.1
     given = weights.unsqueeze(1) if name == "edge_attr" else weights
     torch.save(fields | {"edge_index": edges, name: given}, tmp_path / "own.pt")
-    made = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    made = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
     both, doubled = torch.cat([edges, edges.flip(0)], dim=1), torch.cat([weights, weights])
     places, entries = gcn_norm(both, doubled, NODES)
     expected = torch.zeros(NODES, NODES).index_put((places[0], places[1]), entries)
@@ -159,7 +156,7 @@ def test_an_edge_given_twice_has_the_mean_weight_and_a_negative_one_is_refused(t
     edges = torch.tensor([[0, 1, 2], [1, 0, 1]])
     fields = user_fields() | {"edge_index": edges, "edge_weight": torch.tensor([1.0, 3.0, 5.0])}
     torch.save(fields, tmp_path / "own.pt")
-    made = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    made = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
     assert made.edge_weights is not None
     assert dict(
         zip(map(tuple, made.edge_index.t().tolist()), made.edge_weights.tolist(), strict=True)

@@ -11,15 +11,8 @@ from sklearn.model_selection import train_test_split
 
 from curvfed.strategies.wire.checks import check_statistics
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.client_points import client_points, statistics
-from curvfed.tasks.points.data import (
-    PointSpec,
-    load_client,
-    load_own,
-    load_pooled,
-    load_test,
-    load_test_file,
-)
+from curvfed.tasks.points.client_points import client_points
+from curvfed.tasks.points.dataset import PointDataset, PointSpec
 from curvfed.tasks.points.partition import PARTITIONS, partition_points
 from curvfed.tasks.registry import tasks_of
 
@@ -55,7 +48,7 @@ def rows(data, mask=None):
 
 
 def all_clients(spec, num):
-    return [load_client(spec, number, num) for number in range(num)]
+    return [PointDataset(spec).client(number, num) for number in range(num)]
 
 
 def counts(client):
@@ -69,7 +62,11 @@ def counts(client):
 @pytest.mark.parametrize("num", [1, 3, 5, 6, 100])
 def test_clients_share_the_training_points(own, partition, num):
     spec = PointSpec(str(own), own.parent, partition=partition, seed=2)
-    whole, test, clients = load_pooled(spec), load_test(spec), all_clients(spec, num)
+    whole, test, clients = (
+        PointDataset(spec).pooled(),
+        PointDataset(spec).test(),
+        all_clients(spec, num),
+    )
     assert sum(len(client.points) for client in clients) == whole.train.sum() == 73 - 11
     assert set().union(*map(rows, clients)) == rows(whole, whole.train)
     assert rows(test) == rows(whole, whole.test)
@@ -130,7 +127,7 @@ def test_the_same_spec_gives_the_same_data(own):
     ):
         assert digests(dataclasses.replace(spec, **change)) != digests(spec)
     fixed, other = (PointSpec(str(own), own.parent, seed=seed, split_seed=3) for seed in (0, 1))
-    assert load_test(fixed).digest == load_test(other).digest
+    assert PointDataset(fixed).test().digest == PointDataset(other).test().digest
     assert digests(fixed) != digests(other)
     # What these draw is for good: runs can be repeated years later.
     owners = partition_points(np.arange(12) % 3, 3, "stratified", 0.5, 7, lacking=1)
@@ -152,9 +149,9 @@ def test_data_are_not_shared_with_the_next_caller(own):
         assert not np.shares_memory(array, copy)
     spec = PointSpec(str(own), own.parent)
     for load in (
-        lambda: load_client(spec, 0, 2),
-        lambda: load_test(spec),
-        lambda: load_pooled(spec),
+        lambda: PointDataset(spec).client(0, 2),
+        lambda: PointDataset(spec).test(),
+        lambda: PointDataset(spec).pooled(),
     ):
         first = load()
         expected = first.points.copy()
@@ -174,9 +171,9 @@ def test_the_split_is_the_published_one(tmp_path, seed, split_seed, test_size):
     figures for Olsson."""
     (tmp_path / "poincare").mkdir()
     path = write(tmp_path / "poincare/olsson.npz", {"0": 130, "1": 101}, {"0": 40, "1": 48})
-    data = load_pooled(
+    data = PointDataset(
         PointSpec("olsson", tmp_path, seed=seed, split_seed=split_seed, test_size=test_size)
-    )
+    ).pooled()
     with np.load(path) as stored:
         assert (data.points == np.concatenate([stored["x_train"], stored["x_test"]])).all()
     drawn = split_seed if split_seed >= 0 else seed
@@ -188,9 +185,9 @@ def test_the_split_is_the_published_one(tmp_path, seed, split_seed, test_size):
 def test_a_files_own_test_part_is_the_test_set(tmp_path):
     path = write(tmp_path / "a.npz", {"a": 5, "b": 6}, {"a": 2, "c": 3})
     spec = PointSpec(str(path), tmp_path, test_size=0.5)
-    own, test = load_own(path, spec), load_test(spec)
+    own, test = PointDataset(spec).own(path), PointDataset(spec).test()
     assert own.test.tolist() == [False] * 11 + [True] * 5
-    assert rows(test) == rows(own, own.test) == rows(load_test_file(path, spec))
+    assert rows(test) == rows(own, own.test) == rows(PointDataset(spec).test(path))
     assert set().union(*map(rows, all_clients(spec, 2))) == rows(own, own.train)
     assert own.class_names == ("a", "b", "c")
     assert own.partition_digest == ""
@@ -198,7 +195,7 @@ def test_a_files_own_test_part_is_the_test_set(tmp_path):
 
 def test_own_data_are_split_by_class(own):
     spec = PointSpec("uniform", own.parent, test_size=0.25, seed=1)
-    data = load_own(own, spec)
+    data = PointDataset(spec).own(own)
     assert dict(zip(data.class_names, np.bincount(data.test_labels))) == {
         "a": 10,
         "b": 6,
@@ -207,33 +204,38 @@ def test_own_data_are_split_by_class(own):
     }
     assert len(data.train_points) == len(data.train_labels) == 73 - 19
     assert len(data.test_points) == 19
-    assert load_own(own, dataclasses.replace(spec, seed=0, split_seed=1)).digest == data.digest
-    assert load_own(own, dataclasses.replace(spec, seed=2)).digest != data.digest
-    assert not load_own(own, dataclasses.replace(spec, test_size=0)).test.any()
-    greedy = load_own(own, dataclasses.replace(spec, test_size=0.99))
+    assert (
+        PointDataset(dataclasses.replace(spec, seed=0, split_seed=1)).own(own).digest == data.digest
+    )
+    assert PointDataset(dataclasses.replace(spec, seed=2)).own(own).digest != data.digest
+    assert not PointDataset(dataclasses.replace(spec, test_size=0)).own(own).test.any()
+    greedy = PointDataset(dataclasses.replace(spec, test_size=0.99)).own(own)
     assert np.bincount(greedy.train_labels).tolist() == [1, 1, 1, 1]
 
 
 def test_test_sets(own):
     spec = PointSpec(str(own), own.parent, test_size=0)
-    assert load_test(spec) is None
-    whole = load_test_file(own, spec)
+    assert PointDataset(spec).test() is None
+    whole = PointDataset(spec).test(own)
     assert whole.test.all()
     assert len(whole.points) == 73
-    assert load_test_file(write(own.parent / "no.npz", {}), spec) is None
+    assert PointDataset(spec).test(write(own.parent / "no.npz", {})) is None
 
 
 @pytest.mark.parametrize("part", [{}, {"a": 1}, {"a": 4}])
 def test_small_clients(tmp_path, part):
     path = write(tmp_path / "small.npz", part)
-    data = load_own(path, PointSpec("uniform", tmp_path))
+    data = PointDataset(PointSpec("uniform", tmp_path)).own(path)
     assert len(data.points) == sum(part.values())
     assert data.class_names == (*part,)
-    figures = statistics(data)
-    assert figures.num_train + figures.num_test == len(data.points)
+    figures = data.statistics()
+    assert figures["num_train"] + figures["num_test"] == len(data.points)
     # In a CSV no points are a header alone.
     (tmp_path / "none.csv").write_text("x,y,label\n")
-    assert load_own(tmp_path / "none.csv", PointSpec("uniform", tmp_path)).points.shape == (0, 2)
+    assert PointDataset(PointSpec("uniform", tmp_path)).own(tmp_path / "none.csv").points.shape == (
+        0,
+        2,
+    )
 
 
 # Classes
@@ -241,30 +243,32 @@ def test_small_clients(tmp_path, part):
 
 def test_kept_classes(own):
     spec = PointSpec(str(own), own.parent, classes=" d, a ,d", test_size=0.1)
-    whole = load_pooled(spec)
+    whole = PointDataset(spec).pooled()
     assert whole.class_names == ("a", "d")
     assert counts(whole).tolist() == [40, 7]
     assert rows(whole) == {
-        row for row in rows(load_pooled(PointSpec(str(own), own.parent))) if row[2] in "ad"
+        row
+        for row in rows(PointDataset(PointSpec(str(own), own.parent)).pooled())
+        if row[2] in "ad"
     }
     assert whole.test.sum() == 5  # of those that are kept
-    mine = load_own(own, dataclasses.replace(spec, classes="a,e"))
+    mine = PointDataset(dataclasses.replace(spec, classes="a,e")).own(own)
     assert mine.class_names == ("a", "e")
     assert counts(mine).tolist() == [40, 0]
 
 
 def test_classes_that_are_not_there(own):
     with refuses("unknown-class", "points.classes"):
-        load_pooled(PointSpec(str(own), own.parent, classes="a,f,e"))
+        PointDataset(PointSpec(str(own), own.parent, classes="a,f,e")).pooled()
     with refuses("too-few-classes", "1", "2"):
-        load_pooled(PointSpec(str(own), own.parent, classes="a"))
+        PointDataset(PointSpec(str(own), own.parent, classes="a")).pooled()
     with refuses("too-few-classes", "0"):
-        load_test(PointSpec(str(write(own.parent / "no.npz", {})), own.parent))
+        PointDataset(PointSpec(str(write(own.parent / "no.npz", {})), own.parent)).test()
 
 
 def test_numbers_are_in_their_order(tmp_path):
     path = write(tmp_path / "a.npz", {"10": 5, "9": 5, "-1": 5})
-    assert load_own(path, PointSpec("uniform", tmp_path)).class_names == ("-1", "9", "10")
+    assert PointDataset(PointSpec("uniform", tmp_path)).own(path).class_names == ("-1", "9", "10")
 
 
 @pytest.mark.parametrize("partition", [*PARTITIONS])
@@ -327,16 +331,16 @@ def test_uniform(tmp_path, curvature):
     spec = PointSpec(
         "Uniform", tmp_path / "absent", num_points=500, curvature=curvature, test_size=0.1
     )
-    whole = load_pooled(spec)
+    whole = PointDataset(spec).pooled()
     assert whole.class_names == ("0", "1")
     assert whole.curvature == curvature
     norm = np.hypot(*whole.points.T).max() * (-curvature) ** 0.5
     assert 0.9 < norm < 0.951
     assert whole.test.sum() == -(-len(whole.points) // 10)
     assert len(whole.points) < 500
-    assert load_pooled(dataclasses.replace(spec, margin=0)).points.shape == (500, 2)
+    assert PointDataset(dataclasses.replace(spec, margin=0)).pooled().points.shape == (500, 2)
     for change in ({"seed": 1}, {"reference": 0.1}, {"sample_radius": 0.5}):
-        assert load_pooled(dataclasses.replace(spec, **change)).digest != whole.digest
+        assert PointDataset(dataclasses.replace(spec, **change)).pooled().digest != whole.digest
 
 
 # Spec, statistics, digest
@@ -370,7 +374,7 @@ def test_a_partition_id_out_of_range(own, partition_id):
     with pytest.raises(
         DataError, match=rf"partition-id is {partition_id}; with 3 clients it must be in 0\.\.2"
     ):
-        load_client(PointSpec(str(own), own.parent), partition_id, 3)
+        PointDataset(PointSpec(str(own), own.parent)).client(partition_id, 3)
 
 
 def made(
@@ -384,7 +388,7 @@ def made(
 
 
 def test_statistics():
-    figures = dataclasses.asdict(statistics(made()))
+    figures = made().statistics()
     assert figures == {
         "num_train": 1,
         "num_test": 2,
@@ -393,7 +397,7 @@ def test_statistics():
     }
     check_statistics(figures, 2)
     for data in (made(test=(0, 0, 0)), made(test=(1, 1, 1)), made(np.zeros((0, 2)), (), (), ())):
-        figures = dataclasses.asdict(statistics(data))
+        figures = data.statistics()
         assert figures.pop("majority_accuracy") is None
         check_statistics(figures, len(data.class_names))
 
@@ -423,6 +427,6 @@ def test_names_and_files_in_any_case(dataset):
 def test_an_unknown_name():
     with pytest.raises(
         ValueError,
-        match=r'mean "olsson".*`curvfed datasets` lists all.* \.npz, \.csv, \.tsv, \.h5ad; ',
+        match=r'mean "olsson".*`curvfed datasets` lists all.* \.npz, \.csv, \.tsv, \.h5ad, ',
     ):
         tasks_of("olson")

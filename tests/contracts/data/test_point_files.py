@@ -10,9 +10,9 @@ from errors import refuses
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.data import PointSpec, load_client, load_own, load_pooled, load_test
-from curvfed.tasks.points.datasets import OLSSON, OLSSON_SHA256, OLSSON_URL
+from curvfed.tasks.points.dataset import PointDataset, PointSpec
 from curvfed.tasks.points.readers import read_points
+from curvfed.tasks.points.sources import OLSSON, OLSSON_SHA256, OLSSON_URL
 
 POINTS = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.25], [0.0, 0.0]])
 CLASSES = np.array(["b", "a", "b", "c"])
@@ -422,13 +422,13 @@ def test_an_h5ad_that_is_none(tmp_path):
 
 def test_absent_files(tmp_path):
     with refuses("no-file", "a.csv", ".h5ad"):
-        load_own(tmp_path / "a.csv", PointSpec("uniform", tmp_path))
+        PointDataset(PointSpec("uniform", tmp_path)).own(tmp_path / "a.csv")
     with refuses("file-format", "a.txt"):
-        load_own(text(tmp_path / "a.txt", "1"), PointSpec("uniform", tmp_path))
+        PointDataset(PointSpec("uniform", tmp_path)).own(text(tmp_path / "a.txt", "1"))
     with refuses("no-file", "folder/a.csv"):
-        load_test(PointSpec("folder/a.csv", tmp_path))
+        PointDataset(PointSpec("folder/a.csv", tmp_path)).test()
     with refuses("no-file", "olson"):
-        load_test(PointSpec("olson", tmp_path))
+        PointDataset(PointSpec("olson", tmp_path)).test()
 
 
 def like_olsson(folder, num=40):
@@ -448,7 +448,7 @@ def like_olsson(folder, num=40):
 
 def test_olsson_is_pooled(tmp_path):
     points, labels = like_olsson(tmp_path / "poincare")
-    whole = load_pooled(PointSpec("Olsson", tmp_path))
+    whole = PointDataset(PointSpec("Olsson", tmp_path)).pooled()
     assert (whole.points == points).all()
     assert (whole.labels == labels).all()
     assert whole.test.sum() == 6
@@ -465,7 +465,7 @@ def test_olsson_is_downloaded(tmp_path, monkeypatch):
         like_olsson(root / folder)
 
     monkeypatch.setattr(public_data, "fetch", fetch)
-    assert load_client(PointSpec("olsson", tmp_path), 0, 1).points.shape == (34, 2)
+    assert PointDataset(PointSpec("olsson", tmp_path)).client(0, 1).points.shape == (34, 2)
 
 
 def test_a_download_is_checked(tmp_path):
@@ -489,7 +489,7 @@ def test_olsson_offline(tmp_path, monkeypatch):
 
     monkeypatch.setattr(public_data, "fetch", fetch)
     with pytest.raises(DataError) as caught:
-        load_client(PointSpec("olsson", tmp_path), 0, 2)
+        PointDataset(PointSpec("olsson", tmp_path)).client(0, 2)
     message = str(caught.value)
     assert (
         f"are not in {tmp_path / 'poincare'}, and the download fails: no answer within 8 s"
@@ -538,7 +538,9 @@ def test_cells_of_unknown_class_are_neither_trained_on_nor_scored(h5ad, tmp_path
     path = h5ad(classes=gaps)
     raw = read(path, embedding_key="X_disc", label_key="cell")
     assert raw.labels.tolist() == [0, -1, 1, -1]
-    own = load_own(path, PointSpec("uniform", tmp_path, embedding_key="X_disc", label_key="cell"))
+    own = PointDataset(
+        PointSpec("uniform", tmp_path, embedding_key="X_disc", label_key="cell")
+    ).own(path)
     assert (own.points == POINTS[[0, 2]]).all()
     assert own.labels.tolist() == [0, 1]
 

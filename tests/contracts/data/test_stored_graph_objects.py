@@ -21,10 +21,10 @@ from torch_geometric import EdgeIndex
 from torch_geometric.data import Batch, Data, InMemoryDataset
 
 from curvfed.tasks.graphs.data import stored_objects
-from curvfed.tasks.graphs.data.clients import load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.stored_objects import read_objects
 from curvfed.tasks.graphs.data.user_file import check_graphs, read_user_file
+from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.in_memory import check_data
 
 NODES = 60
@@ -113,12 +113,12 @@ FORMS = {
 @pytest.mark.filterwarnings("ignore")
 def test_every_form_is_read_as_the_same_graph(tmp_path, form, zipped):
     torch.save(user_fields(), tmp_path / "plain.pt")
-    expected = load_own(tmp_path / "plain.pt", GraphSpec("", tmp_path))
+    expected = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "plain.pt")
     stored = FORMS[form]()
     torch.save(stored, tmp_path / "own.pt", _use_new_zipfile_serialization=zipped)
     raw = read_user_file(tmp_path / "own.pt")
     torch.testing.assert_close(raw.features.to_dense(), user_fields()["x"])
-    found = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    found = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
     torch.testing.assert_close(found.features.to_dense(), expected.features.to_dense())
     for name in ("edge_index", "labels", "train", "val", "test"):
         assert torch.equal(getattr(found, name), getattr(expected, name)), name

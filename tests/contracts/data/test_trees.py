@@ -6,8 +6,8 @@ import networkx as nx
 import torch
 from graph_fixtures import load_all, pairs
 
-from curvfed.tasks.graphs.data.clients import load_client
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 
 def test_trees_differ_from_client_to_client_and_not_with_their_number(tmp_path):
@@ -20,8 +20,8 @@ def test_trees_differ_from_client_to_client_and_not_with_their_number(tmp_path):
         [torch.bincount(graph.labels, minlength=6) / len(graph.labels) for graph in graphs]
     )
     assert (shares.amax(dim=0) - shares.amin(dim=0)).max() > 0.4
-    assert load_client(spec, 7, 1000, tmp_path).digest == graphs[7].digest
-    assert load_client(replace(spec, seed=1), 7, 10, tmp_path).digest != graphs[7].digest
+    assert GraphDataset(spec, tmp_path).client(7, 1000).digest == graphs[7].digest
+    assert GraphDataset(replace(spec, seed=1), tmp_path).client(7, 10).digest != graphs[7].digest
     for graph in graphs:
         assert 150 <= len(graph.labels) <= 300
         assert graph.features.layout == torch.sparse_csr
@@ -31,7 +31,7 @@ def test_trees_differ_from_client_to_client_and_not_with_their_number(tmp_path):
 
 def test_trees_are_trees_with_a_few_triangles(tmp_path):
     for client in (0, 499, 999):
-        graph = load_client(GraphSpec("trees", tmp_path), client, 1000, tmp_path)
+        graph = GraphDataset(GraphSpec("trees", tmp_path), tmp_path).client(client, 1000)
         network = nx.Graph(pairs(graph))
         assert nx.is_connected(network)
         assert len(network) == len(graph.labels)

@@ -17,8 +17,8 @@ from safetensors.numpy import load_file
 import curvfed
 from curvfed.deployments.commands.command import main
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.graphs.data.clients import load_client, load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 NODES = 60
 NOBODY = torch.zeros(NODES, dtype=torch.bool)
@@ -118,8 +118,8 @@ def test_unfit_user_graph(tmp_path, case):
         path,
     )
     for load in (
-        lambda: load_own(path, GraphSpec("", tmp_path)),
-        lambda: load_client(GraphSpec(str(path), tmp_path), 0, 2, tmp_path / "cache"),
+        lambda: GraphDataset(GraphSpec("", tmp_path)).own(path),
+        lambda: GraphDataset(GraphSpec(str(path), tmp_path), tmp_path / "cache").client(0, 2),
     ):
         with refuses(*facts, path):
             load()
@@ -128,14 +128,14 @@ def test_unfit_user_graph(tmp_path, case):
 def test_unfit_data_object_is_refused_like_a_dict(tmp_path):
     write_user_graph(tmp_path / "own.pt", **changed("x", (3, 1), float("nan")))
     with refuses("not-finite", "1", "60"):
-        load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+        GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
 
 
 def test_absent_user_graph(tmp_path):
     with refuses("no-file", tmp_path / "own.pt"):
-        load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+        GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
     with refuses("no-file", tmp_path / "own.pt"):
-        load_client(GraphSpec("own.pt", tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec("own.pt", tmp_path), tmp_path / "cache").client(0, 1)
 
 
 def zipped(files: dict[str, bytes]) -> bytes:
@@ -179,7 +179,7 @@ def test_unreadable_user_graph(tmp_path, content):
     else:
         path.write_bytes(CONTENTS.get(content, path.read_bytes()[:-200]))
     with pytest.raises(DataError, match=r"torch_geometric\.data\.Data, or a dict, of x"):
-        load_own(path, GraphSpec("", tmp_path))
+        GraphDataset(GraphSpec("", tmp_path)).own(path)
     assert not sprung.exists()
 
 
@@ -191,7 +191,7 @@ def test_user_graph_of_an_older_torch_cut_anywhere(tmp_path):
     for kept in range(0, 400, 7):
         path.write_bytes(stored[:kept])
         with refuses("unreadable", path):
-            load_own(path, GraphSpec("", tmp_path))
+            GraphDataset(GraphSpec("", tmp_path)).own(path)
 
 
 def test_classes_are_the_labels_that_occur(tmp_path):
@@ -201,7 +201,8 @@ def test_classes_are_the_labels_that_occur(tmp_path):
     torch.save(user_fields() | {"y": y}, tmp_path / "own.pt")
     torch.save(user_fields() | {"y": y.masked_fill(y == 5, 10**9).float()}, tmp_path / "other.pt")
     one, other = (
-        load_own(tmp_path / name, GraphSpec("", tmp_path)) for name in ("own.pt", "other.pt")
+        GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / name)
+        for name in ("own.pt", "other.pt")
     )
     assert one.class_names == ("0", "5", "900")
     assert one.labels.tolist() == [0, 1, 2] * 20
@@ -227,7 +228,7 @@ def test_classes_are_the_labels_that_occur(tmp_path):
 def test_every_mark_of_an_unknown_class(tmp_path, mark):
     y = user_fields()["y"].float().masked_fill(HALF & (torch.arange(NODES) % 2 == 0), mark)
     torch.save(user_fields() | {"y": y}, tmp_path / "own.pt")
-    graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    graph = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
     assert graph.labels.tolist() == y.nan_to_num(-1).clamp(min=-1).tolist()
     assert "15 of 60 nodes have no known class" in graph.history
 
@@ -240,7 +241,7 @@ def test_sparse_features_are_never_made_dense_as_a_whole(tmp_path):
     entries = torch.stack([rows, columns]), torch.ones(nodes * each)
     x = torch.sparse_coo_tensor(*entries, (nodes, features)).coalesce()
     torch.save(user_fields(nodes) | {"x": x}, tmp_path / "own.pt")
-    graph = load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+    graph = GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
     assert graph.features.layout == torch.sparse_csr
     sizes = torch.zeros(nodes).index_add(0, x.indices()[0], x.values().square()).sqrt()
     torch.testing.assert_close(graph.features.values(), x.values() / sizes[x.indices()[0]])
@@ -253,7 +254,7 @@ def test_sparse_features_that_are_not_finite(tmp_path, value):
     x[3, 1] = value
     torch.save(user_fields() | {"x": x.to_sparse_csr()}, tmp_path / "own.pt")
     with refuses("not-finite", "1", "60"):
-        load_own(tmp_path / "own.pt", GraphSpec("", tmp_path))
+        GraphDataset(GraphSpec("", tmp_path)).own(tmp_path / "own.pt")
 
 
 def test_check_says_which_classes_and_what_is_not_used(tmp_path, capsys):
@@ -304,7 +305,9 @@ PARAMETERS = torch.nn.Linear(3, 2).state_dict()
 def test_a_file_of_a_model_is_told_from_one_of_graphs(tmp_path, content):
     torch.save(content, tmp_path / "model.pt")
     with refuses("no-graph", "state_dict"):
-        load_client(GraphSpec(str(tmp_path / "model.pt"), tmp_path), 0, 1, tmp_path / "cache")
+        GraphDataset(GraphSpec(str(tmp_path / "model.pt"), tmp_path), tmp_path / "cache").client(
+            0, 1
+        )
 
 
 def test_an_empty_file_and_a_graph_without_features(tmp_path, capsys):

@@ -29,8 +29,8 @@ from curvfed.strategies.wire.array_file import read
 from curvfed.strategies.wire.store import LostState, Store, StoreError
 from curvfed.tasks import prepared
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.data.clients import load_own
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.graphs.lorentz import ricci
 from curvfed.tasks.stored_files import DamagedError
 
@@ -94,7 +94,7 @@ def hulls(folder: Path) -> Stored:
 
 
 def cache(folder: Path) -> Stored:
-    graph = load_own(_graph(folder), GraphSpec("own", folder), folder / "cache")
+    graph = GraphDataset(GraphSpec("own", folder), folder / "cache").own(_graph(folder))
     prepared.load(ClientGraph, folder / "kept", 0, lambda: [graph])
 
     def make() -> list[ClientGraph]:
@@ -108,7 +108,7 @@ def cache(folder: Path) -> Stored:
 
 
 def curvature(folder: Path) -> Stored:
-    graph = load_own(_graph(folder), GraphSpec("own", folder), folder / "cache")
+    graph = GraphDataset(GraphSpec("own", folder), folder / "cache").own(_graph(folder))
     ricci.mean_ricci(graph, "ollivier", False, folder / "curvature")
     (path,) = (folder / "curvature").iterdir()
 

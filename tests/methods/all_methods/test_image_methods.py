@@ -15,7 +15,7 @@ from safetensors.numpy import load_file
 
 from curvfed.client_app import clients_in_memory as live
 from curvfed.client_app.client import Client
-from curvfed.client_app.data.load import load_data
+from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.directory.global_test_file import GlobalTest

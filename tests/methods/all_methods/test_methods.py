@@ -22,8 +22,8 @@ from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import NodeTask
-from curvfed.tasks.graphs.data.clients import load_client
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 SUMMARY = {
     "status",
@@ -314,7 +314,7 @@ def test_scores_are_those_of_the_shared_and_the_personal_parameters_together(tmp
             seed=99,
         )
         model.load_state_dict({name: torch.tensor(array) for name, array in told.items()})
-        graph = load_client(GraphSpec("trees", tmp_path), partition, 3, tmp_path)
+        graph = GraphDataset(GraphSpec("trees", tmp_path), tmp_path).client(partition, 3)
         logits = NodeTask(graph, graph.class_names, torch.device("cpu")).logits(model)
         right = logits.argmax(dim=1) == graph.labels
         assert reply["metrics"]["score"] == pytest.approx(

@@ -15,14 +15,14 @@ from tiers import only
 
 import curvfed
 from curvfed.client_app.clients_in_memory import forget_all
-from curvfed.client_app.data.load import load_data
+from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.tasks.graphs.data.clients import GraphSpec
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 
 NODES = 3
 BRIEF = {"num-rounds": 1}

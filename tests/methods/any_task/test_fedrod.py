@@ -21,7 +21,7 @@ from tiny_learning import (
     state,
 )
 
-from curvfed.client_app.data.load import load_data
+from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.learner import to_numpy

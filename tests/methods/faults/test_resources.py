@@ -11,7 +11,7 @@ from errors import refuses
 from graph_fixtures import write_tu, write_user_graph
 
 import curvfed.client_app.resources
-from curvfed.client_app.data.load import load_data
+from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.resources import (
     device_of,

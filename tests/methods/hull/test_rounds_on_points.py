@@ -7,9 +7,8 @@ from app_runs import run
 
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.config.point_data import point_spec
 from curvfed.strategies.config.run_config import resolve_defaults
-from curvfed.tasks.points.data import load_client
+from curvfed.tasks.points.dataset import PointDataset
 
 DATA = {"dataset": "uniform", "points__num": 300, "points__curvature": -0.25}
 
@@ -39,7 +38,7 @@ def test_one_step_a_round_is_gradient_descent_on_all_points(masked, tmp_path):
     )
     keys = {"dataset": "uniform", "points.num": 300, "points.curvature": -0.25, "method": "fedavg"}
     config = resolve_defaults(parse(keys), "points")
-    parts = [load_client(point_spec(config, config.points), one, clients) for one in range(clients)]
+    parts = [PointDataset.of_run(config).client(one, clients) for one in range(clients)]
     inputs = np.concatenate([tangents(part.train_points, -0.25) for part in parts])
     labels = np.concatenate([part.train_labels for part in parts])
     weight, bias = np.zeros((2, 2)), np.zeros(2)

@@ -8,11 +8,10 @@ import pytest
 import torch
 from graph_fixtures import PLANTED_NODES, planted, write_amazon, write_heterophilous, write_ogb
 
-from curvfed.tasks.graphs.data.clients import load_client
-from curvfed.tasks.graphs.data.datasets import locate
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.data.sources import SOURCES
+from curvfed.tasks.graphs.dataset import GraphDataset
 
 HETEROPHILOUS = [
     ("roman-empire", "roman_empire", 3, "accuracy"),
@@ -48,7 +47,7 @@ def test_heterophilous(tmp_path, dataset, folder, num_classes, metric):
     from torch_geometric.datasets import HeterophilousGraphDataset
 
     arrays = write_heterophilous(tmp_path, folder, num_classes)
-    graph = locate(dataset, tmp_path).read()
+    graph = GraphDataset(GraphSpec(dataset, tmp_path)).locate().read()
     assert torch.equal(graph.features, torch.from_numpy(arrays["node_features"]))
     assert torch.equal(graph.labels, torch.from_numpy(arrays["node_labels"]))
     assert graph.edge_index.T.tolist() == arrays["edges"].tolist()
@@ -74,7 +73,7 @@ def test_amazon(tmp_path, name):
 
     truth, arrays = write_amazon(tmp_path, name)
     assert arrays["attr_data"].max() > 1  # the file has counts, the graph has ones
-    graph = locate(f"amazon-{name.lower()}", tmp_path).read()
+    graph = GraphDataset(GraphSpec(f"amazon-{name.lower()}", tmp_path)).locate().read()
     assert graph.features.tolist() == truth.features.tolist()
     assert graph.labels.tolist() == truth.labels.tolist()
     assert (graph.class_names, graph.metric, graph.split) == (("0", "1", "2"), "accuracy", None)
@@ -87,7 +86,7 @@ def test_amazon(tmp_path, name):
 
 def test_ogbn_arxiv(tmp_path):
     tables = write_ogb(tmp_path)
-    graph = locate("ogbn-arxiv", tmp_path).read()
+    graph = GraphDataset(GraphSpec("ogbn-arxiv", tmp_path)).locate().read()
     assert torch.equal(graph.features, torch.from_numpy(tables["raw/node-feat"].astype(np.float32)))
     assert graph.labels.tolist() == tables["raw/node-label"].tolist()
     assert graph.edge_index.T.tolist() == tables["raw/edge"].tolist()
@@ -101,7 +100,9 @@ def test_ogbn_arxiv(tmp_path):
 @pytest.mark.parametrize("seed", [0, 7])
 def test_the_time_split_is_that_of_every_seed(tmp_path, seed):
     tables = write_ogb(tmp_path)
-    graph = load_client(GraphSpec("OGBN-arxiv", tmp_path, seed=seed), 0, 1, tmp_path / "cache")
+    graph = GraphDataset(GraphSpec("OGBN-arxiv", tmp_path, seed=seed), tmp_path / "cache").client(
+        0, 1
+    )
     nodes = sorted(planted().main)
     for mask, part in ((graph.train, "train"), (graph.val, "valid"), (graph.test, "test")):
         assert {nodes[place] for place in mask.nonzero()[:, 0].tolist()} == planted().main & set(
@@ -114,5 +115,7 @@ def test_files_are_found_without_the_collections_folder(tmp_path):
     write_ogb(tmp_path, folder=".")
     before = sorted(tmp_path.rglob("*"))
     for dataset in ("amazon-photo", "ogbn-arxiv"):
-        assert len(locate(dataset, tmp_path).read().labels) == PLANTED_NODES
+        assert (
+            len(GraphDataset(GraphSpec(dataset, tmp_path)).locate().read().labels) == PLANTED_NODES
+        )
     assert sorted(tmp_path.rglob("*")) == before

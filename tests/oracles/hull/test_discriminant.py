@@ -83,9 +83,9 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
     summary = json.loads((simulate(keys | {"run-name": "run"}, 4) / "summary.json").read_text())
     assert summary["status"] == "completed"
     assert summary["metrics"]["sum_error"] < 1e-8
-    from curvfed.tasks.points.data import PointSpec, load_pooled
+    from curvfed.tasks.points.dataset import PointDataset, PointSpec
 
-    pooled = load_pooled(PointSpec(str(path), tmp_path))
+    pooled = PointDataset(PointSpec(str(path), tmp_path)).pooled()
     assert summary["metrics"]["points_summed"] == pooled.train.sum()
     tangents = poincare.log0(torch.from_numpy(pooled.points), -1.0).numpy()
     with warnings.catch_warnings():

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from curvfed.tasks.examples import example_statistics as statistics
 from curvfed.tasks.images import client_task
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.client_task import ImageTask, evaluate
@@ -206,7 +205,7 @@ def test_a_client_without_images():
     )
     assert task.logits(model, "train").shape == (0, 4)
     assert list(task.features(model)) == []
-    found = statistics(client)
+    found = client.statistics()
     assert (found["num_train"], found["num_val"], found["num_test"], found["class_counts"]) == (
         0,
         0,
@@ -276,14 +275,14 @@ def test_mixed_precision_is_of_training_and_keeps_losses_in_float32():
 def test_statistics():
     client = client_of(7, 3, 6)
     train, test = client.labels[client.train].tolist(), client.labels[client.test].tolist()
-    found = statistics(client)
+    found = client.statistics()
     assert (found["num_train"], found["num_val"], found["num_test"]) == (7, 3, 6)
     assert found["class_counts"] == (
         client.labels.tolist().count(0),
         client.labels.tolist().count(1),
     )
     assert found["majority_accuracy"] == test.count(max((0, 1), key=train.count)) / 6
-    assert statistics(client_of(7, 3, 0))["majority_accuracy"] is None
+    assert client_of(7, 3, 0).statistics()["majority_accuracy"] is None
 
 
 @pytest.mark.parametrize("batch", [3, 512])

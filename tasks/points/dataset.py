@@ -1,33 +1,29 @@
-"""The points of a client (its share of a data set, or its own file), and the global test set."""
+"""Points in the disc: their files, the parts of a data set, the global test set, and the tasks of
+the clients."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from curvfed.tasks.class_names import class_name, names_in, row_of
+from curvfed.tasks.dataset import Dataset, Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.partition import membership_digest
-from curvfed.tasks.history import log_history
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
-from curvfed.tasks.points.datasets import CURVATURES, locate
 from curvfed.tasks.points.partition import PARTITIONS, partition_points
 from curvfed.tasks.points.readers import RawPoints, check_inside, in_order, read_points
+from curvfed.tasks.points.sources import CURVATURES
 from curvfed.tasks.points.uniform import two_classes
-from curvfed.tasks.public_data import locate_plugin_data
+from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.stored_files import file_stamps
 
-__all__ = [
-    "ClientPoints",
-    "PointSpec",
-    "load_client",
-    "load_own",
-    "load_pooled",
-    "load_test",
-    "load_test_file",
-]
+if TYPE_CHECKING:
+    from curvfed.tasks.points.client_task import PointTask
 
 TEST_STREAM = 15
 """Random stream for the test part of a node's own data."""
@@ -35,24 +31,17 @@ TEST_STREAM = 15
 MIN_POINTS = 20
 """With fewer points each may have its own class."""
 
-Stamp = tuple[str, int, int, str] | None
-"""Path, size and time of a file, to notice that it was overwritten in the lifetime of this
-process.
-"""
+Stamps = tuple[tuple[str, int, int, str], ...]
+"""Path, size and time of each file, to notice that one was overwritten in the lifetime of this
+process."""
 
 
 @dataclass(frozen=True)
-class PointSpec:
-    """The settings that determine the data of a run.
+class PointSpec(Spec):
+    """The settings of points.
 
     Attributes
     ----------
-    dataset : str
-        A name in `curvfed.tasks.points.datasets.NAMES`, in any case, or the path of a file as in
-        `curvfed.tasks.points.readers`. If a file has a test part, this is the global test set. The
-        two parts of Olsson are pooled and split again, as published.
-    data_dir : Path
-        The folder of the public data sets.
     partition, alpha, lacking
         The partition of training points (`curvfed.tasks.points.partition.partition_points`).
     seed : int
@@ -74,8 +63,6 @@ class PointSpec:
         See `curvfed.tasks.points.readers.read_points`.
     """
 
-    dataset: str
-    data_dir: Path
     partition: str = "stratified"
     alpha: float = 0.5
     seed: int = 0
@@ -135,119 +122,155 @@ class PointSpec:
             raise DataError(f"points.classes: {error}", key="class-names") from None
 
 
-def load_client(spec: PointSpec, partition_id: int, num_partitions: int) -> ClientPoints:
-    """A client's share of the training points, which may be empty.
+class PointDataset(Dataset):
+    """Points with classes, a share of the training points for each client, which may be empty.
 
-    Raises
-    ------
-    DataError
-        Missing or unusable data, or a `partition_id` out of range.
+    If a file has a test part, this is the global test set. The two parts of Olsson are pooled and
+    split again, as published. The test points of a node's own data are the file's own test part; if
+    it has none, `test_size` of every class. Every class keeps at least one training point. There
+    may be a single class, or no points.
     """
-    if not 0 <= partition_id < num_partitions:
-        raise DataError(
-            f"partition-id is {partition_id}; with {num_partitions} clients it must be in"
-            f" 0..{num_partitions - 1}",
-            key="partition-id",
+
+    examples = ClientPoints
+    raw = (RawPoints,)
+    place_words = "points in "
+    spec: PointSpec
+
+    @classmethod
+    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+        """The points of a run's configuration; they are read anew by each process."""
+        keys = run.points
+        spec = PointSpec(
+            dataset=run.dataset,
+            data_dir=run.data_path,
+            partition=run.partition,
+            alpha=run.alpha,
+            seed=run.seed,
+            split_seed=-1 if keys.split_seed is None else keys.split_seed,
+            test_size=run.test_size,
+            curvature=keys.curvature,
+            classes=keys.classes,
+            lacking=keys.lacking,
+            num_points=keys.num,
+            sample_radius=keys.sample_radius,
+            margin=keys.margin,
+            reference=keys.reference,
+            embedding_key=keys.embedding_key,
+            label_key=keys.label_key,
         )
-    stamp = _stamp(spec)
-    raw, _ = _pooled(spec, stamp)
-    owners, digest = _owners(spec, num_partitions, stamp)
-    indices = np.flatnonzero(owners == partition_id)
-    test = np.zeros(len(indices), dtype=np.bool_)
-    client = _client(raw, indices, test, spec, digest)
-    return log_history(spec.dataset, client, partition_id)
+        return cls(spec)
 
+    def find(self, source: PublicData) -> Located[RawPoints] | None:
+        """The file of a public data set, or None if it is absent."""
+        if not source.folders:
+            return Located((), self._draw)
+        folder = source.folder(self.spec.data_dir)
+        return None if folder is None else self.locate_files(folder / source.files[0])
 
-def load_test(spec: PointSpec) -> ClientPoints | None:
-    """The global test set, with all points marked as test points; None if it is empty.
-
-    Raises
-    ------
-    DataError
-        Missing or unusable data.
-    """
-    raw, test = _pooled(spec, _stamp(spec))
-    indices = np.flatnonzero(test)
-    return _client(raw, indices, test[indices], spec) if len(indices) else None
-
-
-def load_pooled(spec: PointSpec) -> ClientPoints:
-    """The whole data set, whose training points `load_client` partitions.
-
-    Raises
-    ------
-    DataError
-        Missing or unusable data.
-    """
-    raw, test = _pooled(spec, _stamp(spec))
-    return _client(raw, np.arange(len(test)), test, spec)
-
-
-def load_own(path: Path, spec: PointSpec) -> ClientPoints:
-    """A node's own file, split into training and test points.
-
-    The test points are the file's own test part; if it has none, `test_size` of every class. Every
-    class keeps at least one training point. There may be a single class, or no points.
-
-    Raises
-    ------
-    DataError
-        See `curvfed.tasks.points.readers.read_points`.
-    """
-    raw = read_points(path.expanduser(), spec.curvature, spec.embedding_key, spec.label_key)
-    return log_history(str(path), own_data(raw, spec))
-
-
-def own_data(raw: RawPoints, spec: PointSpec) -> ClientPoints:
-    """A node's own points in memory, split as `load_own` splits a file.
-
-    Raises
-    ------
-    DataError
-        If a point is not inside the disc.
-    """
-    check_inside("the data", raw.points, spec.curvature)
-    raw = _select_classes(raw, spec)
-    _check_classes("the data", raw)
-    test = _draw_by_class(raw.labels, spec) if raw.test is None else raw.test
-    return _client(raw, np.arange(len(test)), test, spec)
-
-
-def load_test_file(path: Path, spec: PointSpec) -> ClientPoints | None:
-    """The test part of a file as the global test set; all of it if it has no test part; None if
-    that is empty.
-
-    Raises
-    ------
-    DataError
-        See `curvfed.tasks.points.readers.read_points`.
-    """
-    raw = _read(path.expanduser(), spec)
-    indices = np.arange(len(raw.labels)) if raw.test is None else np.flatnonzero(raw.test)
-    if not len(indices):
-        return None
-    return _client(raw, indices, np.ones(len(indices), dtype=np.bool_), spec)
-
-
-def _stamp(spec: PointSpec) -> Stamp:
-    path = locate(spec.dataset, spec.data_dir)
-    return None if path is None else file_stamps([path])[0]
-
-
-@lru_cache(maxsize=2)
-def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
-    """All points of a data set, and the mask of its test points."""
-    plugin_data = locate_plugin_data(spec.dataset, spec.data_dir, RawPoints)
-    if plugin_data is not None:
-        raw = _select_classes(plugin_data.read(), spec)
-    elif stamp is None:
+    def _draw(self) -> RawPoints:
+        spec = self.spec
         radius = spec.sample_radius / math.sqrt(-spec.curvature)
         points, labels, _ = two_classes(
             spec.num_points, radius, spec.reference, spec.margin, spec.curvature, spec.seed
         )
-        raw = _select_classes(RawPoints(points, labels, ("0", "1"), None), spec)
-    else:
-        raw = _read(Path(stamp[0]), spec)
+        return RawPoints(points, labels, ("0", "1"), None)
+
+    @property
+    def is_there(self) -> Callable[[Path], bool]:
+        """Points are a file, or a folder of another tool."""
+        return Path.exists
+
+    def locate_files(self, path: Path) -> Located[RawPoints]:
+        """A user's file."""
+        spec = self.spec
+        read = partial(read_points, path, spec.curvature, spec.embedding_key, spec.label_key)
+        return Located((path,), read)
+
+    def locate_own(self, path: Path) -> Located[RawPoints]:
+        """A user's file or folder; its reader knows the formats of other tools."""
+        return self.locate_files(path)
+
+    def where(self, located: Located[RawPoints]) -> str:
+        """The file."""
+        return str(located.files[0])
+
+    def part(self, partition_id: int, num_partitions: int) -> ClientPoints:
+        """A share of the training points."""
+        stamps = self._stamps()
+        raw, _ = _pooled(self.spec, stamps)
+        owners, digest = _owners(self.spec, num_partitions, stamps)
+        indices = np.flatnonzero(owners == partition_id)
+        test = np.zeros(len(indices), dtype=np.bool_)
+        return _client(raw, indices, test, self.spec, digest)
+
+    def test(self, path: Path | None = None) -> ClientPoints | None:
+        """The global test set, or the test part of a file, all of it if it has no test part; None
+        if it is empty. All points are marked as test points.
+
+        Raises
+        ------
+        DataError
+            Missing or unusable data.
+        """
+        if path is None:
+            raw, test = _pooled(self.spec, self._stamps())
+            indices = np.flatnonzero(test)
+        else:
+            located = self.locate_own(path.expanduser())
+            raw = _select_classes(located.read(), self.spec)
+            indices = np.arange(len(raw.labels))
+            if raw.test is not None:
+                indices = indices[raw.test]
+        if not len(indices):
+            return None
+        return _client(raw, indices, np.ones(len(indices), dtype=np.bool_), self.spec)
+
+    def pooled(self) -> ClientPoints:
+        """The whole data set, whose training points are shared out to the clients.
+
+        Raises
+        ------
+        DataError
+            Missing or unusable data.
+        """
+        raw, test = _pooled(self.spec, self._stamps())
+        return _client(raw, np.arange(len(test)), test, self.spec)
+
+    def own_data(self, raw: RawPoints) -> ClientPoints:
+        """A node's own points, split by the file's parts or at random.
+
+        Raises
+        ------
+        DataError
+            If a point is not inside the disc.
+        """
+        spec = self.spec
+        check_inside("the data", raw.points, spec.curvature)
+        raw = _select_classes(raw, spec)
+        _check_classes("the data", raw)
+        test = _draw_by_class(raw.labels, spec) if raw.test is None else raw.test
+        return _client(raw, np.arange(len(test)), test, spec)
+
+    def _stamps(self) -> Stamps:
+        return tuple(file_stamps(self.locate().files))
+
+    @staticmethod
+    def task(
+        run: Any, examples: ClientPoints, class_names: tuple[str, ...], device: Any, model: Any
+    ) -> "PointTask":
+        """The client's points, with the loss of a logistic model."""
+        from curvfed.tasks.points.client_task import PointTask  # imports torch
+
+        return PointTask(examples, class_names, device, run.batch_size)
+
+
+DATASET = PointDataset
+
+
+@lru_cache(maxsize=2)
+def _pooled(spec: PointSpec, stamps: Stamps) -> tuple[RawPoints, Booleans]:
+    """All points of a data set, and the mask of its test points."""
+    raw = _select_classes(PointDataset(spec).locate().read(), spec)
     unknown = [
         name for number, name in enumerate(raw.class_names) if not (raw.labels == number).any()
     ]
@@ -271,19 +294,14 @@ def _pooled(spec: PointSpec, stamp: Stamp) -> tuple[RawPoints, Booleans]:
 
 
 @lru_cache(maxsize=2)
-def _owners(spec: PointSpec, num_partitions: int, stamp: Stamp) -> tuple[Integers, str]:
+def _owners(spec: PointSpec, num_partitions: int, stamps: Stamps) -> tuple[Integers, str]:
     """The client of each point, −1 for test points, and a hash of these numbers."""
-    raw, test = _pooled(spec, stamp)
+    raw, test = _pooled(spec, stamps)
     owners = np.full(len(test), -1)
     owners[~test] = partition_points(
         raw.labels[~test], num_partitions, spec.partition, spec.alpha, spec.seed, spec.lacking
     )
     return owners, membership_digest(owners)
-
-
-def _read(path: Path, spec: PointSpec) -> RawPoints:
-    raw = read_points(path, spec.curvature, spec.embedding_key, spec.label_key)
-    return _select_classes(raw, spec)
 
 
 def _select_classes(raw: RawPoints, spec: PointSpec) -> RawPoints:

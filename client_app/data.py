@@ -1,9 +1,5 @@
-"""Load the data of a client, describe them to the server, and make the task for training.
+"""Load the data of a client, describe them to the server, and make the task for training."""
 
-Each kind of data has a file beside this one, imported if a run has such data.
-"""
-
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,9 +7,13 @@ from torch import nn
 
 from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
+from curvfed.strategies.config.dataset import open_dataset
+from curvfed.strategies.config.model_spec import encoder
+from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import Facts
+from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import OWN, kind_of_path, tasks_of
 from curvfed.tasks.task import Task
 
@@ -43,12 +43,16 @@ def load_data(config: RunConfig, node: Node) -> Data:
     if node.data is not None:
         from curvfed.tasks.in_memory import task_of
 
-        task = task_of(node.data)
-        data = _kind(task).from_memory(node.data, resolve_defaults(config, task))
+        data = open_dataset(config, task_of(node.data)).in_memory(node.data)
         return data
     if node.data_path is not None:
         task = kind_of_path(node.data_path)
-        data = _kind(task).load_own(node.data_path, resolve_defaults(config, task))
+        examples = None
+        if task in config.row.tasks:
+            examples = config.row.read_data(node.data_path, config.own_keys)
+        if examples is None:
+            examples = open_dataset(config, task).own(node.data_path)
+        data = examples
         return data
     if config.dataset.lower() == OWN:
         raise ConfigError(
@@ -56,16 +60,14 @@ def load_data(config: RunConfig, node: Node) -> Data:
             " set or a path",
             key="no-own-data",
         )
-    task = tasks_of(config.dataset)[0]
-    data = _kind(task).load_part(
-        resolve_defaults(config, task), node.partition, node.num_partitions
-    )
+    dataset = open_dataset(config, tasks_of(config.dataset)[0])
+    data = dataset.client(node.partition, node.num_partitions or 0)
     return data
 
 
 def describe_size(data: Data) -> str:
     """The amount of data and the number of classes, in words for the owner of the data."""
-    return f"{_kind(data.task).describe_size(data)}, {len(data.class_names)} classes"
+    return f"{data.describe()}, {len(data.class_names)} classes"
 
 
 def describe_parts(data: Data) -> str:
@@ -79,8 +81,15 @@ def describe_parts(data: Data) -> str:
 
 def class_names(data: Data, config: RunConfig) -> tuple[str, ...]:
     """Class names for the server; numbers if only the number of classes is public."""
-    names: tuple[str, ...] = _kind(data.task).class_names(data, config)
-    return names
+    if _hides_classes(data, config):
+        return tuple(f"class {number}" for number in range(config.num_public_classes or 0))
+    return data.class_names
+
+
+def _hides_classes(data: Data, config: RunConfig) -> bool:
+    """Whether only the number of classes is public, which is set in the keys of the hull."""
+    has_keys = "hull" in KINDS[data.task].tables
+    return has_keys and config.num_public_classes is not None and not data.partition_digest
 
 
 def check_fits(data: Data, facts: Facts) -> None:
@@ -106,7 +115,16 @@ def check_fits(data: Data, facts: Facts) -> None:
 
 def statistics(data: Data, config: RunConfig) -> dict[str, Any]:
     """Figures about the data, by name."""
-    return dict(_kind(data.task).statistics(data, config))
+    figures = data.statistics(bool(config["flatland.triangles"]))
+    if _hides_classes(data, config):
+        del figures["class_counts"]
+        del figures["majority_accuracy"]
+    if config.normalize == "none" and encoder(config, data.task) == "lorentz":
+        from curvfed.tasks.graphs.data.client_graph import ClientGraph
+
+        assert isinstance(data, ClientGraph), "no other data have a Lorentz network"
+        figures |= data.far_features()
+    return figures
 
 
 def make_task(
@@ -123,10 +141,5 @@ def make_task(
     DataError
         If a class of the client is not among `class_names`.
     """
-    task: Task = _kind(data.task).make_task(data, config, class_names, device, model)
+    task: Task = dataset_class(data.task).task(config, data, class_names, device, model)
     return task
-
-
-def _kind(task: str) -> Any:
-    """The module beside this one for a task."""
-    return import_module(f"{__package__}.{task if task in ('points', 'images') else 'graphs'}")

@@ -1,21 +1,54 @@
-"""Reads the points that the server has."""
+"""Reads the data that the server has."""
 
 import logging
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.one_shot import ServerPoints
-from curvfed.strategies.config.point_data import point_spec
+from curvfed.strategies.config.dataset import open_dataset
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import ClientPoints
-from curvfed.tasks.points.data import load_client, load_pooled, load_test, load_test_file
+from curvfed.tasks.points.dataset import PointDataset
 
 log = logging.getLogger("curvfed")
+
+
+def read_test(config: RunConfig, federation: Federation) -> Any:
+    """The server's test examples; None if it has none.
+
+    Raises
+    ------
+    ConfigError
+        If they cannot be read, or have other classes or another shape.
+    """
+    facts = federation.facts
+    if config.test_data == "none":
+        return None
+    if config.test_data == "auto" and not is_simulated(federation):
+        log.info("no global accuracy: the server has no test data (test-data)")
+        return None
+    try:
+        path = None if config.test_data == "auto" else Path(config.test_data)
+        test = open_dataset(config, facts.task).test(path)
+        if test is not None:
+            test.check_test(facts.shape, facts.class_names)
+    except DataError as error:
+        source = f'test-data = "{config.test_data}"'
+        if config.test_data == "auto":
+            source = f'dataset = "{config.dataset}"'
+        raise ConfigError(f"{source}: {error}", key="data") from None
+    return test
+
+
+def is_simulated(federation: Federation) -> bool:
+    """Whether every client has a part of a public data set."""
+    return all(description.partition_digest for description in federation.descriptions.values())
 
 
 def read_server_points(config: RunConfig, federation: Federation) -> ServerPoints:
@@ -26,27 +59,17 @@ def read_server_points(config: RunConfig, federation: Federation) -> ServerPoint
     ConfigError
         If the test data or a simulation's data cannot be read.
     """
-    spec = point_spec(config, config.points)
     described = federation.descriptions
-    simulated = all(description.partition_digest for description in described.values())
-    test = None
-    if config.test_data not in ("auto", "none"):
-        try:
-            test = load_test_file(Path(config.test_data), spec)
-        except DataError as error:
-            raise ConfigError(f'test-data = "{config.test_data}": {error}', key="data") from None
-    elif simulated and config.test_data == "auto":
-        test = load_test(spec)
-    else:
-        log.info("no global accuracy: the server has no test data (test-data)")
-    if not simulated:
+    test = read_test(config, federation)
+    if not is_simulated(federation):
         return ServerPoints(test)
+    dataset = PointDataset.of_run(config)
     try:
         parts = {
-            partition: load_client(spec, partition, description.num_partitions)
+            partition: dataset.part(partition, description.num_partitions)
             for partition, description in described.items()
         }
-        pooled = load_pooled(spec)
+        pooled = dataset.pooled()
     except DataError as error:
         raise ConfigError(str(error), key="data") from None
     same = {

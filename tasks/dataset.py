@@ -1,0 +1,300 @@
+"""A data set: where it is, what reads it, and how it is shared out among the clients of a run."""
+
+import logging
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+from curvfed.tasks import plugins
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.formats import format_of
+from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.public_data import Located, PublicData, find_path
+from curvfed.tasks.registry import source_of
+
+log = logging.getLogger("curvfed")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The settings that determine the data of a run; each kind of data adds its own.
+
+    Attributes
+    ----------
+    dataset : str
+        A name of `curvfed.tasks.registry`, in any case, or the path of a user's file or folder.
+    data_dir : Path
+        The folder of the public data sets.
+    """
+
+    dataset: str
+    data_dir: Path
+
+
+class Place(NamedTuple):
+    """The place of a data set, in words.
+
+    Attributes
+    ----------
+    text : str
+    exists : bool
+        Whether the files are on this machine.
+    notes : tuple of str
+        What a user should know about the files.
+    """
+
+    text: str
+    exists: bool = True
+    notes: tuple[str, ...] = ()
+
+
+class Dataset(ABC):
+    """The data set of a run, or a node's own data of this kind.
+
+    The raw data come from a public data set, from a data set of another package, from a user's
+    path, or from memory. All of them are partitioned, split and normalised in the same way.
+
+    Parameters
+    ----------
+    spec : Spec
+    cache : Path or None
+        The folder of prepared clients, so that a client process does not read and partition the
+        whole data set; None: nothing is stored.
+    """
+
+    examples: ClassVar[type]
+    """The class of a client's examples."""
+
+    raw: ClassVar[tuple[type, ...]]
+    """The classes of the data before partitioning."""
+
+    place_words: ClassVar[str] = ""
+    """The beginning of a user's place."""
+
+    spec: Any
+
+    def __init__(self, spec: Spec, cache: Path | None = None) -> None:
+        self.spec = spec
+        self.cache = cache
+
+    @classmethod
+    @abstractmethod
+    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+        """The data set of a run's configuration, whose defaults are resolved."""
+
+    @abstractmethod
+    def find(self, source: PublicData) -> Located[Any] | None:
+        """The files of a public data set, or None if they are absent."""
+
+    @property
+    @abstractmethod
+    def is_there(self) -> Callable[[Path], bool]:
+        """Whether a path exists, as a file or a folder, whichever the data set is."""
+
+    @abstractmethod
+    def locate_files(self, path: Path) -> Located[Any]:
+        """The files of a user's path in a format of curvfed's."""
+
+    @abstractmethod
+    def part(self, partition_id: int, num_partitions: int) -> Any:
+        """The examples of one client, whose number is checked."""
+
+    @abstractmethod
+    def own_data(self, raw: Any) -> Any:
+        """All examples of a node's own data."""
+
+    @abstractmethod
+    def where(self, located: Located[Any]) -> str:
+        """The file or the folders of a user's own data, in words."""
+
+    @staticmethod
+    @abstractmethod
+    def task(run: Any, examples: Any, class_names: tuple[str, ...], device: Any, model: Any) -> Any:
+        """A client's `curvfed.tasks.task.Task` for a model, as the run's configuration says."""
+
+    def locate(self, name: str = "") -> Located[Any]:
+        """Find the files of the data set, or of the one of several with this name.
+
+        Absent files of a public data set are downloaded. A relative path is looked up in the
+        working folder, then in the data folder.
+
+        Raises
+        ------
+        DataError
+            An unknown name, an absent path, or a failed download; names the folders searched and
+            the command to download the files.
+        """
+        name = name or self.spec.dataset
+        source = source_of(name)
+        if source is not None:
+            return source.find_or_download(self.spec.data_dir, lambda: self.find(source))
+        data_set = plugins.data_set(name)
+        if data_set is not None:
+            return self._of_package(name, data_set)
+        return self.locate_path(find_path(name, self.spec.data_dir, self.is_there))
+
+    def locate_own(self, path: Path) -> Located[Any]:
+        """The files of a user's path.
+
+        Raises
+        ------
+        DataError
+            If they are absent, incomplete or ambiguous.
+        """
+        other = format_of(path)
+        return self.locate_files(path) if other is None else other.locate(path)
+
+    def locate_path(self, path: Path) -> Located[Any]:
+        """The files of a user's path whose data are shared out to clients."""
+        return self.locate_own(path)
+
+    def _of_package(self, name: str, data_set: plugins.DataSet) -> Located[Any]:
+        """The files of another package's data set, including its module, and their reader."""
+        folder = self.spec.data_dir.expanduser()
+
+        def read() -> Any:
+            raw = data_set.load(folder)
+            if not isinstance(raw, self.raw):
+                allowed = " or ".join(kind.__name__ for kind in self.raw)
+                raise DataError(
+                    f'the data set "{name}" is loaded as {type(raw).__name__}; allowed is'
+                    f" {allowed}",
+                    key="plugin-data-set",
+                )
+            return raw
+
+        module = sys.modules[plugins.module_of("datasets", name)]
+        return Located((*data_set.files(folder), Path(str(module.__file__))), read)
+
+    def client(self, partition_id: int, num_partitions: int) -> Any:
+        """The examples of client `partition_id` of `num_partitions`.
+
+        The first call prepares all clients and stores them in the cache; later calls read one file.
+
+        Raises
+        ------
+        DataError
+            Absent or unfit data, too few examples, or a `partition_id` out of range.
+        """
+        if not 0 <= partition_id < num_partitions:
+            raise DataError(
+                f"partition-id is {partition_id}; with {num_partitions} clients it must be in"
+                f" 0..{num_partitions - 1}",
+                key="partition-id",
+            )
+        examples = self.part(partition_id, num_partitions)
+        return _log_history(self.spec.dataset, examples, partition_id)
+
+    def own(self, path: Path) -> Any:
+        """All examples of a node's own file or folder, split by its own parts or at random.
+
+        A real node starts a process per message: with a cache the prepared examples are stored
+        there, readable only for its user.
+
+        Raises
+        ------
+        DataError
+            Absent or unfit data.
+        """
+        located = self.locate_own(path.expanduser())
+        if self.cache is None:
+            return _log_history(str(path), self.own_data(located.read()))
+
+        def prepare() -> list[Any]:
+            for note in located.notes:
+                log.warning("%s", note)
+            return [self.own_data(located.read())]
+
+        examples = self.prepared(located, 0, self.own_settings(), prepare)
+        return _log_history(str(path), examples)
+
+    def own_settings(self) -> dict[str, Any]:
+        """The settings that determine a node's own examples."""
+        return {}
+
+    def in_memory(self, raw: Any) -> Any:
+        """All examples of a node's own data in memory."""
+        return _log_history("data in memory", self.own_data(raw))
+
+    def test(self, path: Path | None = None) -> Any:
+        """The server's test examples: those of a path, or the test part of the data set; None if
+        there are none."""
+        return None
+
+    def prepared(
+        self,
+        located: Located[Any],
+        number: int,
+        settings: Mapping[str, Any],
+        prepare: Callable[[], Iterable[Any]],
+    ) -> Any:
+        """Client `number` of those that `prepare` makes from these files and settings, from the
+        cache where it is there."""
+        from curvfed.tasks import prepared  # imports torch, which points do not need
+
+        assert self.cache is not None, "these data are prepared in a cache"
+        folder = self.cache / prepared.cache_key(settings, located.files)
+        return prepared.load(self.examples, folder, number, prepare)
+
+    def sources(self) -> list[PublicData]:
+        """The public data sets of the run."""
+        source = source_of(self.spec.dataset)
+        return [] if source is None else [source]
+
+    def places(self) -> list[Place]:
+        """The place of each data set of the run; nothing is downloaded.
+
+        Raises
+        ------
+        DataError
+            If a user's own data are absent or unfit.
+        """
+        sources = self.sources()
+        if sources:
+            return [self._public_place(source) for source in sources]
+        if plugins.data_set(self.spec.dataset) is not None:
+            return [Place(f"{self.spec.dataset}, by a package that is installed here")]
+        located = self.locate()
+        form = f"{located.title}, " if located.title else ""
+        return [Place(f"{form}{self.place_words}{self.where(located)}", notes=located.notes)]
+
+    def _public_place(self, source: PublicData) -> Place:
+        """The place of a public data set, or the target of its download."""
+        if not source.folders:
+            return Place(f"{source.title}, {source.built_in}")
+        located = self.find(source)
+        if located is not None:
+            return Place(f"{source.title}, all files in {folders_of(located.files)}")
+        data_dir = self.spec.data_dir.expanduser()
+        target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a new folder"
+        folders = " nor in ".join(map(str, source.search_folders(data_dir)))
+        return Place(
+            f"{source.title} is not in {folders}; the run would try to download it to {target}, as"
+            f" does\n{source.command(data_dir)}",
+            exists=False,
+        )
+
+
+def dataset_class(task: str) -> type[Dataset]:
+    """The implementation for a task, imported where a run has such data."""
+    module = import_module(f"curvfed.tasks.{KINDS[task].package}.dataset")
+    kind: type[Dataset] = module.DATASET
+    return kind
+
+
+def folders_of(files: Sequence[Path]) -> str:
+    """The folders of files and the folders among them, in words."""
+    folders = [path if path.is_dir() else path.parent for path in files]
+    return " and ".join(dict.fromkeys(str(path) for path in folders if ".." not in path.parts))
+
+
+def _log_history(source: str, examples: Any, partition_id: int = 0) -> Any:
+    """Log how the first client's data were split and partitioned, and return the examples."""
+    history = getattr(examples, "history", "")
+    if history and not partition_id:
+        log.info("%s: %s", source, history)
+    return examples

@@ -1,0 +1,193 @@
+"""Graphs: their files, the parts of a data set, and the tasks of the clients."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import nn
+
+from curvfed.tasks.dataset import Dataset, folders_of
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.client_task import GraphTask, client_task
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.clients import own_graph, partition_graph, tree
+from curvfed.tasks.graphs.data.graph_sets import own_graphs, partition_graphs
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
+from curvfed.tasks.graphs.data.sources import Source
+from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
+from curvfed.tasks.kinds import KINDS
+from curvfed.tasks.public_data import Located, PublicData, find_path
+from curvfed.tasks.registry import source_of
+
+Raw = RawGraph | RawGraphs
+
+
+class GraphDataset(Dataset):
+    """One graph whose nodes are classified, or many that are classified.
+
+    Graphs are cleaned, split (once, over all clients) and partitioned; edges between clients are
+    dropped. A public graph is first cut to its largest connected component (the protocol of
+    FED-PUB, Baek et al. 2023); a user's graph keeps all its nodes. Client 0 logs these steps. A
+    graph in a user's file keeps the split of its masks; without masks the split is random.
+    """
+
+    examples = ClientGraph
+    raw = (RawGraph, RawGraphs)
+    spec: GraphSpec
+
+    @classmethod
+    def of_run(cls, run: Any, cache: Path | None = None) -> Self:
+        """The graphs of a run's configuration."""
+        spec = GraphSpec(
+            dataset=run.dataset,
+            data_dir=run.data_path,
+            partition=run.partition,
+            seed=run.seed,
+            train_size=run.train_size,
+            test_size=run.test_size,
+            normalize=run.normalize,
+            batch_size=run.batch_size,
+        )
+        return cls(spec, cache)
+
+    def find(self, source: PublicData) -> Located[Raw] | None:
+        """The files of a public data set, or None if they are absent."""
+        from curvfed.tasks.graphs.data import readers
+        from curvfed.tasks.graphs.data.tu_files import raw_files, read_tu
+
+        folder = source.folder(self.spec.data_dir)
+        if folder is None:
+            return None
+        if isinstance(source, Source):
+            files = tuple(folder / name for name in source.files)
+            return Located(files, partial(getattr(readers, source.read), source, folder))
+        name = source.title
+        return Located(raw_files(folder, name), partial(read_tu, folder, name))
+
+    @property
+    def is_there(self) -> Callable[[Path], bool]:
+        """A `.pt` is a file, all else a folder."""
+        return Path.is_file if self.spec.dataset.lower().endswith(".pt") else Path.is_dir
+
+    def locate_files(self, path: Path) -> Located[Raw]:
+        """Locate a user's `.pt` file, or folder in the TU collection's layout."""
+        from curvfed.tasks.graphs.data.tu_files import find_files, raw_files, read_tu
+        from curvfed.tasks.graphs.data.user_file import read_user_file
+
+        if not path.is_dir():
+            return Located((path,), partial(read_user_file, path))
+        folder, name = find_files(path)
+        return Located(raw_files(folder, name), partial(read_tu, folder, name, is_own=True))
+
+    def where(self, located: Located[Raw]) -> str:
+        """A file, or the folder of several."""
+        if located.title:
+            return str(find_path(self.spec.dataset, self.spec.data_dir, Path.is_dir))
+        if len(located.files) == 1:
+            return str(located.files[0])
+        return folders_of(located.files)
+
+    def sources(self) -> list[PublicData]:
+        """The public graph, or all sets of graphs."""
+        names = graph_dataset_names(self.spec.dataset) or (self.spec.dataset,)
+        return [source for source in map(source_of, names) if source is not None]
+
+    def part(self, partition_id: int, num_partitions: int) -> ClientGraph:
+        """A part of a graph or of a set of graphs, or a generated tree."""
+        spec = self.spec
+        if spec.dataset.lower() == KINDS["nodes"].built_in:
+            return tree(spec, partition_id, num_partitions)
+        names = graph_dataset_names(spec.dataset)
+        is_other = is_path(spec.dataset) and bool(self.locate().title)
+        if names is not None and not is_other:
+            return self._part_of_sets(names, partition_id, num_partitions)
+        located = self.locate()
+        settings = asdict(spec) | {
+            "dataset": spec.dataset.lower(),
+            "data_dir": "",
+            "num_partitions": num_partitions,
+        }
+
+        def prepare() -> Iterable[ClientGraph]:
+            raw = located.read()
+            if isinstance(raw, RawGraphs):
+                return partition_graphs(raw, spec, num_partitions)
+            return partition_graph(raw, spec, num_partitions)
+
+        part: ClientGraph = self.prepared(located, partition_id, settings, prepare)
+        return part
+
+    def _part_of_sets(
+        self, names: tuple[str, ...], partition_id: int, num_partitions: int
+    ) -> ClientGraph:
+        """A part of one of several sets of graphs.
+
+        With D data sets client p holds graphs of data set p modulo D (Xie et al., 2021: one data
+        set, one client). A data set is split once over all its graphs and partitioned at random
+        among its clients; `spec.partition` has no effect.
+
+        Raises
+        ------
+        DataError
+            More clients than graphs, or a number of clients that is not a multiple of the number of
+            data sets.
+        """
+        spec = self.spec
+        if num_partitions % len(names):
+            raise DataError(
+                f"{num_partitions} clients cannot be shared out evenly to {len(names)} data sets"
+                f" ({', '.join(names)}); their number must be a multiple of {len(names)}",
+                key="uneven-clients",
+            )
+        share, place = divmod(partition_id, len(names))
+        located = self.locate(names[place])
+        # A client lacks the other clients' data sets, so the digest covers how graphs are
+        # partitioned, not which graphs these are.
+        settings: dict[str, Any] = {
+            "datasets": ",".join(Path(name).name for name in names),
+            "seed": spec.seed,
+            "train_size": spec.train_size,
+            "test_size": spec.test_size,
+            "normalize": spec.normalize,
+            "num_partitions": num_partitions,
+        }
+
+        def prepare() -> Iterable[ClientGraph]:
+            digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+            space = names[place] if len(names) > 1 else ""
+            return partition_graphs(
+                located.read(), spec, num_partitions // len(names), digest, space
+            )
+
+        part: ClientGraph = self.prepared(located, share, settings, prepare)
+        return part
+
+    def own_settings(self) -> dict[str, Any]:
+        """All settings but those of the data set."""
+        return asdict(self.spec) | {"dataset": "", "data_dir": "", "own": 1}
+
+    def own_data(self, raw: Raw) -> ClientGraph:
+        """A node's own graph, or all its graphs."""
+        if isinstance(raw, RawGraphs):
+            return own_graphs(raw, self.spec)
+        return own_graph(raw, self.spec)
+
+    @staticmethod
+    def task(
+        run: Any,
+        examples: ClientGraph,
+        class_names: tuple[str, ...],
+        device: torch.device,
+        model: nn.Module,
+    ) -> GraphTask:
+        """The client's graphs, with the share of the nodes that the method trains on."""
+        return client_task(examples, class_names, device, run.batch_size, run.network.node_share)
+
+
+DATASET = GraphDataset

@@ -1,0 +1,157 @@
+"""The images of the clients, and of the global test set."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from curvfed.tasks.errors import DataError
+from curvfed.tasks.graphs.data.partition import (
+    Booleans,
+    masks_of,
+    membership_digest,
+    random_split,
+)
+from curvfed.tasks.images.client_images import ClientImages, client_images
+from curvfed.tasks.images.image_spec import ImageSpec
+from curvfed.tasks.images.label_partition import (
+    PARTITIONS,
+    USERS,
+    Integers,
+    partition_images,
+    partition_users,
+)
+from curvfed.tasks.images.layout import TEST, TRAIN
+from curvfed.tasks.images.raw import RawImages
+
+SPLIT_STREAM = 6
+TRAIN_STREAM = 7
+TEST_STREAM = 8
+"""Random streams of the seed for the splits of the clients and for the subsets."""
+
+
+def own_images(raw: RawImages, spec: ImageSpec) -> ClientImages:
+    """A node's own images, split by their roles, or at random without roles."""
+    numbers = np.arange(len(raw.labels))
+    masks = _split(len(numbers), spec, 0) if raw.roles is None else masks_of(raw.roles)
+    return _images(raw, numbers, raw.read(numbers, spec.size, spec.channels), masks, spec)
+
+
+def global_test(raw: RawImages, spec: ImageSpec, channels: int, uses_all: bool) -> ClientImages:
+    """The test images, all marked as such.
+
+    Data without a test part: `uses_all` makes all images the test set; otherwise a share of them is
+    held out.
+    """
+    roles = raw.with_test()
+    if uses_all and raw.roles is None:
+        roles = np.full(len(raw.labels), TEST)
+    numbers = np.flatnonzero(roles == TEST)
+    if not len(numbers):
+        raise DataError(
+            f"{spec.dataset} has no test images, and too few others to hold some out",
+            key="no-test-images",
+        )
+    rng = np.random.default_rng([spec.seed, TEST_STREAM])
+    numbers = _subset(numbers, spec.test_subset, "test", rng)
+    masks = masks_of(np.full(len(numbers), TEST))
+    return _images(raw, numbers, raw.read(numbers, spec.size, channels), masks, spec)
+
+
+def share_images(raw: RawImages, spec: ImageSpec, num_partitions: int) -> Iterator[ClientImages]:
+    """The clients' shares, one at a time, as together they take as much memory as the data set."""
+    numbers = np.flatnonzero(raw.with_test() == TRAIN)
+    if not len(numbers):
+        raise DataError(f"{spec.dataset} has no training images", key="no-training-images")
+    rng = np.random.default_rng([spec.seed, TRAIN_STREAM])
+    numbers = _subset(numbers, spec.train_subset, "train", rng)
+    if spec.partition.partition == USERS:
+        yield from _share_by_user(raw, numbers, spec, num_partitions)
+        return
+    shares = partition_images(raw.labels[numbers], num_partitions, spec.partition, spec.seed)
+    pixels = raw.read(numbers, spec.size, spec.all_channels)
+    owners = np.full(len(raw.labels), -1)
+    for client, share in enumerate(shares):
+        owners[numbers[share]] = client
+    digest = membership_digest(owners)
+    for client, share in enumerate(shares):
+        masks = _split(len(share), spec, client)
+        yield _images(raw, numbers[share], pixels[torch.from_numpy(share)], masks, spec, digest)
+
+
+def _share_by_user(
+    raw: RawImages, train: Integers, spec: ImageSpec, num_partitions: int
+) -> Iterator[ClientImages]:
+    """The clients' shares by user.
+
+    If users have test images beside training images, these are the clients' parts, as in the data;
+    otherwise each client's images are split at random.
+    """
+    if raw.users is None:
+        raise DataError(
+            f'partition is "{USERS}", and the images of {spec.dataset} do not belong to users;'
+            f" allowed are {', '.join(PARTITIONS)}",
+            key="partition",
+        )
+    owners = np.full(len(raw.labels), -1)
+    owners[train] = partition_users(raw.users[train], num_partitions)
+    has_parts = False
+    if raw.roles is not None:
+        owner_of_user = np.full(raw.users.max() + 1, -1)
+        owner_of_user[raw.users[train]] = owners[train]
+        others = raw.roles != TRAIN
+        owners[others] = owner_of_user[raw.users[others]]
+        has_parts = bool((owners[raw.roles == TEST] >= 0).any())
+    if not has_parts:
+        owners[raw.with_test() != TRAIN] = -1
+    digest = membership_digest(owners)
+    numbers = np.flatnonzero(owners >= 0)
+    pixels = raw.read(numbers, spec.size, spec.all_channels)
+    for client in range(num_partitions):
+        is_share = owners[numbers] == client
+        share = numbers[is_share]
+        masks = _split(len(share), spec, client)
+        if has_parts and raw.roles is not None:
+            masks = masks_of(raw.roles[share])
+        yield _images(raw, share, pixels[torch.from_numpy(is_share)], masks, spec, digest)
+
+
+def _images(
+    raw: RawImages,
+    indices: Integers,
+    pixels: Tensor,
+    masks: Booleans,
+    spec: ImageSpec,
+    partition_digest: str = "",
+) -> ClientImages:
+    source = spec.source
+    return client_images(
+        images=pixels,
+        labels=torch.from_numpy(raw.labels[indices]),
+        masks=torch.from_numpy(masks),
+        class_names=raw.class_names,
+        mean=spec.mean,
+        std=spec.std,
+        augments=source is not None and source.augments,
+        partition_digest=partition_digest,
+    )
+
+
+def _subset(numbers: Integers, size: int, role: str, rng: np.random.Generator) -> Integers:
+    if size > len(numbers):
+        raise DataError(
+            f"images.{role}-subset is {size}; there are {len(numbers)} {role} images, and 0 takes"
+            " all",
+            key="subset",
+        )
+    return np.sort(rng.choice(numbers, size, replace=False)) if size else numbers
+
+
+def _split(num_images: int, spec: ImageSpec, client: int) -> Booleans:
+    rng = np.random.default_rng([spec.seed, SPLIT_STREAM, client])
+    train_size = spec.train_size
+    # A client with few images trains on at least one.
+    if num_images and train_size:
+        train_size = max(train_size, 1 / num_images)
+    return random_split(num_images, train_size, spec.test_size, rng)
