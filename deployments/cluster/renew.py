@@ -1,13 +1,11 @@
 """`curvfed cluster renew`: a new certificate of the server."""
 
 import os
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from curvfed.deployments.cluster import certificates
-from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.options import SERVER_DAYS, Days, open_folder
 from curvfed.deployments.groups import Application
 
@@ -25,19 +23,12 @@ def renew(
 ) -> None:
     """Make a new server certificate by the same authority."""
     folder = open_folder(ctx)
-    renew_certificate(folder, host or [], days)
-    print(f"renewed: {folder.server[0]}; it takes effect when the SuperLink starts again")
-
-
-def renew_certificate(folder: ServerFolder, names: Sequence[str], days: int) -> None:
-    """Make a new server certificate by the same authority, by default for the same names. Nodes
-    need no change."""
-    old = certificates.names_of(folder.server[0])
-    certificate_names = certificates.server_names(names) if names else old
+    names = certificates.server_names(host) if host else certificates.names_of(folder.server[0])
     certificates.check_days(days, certificates.time_left(folder.authority[0]).days)
     certificate, key = (path.with_name(f"{path.name}.new") for path in folder.server)
     for path in (certificate, key):
         path.unlink(missing_ok=True)
-    certificates.make_server(certificate, key, folder.authority, certificate_names, days)
+    certificates.make_server(certificate, key, folder.authority, names, days)
     os.replace(certificate, folder.server[0])
     os.replace(key, folder.server[1])
+    print(f"renewed: {folder.server[0]}; it takes effect when the SuperLink starts again")

@@ -1,6 +1,5 @@
 """`curvfed cluster revoke`: nodes that the SuperLink never accepts again."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -8,7 +7,6 @@ import typer
 from curvfed.deployments.cluster import database, registry
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
-from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.options import open_folder
 from curvfed.deployments.groups import Application
 
@@ -21,17 +19,7 @@ def revoke(
     nodes: Annotated[list[str], typer.Argument(metavar="NAME...")],
 ) -> None:
     """Exclude nodes permanently, by their names or by Flower's ids."""
-    revoke_nodes(open_folder(ctx), nodes)
-
-
-def revoke_nodes(folder: ServerFolder, nodes: Sequence[str]) -> None:
-    """Exclude nodes from the cluster, by name or by Flower's id.
-
-    Raises
-    ------
-    ClusterError
-        If one is not registered.
-    """
+    folder = open_folder(ctx)
     ids = registry.read_names(folder)
     for node in nodes:
         identity = ids.get(node, node)

@@ -18,7 +18,8 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
+from curvfed.deployments.cluster.add import check_name
+from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
 from curvfed.deployments.cluster.options import Bind, SuperLink, open_folder
 from curvfed.deployments.groups import Application, Commands
@@ -233,18 +234,13 @@ def service_files(service: Service, folder: Path, values: Mapping[str, str]) -> 
 def _service(folder: ServerFolder | NodeFolder, is_system: bool) -> Service:
     if isinstance(folder, ServerFolder):
         return Service(None, is_system)
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", folder.name):
-        raise WrongUsageError(
-            f"{folder.name!r}, the name of the node's folder, is no name of a service; allowed are"
-            " letters, digits, '.', '_' and '-'",
-            key="node-name",
-        )
+    check_name(folder.name)  # the folder may have been renamed
     return Service(folder.name, is_system)
 
 
 def _installed(ctx: typer.Context, node: str | None, is_system: bool) -> Service:
-    folder = ServerFolder(ctx.obj) if node is None else ServerFolder(ctx.obj).find_node(node)
-    service = _service(folder, is_system)
+    server = ServerFolder(ctx.obj)
+    service = _service(server.find_node(node) if node else server, is_system)
     if not service.unit.exists():
         raise ClusterError(
             f"there is no {service.unit}; `curvfed cluster service install` makes it",

@@ -80,9 +80,8 @@ def _count_connected(folder: ServerFolder) -> tuple[int, str]:
         nodes = registry.registered_nodes(folder)
     except ClusterError as error:
         return 0, " ".join(str(error).partition(BY)[0].split())
-    return sum(
-        node["status"] == "online" for node in nodes
-    ), "the logs of the others have the reason"
+    online = sum(node["status"] == "online" for node in nodes)
+    return online, "the logs of the others have the reason"
 
 
 def show(folder: ServerFolder) -> int:

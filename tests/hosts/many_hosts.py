@@ -16,7 +16,7 @@ from app_runs import run as run_here
 from local_cluster import SERVER, LocalCluster, shares
 from namespaces import Network, NoNamespacesError
 
-from curvfed.deployments.cluster.registry import registered_nodes
+from curvfed.deployments.cluster.registry import read_names
 from curvfed.deployments.processes import free_ports, wait_until
 
 NODES = ("n0", "n1", "n2")
@@ -148,7 +148,7 @@ class Hosts(LocalCluster):
 
     def names(self) -> dict[str, str]:
         """Flower's ids of the nodes."""
-        return registered_nodes(self.files)
+        return read_names(self.files)
 
 
 def pairs(name: str, num_rounds: int, *more: str, timeout: float = 120.0) -> tuple[str, ...]:

@@ -21,7 +21,6 @@ from curvfed.deployments.cluster import certificates, checks, database, link, re
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.init import make_cluster
 from curvfed.deployments.cluster.link import Link
-from curvfed.deployments.cluster.renew import renew_certificate
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.strategies.wire.store import Store
@@ -85,7 +84,7 @@ def expired(site: Site) -> None:
 
 
 def ends_soon(site: Site) -> None:
-    renew_certificate(site.folder, [], 20)
+    assert main(["cluster", "--folder", str(site.folder.path), "renew", "--days", "20"]) == 0
 
 
 def of_another_authority(site: Site) -> None:
