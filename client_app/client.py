@@ -68,6 +68,8 @@ class Client:
         The node's number in the run.
     ledger : Ledger or None
         Sums signed and points revealed by a real node; None in a simulation.
+    requested : RunConfig
+        The run's configuration, before the node's own decisions.
     digest : str
         Digest of the data; keyed by the node's secret for data of its own.
     restored : int or None
@@ -85,6 +87,7 @@ class Client:
 
     def __init__(self, config: RunConfig, run: str, node: Node) -> None:
         torch.set_num_threads(config.threads)
+        self.requested = config
         self.run = run
         self.node = node
         self.partition = node.partition
@@ -124,6 +127,7 @@ class Client:
         self.files = ClientFiles(folder, binding, durable=node.is_real)
         self.precision = EXACT
         self.restored: int | None = None
+        self.fixed: dict[str, Tensor] = {}
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
 
@@ -275,10 +279,14 @@ class Client:
         """
         if self.fixed:
             if fixed:
-                check_arrays(fixed, {name: to_numpy(tensor) for name, tensor in self.fixed.items()})
+                check_arrays(fixed, self.fixed_arrays())
                 self.files.fixed.write(fixed, self.run)
             load_arrays(fixed or self.files.fixed.read(self.run), self.tensors)
         self.learner.receive(arrays)
+
+    def fixed_arrays(self) -> Arrays:
+        """The fixed parameters, as they were received."""
+        return {name: to_numpy(tensor) for name, tensor in self.fixed.items()}
 
     def fit(self, round_number: int) -> Trained | None:
         """Train for one round from the received parameters; None without training examples.

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.inputs import Inputs
+from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.masked import TARGETS
 from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.hull.client_order import draw_order_number
@@ -22,13 +23,15 @@ from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.secure_sum.messages import (
     BytesByPartition,
-    Checksum,
     Complaint,
     Confirmation,
+    MaskedInput,
     Survivors,
     public_keys_in,
 )
+from curvfed.strategies.secure_sum.peers import masked_basis
 from curvfed.strategies.secure_sum.session import Session, checksum
+from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.strategies.wire.messages import HULLS, Request
 
 log = logging.getLogger("curvfed")
@@ -103,14 +106,18 @@ def masked(
 ) -> Answer:
     """The reply with the masked vector, after `receive_shares`; `inputs` are for the ledger."""
     member = member_of(request, state)
+    basis = basis_of(
+        decode_arrays(request.arrays), client.fixed_arrays(), request.facts, client.requested
+    )
     state[INPUTS] = inputs.as_record()
     # The senders may be in the sum; `confirm` checks those who are.
     if client.node.rules and client.ledger:
         client.ledger.check(member.state.senders, inputs, client.node.rules.sums)
-    masked_input = member.mask_input(vector)
+    masked_input = member.mask_input(vector, basis)
     _store(member, state)
     digest = checksum(masked_input, member.state.session, client.partition)
-    return {"arrays": {MASKED: masked_input}, "parts": Checksum(checksum=digest).as_parts()}
+    parts = MaskedInput(checksum=digest, **basis.model_dump()).as_parts()
+    return {"arrays": {MASKED: masked_input}, "parts": parts}
 
 
 def masked_reals(
@@ -131,7 +138,7 @@ def confirm(client: Client, request: Request, state: RecordDict) -> Answer:
     """Sign the survivors of the sum. From here on shares are revealed only for these survivors."""
     member = member_of(request, state)
     signature = member.confirm(Survivors.from_parts(request.parts).survivors, _signing_key(client))
-    _note(client, state, member.state.session, member.state.survivors)
+    _note(client, state, member.state)
     _store(member, state)
     return {"parts": Confirmation(signature=signature).as_parts()}
 
@@ -167,13 +174,21 @@ def _admit(client: Client, session: Session) -> None:
         client.node.rules.check_sum(session, client.roster)
 
 
-def _note(client: Client, state: RecordDict, session: Session, survivors: Collection[int]) -> None:
+def _note(client: Client, state: RecordDict, signed: ClientState) -> None:
     """Record that this client signs a sum over these survivors, if its policy and its ledger allow
     it. Called before the signature leaves."""
-    if client.node.rules and client.ledger:
-        client.node.rules.check_contributors(survivors, client.roster)
-        client.ledger.sign(
-            session, survivors, Inputs.from_record(state[INPUTS]), client.node.rules.sums
+    rules = client.node.rules
+    if rules and client.ledger:
+        rules.check_contributors(signed.survivors, client.roster)
+        basis = masked_basis(signed)
+        inputs = Inputs.from_record(state[INPUTS])
+        client.ledger.sign(signed.session, signed.survivors, basis, inputs, rules.sums)
+        log.info(
+            "secure sum of %s, round %d: signed %d members; %s",
+            signed.session.phase,
+            signed.session.round,
+            len(signed.survivors),
+            ", ".join(f"{name} {digest}" for name, digest in basis.short.items()),
         )
 
 

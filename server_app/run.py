@@ -28,8 +28,10 @@ from curvfed.server_app.run_warnings import (
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
+from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.wire.messages import (
     CONFIRM,
     HULLS,
@@ -83,6 +85,8 @@ class Run:
 
     Attributes
     ----------
+    requested : RunConfig
+        The configuration that the run was started with; `config` has further values resolved.
     state : State
         What a checkpoint stores without arrays.
     federation : Federation
@@ -104,6 +108,7 @@ class Run:
 
     def __init__(self, config: RunConfig, grid: Grid, directory: RunDirectory) -> None:
         self.config = config
+        self.requested = config
         self.grid = grid
         self.directory = directory
         self.state = State()
@@ -192,6 +197,11 @@ class Run:
     def header(self, phase: str, number: int = 0) -> Header:
         """The header of a phase's messages."""
         return Header(self.directory.name, phase, number)
+
+    def basis(self, arrays: Arrays) -> Basis:
+        """What the clients compute their vectors from in a secure sum, if they are sent these
+        parameters."""
+        return basis_of(arrays, self.fixed, self.federation.facts, self.requested)
 
     def send(
         self,

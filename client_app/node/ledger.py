@@ -23,6 +23,7 @@ from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy_tables import Sums
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.tasks.stored_files import UNSEALED, check_whole, is_whole, sealed, sync_folder
 
@@ -146,8 +147,16 @@ class Ledger:
                 key="fixed-groups",
             )
 
-    def sign(self, session: Session, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
-        """Record that this node signs a sum over these nodes, if the earlier sums allow it.
+    def sign(
+        self,
+        session: Session,
+        cohort: Collection[int],
+        basis: Basis,
+        inputs: Inputs,
+        rules: Sums,
+    ) -> None:
+        """Record that this node signs a sum over these nodes, of vectors from this basis, if the
+        earlier sums allow it.
 
         Raises
         ------
@@ -169,6 +178,7 @@ class Ledger:
                 round=session.round,
                 session=digest,
                 cohort=sorted(cohort),
+                basis=basis.short,
                 **inputs.as_fields(),
             )
 

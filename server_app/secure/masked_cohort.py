@@ -39,14 +39,15 @@ class MaskedCohort(Cohort):
         is_training = question.phase == TRAIN
         step = partial(self._run_step, question)
         header = self.run.header(question.phase, question.round)
+        basis = self.run.basis(model.sent_to(0))
         if question.residues is not None:
             phase, total = residue_phase(
-                step, header, question.clients, self._sums, question.residues
+                step, header, question.clients, self._sums, question.residues, basis=basis
             )
             return Answer(phase, {0: total}, time.monotonic() - started)
         like = model.summand() if is_training else question.sums
         phase, total = masked_phase(
-            step, header, question.clients, self._sums, like, question.bound
+            step, header, question.clients, self._sums, like, question.bound, basis=basis
         )
         if is_training:
             check_enough(phase, self.run.config.min_replies)

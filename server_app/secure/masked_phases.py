@@ -20,6 +20,7 @@ from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
+from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.modular import add
 from curvfed.strategies.wire.messages import Header
 
@@ -35,6 +36,8 @@ def masked_phase(
     sums: SumsOfRun,
     like: Arrays,
     bound: float = 0.0,
+    *,
+    basis: Basis,
 ) -> tuple[Phase, Statistics]:
     """Run a phase and sum its replies securely.
 
@@ -44,6 +47,8 @@ def masked_phase(
         The names and shapes of the arrays that a client contributes; none for figures alone.
     bound : float
         Bound on the values, per example; 0 for `secure.clip`.
+    basis : Basis
+        What each vector must be computed from.
 
     Returns
     -------
@@ -69,6 +74,7 @@ def masked_phase(
                 SUM_PRIME,
                 length,
                 sums,
+                basis=basis,
                 num_encoded=len(clients),
             )
         except SecureSumError as error:
@@ -94,10 +100,21 @@ def masked_phase(
 
 
 def residue_phase(
-    ask: Ask, header: Header, clients: Sequence[int], sums: SumsOfRun, half: ResidueServer
+    ask: Ask,
+    header: Header,
+    clients: Sequence[int],
+    sums: SumsOfRun,
+    half: ResidueServer,
+    *,
+    basis: Basis,
 ) -> tuple[Phase, Statistics]:
     """Run a phase whose replies are residues, summed and decoded by groups of clients. A group that
     fails is logged and left out for good.
+
+    Parameters
+    ----------
+    basis : Basis
+        What each vector must be computed from.
 
     Returns
     -------
@@ -118,7 +135,9 @@ def residue_phase(
     for group in client_groups:
         vectors = half.vectors(len(group))
         try:
-            phase, residues = secure_sum(ask, header, group, vectors.modulus, vectors.length, sums)
+            phase, residues = secure_sum(
+                ask, header, group, vectors.modulus, vectors.length, sums, basis=basis
+            )
             started = time.monotonic()
             statistics = half.decode(residues, len(group))
             seconds += time.monotonic() - started

@@ -16,11 +16,12 @@ from curvfed.strategies.config.secure_phases import MASKED, Opening
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import (
     Advertisement,
+    Basis,
     BytesByPartition,
-    Checksum,
     Complaint,
     Confirmation,
     EncryptedShares,
+    MaskedInput,
     Survivors,
     public_keys_message,
 )
@@ -88,6 +89,8 @@ def secure_sum(
     modulus: int,
     length: int,
     sums: SumsOfRun,
+    *,
+    basis: Basis,
     num_encoded: int = 0,
 ) -> tuple[Phase, NDArray[np.uint64]]:
     """The sum of one vector per client. The server sees no single vector.
@@ -104,6 +107,8 @@ def secure_sum(
         Partitions to ask, ascending.
     sums : SumsOfRun
         Clients whose messages do not verify are added to its `left_out`.
+    basis : Basis
+        What each vector must be computed from.
     num_encoded : int
         The number of vectors that the encoding leaves room for, in this sum and the sums that it
         is added to; 0 for the number of clients.
@@ -133,7 +138,12 @@ def secure_sum(
         )
         try:
             return _Attempt(
-                ask, header, opening, sums, min(sums.run.min_replies, len(clients))
+                ask,
+                header,
+                opening,
+                sums,
+                basis=basis,
+                min_replies=min(sums.run.min_replies, len(clients)),
             ).total()
         except _LeaveOut as leaving:
             remaining = leaving.remaining
@@ -165,14 +175,21 @@ class _Attempt:
     """
 
     def __init__(
-        self, ask: Ask, header: Header, opening: Opening, sums: SumsOfRun, min_replies: int
+        self,
+        ask: Ask,
+        header: Header,
+        opening: Opening,
+        sums: SumsOfRun,
+        *,
+        basis: Basis,
+        min_replies: int,
     ) -> None:
         self._ask = ask
         self._header = header
         self._opening = opening
         self._sums = sums
         self._min_replies = min_replies
-        self._server = SecureSumServer(opening.session(header, sums.run, sums.keys))
+        self._server = SecureSumServer(opening.session(header, sums.run, sums.keys), basis)
         self._idle = 0
         self._missing: dict[int, str] = {}
 
@@ -242,8 +259,10 @@ class _Attempt:
         self._server.receive_shares(reply.partition, EncryptedShares.from_parts(reply.parts))
 
     def _receive_masked_input(self, reply: Reply) -> None:
-        checksum = Checksum.from_parts(reply.parts).checksum
-        self._server.receive_masked_input(reply.partition, reply.arrays[MASKED], checksum)
+        message = MaskedInput.from_parts(reply.parts)
+        self._server.receive_masked_input(
+            reply.partition, reply.arrays[MASKED], message.checksum, message
+        )
 
     def _receive_signature(self, reply: Reply) -> None:
         self._server.receive_signature(

@@ -17,9 +17,20 @@ from curvfed.strategies.secure_sum.encrypted_shares import (
 )
 from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.masks import commitment, pairwise_mask, self_mask
-from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedShares, PublicKeys
+from curvfed.strategies.secure_sum.messages import (
+    KEY_TAG,
+    SEED_TAG,
+    Basis,
+    EncryptedShares,
+    PublicKeys,
+)
 from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
-from curvfed.strategies.secure_sum.peers import check_signatures, checked_session, signers
+from curvfed.strategies.secure_sum.peers import (
+    check_signatures,
+    checked_session,
+    masked_basis,
+    signers,
+)
 from curvfed.strategies.secure_sum.session import Session
 
 Entropy = Callable[[int], bytes]
@@ -48,6 +59,8 @@ class SecureSumClient:
     its own, and from these its vector. Therefore every member signs one list of survivors, and
     reveals shares only after t members, the threshold, have signed the same list. For two lists
     2t − L of L members must sign both: with t = 2L/3, fewer than L/3 lying members cannot do this.
+    The same signature covers the basis of the vector, which the pairwise masks depend on as well:
+    members that were sent different models, configurations or code make no sum together.
     Without a roster there are no signatures, and the server must be honest.
     """
 
@@ -240,7 +253,7 @@ class SecureSumClient:
         )
         return payloads
 
-    def mask_input(self, vector: Residues) -> Residues:
+    def mask_input(self, vector: Residues, basis: Basis) -> Residues:
         """The vector plus the self mask and the pairwise masks, modulo q: uniform to everybody who
         lacks one of the masks.
 
@@ -248,6 +261,9 @@ class SecureSumClient:
         ----------
         vector : array (length,), uint64
             Residues.
+        basis : Basis
+            What the vector was computed from. The masks with a member of another basis stay in the
+            sum.
 
         Raises
         ------
@@ -264,15 +280,16 @@ class SecureSumClient:
         for peer, keys in state.keys.items():
             if peer != me:
                 add_or_subtract = add if me < peer else subtract
-                mask = pairwise_mask(session, secret, me, peer, my_key, keys.mask_key)
+                mask = pairwise_mask(session, secret, me, peer, my_key, keys.mask_key, basis=basis)
                 total = add_or_subtract(total, mask, session.modulus)
-        self._advance("confirm", keys={}, mask_secret=b"", seed=b"")
+        self._advance("confirm", keys={}, mask_secret=b"", seed=b"", basis=basis)
         return total
 
     def confirm(
         self, survivors: Collection[int], signing_key: Ed25519PrivateKey | None = None
     ) -> bytes:
-        """The signature of the survivors; this client reveals shares for this list only.
+        """The signature of the survivors and of the basis of this client's vector; it reveals
+        shares for this list only.
 
         Parameters
         ----------
@@ -311,8 +328,9 @@ class SecureSumClient:
                 key="no-signing-key",
             )
         self._advance("unmask", survivors=tuple(sorted(alive)))
-        text = state.session.context("survivors", *self.state.survivors)
-        return signing_key.sign(text) if signing_key is not None and state.session.signed else b""
+        if signing_key is None or not state.session.signed:
+            return b""
+        return signing_key.sign(state.session.signed_survivors(masked_basis(state), alive))
 
     def unmask(
         self, signatures: Mapping[int, bytes], roster: Mapping[int, bytes] | None = None
@@ -335,13 +353,18 @@ class SecureSumClient:
         Raises
         ------
         SecureSumError
-            If fewer survivors than the threshold, with this client, signed this client's list.
+            If fewer survivors than the threshold, with this client, signed this client's list and
+            basis.
         """
         state = self._at("unmask")
         session = state.session
         alive = state.survivors
         if session.signed:
-            session.check_enough(signers(state, signatures, roster or {}), "signed these survivors")
+            session.check_enough(
+                signers(state, signatures, roster or {}),
+                "signed these survivors and what this client was sent (parameters, facts,"
+                " configuration, code)",
+            )
         revealed = {}
         for peer, both in sorted(state.shares.items()):
             seed_share = both[: shamir.SHARE_BYTES]

@@ -5,7 +5,7 @@ from typing import Literal, Self, get_args
 
 from pydantic import Field, ValidationError
 
-from curvfed.strategies.secure_sum.messages import Message, Parts, PublicKeys, refusal
+from curvfed.strategies.secure_sum.messages import Basis, Message, Parts, PublicKeys, refusal
 from curvfed.strategies.secure_sum.session import Session
 
 Step = Literal["share keys", "receive shares", "mask input", "confirm", "unmask", "done"]
@@ -35,6 +35,8 @@ class ClientState(Message):
         "receive shares" on.
     senders : tuple of int
         All clients that sent shares, this one among them.
+    basis : Basis or None
+        What the vector was computed from; from "confirm" on.
     survivors : tuple of int
         The clients that this one signed for, ascending; from "unmask" on.
     """
@@ -49,6 +51,7 @@ class ClientState(Message):
     payload: bytes = Field(default=b"", repr=False)
     shares: dict[int, bytes] = Field(default_factory=dict, repr=False)
     senders: tuple[int, ...] = ()
+    basis: Basis | None = None
     survivors: tuple[int, ...] = ()
 
     def as_parts(self) -> Parts:

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
 from curvfed.strategies.secure_sum import crypto
 from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.modular import Residues
 from curvfed.strategies.secure_sum.session import Session
 
@@ -50,10 +51,20 @@ def uniform(key: bytes, length: int, modulus: int) -> Residues:
 
 
 def pairwise_mask(
-    session: Session, secret: X25519PrivateKey, me: int, peer: int, my_key: bytes, peer_key: bytes
+    session: Session,
+    secret: X25519PrivateKey,
+    me: int,
+    peer: int,
+    my_key: bytes,
+    peer_key: bytes,
+    *,
+    basis: Basis,
 ) -> Residues:
     """The mask of two clients, equal from either's secret. The client of the smaller partition adds
     it, the other subtracts it.
+
+    The masks of two clients that were sent different parameters do not cancel each other: a server
+    that sends some of them another model gets noise (attack: Pasquini et al., CCS 2022).
 
     Raises
     ------
@@ -61,9 +72,8 @@ def pairwise_mask(
         If the peer's key is degenerate.
     """
     (low, low_key), (high, high_key) = sorted([(me, my_key), (peer, peer_key)])
-    key = crypto.agree(
-        secret, peer_key, session.context("pairwise mask", low, high, low_key, high_key)
-    )
+    context = session.context("pairwise mask", low, high, low_key, high_key, basis.digest)
+    key = crypto.agree(secret, peer_key, context)
     if key is None:
         raise SecureSumError(f"partition {peer}: a degenerate mask key", key="degenerate-key")
     return uniform(key, session.length, session.modulus)

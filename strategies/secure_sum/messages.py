@@ -1,6 +1,7 @@
 """The messages of a secure sum, with the types and sizes of their parts."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -148,8 +149,44 @@ class EncryptedShares(BytesByPartition):
     commitment: Hash
 
 
-class Checksum(Message):
-    """The `checksum` of a masked input."""
+class Basis(Message):
+    """What a member computes its vector from: digests that all members of a sum must share.
+
+    Attributes
+    ----------
+    parameters : bytes, 32
+        Of the shared and fixed parameters that the server sent.
+    facts : bytes, 32
+        Of the facts of the federation that the server sent.
+    configuration : bytes, 32
+        Of the run's configuration.
+    code : bytes, 32
+        Of the app's code at the member.
+    """
+
+    parameters: Hash
+    facts: Hash
+    configuration: Hash
+    code: Hash
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of all four; it goes into the pairwise masks and the signed survivors."""
+        return sha256(self.parameters + self.facts + self.configuration + self.code).digest()
+
+    @property
+    def short(self) -> dict[str, str]:
+        """The first eight bytes of each digest, in hexadecimal, for a log or a ledger."""
+        return {name: getattr(self, name)[:8].hex() for name in Basis.model_fields}
+
+    def differences(self, other: "Basis") -> list[str]:
+        """The names of the digests that another basis does not share."""
+        names = Basis.model_fields
+        return [name for name in names if getattr(other, name) != getattr(self, name)]
+
+
+class MaskedInput(Basis):
+    """The `checksum` of a masked input, and the basis of its vector."""
 
     checksum: Hash
 

@@ -6,8 +6,17 @@ from collections.abc import Mapping
 from curvfed.strategies.secure_sum import crypto
 from curvfed.strategies.secure_sum.client_state import ClientState
 from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
-from curvfed.strategies.secure_sum.messages import PublicKeys
+from curvfed.strategies.secure_sum.messages import Basis, PublicKeys
 from curvfed.strategies.secure_sum.session import Session
+
+
+def masked_basis(state: ClientState) -> Basis:
+    """The basis of a vector that was masked."""
+    if state.basis is None:
+        raise SecureSumError(
+            f"partition {state.me} has not masked a vector in this sum", key="step-order"
+        )
+    return state.basis
 
 
 def checked_session(
@@ -56,10 +65,10 @@ def check_signatures(
 def signers(
     state: ClientState, signatures: Mapping[int, bytes], roster: Mapping[int, bytes]
 ) -> int:
-    """The number of survivors, with this client, that signed this client's list; the count stops at
-    the number needed."""
+    """The number of survivors, with this client, that signed this client's list and basis; the
+    count stops at the number needed."""
     session = state.session
-    text = session.context("survivors", *state.survivors)
+    text = session.signed_survivors(masked_basis(state), state.survivors)
     count = 1
     for peer in state.survivors:
         if count == session.needed:

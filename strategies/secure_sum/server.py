@@ -11,7 +11,13 @@ from curvfed.strategies.secure_sum import crypto, shamir
 from curvfed.strategies.secure_sum.encrypted_shares import SHARES_BYTES
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.masks import commitment, pairwise_mask, self_mask
-from curvfed.strategies.secure_sum.messages import KEY_TAG, SEED_TAG, EncryptedShares, PublicKeys
+from curvfed.strategies.secure_sum.messages import (
+    KEY_TAG,
+    SEED_TAG,
+    Basis,
+    EncryptedShares,
+    PublicKeys,
+)
 from curvfed.strategies.secure_sum.modular import Residues, add, check_residues, subtract
 from curvfed.strategies.secure_sum.session import Session, checksum
 
@@ -41,6 +47,8 @@ class SecureSumServer:
     ----------
     session : Session
         As it is opened; from `close_keys` on that which is bound to the members' keys.
+    basis : Basis
+        What every member's vector must be computed from.
 
     Attributes
     ----------
@@ -54,8 +62,9 @@ class SecureSumServer:
         out.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, basis: Basis) -> None:
         self.session = session
+        self.basis = basis
         self.step = STEPS[0]
         self.suspects: set[int] = set()
         self.unlike: set[int] = set()
@@ -233,8 +242,11 @@ class SecureSumServer:
         self._encrypted.clear()
         return delivered
 
-    def receive_masked_input(self, partition: int, vector: Residues, check: bytes) -> None:
-        """Receive a client's masked input, and the `checksum` that was sent with it.
+    def receive_masked_input(
+        self, partition: int, vector: Residues, check: bytes, basis: Basis
+    ) -> None:
+        """Receive a client's masked input, and the `checksum` and the basis that were sent with
+        it.
 
         Raises
         ------
@@ -248,6 +260,12 @@ class SecureSumServer:
         if checksum(vector, self.session, partition) != check:
             raise SecureSumError(
                 f"partition {partition}: the masked input does not fit its checksum", key="checksum"
+            )
+        if names := self.basis.differences(basis):
+            raise SecureSumError(
+                f"partition {partition}: its vector comes from other {' and '.join(names)} than"
+                " this sum's",
+                key="other-basis",
             )
         self._sum = add(self._sum, vector, self.session.modulus)
         self._survivors.add(partition)
@@ -264,7 +282,7 @@ class SecureSumServer:
         self._close("masked inputs", self._survivors, "sent masked vectors")
         self.session.check_survivors(self._survivors)
         survivors = tuple(sorted(self._survivors))
-        self._to_sign = self.session.context("survivors", *survivors)
+        self._to_sign = self.session.signed_survivors(self.basis, survivors)
         return survivors
 
     def receive_signature(self, partition: int, signature: bytes) -> None:
@@ -352,8 +370,9 @@ class SecureSumServer:
             for peer in self.session.graph[client]:
                 if peer in survivors:  # cancel the mask that the survivor added or subtracted
                     add_or_subtract = subtract if peer < client else add
+                    peer_key = self._keys[peer].mask_key
                     mask = pairwise_mask(
-                        session, secret, client, peer, key, self._keys[peer].mask_key
+                        session, secret, client, peer, key, peer_key, basis=self.basis
                     )
                     total = add_or_subtract(total, mask, session.modulus)
         self.step = "done"

@@ -9,10 +9,10 @@ from typing import Self
 
 from curvfed.strategies.secure_sum import neighbours
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.secure_sum.messages import PublicKeys
+from curvfed.strategies.secure_sum.messages import Basis, PublicKeys
 from curvfed.strategies.secure_sum.modular import Residues, check_modulus
 
-_NAME = "curvfed secure sum 3"
+_NAME = "curvfed secure sum 4"
 _LARGEST = 2**32  # partitions and rounds are below this
 
 
@@ -179,13 +179,17 @@ class Session:
         Parameters
         ----------
         purpose : str
-            All contexts of one purpose must have the same number of parts, of the same sizes, or
-            only partitions.
+            All contexts of one purpose must have the same number of parts, of the same sizes, but
+            for a list of partitions at the end.
         parts : int or bytes
             Keys, and partitions of 8 bytes each.
         """
         body = b"".join(item if isinstance(item, bytes) else item.to_bytes(8) for item in parts)
         return purpose.encode() + b"\0" + self.digest + body
+
+    def signed_survivors(self, basis: Basis, survivors: Collection[int]) -> bytes:
+        """The text that a survivor signs: who is in the sum, and what its vector comes from."""
+        return self.context("survivors", basis.digest, *sorted(survivors))
 
     def signed_keys(self, keys: PublicKeys, partition: int) -> bytes:
         """The text that a client signs beside its public keys."""

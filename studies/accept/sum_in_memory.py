@@ -3,9 +3,13 @@
 from collections.abc import Collection, Mapping
 
 from curvfed.strategies.secure_sum.client import SecureSumClient
+from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.modular import Residues
 from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.secure_sum.session import Session, checksum
+
+BASIS = Basis(parameters=bytes(32), facts=bytes(32), configuration=bytes(32), code=bytes(32))
+"""All clients share it: here vectors come from nowhere."""
 
 
 def sum_in_memory(
@@ -25,7 +29,7 @@ def sum_in_memory(
     SecureSumError
         If fewer clients than the threshold stay, or a vector does not fit.
     """
-    server = SecureSumServer(session)
+    server = SecureSumServer(session, BASIS)
     clients = {
         partition: SecureSumClient.begin(session, partition) for partition in session.clients
     }
@@ -38,8 +42,10 @@ def sum_in_memory(
     for partition, encrypted in server.close_shares().items():
         if partition not in dropped:
             clients[partition].receive_shares(encrypted)
-            masked = clients[partition].mask_input(vectors[partition])
-            server.receive_masked_input(partition, masked, checksum(masked, session, partition))
+            masked = clients[partition].mask_input(vectors[partition], BASIS)
+            server.receive_masked_input(
+                partition, masked, checksum(masked, session, partition), BASIS
+            )
     survivors = server.close_masked_inputs()
     for partition in survivors:
         server.receive_signature(partition, clients[partition].confirm(survivors))

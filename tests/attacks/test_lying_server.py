@@ -6,6 +6,7 @@ had each neighbour of one member reveal, to enough holders, its mask's secret. I
 it got sums over 4 of 64 and 6 of 10 members.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from errors import refuses
-from secure_sums import Run, entropy, plain_sum, session, vectors
+from secure_sums import BASIS, Run, entropy, plain_sum, session, vectors
 
 from curvfed.strategies.secure_sum import client as client_module
 from curvfed.strategies.secure_sum import shamir, simulation
@@ -101,7 +102,7 @@ def sum_over(run: Run, answers: Answers, chosen: Collection[int]) -> Residues:
                     recovered(what, answers, peer, KEY_TAG)
                 )
                 mine, its = run.keys[member].mask_key, run.keys[peer].mask_key
-                mask = pairwise_mask(what, secret, peer, member, its, mine)
+                mask = pairwise_mask(what, secret, peer, member, its, mine, basis=BASIS)
                 total = (subtract if member < peer else add)(total, mask, what.modulus)
     return total
 
@@ -197,7 +198,11 @@ class Liar:
         self.near: dict[int, set[int]] = {}
         self.held: dict[int, dict[int, bytes]] = {}
         self.masked: set[int] = set()
-        self.signed: dict[tuple[bytes, tuple[int, ...]], dict[int, bytes]] = {}
+        self.bases = dict.fromkeys(self.clients, BASIS)
+        if self._chance(0.3):  # some members are sent another model
+            other = BASIS.model_copy(update={"parameters": bytes([1]) * 32})
+            self.bases |= dict.fromkeys(self._some(self.clients), other)
+        self.signed: dict[tuple[bytes, bytes, tuple[int, ...]], dict[int, bytes]] = {}
         self.answers: dict[int, dict[int, bytes]] = {}
 
     def _some(self, of: Collection[int], number: int | None = None) -> set[int]:
@@ -257,7 +262,7 @@ class Liar:
         assert digest == member.state.session.digest
         self.near[p] = set(member.state.keys) - {p}
         self.held[p] = dict(member.state.shares)
-        member.mask_input(np.zeros(self.what.length, np.uint64))
+        member.mask_input(np.zeros(self.what.length, np.uint64), self.bases[p])
         if not self._chance(self.loss) or p in self.colluding:
             self.masked.add(p)
 
@@ -283,17 +288,20 @@ class Liar:
         for survivors in (aimed, everyone - out | {p}, everyone & self.masked, everyone):
             signature = tried(member.confirm, survivors, self.signers[p])
             if signature is not None:
-                self.signed.setdefault((member.state.session.digest, member.state.survivors), {})[
-                    p
-                ] = signature
+                self.signed.setdefault(self._signed_by(p), {})[p] = signature
                 return
+
+    def _signed_by(self, p: int) -> tuple[bytes, bytes, tuple[int, ...]]:
+        """What a member has signed."""
+        state = self.members[p].state
+        return state.session.digest, self.bases[p].digest, state.survivors
 
     def _ask_for_shares(self, p: int) -> None:
         member = self.members[p]
         if member.state.step != "unmask":
             return
-        own = dict(self.signed[member.state.session.digest, member.state.survivors])
-        text = member.state.session.context("survivors", *member.state.survivors)
+        own = dict(self.signed[self._signed_by(p)])
+        text = member.state.session.signed_survivors(self.bases[p], member.state.survivors)
         own |= {q: self.signers[q].sign(text) for q in self.colluding}
         mixed = {
             q: signature
@@ -309,12 +317,12 @@ class Liar:
                 return
 
     def sums(self) -> list[tuple[int, int]]:
-        """The sums over honest members that the server can compute: over how many, and the least
-        that is allowed.
+        """The sums over honest members that the server can compute: over how many of one basis, at
+        least, and the least that is allowed.
 
         It has every masked vector, also those that it said were lost, and may know the masks along
-        some edges: a sum falls if no mask is left between its members and others, and all its
-        members' own masks are known.
+        some edges: a sum falls if no mask is left between its members and others, nor between
+        members of different bases, and all its members' own masks are known.
         """
         found = []
         sessions = {
@@ -353,8 +361,14 @@ class Liar:
                     further = masked_with - part - set(ahead)
                     ahead += [q for q in further if not {one, q} & known[KEY_TAG]]
                 left -= part
-                if part <= there and part <= known[SEED_TAG]:
-                    found.append((len(part), what.needed - len(self.colluding)))
+                has_masks = any(
+                    self.bases[p] != self.bases[q] and not {p, q} & known[KEY_TAG]
+                    for p in part
+                    for q in self.near.get(p, set()) & part
+                )
+                if part <= there and part <= known[SEED_TAG] and not has_masks:
+                    of_basis = Counter(self.bases[p].digest for p in part)
+                    found.append((min(of_basis.values()), what.needed - len(self.colluding)))
         return found
 
 

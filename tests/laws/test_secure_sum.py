@@ -14,7 +14,7 @@ from Crypto.Cipher import ChaCha20
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from secure_sums import STEPS, Run, entropy, plain_sum, session, vectors
+from secure_sums import BASIS, STEPS, Run, entropy, plain_sum, session, vectors
 from tiers import examples
 
 from curvfed.strategies.secure_sum import client as client_module
@@ -127,8 +127,8 @@ def test_complaints_leave_out_the_right_ones_and_the_rest_has_an_exact_sum(
             run.server.receive_complaint(p, [accused])
         elif p not in silent and later:
             run.clients[p].receive_shares(run.delivered[p])
-            masked = run.clients[p].mask_input(values[p])
-            run.server.receive_masked_input(p, masked, checksum(masked, run.bound, p))
+            masked = run.clients[p].mask_input(values[p], BASIS)
+            run.server.receive_masked_input(p, masked, checksum(masked, run.bound, p), BASIS)
         elif p not in silent:
             run.server.receive_shares(p, run.clients[p].share_keys(run.keys, roster=run.roster))
     out = run.server.to_leave_out()
@@ -240,7 +240,9 @@ def test_the_view_of_the_server_is_a_function_of_the_sum(monkeypatch, dropped):
     monkeypatch.setattr(
         client_module,
         "pairwise_mask",
-        lambda _, __, me, peer, *___: np.array([pair[min(me, peer), max(me, peer)]], np.uint64),
+        lambda _, __, me, peer, *___, basis: np.array(
+            [pair[min(me, peer), max(me, peer)]], np.uint64
+        ),
     )
     survivors = [p for p in what.clients if p != dropped]
 
@@ -250,7 +252,7 @@ def test_the_view_of_the_server_is_a_function_of_the_sum(monkeypatch, dropped):
             own.update(zip(what.clients, drawn[:3], strict=True))
             pair.update(zip(pairs, drawn[3:], strict=True))
             masked = [
-                int(SecureSumClient(states[p]).mask_input(np.array([data[p]], np.uint64))[0])
+                int(SecureSumClient(states[p]).mask_input(np.array([data[p]], np.uint64), BASIS)[0])
                 for p in what.clients
             ]
             lifted = [pair[edge] for edge in pairs if dropped in edge]
@@ -281,7 +283,7 @@ def test_two_data_sets_of_one_sum_look_alike_to_the_server():
         for p, member in run.clients.items():
             state = member.state
             open_[p] = subtract(
-                member.mask_input(values[p]), self_mask(run.bound, p, state.seed), 3
+                member.mask_input(values[p], BASIS), self_mask(run.bound, p, state.seed), 3
             )
         assert (sum(open_.values()) % 3 == sum(data) % 3).all()
         return np.bincount((3 * open_[0] + open_[1]).astype(np.int64), minlength=9)

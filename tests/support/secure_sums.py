@@ -11,11 +11,12 @@ import numpy as np
 from curvfed.strategies.secure_sum import simulation
 from curvfed.strategies.secure_sum.client import SecureSumClient
 from curvfed.strategies.secure_sum.client_state import ClientState
-from curvfed.strategies.secure_sum.messages import EncryptedShares, PublicKeys
+from curvfed.strategies.secure_sum.messages import Basis, EncryptedShares, PublicKeys
 from curvfed.strategies.secure_sum.modular import Residues
 from curvfed.strategies.secure_sum.server import SecureSumServer
 from curvfed.strategies.secure_sum.session import Session, checksum
 
+BASIS = Basis(parameters=bytes(32), facts=bytes(32), configuration=bytes(32), code=bytes(32))
 STEPS = ("keys", "share", "deliver", "mask", "confirm", "unmask")
 
 
@@ -70,7 +71,8 @@ class Run:
             )
             for i, p in enumerate(self.session.clients)
         }
-        self.server = SecureSumServer(self.session)
+        self.server = SecureSumServer(self.session, BASIS)
+        self.bases = dict.fromkeys(self.session.clients, BASIS)
         self.keys: dict[int, PublicKeys] = {}
         self.shares: dict[int, EncryptedShares] = {}
         self.delivered: dict[int, dict[int, bytes]] = {}
@@ -92,7 +94,7 @@ class Run:
 
     def server_again(self) -> Residues:
         """The sum by a new server that gets all the messages of a run that has ended."""
-        server = SecureSumServer(self.session)
+        server = SecureSumServer(self.session, BASIS)
         for p, keys in self.keys.items():
             server.receive_keys(p, keys, self.signing_key(p))
         server.close_keys()
@@ -100,7 +102,7 @@ class Run:
             server.receive_shares(p, shares)
         server.close_shares()
         for p, masked in self.masked.items():
-            server.receive_masked_input(p, masked, self.checks[p])
+            server.receive_masked_input(p, masked, self.checks[p], BASIS)
         server.close_masked_inputs()
         for p, signature in self.signatures.items():
             server.receive_signature(p, signature)
@@ -141,9 +143,10 @@ class Run:
 
     def _mask(self) -> None:
         for p in self._there("mask"):
-            self.masked[p] = self.clients[p].mask_input(self.values[p])
+            basis = self.bases[p]
+            self.masked[p] = self.clients[p].mask_input(self.values[p], basis)
             self.checks[p] = checksum(self.masked[p], self.bound, p)
-            self.server.receive_masked_input(p, self.masked[p], self.checks[p])
+            self.server.receive_masked_input(p, self.masked[p], self.checks[p], basis)
         self.survivors = self.server.close_masked_inputs()
 
     def _confirm(self) -> None:

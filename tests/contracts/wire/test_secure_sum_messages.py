@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from errors import refuses
 from flwr.app import ConfigRecord
-from secure_sums import STEPS, Run, entropy, plain_sum, session, vectors
+from secure_sums import BASIS, STEPS, Run, entropy, plain_sum, session, vectors
 
 from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.secure_sum import crypto
@@ -22,10 +22,10 @@ from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.secure_sum.messages import (
     Advertisement,
     BytesByPartition,
-    Checksum,
     Complaint,
     Confirmation,
     EncryptedShares,
+    MaskedInput,
     PublicKeys,
     Survivors,
     public_keys_in,
@@ -129,7 +129,7 @@ def clients_steps(run: Run) -> dict[str, Callable[[SecureSumClient], object]]:
     return {
         "share keys": lambda client: client.share_keys(run.keys, roster=run.roster),
         "receive shares": lambda client: client.receive_shares({}),
-        "mask input": lambda client: client.mask_input(run.values[0]),
+        "mask input": lambda client: client.mask_input(run.values[0], BASIS),
         "confirm": lambda client: client.confirm(run.session.clients, run.signers[0]),
         "unmask": lambda client: client.unmask(run.signatures, run.roster),
     }
@@ -165,7 +165,7 @@ def test_a_message_of_a_step_that_is_closed_not_yet_open_or_was_taken():
         "public keys": lambda p: server.receive_keys(p, late.keys[p % 9], late.signing_key(p % 9)),
         "encrypted shares": lambda p: server.receive_shares(p, late.shares[p % 9]),
         "masked inputs": lambda p: server.receive_masked_input(
-            p, late.masked[p % 9], late.checks[p % 9]
+            p, late.masked[p % 9], late.checks[p % 9], BASIS
         ),
         "signatures": lambda p: server.receive_signature(p, late.signatures[p % 9]),
         "revealed shares": lambda p: server.receive_revealed_shares(p, late.revealed[p % 9]),
@@ -203,7 +203,7 @@ def test_who_did_not_take_the_step_before():
     what = session(5)
     run = Run(what, vectors(what), {1: "share"}).until("deliver")
     with refuses("not-a-member", "partition 1", error=SecureSumError):
-        run.server.receive_masked_input(1, run.values[1], checksum(run.values[1], what, 1))
+        run.server.receive_masked_input(1, run.values[1], checksum(run.values[1], what, 1), BASIS)
     assert run.delivered.keys() == {0, 2, 3, 4}
 
 
@@ -282,9 +282,9 @@ def test_a_client_without_enough_neighbours():
 def test_vectors_that_are_refused(vector, message):
     run = run_of().until("deliver")
     with refused(message):
-        run.clients[1].mask_input(vector)
+        run.clients[1].mask_input(vector, BASIS)
     with refuses("vector", "partition 1", error=SecureSumError):
-        run.server.receive_masked_input(1, vector, bytes(32))
+        run.server.receive_masked_input(1, vector, bytes(32), BASIS)
     run._mask(), run._confirm(), run._unmask()
     assert run.server.total().tolist() == plain_sum(run.session, run.values, run.session.clients)
 
@@ -317,12 +317,12 @@ def test_a_degenerate_mask_key_is_refused_by_the_client_that_would_use_it():
     delivered = {p: run.clients[p].share_keys(book).by_partition[1 - p] for p in (0, 1)}
     run.clients[0].receive_shares({1: delivered[1]})
     with refuses("degenerate-key", "partition 1", error=SecureSumError):
-        run.clients[0].mask_input(run.values[0])
+        run.clients[0].mask_input(run.values[0], BASIS)
 
 
 def test_keys_that_the_server_refuses():
     run = run_of().until("keys")
-    server = SecureSumServer(run.session)
+    server = SecureSumServer(run.session, BASIS)
     server.receive_keys(0, run.keys[0], run.signing_key(0))
     for keys in (
         run.keys[0],
@@ -461,7 +461,7 @@ def test_any_bit_of_signed_keys():
         for bit in range(8 * len(value)):
             odd = keys[1].model_copy(update={name: flipped(value, bit)})
             with refuses("unsigned-keys", "partition 1", error=SecureSumError):
-                SecureSumServer(what).receive_keys(1, odd, roster[1])
+                SecureSumServer(what, BASIS).receive_keys(1, odd, roster[1])
             with refused(
                 "partition 1: its keys are not signed"
                 if odd.signature
@@ -498,16 +498,16 @@ def test_any_bit_of_encrypted_shares():
 
 def test_any_bit_of_a_masked_vector_and_of_its_checksum():
     run = run_of(2, length=3).until("deliver")
-    vector = run.clients[0].mask_input(run.values[0])
+    vector = run.clients[0].mask_input(run.values[0], BASIS)
     check = checksum(vector, run.bound, 0)
     for bit in range(64 * 3):
         odd = np.frombuffer(flipped(vector.tobytes(), bit), np.uint64)
         with refused(r"partition 0: (the masked input|a vector)"):
-            run.server.receive_masked_input(0, odd, check)
+            run.server.receive_masked_input(0, odd, check, BASIS)
     for bit in range(8 * 32):
         with refuses("checksum", "partition 0", error=SecureSumError):
-            run.server.receive_masked_input(0, vector, flipped(check, bit))
-    run.server.receive_masked_input(0, vector, check)
+            run.server.receive_masked_input(0, vector, flipped(check, bit), BASIS)
+    run.server.receive_masked_input(0, vector, check, BASIS)
 
 
 def test_any_bit_of_a_commitment():
@@ -592,10 +592,12 @@ def test_messages_of_an_earlier_session():
             new.clients[p].receive_shares(wrong[p])
     for p, member in new.clients.items():
         member.receive_shares(delivered[p])
-        masked = member.mask_input(new.values[p])
+        masked = member.mask_input(new.values[p], BASIS)
         with refuses("checksum", f"partition {p}", error=SecureSumError):
-            new.server.receive_masked_input(p, old.masked[p], checksum(old.masked[p], old.bound, p))
-        new.server.receive_masked_input(p, masked, checksum(masked, new.bound, p))
+            new.server.receive_masked_input(
+                p, old.masked[p], checksum(old.masked[p], old.bound, p), BASIS
+            )
+        new.server.receive_masked_input(p, masked, checksum(masked, new.bound, p), BASIS)
     new.survivors = new.server.close_masked_inputs()
     for p in old.signatures:
         with refuses("unsigned-survivors", f"partition {p}", error=SecureSumError):
@@ -620,7 +622,7 @@ def test_signed_keys_of_an_earlier_session():
     with refuses("peers", "partition 1", error=SecureSumError):
         members[0].share_keys(keys | {1: stale}, roster=roster)
     with refuses("unsigned-keys", "partition 1", error=SecureSumError):
-        SecureSumServer(new).receive_keys(1, stale, roster[1])
+        SecureSumServer(new, BASIS).receive_keys(1, stale, roster[1])
 
 
 # --- The roster
@@ -820,7 +822,7 @@ GOOD_SHARES = {"partitions": [1], "values": [b""], "commitment": bytes(32)}
         (Confirmation, {"signature": b"1"}, "signature: .* 64 bytes"),
         (Complaint, {"complaint": []}, "complaint: .* at least 1"),
         (Complaint, {"complaint": [True]}, "complaint.0: .* integer"),
-        (Checksum, {"checksum": bytes(31)}, "checksum: .* 32 bytes"),
+        (MaskedInput, BASIS.model_dump() | {"checksum": bytes(31)}, "checksum: .* 32 bytes"),
     ],
 )
 def test_messages_that_are_refused(kind, parts, message):
