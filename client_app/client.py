@@ -70,6 +70,8 @@ class Client:
         Sums signed and points revealed by a real node; None in a simulation.
     requested : RunConfig
         The run's configuration, before the node's own decisions.
+    fixed_arrays : dict of str to array
+        The fixed parameters, as they were received last.
     digest : str
         Digest of the data; keyed by the node's secret for data of its own.
     restored : int or None
@@ -127,7 +129,7 @@ class Client:
         self.files = ClientFiles(folder, binding, durable=node.is_real)
         self.precision = EXACT
         self.restored: int | None = None
-        self.fixed: dict[str, Tensor] = {}
+        self.fixed_arrays: Arrays = {}
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
 
@@ -279,14 +281,11 @@ class Client:
         """
         if self.fixed:
             if fixed:
-                check_arrays(fixed, self.fixed_arrays())
+                check_arrays(fixed, {name: to_numpy(tensor) for name, tensor in self.fixed.items()})
                 self.files.fixed.write(fixed, self.run)
-            load_arrays(fixed or self.files.fixed.read(self.run), self.tensors)
+            self.fixed_arrays = dict(fixed or self.files.fixed.read(self.run))
+            load_arrays(self.fixed_arrays, self.tensors)
         self.learner.receive(arrays)
-
-    def fixed_arrays(self) -> Arrays:
-        """The fixed parameters, as they were received."""
-        return {name: to_numpy(tensor) for name, tensor in self.fixed.items()}
 
     def fit(self, round_number: int) -> Trained | None:
         """Train for one round from the received parameters; None without training examples.

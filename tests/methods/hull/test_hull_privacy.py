@@ -19,6 +19,7 @@ from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.secure_sum.client_state import ClientState
+from curvfed.strategies.secure_sum.messages import Basis
 
 RARE = 1e-7
 """Masks are fresh in every run: a good one fails a test of them as seldom."""
@@ -43,7 +44,7 @@ PARTS = {
         {"mask_key", "encryption_key", "signature", "signing_key"},
     ),
     "shares": ({"partitions", "values"}, {"partitions", "values", "commitment"}),
-    "hulls": ({"partitions", "values"}, {"checksum"}),
+    "hulls": ({"partitions", "values"}, {"checksum", *Basis.model_fields}),
     "confirm": ({"survivors"}, {"signature"}),
     "unmask": ({"partitions", "values"}, {"partitions", "values"}),
     "evaluate": (set(), set()),

@@ -17,6 +17,7 @@ import curvfed.server_app.app
 from curvfed.client_app.node.configuration import public_text
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.secure_sum.client import SecureSumClient
+from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.errors import unreadable
 
@@ -115,12 +116,12 @@ def test_secrets_of_a_sum_are_in_no_text_of_an_error(tmp_path, monkeypatch, capl
     """Not even where the text of an exception holds all of them."""
     secrets: set[bytes] = set()
 
-    def leak(member: SecureSumClient, vector: np.ndarray) -> None:
+    def leak(member: SecureSumClient, vector: np.ndarray, basis: Basis) -> None:
         state = member.state
         secrets.update(
             (state.mask_secret, state.encryption_secret, state.seed, *state.shares.values())
         )
-        raise ValueError(f"{state!r} {vector.tolist()}")
+        raise ValueError(f"{state!r} {vector.tolist()} {basis}")
 
     monkeypatch.setattr(SecureSumClient, "mask_input", leak)
     recorder = Recorder()
