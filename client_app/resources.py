@@ -19,6 +19,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.device import move_to_device, pick_device
 from curvfed.strategies.config.model_spec import build_model
+from curvfed.strategies.config.run_config import RunConfig
 
 if TYPE_CHECKING:
     from curvfed.strategies.config.model_spec import AnyModelSpec
@@ -29,6 +30,12 @@ REMEDIES = "a smaller embedding-dim, model or batch-size, or another device"
 
 SIGNS = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
 """Texts in errors about memory that have no class of their own."""
+
+CLIENT_BYTES = 2 * 10**4
+"""Minimum memory of a simulated client at the server: its messages, figures and context."""
+
+POINT_BYTES = 150
+"""Memory of a point of the data set `uniform` during its partition."""
 
 
 def device_of(config: RunKeys, node: Node) -> torch.device:
@@ -140,3 +147,24 @@ def memory_errors(config: RunKeys, node: Node) -> Iterator[None]:
             f" {config.batch_size}; use {REMEDIES}",
             key="no-memory",
         ) from None
+
+
+def check_memory(config: RunConfig, number: int) -> None:
+    """Refuse a number of clients or points that does not fit into memory.
+
+    Raises
+    ------
+    ConfigError
+    """
+    free = free_memory(torch.device("cpu"))
+    points = config.points.num if config.dataset.lower() == "uniform" else 0
+    for key, count, size in (
+        ("num-supernodes", number, CLIENT_BYTES),
+        ("points.num", points, POINT_BYTES),
+    ):
+        if count * size > free:
+            raise ConfigError(
+                f"{key} = {count}: takes {count * size / 2**30:.1f} GiB of memory, and this process"
+                f" may take {free / 2**30:.1f} GiB more; allowed are up to {free // size}",
+                key="no-memory",
+            )

@@ -204,7 +204,7 @@ def check_request(
         except DataError as error:
             raise ConfigError(str(error), key="model") from None
     # These imports take seconds, and a wrong key is reported at once.
-    from curvfed.deployments.num_clients import check_memory, check_secure_sums
+    from curvfed.client_app.resources import check_memory
     from curvfed.server_app.callbacks.choice import callback_classes
     from curvfed.server_app.sinks import check_installed
 
@@ -224,6 +224,8 @@ def check_request(
         )
     check_memory(config, number)
     if request.resolved.is_masked:
+        from curvfed.deployments.secure_sum_check import check_secure_sums
+
         check_secure_sums(request.resolved, number)
     return request
 

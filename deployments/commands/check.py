@@ -49,8 +49,8 @@ def check(
     console = Console()
     request = read_request(pairs or [])
     # These imports take seconds, and a wrong key is reported at once.
-    from curvfed.deployments.num_clients import check_secure_sums
     from curvfed.deployments.preflight import check_machine, look_at_data
+    from curvfed.deployments.secure_sum_check import check_secure_sums
 
     check_machine(request)
     lines, data = look_at_data(request, MAX_CLIENTS, downloads=False)

@@ -146,7 +146,9 @@ def test_plain_values_are_read_as_meant(text, default, value):
 def test_the_command_is_complete(fake, tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(
-        run, "run", lambda command, timeout: started.append(command) or ("finished:failed", "no")
+        run,
+        "run_isolated",
+        lambda command, timeout: started.append(command) or ("finished:failed", "no"),
     )
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
     pairs = [*fake.command, "hyperfed.margin=2", "method=local", "num-supernodes=3"]

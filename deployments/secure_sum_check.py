@@ -1,9 +1,6 @@
-"""Whether a number of clients can run: the memory that they take, and their secure sums."""
-
-import torch
+"""The secure sums of a configuration: their thresholds, and the size of messages."""
 
 from curvfed.client_app.node.policy_tables import Sums
-from curvfed.client_app.resources import free_memory
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.one_shot import server_half
 from curvfed.strategies.config.run_config import RunConfig
@@ -11,33 +8,6 @@ from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.tasks.points.dataset import PointDataset
-
-CLIENT_BYTES = 2 * 10**4
-"""Minimum memory of a simulated client at the server: its messages, figures and context."""
-
-POINT_BYTES = 150
-"""Memory of a point of the data set `uniform` during its partition."""
-
-
-def check_memory(config: RunConfig, number: int) -> None:
-    """Refuse a number of clients or points that does not fit into memory.
-
-    Raises
-    ------
-    ConfigError
-    """
-    free = free_memory(torch.device("cpu"))
-    points = config.points.num if config.dataset.lower() == "uniform" else 0
-    for key, count, size in (
-        ("num-supernodes", number, CLIENT_BYTES),
-        ("points.num", points, POINT_BYTES),
-    ):
-        if count * size > free:
-            raise ConfigError(
-                f"{key} = {count}: takes {count * size / 2**30:.1f} GiB of memory, and this process"
-                f" may take {free / 2**30:.1f} GiB more; allowed are up to {free // size}",
-                key="no-memory",
-            )
 
 
 def check_secure_sums(config: RunConfig, number: int) -> list[str]:
