@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.cluster import database, node_config, registry
 from curvfed.deployments.cluster.certificates import check_certificate, check_pair, check_private
 from curvfed.deployments.cluster.errors import ClusterError, ToleratedError
 from curvfed.deployments.cluster.flower_commands import BY, ONE_PORT, SILENT
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder, check_files
-from curvfed.deployments.cluster.ledger import check_ledger
 from curvfed.deployments.cluster.link import (
     Link,
     SilentError,
@@ -137,7 +137,7 @@ def server_checks(
         ),
         Check("disk", partial(check_folder, folder.path, "--folder")),
         Check("memory", _check_memory, "end other programs"),
-        Check("ledger", partial(check_ledger, registry.ledger_path(folder))),
+        Check("ledger", partial(_check_ledger, registry.ledger_path(folder))),
         Check("superlink", partial(_check_superlink, folder), commands=(DOCTOR, STATUS)),
     ]
     if is_open(LOOPBACK, folder.api_port):
@@ -196,7 +196,7 @@ def node_checks(
     stored = sorted(state.glob("*/[0-9]*"))
     return [
         *checks,
-        *[Check("ledger", partial(check_ledger, path)) for path in ledgers],
+        *[Check("ledger", partial(_check_ledger, path)) for path in ledgers],
         *[Check("personal", partial(check_stored, path)) for path in stored],
         Check("data", partial(node_config.check_data, node), commands=both),  # it can take minutes
     ]
@@ -251,6 +251,10 @@ def _key_check(path: Path, commands: Collection[str] = (DOCTOR,)) -> Check:
 def _check_ports(folder: ServerFolder, bind: str) -> str:
     ports = [(LOOPBACK, folder.api_port), *([] if ONE_PORT else [(bind, folder.fleet_port)])]
     return ", ".join(check_port(*port, "the SuperLink") for port in ports)
+
+
+def _check_ledger(path: Path) -> str:
+    return f"{path}: {len(Ledger(path).lines())} lines"
 
 
 def _check_memory() -> str:

@@ -51,16 +51,3 @@ def _details(line: dict[str, object]) -> str:
     if "by" in line:
         return f"by {line['by']}"
     return str(line["reason"]) if line["kind"] == REFUSAL else f"method = {line['method']}"
-
-
-def check_ledger(path: Path) -> str:
-    """Report the number of lines of a ledger.
-
-    Raises
-    ------
-    ConfigError
-        If it is damaged.
-    """
-    from curvfed.client_app.node.ledger import Ledger
-
-    return f"{path}: {len(Ledger(path).lines())} lines"

@@ -7,7 +7,6 @@ import importlib.resources
 import os
 import pwd
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -135,15 +134,12 @@ def install(
 ) -> None:
     """Write the unit and its settings, start the service, and start it at each boot."""
     if node is None:
-        server = open_folder(ctx)
-        folder: ServerFolder | NodeFolder = server
+        folder: ServerFolder | NodeFolder = open_folder(ctx)
         values = {"BIND": bind}
-        foreground = ["--folder", str(server.path), "superlink", "--bind", bind]
     else:
         folder = ServerFolder(ctx.obj).find_node(node)
         config = _node_config(node_config, folder)
         values = {"SUPERLINK": superlink or folder.superlink, "NODE_CONFIG": config}
-        foreground = ["supernode", str(folder.path), "--node-config", config]
     service = _service(folder, system)
     health = str(health_port or HEALTH_PORTS[service.kind])
     values |= {"FOLDER": str(folder.path), "HEALTH_PORT": health}
@@ -153,8 +149,8 @@ def install(
         return
     if not BOOTED.is_dir() or not shutil.which("systemctl"):
         raise ClusterError(
-            "systemd does not run on this machine; in the foreground: curvfed cluster"
-            f" {shlex.join(foreground)}",
+            f"systemd does not run on this machine; `curvfed cluster {service.kind}` runs it in the"
+            " foreground",
             key="no-systemd",
         )
     for path, text in texts.items():

@@ -191,8 +191,7 @@ def test_what_stands_in_the_way_of_a_service_is_named(home, monkeypatch, capsys)
     monkeypatch.setattr("curvfed.deployments.cluster.service.BOOTED", home / "nothing")
     assert main(install) == 1
     printed = capsys.readouterr().err
-    assert "in the foreground: curvfed cluster --folder" in printed
-    assert " superlink --bind 0.0.0.0" in printed
+    assert "`curvfed cluster superlink` runs it in the foreground" in printed
 
 
 # --- containers
