@@ -374,25 +374,6 @@ class Client:
         """Validation and test scores of the model that this client uses."""
         return self.task.scores(self.learner.scored)
 
-    def contribution(self, received: Arrays, trained: Trained | None) -> Arrays:
-        """The arrays that the client contributes after training: those of a secure sum, or those of
-        an open reply.
-
-        Raises
-        ------
-        ConfigError
-            If they contain statistics of the data, which must not leave the node.
-        """
-        if self.learner.reports_statistics and not self.shares_statistics:
-            raise ConfigError(
-                f"{self.config.method} sends statistics of the data, which do not leave this node:"
-                " it needs share-statistics",
-                key="private-statistics",
-            )
-        if self.config.is_masked and trained is not None:
-            return self.learner.summand(received, trained)
-        return self.learner.share()
-
 
 def _check_finite(tensors: Mapping[str, Tensor], subject: str, training: str) -> None:
     if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):

@@ -7,9 +7,9 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.contribution import Contribution
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import NONE, Inputs
+from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import Answer, masked_reals
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays
@@ -34,9 +34,10 @@ def masked_contribution(
     if request.header.phase == TRAIN:
         vector, update = _update_vector(client, contribution)
     else:
-        statistics = contribution.statistics
         update = np.zeros(0)
-        vector = client_vector(statistics.flatten(), statistics.weight, statistics.figures, bound)
+        vector = client_vector(
+            contribution.flatten(), contribution.weight, contribution.figures, bound
+        )
     inputs = _inputs(client, request, contribution.received, update, vector)
     return masked_reals(client, request, state, vector, encoding, inputs)
 
@@ -44,18 +45,17 @@ def masked_contribution(
 def _update_vector(client: Client, contribution: Contribution) -> tuple[Vector, Vector]:
     """The weighted change of the shared parameters with the figures of the round, and the change
     itself."""
-    statistics = contribution.statistics
-    if not statistics.weight:
+    if not contribution.weight:
         raise SecureSumError(
             "a client without training examples has nothing to add", key="no-examples"
         )
     limit = client.config.secure.clip
-    weight = statistics.weight if client.config.weights == "examples" else 1
-    values, norm = weighted_update(statistics.arrays, contribution.received or {}, weight, limit)
+    weight = contribution.weight if client.config.weights == "examples" else 1
+    values, norm = weighted_update(contribution.arrays, contribution.received or {}, weight, limit)
     # Scores before training are left out: an evaluation of the same parameters sums them, perhaps
     # over other clients.
     figures = {
-        name: value for name, value in statistics.figures.items() if not name.endswith(BEFORE)
+        name: value for name, value in contribution.figures.items() if not name.endswith(BEFORE)
     }
     figures["clipped"] = float(norm > limit)
     return client_vector(values, weight, figures, limit), values / weight

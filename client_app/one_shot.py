@@ -8,14 +8,13 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.contribution import Contribution
 from curvfed.client_app.masked_replies import masked_contribution
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import Inputs
 from curvfed.client_app.reply import contributing
+from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
 from curvfed.strategies.base.one_shot import OneShotClient, Site
-from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.masked_vector import vector_length
 from curvfed.strategies.config.one_shot import client_half
@@ -53,7 +52,7 @@ def contribute(client: Client, request: Request, state: RecordDict) -> dict[str,
         (vector,) = statistics.arrays.values()
         inputs = Inputs.of_data(vector, request.header.phase)
         return masked(client, request, state, vector, inputs)
-    contribution = Contribution(statistics, bound=vectors.bound)
+    contribution = Contribution(statistics.arrays, statistics.weight, bound=vectors.bound)
     return masked_contribution(client, request, state, contribution)
 
 
@@ -66,7 +65,7 @@ def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, A
 
 def _score(client: Client, request: Request) -> Contribution:
     scores, arrays = _half(client, request).evaluate(decode_arrays(request.arrays))
-    return Contribution(Statistics(arrays, 0, scores), received={})
+    return Contribution(arrays, 0, scores, received={})
 
 
 def _half(client: Client, request: Request) -> OneShotClient:

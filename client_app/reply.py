@@ -10,13 +10,17 @@ from flwr.app import RecordDict
 from torch import nn
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.contribution import Contribution, Work
+from curvfed.client_app.rounds import Contribution
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
 
 Handler = Callable[[Client, Request, RecordDict], dict[str, Any]]
 """(client, request, Flower's state of this node) -> the fields of the `Reply`, apart from its
 header and partition."""
+
+
+Work = Callable[[Client, Request], Contribution]
+"""What a client does in a phase."""
 
 
 def contributing(work: Work) -> Handler:
@@ -40,24 +44,18 @@ def contributing(work: Work) -> Handler:
 
             fields = masked_contribution(client, request, state, contribution)
         else:
-            fields = _open_reply(client, request, contribution)
+            fields = {
+                "arrays": client.precision.narrow(contribution.arrays),
+                "num_examples": contribution.weight,
+                "metrics": contribution.figures,
+            }
+            if contribution.scored is not None:
+                fields |= _confusion(client, request, contribution.scored)
         if request.header.phase == TRAIN:
             client.commit(request.header.round, base=request.stamp)
         return fields
 
     return handler
-
-
-def _open_reply(client: Client, request: Request, contribution: Contribution) -> dict[str, Any]:
-    statistics = contribution.statistics
-    fields = {
-        "arrays": client.precision.narrow(statistics.arrays),
-        "num_examples": statistics.weight,
-        "metrics": statistics.figures,
-    }
-    if contribution.scored is not None:
-        fields |= _confusion(client, request, contribution.scored)
-    return fields
 
 
 def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:

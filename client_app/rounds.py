@@ -5,30 +5,66 @@ How a contribution is sent, in the open or masked, is decided in `curvfed.client
 """
 
 import time
+from dataclasses import dataclass
+
+from torch import nn
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.contribution import Contribution
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.arrays import decode_arrays
 from curvfed.strategies.wire.messages import Request
 
 
+@dataclass(frozen=True, eq=False)
+class Contribution(Statistics):
+    """What a client contributes to a phase, and what it was made of.
+
+    Attributes
+    ----------
+    received : dict of str to array, optional
+        The parameters that it was computed from; None for sums over the data alone.
+    bound : float
+        Bound on what an example adds to an entry; 0 for `secure.clip`.
+    scored : Module, optional
+        The model of the scores, for the confusion matrix after the last round.
+    """
+
+    received: Arrays | None = None
+    bound: float = 0.0
+    scored: nn.Module | None = None
+
+
 def train(client: Client, request: Request) -> Contribution:
-    """Train from the shared parameters received, and contribute them. Personal parameters stay."""
+    """Train from the shared parameters received, and contribute them. Personal parameters stay.
+
+    Raises
+    ------
+    ConfigError
+        If the contribution has statistics of the data, which must not leave the node.
+    """
     started = time.perf_counter()
     received = _prepare(client, request)
+    learner = client.learner
     before = client.scores()
     trained = client.fit(request.header.round)
     figures = {f"{name}{BEFORE}": value for name, value in before.items()} | client.scores()
     if trained is not None:
         figures |= {"loss": trained.loss, "steps": float(trained.steps)}
     figures |= {"seconds": time.perf_counter() - started} | _curvature(client)
-    arrays = client.contribution(received, trained)
+    if learner.reports_statistics and not client.shares_statistics:
+        raise ConfigError(
+            f"{client.config.method} sends statistics of the data, which do not leave this node: it"
+            " needs share-statistics",
+            key="private-statistics",
+        )
+    if client.config.is_masked and trained is not None:
+        arrays = learner.summand(received, trained)
+    else:
+        arrays = learner.share()
     return Contribution(
-        Statistics(arrays, client.task.num_examples, figures),
-        received,
-        scored=client.learner.scored,
+        arrays, client.task.num_examples, figures, received=received, scored=learner.scored
     )
 
 
@@ -36,7 +72,7 @@ def evaluate(client: Client, request: Request) -> Contribution:
     """Score the shared parameters received with the client's personal ones."""
     received = _prepare(client, request)
     figures = client.scores() | _curvature(client)
-    return Contribution(Statistics({}, 0, figures), received, scored=client.learner.scored)
+    return Contribution({}, 0, figures, received=received, scored=client.learner.scored)
 
 
 def fine_tune(client: Client, request: Request) -> Contribution:
@@ -51,7 +87,7 @@ def fine_tune(client: Client, request: Request) -> Contribution:
     if loss is not None:
         figures["loss"] = loss
     figures["seconds"] = time.perf_counter() - started
-    return Contribution(Statistics({}, 0, figures), received, scored=tuned)
+    return Contribution({}, 0, figures, received=received, scored=tuned)
 
 
 def calibrate(client: Client, request: Request) -> Contribution:
@@ -60,7 +96,7 @@ def calibrate(client: Client, request: Request) -> Contribution:
     sums, num_examples = client.sums(request.header.phase)
     calibration = client.config.calibration
     bound = calibration.bound if calibration else 0.0
-    return Contribution(Statistics({"sums": sums}, num_examples), bound=bound)
+    return Contribution({"sums": sums}, num_examples, bound=bound)
 
 
 def _prepare(client: Client, request: Request) -> Arrays:

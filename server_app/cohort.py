@@ -7,14 +7,15 @@ uses the contributions does not know which it was.
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from curvfed.server_app.phase import Check, ClientRequest, Phase
+from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
 from curvfed.server_app.progress import PHASE_SILENCE
-from curvfed.server_app.reply_checks import check_reply
 from curvfed.server_app.run import Run, check_enough
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import check_confusion, check_steps, check_variances
 from curvfed.strategies.wire.messages import (
     CONFUSION,
     EVALUATE,
@@ -26,6 +27,8 @@ from curvfed.strategies.wire.messages import (
     Parts,
     Reply,
 )
+from curvfed.tasks.class_names import titles
+from curvfed.tasks.kinds import KINDS
 
 FIGURES_ALONE = (EVALUATE, FINE_TUNE, MEASURE)
 """Phases of which a run needs no minimum number of replies."""
@@ -112,6 +115,52 @@ class Cohort(ABC):
             If too few clients contribute.
         """
 
+    def send(
+        self,
+        header: Header,
+        clients: Iterable[int],
+        check: Check,
+        parts: Mapping[int, Parts],
+        template: Template | None,
+    ) -> Phase:
+        """Run a phase that sends each client the current model and the further values `parts`, or
+        without a template these alone."""
+        run = self.run
+        holders = set(run.state.fixed_holders)
+        requests = {
+            partition: ClientRequest(parts=parts.get(partition, {})) for partition in clients
+        }
+        if template is not None:
+            for partition, request in requests.items():
+                requests[partition] = replace(
+                    request,
+                    arrays=run.model.sent_to(partition),
+                    stamp=run.state.stamps.get(partition, 0),
+                    fixed=run.fixed if partition not in holders else {},
+                    template=template(partition),
+                )
+
+        def say(done: int, total: int) -> None:
+            text = f"{header.phase}: {done} of {total} clients"
+            run.progress.say(header.round, text, PHASE_SILENCE)
+
+        phase = run_phase(
+            run.grid,
+            run.federation,
+            header,
+            requests,
+            check,
+            timeout=run.config.round_timeout,
+            on_reply=say,
+            precision=run.precision,
+        )
+        if run.fixed and template is not None:
+            # Failed clients may have lost the fixed parameters; the next request sends them again.
+            run.state.fixed_holders = sorted(
+                (holders | phase.replies.keys()) - phase.reasons.keys()
+            )
+        return phase
+
     def record(self, phase: Phase, started: float, in_round: bool) -> None:
         """Record a phase that began at this time and has no further figures."""
         row = phase.row(self.run.federation) | {"seconds": time.monotonic() - started}
@@ -141,7 +190,7 @@ class OpenCohort(Cohort):
         if question.round == run.last_round < run.config.num_rounds:
             parts = {partition: {LAST_ROUND: True} for partition in question.clients}
         header = run.header(question.phase, question.round)
-        phase = send_model(run, header, question.clients, template, check_open, parts)
+        phase = self.send(header, question.clients, check_open, parts, template)
         if question.is_recorded:
             self.record(phase, started, in_round=True)
         if question.phase not in FIGURES_ALONE:
@@ -149,64 +198,61 @@ class OpenCohort(Cohort):
         for partition, reply in phase.replies.items():
             if CONFUSION in reply.parts:
                 run.confusions[partition] = reply.parts[CONFUSION]
-        return Answer(phase, contributions(phase), time.monotonic() - started)
+        contributions = {
+            partition: Statistics(dict(reply.arrays), reply.num_examples, reply.metrics)
+            for partition, reply in phase.replies.items()
+        }
+        return Answer(phase, contributions, time.monotonic() - started)
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """These clients."""
         return list(clients)
 
 
-def send_model(
-    run: Run,
-    header: Header,
-    clients: Iterable[int],
-    template: Template,
-    check: Check,
-    parts: Mapping[int, Parts],
-) -> Phase:
-    """Run a phase that sends each client the current model; `parts` are a protocol's further
-    values."""
-    holders = set(run.state.fixed_holders)
-    requests = {
-        partition: ClientRequest(
-            arrays=run.model.sent_to(partition),
-            stamp=run.state.stamps.get(partition, 0),
-            fixed=run.fixed if partition not in holders else {},
-            parts=parts.get(partition, {}),
-            template=template(partition),
-        )
-        for partition in clients
-    }
-    phase = run.send(
-        header,
-        requests,
-        check,
-        lambda done, total: run.progress.say(
-            header.round, f"{header.phase}: {done} of {total} clients", PHASE_SILENCE
-        ),
-    )
-    if run.fixed:
-        # Failed clients may have lost the fixed parameters; the next request sends them again.
-        run.state.fixed_holders = sorted((holders | phase.replies.keys()) - phase.reasons.keys())
-    return phase
+def check_reply(run: Run, reply: Reply) -> None:
+    """Refuse a changed number of examples, an impossible number of steps, impossible running
+    statistics, and impossible confusion counts.
 
-
-def contributions(phase: Phase) -> dict[int, Statistics]:
-    """The clients' contributions by partition.
-
-    With a `wire-precision` below float32, the rounding error of the model sent to a client is added
-    to its reply, so that the difference equals the change that the client made.
+    Raises
+    ------
+    MessageError
     """
-    sent = {}
-    if any(reply.arrays for reply in phase.replies.values()):
-        sent = {id(request.arrays): request.arrays for request in phase.sent.values()}
-    rounding_losses = {key: phase.precision.lost(arrays) for key, arrays in sent.items()}
-    contributed = {}
-    for partition, reply in phase.replies.items():
-        losses = rounding_losses.get(id(phase.sent[partition].arrays), {})
-        arrays = {
-            name: array + losses[name] if name in losses else array
-            for name, array in reply.arrays.items()
-        }
-        contributed[partition] = Statistics(arrays, reply.num_examples, reply.metrics)
-    return contributed
+    expected = run.state.examples.get(reply.partition)
+    if reply.header.phase == TRAIN:
+        if expected is None:
+            expected = run.federation.descriptions[reply.partition].statistics.get("num_train")
+        if expected is not None and reply.num_examples != expected:
+            raise MessageError(
+                f"num_examples is {reply.num_examples}; it was {expected} before",
+                key="num-examples",
+            )
+        config = run.config
+        # A batch of clusters counts all its nodes, at least one of which is a training node.
+        size = config.batch_size
+        if not KINDS[run.federation.facts.task].batches_training_only:
+            size = min(size, 1)
+        check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, size)
+        check_variances(reply.arrays)
+    elif expected is not None and reply.num_examples > expected:
+        raise MessageError(
+            f"num_examples is {reply.num_examples}; it trained on {expected}",
+            key="num-examples",
+        )
+    if CONFUSION in reply.parts:
+        _check_confusion(run, reply)
+
+
+def _check_confusion(run: Run, reply: Reply) -> None:
+    num_test = run.federation.descriptions[reply.partition].statistics.get("num_test")
+    if num_test is None or reply.header.round != run.last_round:
+        raise MessageError(
+            "counts of true and predicted classes are not expected", key="unexpected-confusion"
+        )
+    num_classes = len(class_titles(run, reply.partition))
+    check_confusion(reply.parts[CONFUSION], num_classes, num_test)
+
+
+def class_titles(run: Run, partition: int) -> list[str]:
+    """A client's classes in the order of its logits, as the report names them."""
+    description = run.federation.descriptions[partition]
+    return titles(description.space, run.federation.facts.class_names or description.class_names)

@@ -158,10 +158,11 @@ def run_phase(
     federation: Federation,
     header: Header,
     requests: Mapping[int, ClientRequest],
+    check: Check,
+    *,
     timeout: float,
-    check: Callable[[Reply], None] | None = None,
-    on_reply: Callable[[int, int], None] | None = None,
-    precision: Precision = EXACT,
+    on_reply: Callable[[int, int], None],
+    precision: Precision,
 ) -> Phase:
     """Send requests to some clients and collect their replies.
 
@@ -171,7 +172,7 @@ def run_phase(
     Parameters
     ----------
     requests : mapping of partition to ClientRequest
-    check : callable, optional
+    check : callable
         Raises `MessageError` for a well-formed reply that is impossible.
     precision : Precision
         The precision of the parameters in the messages.
@@ -204,23 +205,33 @@ def run_phase(
     replies: dict[int, Reply] = {}
     reasons: dict[int, str] = {}
     complaints: dict[int, Parts] = {}
+    rounding_errors: dict[int, Arrays] = {}
     for partition in sorted(requests):
         node = nodes[partition]
         if node in failures:
             reasons[partition] = failures[node]
             continue
+        request = requests[partition]
         try:
             reply = replace(received[node], arrays=precision.widen(received[node].arrays))
             if COMPLAINT in reply.parts:
                 complaints[partition] = reply.parts
                 raise MessageError("it complains about others' messages", key="complaint")
-            _check(reply, partition, requests[partition])
-            if check is not None:
-                check(reply)
+            _check(reply, partition, request)
+            check(reply)
         except MessageError as error:
             reasons[partition] = str(error)
-        else:
-            replies[partition] = reply
+            continue
+        # The model was rounded when it was sent. With the rounding errors added, the difference
+        # from the exact model is the change that the client made.
+        key = id(request.arrays)
+        if reply.arrays and key not in rounding_errors:
+            rounding_errors[key] = precision.lost(request.arrays)
+        exact = dict(reply.arrays)
+        for name, rounding_error in rounding_errors.get(key, {}).items():
+            if name in exact:
+                exact[name] = exact[name] + rounding_error
+        replies[partition] = replace(reply, arrays=exact)
     for partition, reason in reasons.items():
         log.warning(
             "round %d: dropped the reply of partition %d: %s", header.round, partition, reason

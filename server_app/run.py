@@ -3,7 +3,7 @@ summary."""
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +14,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.personal_figures import personal_figures
-from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
+from curvfed.server_app.phase import Phase
 from curvfed.server_app.progress import Progress
 from curvfed.server_app.run_warnings import (
     ABSENCES,
@@ -202,26 +202,6 @@ class Run:
         """What the clients compute their vectors from in a secure sum, if they are sent these
         parameters."""
         return basis_of(arrays, self.fixed, self.federation.facts, self.requested)
-
-    def send(
-        self,
-        header: Header,
-        requests: Mapping[int, ClientRequest],
-        check: Check | None = None,
-        on_reply: Callable[[int, int], None] | None = None,
-    ) -> Phase:
-        """Run one phase; see `run_phase`."""
-        timeout = self.config.round_timeout
-        return run_phase(
-            self.grid,
-            self.federation,
-            header,
-            requests,
-            timeout,
-            check=check,
-            on_reply=on_reply,
-            precision=self.precision,
-        )
 
     def record(
         self,

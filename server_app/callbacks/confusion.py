@@ -1,7 +1,7 @@
 """The clients' confusion counts after the last round."""
 
 from curvfed.server_app.callbacks import Callback, Round
-from curvfed.server_app.reply_checks import class_titles
+from curvfed.server_app.cohort import class_titles
 from curvfed.server_app.run_warnings import note_answers
 
 

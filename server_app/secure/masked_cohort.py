@@ -5,14 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from curvfed.server_app.cohort import Answer, Cohort, Question, send_model
-from curvfed.server_app.phase import Check, ClientRequest, Phase
-from curvfed.server_app.reply_checks import check_masked_reply
+from curvfed.server_app.cohort import Answer, Cohort, Question
+from curvfed.server_app.phase import Check, Phase
 from curvfed.server_app.run import Run, check_enough
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase, residue_phase
 from curvfed.server_app.secure.secure_sum import SumsOfRun
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.masked_vector import mean_update
+from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
 
 
@@ -68,18 +68,17 @@ class MaskedCohort(Cohort):
     ) -> Phase:
         """Run a step of a secure sum: the masked phase, which has a template, or a phase of keys,
         shares or signatures."""
-        run = self.run
         started = time.monotonic()
 
         def check_masked(reply: Reply) -> None:
-            check_masked_reply(reply)
+            if reply.num_examples or reply.metrics:
+                raise MessageError(
+                    "a reply of a secure sum has figures that are not masked", key="open-figures"
+                )
             check(reply)
 
-        if template is None:
-            requests = {client: ClientRequest(parts=values) for client, values in parts.items()}
-            phase = run.send(header, requests, check_masked)
-        else:
-            phase = send_model(run, header, parts, lambda client: template, check_masked, parts)
+        like = None if template is None else lambda client: template
+        phase = self.send(header, parts, check_masked, parts, like)
         if template is None or question.is_recorded:
             in_round = question.phase == TRAIN or question.is_recorded
             self.record(phase, started, in_round)

@@ -10,15 +10,12 @@ from errors import refuses
 from tiers import only
 
 from curvfed.flower import strategy
-from curvfed.server_app.cohort import contributions
-from curvfed.server_app.phase import ClientRequest, Phase
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.masked_vector import MAX_EXAMPLES, sum_encoding
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.wire.arrays import MessageError, decode_arrays, encode_arrays
-from curvfed.strategies.wire.messages import Header, Reply
 from curvfed.strategies.wire.precision import Precision
 
 METHODS = [
@@ -136,25 +133,12 @@ def test_steps_of_less_than_the_rounding_add_up(name):
     moved = 0
     for _ in range(8):
         received = precision.widen(precision.narrow({"w": model}))["w"]
-        replies = {
-            p: Reply(
-                Header("run", "train", 1),
-                p,
-                num_examples=1,
-                arrays={"w": received + step * (p == 0)},
-            )
-            for p in range(4)
-        }
-        request = ClientRequest({"w": model})
-        phase = Phase(
-            Header("run", "train", 1), dict.fromkeys(replies, request), replies, {}, {}, precision
-        )
-        updates = contributions(phase)
-        assert all(
-            np.array_equal(updates[p].arrays["w"] - model, replies[p].arrays["w"] - received)
-            for p in (1, 2, 3)
-        )
-        model = np.mean([update.arrays["w"] for update in updates.values()], axis=0)
+        replies = [received + step * (client == 0) for client in range(4)]
+        lost = precision.lost({"w": model})["w"]
+        updates = [reply + lost for reply in replies]
+        for update, reply in zip(updates[1:], replies[1:], strict=True):
+            np.testing.assert_array_equal(update - model, reply - received)
+        model = np.mean(updates, axis=0)
         moved += step / 4
         np.testing.assert_allclose(model, 1 + moved, rtol=1e-6)
 
