@@ -17,8 +17,12 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDic
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAvg
 
-from curvfed.strategies.base.aggregation import Aggregation, reweighted
-from curvfed.strategies.base.average import AggregationError, weighted_sum
+from curvfed.strategies.base.aggregation import (
+    Aggregation,
+    AggregationError,
+    reweighted,
+    weighted_sum,
+)
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.base.statistics import Arrays, Statistics

@@ -11,8 +11,7 @@ from curvfed.server_app.callbacks.choice import callbacks_of
 from curvfed.server_app.cohort import Answer, Cohort, OpenCohort, Question
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.starting_model import set_starting_model
-from curvfed.strategies.base.aggregation import reweighted
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.aggregation import AggregationError, reweighted
 from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import EVALUATE, TRAIN

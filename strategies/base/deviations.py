@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.strategies.base.average import check_names, split_average, weighted_sum
+from curvfed.strategies.base.aggregation import check_names, split_average, weighted_sum
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.statistics import Arrays, Statistics
 

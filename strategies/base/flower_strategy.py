@@ -9,8 +9,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDict
 from flwr.serverapp import Grid, strategy
 
-from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import AggregationError, split_average
+from curvfed.strategies.base.aggregation import AggregationError, Average, Replies, split_average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor, nn
 
-from curvfed.strategies.base.aggregation import Aggregation, Replies
-from curvfed.strategies.base.average import check_names
+from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, load_arrays, to_numpy

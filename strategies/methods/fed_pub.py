@@ -7,8 +7,7 @@ import numpy as np
 from pydantic import Field
 from torch import nn
 
-from curvfed.strategies.base.aggregation import Replies
-from curvfed.strategies.base.average import split_average
+from curvfed.strategies.base.aggregation import Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table, WholeProximity
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import GRAPHS, Method, Network

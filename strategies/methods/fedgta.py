@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from pydantic import Field
 
-from curvfed.strategies.base.aggregation import Replies
-from curvfed.strategies.base.average import AggregationError, split_average
+from curvfed.strategies.base.aggregation import AggregationError, Replies, split_average
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, to_numpy

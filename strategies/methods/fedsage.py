@@ -10,8 +10,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import check_names
+from curvfed.strategies.base.aggregation import Average, Replies, check_names
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, load_arrays, to_numpy
 from curvfed.strategies.base.method import Method

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from curvfed.strategies.base.aggregation import Aggregation, Replies
-from curvfed.strategies.base.average import check_names, split_average
+from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names, split_average
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, INPUT_OUTPUT_LAYERS, Method

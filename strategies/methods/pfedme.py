@@ -8,8 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import split_average
+from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import copy_tensors
 from curvfed.strategies.base.method import IMAGES, PLAIN_MEAN, Method

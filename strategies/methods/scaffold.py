@@ -8,8 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import check_names, split_average
+from curvfed.strategies.base.aggregation import Average, Replies, check_names, split_average
 from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local, clones, load_arrays, to_numpy

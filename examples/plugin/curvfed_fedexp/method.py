@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from curvfed.strategies.base.aggregation import Average, Replies
-from curvfed.strategies.base.average import split_average
+from curvfed.strategies.base.aggregation import Average, Replies, split_average
 from curvfed.strategies.base.figures import ROUND, Figure, register
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import GRAPHS, IMAGES, Method

@@ -12,6 +12,7 @@ from tiers import only
 from curvfed.flower import strategy
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.config.masked_vector import MAX_EXAMPLES, sum_encoding
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
@@ -208,15 +209,13 @@ def test_a_request_in_float32_is_refused_by_the_client(tmp_path):
 
 
 def test_a_client_whose_parameters_are_too_large_says_which(tmp_path, monkeypatch):
-    from curvfed.client_app.client import Client
+    share = Learner.share
 
-    contribution = Client.contribution
+    def too_large(self):
+        arrays = share(self)
+        return arrays | {"first.bias": LARGE} if self.local.partition == 1 else arrays
 
-    def too_large(self, received, trained):
-        arrays = contribution(self, received, trained)
-        return arrays | {"first.bias": LARGE} if self.partition == 1 else arrays
-
-    monkeypatch.setattr(Client, "contribution", too_large)
+    monkeypatch.setattr(Learner, "share", too_large)
     found = run(tmp_path, method="fedavg", wire_precision="float16", num_rounds=1)
     (dropped,) = [
         row["dropped"] for row in found.clients if row["phase"] == "train" and row["dropped"]

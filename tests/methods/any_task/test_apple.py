@@ -12,7 +12,7 @@ from image_fixtures import write_classes
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.run_keys import RunKeys

@@ -8,7 +8,7 @@ from app_runs import Recorder, run
 from errors import refuses
 from tiny_learning import assert_near, descend, learner, state
 
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.feddyn import FedDynServer

@@ -12,7 +12,7 @@ from scipy.linalg import LinAlgWarning, sqrtm
 from tiny_learning import assert_near, descend, learner, state
 
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fedmtl import (
     RIDGE,

@@ -7,8 +7,7 @@ from app_runs import Recorder, partition_of, run
 from errors import refuses
 from tiny_learning import Arrays, assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.pfedme import Keys, PFedMeServer

@@ -9,8 +9,7 @@ from app_runs import Recorder, run
 from errors import refuses
 from tiny_learning import assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.aggregation import reweighted
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.aggregation import AggregationError, reweighted
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.statistics import Statistics

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import load, save
 
-from curvfed.strategies.base.average import AggregationError, split_average
+from curvfed.strategies.base.aggregation import AggregationError, split_average
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fed_pub import FedPubServer, Keys, mixing_weights
 from curvfed.strategies.wire.arrays import decode_arrays

@@ -10,7 +10,7 @@ from graph_fixtures import user_fields
 from safetensors.numpy import load, save
 from tiny_learning import local_of
 
-from curvfed.strategies.base.average import AggregationError, split_average
+from curvfed.strategies.base.aggregation import AggregationError, split_average
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.training import make_optimizer

@@ -10,7 +10,7 @@ from graph_fixtures import user_fields
 from tiny_learning import assert_near, gradient, local_of, state
 
 from curvfed.server_app.directory.run_directory import default_name
-from curvfed.strategies.base.average import AggregationError, split_average
+from curvfed.strategies.base.aggregation import AggregationError, split_average
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.statistics import Statistics

@@ -15,8 +15,7 @@ from hypothesis.extra import numpy as hnp
 from safetensors.numpy import load, save
 from tiers import only
 
-from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics

@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics

@@ -15,8 +15,7 @@ from flwr.serverapp import strategy
 from pydantic import ValidationError
 
 from curvfed.deployments.inprocess import InProcessGrid
-from curvfed.strategies.base.aggregation import Average
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.flower_strategy import FlowerStrategy
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN, Flower

@@ -8,7 +8,7 @@ from errors import refuses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.deviations import gram, weighted_step
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.statistics import Statistics

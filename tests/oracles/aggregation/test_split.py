@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from curvfed.strategies.base import average as split
-from curvfed.strategies.base.average import AggregationError
+from curvfed.strategies.base import aggregation as split
+from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods import METHODS
 
