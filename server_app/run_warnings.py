@@ -24,6 +24,7 @@ from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.examples import FAR_FEATURES
+from curvfed.tasks.kinds import KINDS
 
 log = logging.getLogger("curvfed")
 
@@ -279,7 +280,7 @@ def _proximal(config: RunConfig, state: State, task: str) -> str:
         return ""
     equals = f"{config.method} equals fedavg here" if is_fedavg else "the run is the same with 0"
     # the nodes of a graph are usually one batch
-    smaller = "" if task == "nodes" else " or lower batch-size"
+    smaller = " or lower batch-size" if KINDS[task].batches_training_only else ""
     return (
         f"the proximal term ({key} = {config[key]}) has no effect: every client makes one local"
         f" step per round, where its gradient is 0, so {equals}; raise local-epochs{smaller}"

@@ -20,7 +20,8 @@ from curvfed.tasks.images.folder import read_images
 from curvfed.tasks.images.layout import ROLES, TEST, TRAIN, VAL
 from curvfed.tasks.images.pixels import picture
 from curvfed.tasks.images.raw import RawImages
-from curvfed.tasks.points.raw_points import RawPoints, number_labels, raw_points
+from curvfed.tasks.labels import number_labels
+from curvfed.tasks.points.raw_points import RawPoints, raw_points
 from curvfed.tasks.public_data import Located
 
 LABELS = ("label", "labels", "y", "target", "class", "fine_label")

@@ -13,7 +13,8 @@ from curvfed.tasks.graphs.data.user_file import check_graphs
 from curvfed.tasks.huggingface import from_datasets, is_dataset
 from curvfed.tasks.images.arrays import pixels_of
 from curvfed.tasks.images.raw import RawImages, raw_images
-from curvfed.tasks.points.readers import RawPoints, number_labels, raw_points
+from curvfed.tasks.labels import number_labels
+from curvfed.tasks.points.raw_points import RawPoints, raw_points
 
 Raw = RawGraph | RawGraphs | RawImages | RawPoints
 

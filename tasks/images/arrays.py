@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.layout import TEST, VAL
 from curvfed.tasks.images.raw import RawImages, raw_images
-from curvfed.tasks.points.raw_points import number_labels
+from curvfed.tasks.labels import number_labels
 
 ALLOWED = "uint8, 0 to 255, of shape (n, h, w), (n, c, h, w) or (n, h, w, c) with c of 1 or 3"
 

@@ -19,7 +19,7 @@ from curvfed.tasks.images.arrays import scaled_pixels
 from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.layout import TEST, TRAIN, is_image
 from curvfed.tasks.images.raw import RawImages, raw_images
-from curvfed.tasks.points.raw_points import number_labels
+from curvfed.tasks.labels import number_labels
 from curvfed.tasks.public_data import Located
 
 ROLES = {"train": TRAIN, "test": TEST, "": TRAIN}

@@ -14,9 +14,11 @@ from curvfed.tasks.class_names import class_name, names_in, row_of
 from curvfed.tasks.dataset import Dataset, Spec
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.partition import membership_digest
+from curvfed.tasks.labels import in_order
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
 from curvfed.tasks.points.partition import PARTITIONS, partition_points
-from curvfed.tasks.points.readers import RawPoints, check_inside, in_order, read_points
+from curvfed.tasks.points.raw_points import RawPoints, check_inside
+from curvfed.tasks.points.readers import read_points
 from curvfed.tasks.points.sources import CURVATURES
 from curvfed.tasks.points.uniform import two_classes
 from curvfed.tasks.public_data import Located, PublicData
