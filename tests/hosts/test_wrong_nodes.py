@@ -9,9 +9,9 @@ import pytest
 from local_cluster import CONNECTED, SERVER
 from many_hosts import GUEST, LONG, NODES, STRANGER, Hosts, ended
 
-from curvfed.deployments.cluster import flower_commands as commands
 from curvfed.deployments.cluster.certificates import make_authority
 from curvfed.deployments.cluster.folder import NodeFolder
+from curvfed.deployments.cluster.supernode import flower_supernode
 from curvfed.deployments.processes import free_ports
 
 QUICK = ("method=fedavg", "dataset=trees", "embedding-dim=8", "num-rounds=1")
@@ -80,7 +80,7 @@ def test_a_superlink_that_the_authority_does_not_vouch_for(hosts: Hosts, tmp_pat
     assert refused.returncode == 1
     assert "is not the one that" in refused.stderr
     assert "bring ca.crt from the server again" in refused.stderr
-    plain = commands.supernode(node, node.superlink, SHARE, free_ports(1)[0])
+    plain = flower_supernode(node, node.superlink, SHARE, free_ports(1)[0])
     log = tmp_path / "plain.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
