@@ -10,6 +10,7 @@ import pytest
 from curvfed.client_app.node.policy import read_policy
 from curvfed.deployments.arguments import read_pairs
 from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.cluster.init import make_cluster
 from curvfed.deployments.sweep.plan import read_plan
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.settings_file import read_settings
@@ -31,7 +32,7 @@ def test_settings_sweeps_policies_and_clusters_are_read(tmp_path: Path, form: st
     assert len(read_plan(path).runs) == 2
     path.write_bytes(FORMS[form]("[sums]\ncontributors = 7\n"))
     assert read_policy(path).sums.contributors == 7
-    made = ServerFolder.make(tmp_path / "c", [], ["north"], 9092, 9093, 30).path
+    made = make_cluster(tmp_path / "c", [], ["north"], 9092, 9093, 30).path
     settings = made / "cluster.toml"
     settings.write_bytes(FORMS[form](settings.read_text(encoding="utf-8")))
     assert ServerFolder.open(made).fleet_port == 9092
