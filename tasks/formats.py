@@ -81,9 +81,9 @@ def leaf_files(path: Path) -> dict[str, list[Path]]:
     if path.is_file():
         return {"": [path]}
     for folder in (path, path / "data"):
-        parts = {part: sorted((folder / part).glob("*.json")) for part in ("train", "test")}
-        if parts["train"]:
-            return {part: files for part, files in parts.items() if files}
+        splits = {name: sorted((folder / name).glob("*.json")) for name in ("train", "test")}
+        if splits["train"]:
+            return {name: files for name, files in splits.items() if files}
     files = sorted(path.glob("*.json"))
     return {"": files} if files else {}
 
@@ -103,12 +103,12 @@ def cifar_files(path: Path) -> tuple[Path, list[Path], list[Path]]:
     """The file with the class names, and the training and test batches, of CIFAR-100 or
     CIFAR-10."""
     if (path / "meta").is_file():
-        batches = [[path / part] for part in ("train", "test")]
+        batches = [[path / name] for name in ("train", "test")]
         names = path / "meta"
     else:
         batches = [sorted(path.glob("data_batch_*")), [path / "test_batch"]]
         names = path / "batches.meta"
-    train, test = ([file for file in part if file.is_file()] for part in batches)
+    train, test = ([file for file in files if file.is_file()] for files in batches)
     return names, train, test
 
 

@@ -69,8 +69,8 @@ def read(path: Path) -> RawImages | RawPoints:
 
 def is_dataset(item: object) -> bool:
     """Whether an object is a `Dataset` or a `DatasetDict`."""
-    parts = item.values() if isinstance(item, dict) and item else [item]
-    return all(hasattr(part, "features") and hasattr(part, "column_names") for part in parts)
+    splits = item.values() if isinstance(item, dict) and item else [item]
+    return all(hasattr(split, "features") and hasattr(split, "column_names") for split in splits)
 
 
 def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
@@ -118,20 +118,21 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
 
 def _splits(where: str, stored: Any) -> dict[int, Any]:
     """The splits by role, without the formats that a user gave them."""
-    named = dict(stored) if isinstance(stored, dict) else {"train": stored}
+    split_of_name = dict(stored) if isinstance(stored, dict) else {"train": stored}
     splits = {
         role: split.with_format(None)
         for role, pattern in ROLES.items()
-        for name, split in named.items()
+        for name, split in split_of_name.items()
         if re.fullmatch(pattern, name.lower())
     }
-    if TRAIN not in splits and len(named) == 1:
-        (split,) = named.values()
+    if TRAIN not in splits and len(split_of_name) == 1:
+        (split,) = split_of_name.values()
         return {TRAIN: split.with_format(None)}
     if TRAIN not in splits:
         raise DataError(
-            f"{where} has the splits {names_listed(list(named))}; required is one called train",
-            *named,
+            f"{where} has the splits {names_listed(list(split_of_name))}; required is one called"
+            " train",
+            *split_of_name,
             key="no-training-part",
         )
     if TEST not in splits and VAL in splits:

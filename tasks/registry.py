@@ -40,9 +40,9 @@ BUILT_IN = (*NODES, *GROUPS, *NAMES, *IMAGES, *ALIASES, *POINTS)
 
 PATHS = (
     "a .pt file of graphs (PyTorch Geometric's, by torch.save), a folder in the TU collection's"
-    " layout, a folder with a folder of images per class, a file of points with a class for"
-    f" each, {', '.join(ENDINGS)}, or a format of another tool:"
-    f" {', '.join(form.title for form in FORMATS)}"
+    " layout, a folder with a folder of images per class,"
+    f" {', '.join(dict.fromkeys(form.title for form in FORMATS))}, or a file of points with a class"
+    f" for each, {', '.join(ENDINGS)}"
 )
 """The kinds of paths that are data sets."""
 

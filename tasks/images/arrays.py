@@ -15,7 +15,7 @@ from curvfed.tasks.labels import number_labels
 ALLOWED = "uint8, 0 to 255, of shape (n, h, w), (n, c, h, w) or (n, h, w, c) with c of 1 or 3"
 
 
-class Part(NamedTuple):
+class StoredSplit(NamedTuple):
     """The images of one part of a data set, as stored.
 
     Attributes
@@ -87,8 +87,8 @@ def scaled_pixels(where: str, values: NDArray[Any]) -> NDArray[np.uint8]:
     return pixels_of(where, values.astype(np.uint8))
 
 
-def joined_parts(
-    where: str, parts: Mapping[int, Part], class_names: Sequence[str] = ()
+def joined_splits(
+    where: str, splits: Mapping[int, StoredSplit], class_names: Sequence[str] = ()
 ) -> RawImages:
     """The images of a data set with parts by role. Labels are numbers in `class_names`, or
     themselves the names.
@@ -101,13 +101,14 @@ def joined_parts(
     DataError
         If images are unfit or differ in shape between the parts, or a label is missing.
     """
-    parts = dict(parts)
-    if TEST not in parts and VAL in parts:
-        parts[TEST] = parts.pop(VAL)
+    splits = dict(splits)
+    if TEST not in splits and VAL in splits:
+        splits[TEST] = splits.pop(VAL)
     pixels = {
-        role: pixels_of(f"{where}, {part.fields[0]}", part.images) for role, part in parts.items()
+        role: pixels_of(f"{where}, {split.fields[0]}", split.images)
+        for role, split in splits.items()
     }
-    shapes = {part.fields[0]: pixels[role].shape[1:] for role, part in parts.items()}
+    shapes = {split.fields[0]: pixels[role].shape[1:] for role, split in splits.items()}
     if len(set(shapes.values())) > 1:
         sizes = ", ".join(f"{field} {'x'.join(map(str, shape))}" for field, shape in shapes.items())
         raise DataError(
@@ -115,20 +116,20 @@ def joined_parts(
             " have one",
             key="image-sizes",
         )
-    for part in parts.values():
-        if len(part.labels) != len(part.images):
+    for split in splits.values():
+        if len(split.labels) != len(split.images):
             raise DataError(
-                f"{where}: {part.fields[0]} has {len(part.images)} images, {part.fields[1]} has"
-                f" {len(part.labels)} labels; every image needs one",
+                f"{where}: {split.fields[0]} has {len(split.images)} images, {split.fields[1]} has"
+                f" {len(split.labels)} labels; every image needs one",
                 key="unequal-lengths",
             )
-    stored = np.concatenate([part.labels.reshape(len(part.labels)) for part in parts.values()])
+    stored = np.concatenate([split.labels.reshape(len(split.labels)) for split in splits.values()])
     if class_names:
         labels = stored
     else:
         labels, class_names = number_labels(where, stored, len(stored), "labels")
-    roles = np.repeat(list(parts), [len(part.labels) for part in parts.values()])
+    roles = np.repeat(list(splits), [len(split.labels) for split in splits.values()])
     images = np.concatenate(list(pixels.values()))
     return raw_images(
-        torch.from_numpy(images), labels, class_names, roles if len(parts) > 1 else None
+        torch.from_numpy(images), labels, class_names, roles if len(splits) > 1 else None
     )

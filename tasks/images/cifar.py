@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import cifar_files
 from curvfed.tasks.graphs.data.stored_objects import READABLE, StoredArray
-from curvfed.tasks.images.arrays import Part, joined_parts
+from curvfed.tasks.images.arrays import StoredSplit, joined_splits
 from curvfed.tasks.images.layout import TEST, TRAIN
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.public_data import Located
@@ -60,13 +60,13 @@ def read(path: Path) -> RawImages:
     class_names = _entries(names, names_field)[0]
     if not isinstance(class_names, list) or not all(isinstance(name, str) for name in class_names):
         raise DataError(f"{names}: {names_field} is no list of names", key="class-names")
-    parts = {}
+    splits = {}
     for role, files in ((TRAIN, train), (TEST, test)):
         batches = [_batch(file, labels_field, len(class_names)) for file in files]
         if batches:
             images, labels = map(np.concatenate, zip(*batches, strict=True))
-            parts[role] = Part(images, labels, ("data", labels_field))
-    return joined_parts(str(path), parts, class_names)
+            splits[role] = StoredSplit(images, labels, ("data", labels_field))
+    return joined_splits(str(path), splits, class_names)
 
 
 def _batch(path: Path, field: str, num_classes: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

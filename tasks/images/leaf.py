@@ -34,7 +34,7 @@ Examples = tuple[NDArray[Any], NDArray[Any]]
 
 def locate(path: Path) -> Located[RawImages]:
     """The files of JSON and their reader."""
-    files = tuple(file for part in leaf_files(path).values() for file in part)
+    files = tuple(file for split in leaf_files(path).values() for file in split)
     return Located(files, partial(read, path))
 
 
@@ -50,20 +50,22 @@ def read(path: Path) -> RawImages:
     DataError
         If a file is damaged or incomplete, or holds text or other vectors.
     """
-    parts = leaf_files(path)
+    splits = leaf_files(path)
     numbers: dict[str, int] = {}
     images = []
     labels = []
     users = []
     roles = []
-    for part, files in parts.items():
+    for split, files in splits.items():
         for file in files:
-            for name, (user_images, user_labels) in _users(file):
+            with naming(file.name):
+                users_of_file = list(_users(file))
+            for name, (user_images, user_labels) in users_of_file:
                 images.append(user_images)
                 labels.append(user_labels)
                 count = len(user_labels)
                 users.append(np.full(count, numbers.setdefault(name, len(numbers))))
-                roles.append(np.full(count, ROLES[part]))
+                roles.append(np.full(count, ROLES[split]))
     if not images:
         raise DataError(f"{path} holds no images; allowed are users with images", key="no-images")
     _check_shapes(path, images)
@@ -72,13 +74,13 @@ def read(path: Path) -> RawImages:
     )
     all_roles = np.concatenate(roles)
     if images[0].ndim == 1:
-        folder = next(iter(parts.values()))[0].parents[1]
+        folder = next(iter(splits.values()))[0].parents[1]
         names = [str(folder / PICTURES / name) for name in np.concatenate(images).tolist()]
         samples = list(zip(names, classes.tolist(), all_roles.tolist(), strict=True))
-        raw = raw_files(folder, samples, class_names, has_test="test" in parts)
+        raw = raw_files(folder, samples, class_names, has_test="test" in splits)
     else:
         pixels = torch.from_numpy(np.concatenate(images))
-        raw = raw_images(pixels, classes, class_names, all_roles if "test" in parts else None)
+        raw = raw_images(pixels, classes, class_names, all_roles if "test" in splits else None)
     return replace(raw, users=np.concatenate(users))
 
 

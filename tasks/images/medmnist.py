@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from curvfed.tasks.errors import DataError, unreadable
-from curvfed.tasks.images.arrays import Part, joined_parts
+from curvfed.tasks.images.arrays import StoredSplit, joined_splits
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.public_data import Located
@@ -28,7 +28,7 @@ def read(path: Path) -> RawImages:
     DataError
         If the file is damaged or lacks labels, or if an image has several labels or is a volume.
     """
-    parts = {}
+    splits = {}
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
             for role, prefix in PREFIXES.items():
@@ -40,30 +40,30 @@ def read(path: Path) -> RawImages:
                         f"{path} lacks {fields[1]}; required is the class of each of {fields[0]}",
                         key="no-array",
                     )
-                parts[role] = Part(stored[fields[0]], stored[fields[1]], fields)
+                splits[role] = StoredSplit(stored[fields[0]], stored[fields[1]], fields)
     except DataError:
         raise
     except Exception as error:  # a damaged archive may raise anything
         raise unreadable(path, error, ".npz file of numbers") from error
-    for part in parts.values():
-        _check_part(path, part)
-    return joined_parts(str(path), parts)
+    for split in splits.values():
+        _check_part(path, split)
+    return joined_splits(str(path), splits)
 
 
-def _check_part(path: Path, part: Part) -> None:
+def _check_part(path: Path, split: StoredSplit) -> None:
     """Refuse several labels per image, and volumes."""
-    if part.labels.ndim == 2 and part.labels.shape[1] > 1:
+    if split.labels.ndim == 2 and split.labels.shape[1] > 1:
         raise DataError(
-            f"{path}: {part.fields[1]} has {part.labels.shape[1]} labels per image, as ChestMNIST"
+            f"{path}: {split.fields[1]} has {split.labels.shape[1]} labels per image, as ChestMNIST"
             " has; allowed is one class per image, (n, 1)",
             key="several-labels",
         )
-    is_volume = part.images.ndim == 5 or (
-        part.images.ndim == 4 and part.images.shape[3] not in (1, 3)
+    is_volume = split.images.ndim == 5 or (
+        split.images.ndim == 4 and split.images.shape[3] not in (1, 3)
     )
     if is_volume:
         raise DataError(
-            f"{path}: {part.fields[0]} has the shape {part.images.shape}, of volumes; allowed are"
+            f"{path}: {split.fields[0]} has the shape {split.images.shape}, of volumes; allowed are"
             " images (n, h, w) or (n, h, w, 3)",
             key="images",
         )

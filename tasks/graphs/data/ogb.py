@@ -165,7 +165,7 @@ def _splits(path: Path) -> dict[str, Path]:
     if len(folders) > 1:
         names = ", ".join(folder.name for folder in folders)
         raise DataError(
-            f"{path / 'split'} has the splits {names}; allowed is one", key="several-parts"
+            f"{path / 'split'} has the splits {names}; allowed is one", names, key="several-parts"
         )
     files = {role: folder / name for folder in folders for role, name in FILES.items()}
     return {role: file for role, file in files.items() if file.is_file()}
