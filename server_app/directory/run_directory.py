@@ -14,7 +14,7 @@ import tomli_w
 from numpy.typing import NDArray
 
 from curvfed.server_app.directory.run_lock import RunLock, has_begun
-from curvfed.server_app.directory.tables import TABLES, append, check_table, truncate
+from curvfed.server_app.directory.tables import TABLES, append, check_table, text_cell, truncate
 from curvfed.strategies.base.dotted import nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import RunKeys
@@ -223,9 +223,10 @@ class RunDirectory:
             (self.path / CONFUSION).unlink(missing_ok=True)
             return
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(
-            [("partition", "class", "predicted", "examples"), *rows]
-        )
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(("partition", "class", "predicted", "examples"))
+        for partition, true, predicted, examples in rows:
+            writer.writerow((partition, text_cell(true), text_cell(predicted), examples))
         write_atomically(self.path / CONFUSION, text.getvalue().encode(), private=True)
 
     def write_model(self, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, Any]) -> None:

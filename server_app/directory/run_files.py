@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.directory.tables import is_number
+from curvfed.server_app.directory.tables import from_text_cell, is_number
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.config.settings_file import read_settings
 from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, TRAIN
@@ -265,5 +265,6 @@ def _columns(path: Path) -> Columns:
     with path.open(newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     # The last row is incomplete if the run was killed while writing it.
-    complete = [row for row in rows if len(row) == len(header) and row[0].isdigit()]
+    whole = (row for row in rows if len(row) == len(header) and row[0].isdigit())
+    complete = [list(map(from_text_cell, row)) for row in whole]
     return dict(zip(header, zip(*complete, strict=True), strict=True)) if complete else {}

@@ -28,6 +28,10 @@ TEXTS = {
 }
 """Columns of text."""
 
+_FORMULA = tuple("=+-@")
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 
@@ -132,4 +136,15 @@ def _cell(value: Any) -> Any:
     """Empty for None; anything but a number as text on one line."""
     if value is None:
         return ""
-    return value if isinstance(value, int | float) else " ".join(str(value).split())
+    return value if isinstance(value, int | float) else text_cell(" ".join(str(value).split()))
+
+
+def text_cell(text: str) -> str:
+    """A text that a spreadsheet does not take for a formula: an apostrophe before = + - @, unless
+    it is a number. Names of classes and nodes come from others."""
+    return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
+
+
+def from_text_cell(cell: str) -> str:
+    """Inverse of `text_cell`."""
+    return cell[1:] if cell[:1] == "'" and cell[1:2] in _FORMULA else cell

@@ -7,11 +7,12 @@ from functools import partial
 
 from curvfed.server_app.cohort import Answer, Cohort, Question
 from curvfed.server_app.phase import Check, Phase
-from curvfed.server_app.run import Run, check_enough
+from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase, residue_phase
 from curvfed.server_app.secure.secure_sum import SumsOfRun
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.config.masked_vector import mean_update
+from curvfed.strategies.config.masked_vector import check_mean, mean_update
+from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.arrays import MessageError
 from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
 
@@ -51,7 +52,12 @@ class MaskedCohort(Cohort):
         )
         if is_training:
             check_enough(phase, self.run.config.min_replies)
-            total = replace(total, arrays=mean_update(total, like, model.sent_to(0)))
+            sent = model.sent_to(0)
+            try:
+                check_mean(total, sent, self._sums.keys.clip)
+            except SecureSumError as error:
+                raise RoundError(f"round {question.round}: {error}", key=error.kind) from None
+            total = replace(total, arrays=mean_update(total, like, sent))
         return Answer(phase, {0: total}, time.monotonic() - started)
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:

@@ -17,6 +17,9 @@ from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
 MAX_EXAMPLES = 2**20
 """Maximum number of a client's training examples, since the encoding needs a bound in advance."""
 
+ROUNDING = 1e-6
+"""Tolerated relative error of a length in float32."""
+
 Vector = NDArray[np.float64]
 
 
@@ -121,6 +124,26 @@ def parameters(received: Mapping[str, NDArray[Any]]) -> Arrays:
     """The model's parameters among the arrays; other arrays, such as SCAFFOLD's variates, have a
     prefix."""
     return {name: array for name, array in received.items() if "/" not in name}
+
+
+def check_mean(total: Statistics, sent: Arrays, limit: float) -> None:
+    """Refuse a mean change that is longer than `limit`: members shorten theirs to it, so some
+    member did not follow the protocol.
+
+    Raises
+    ------
+    SecureSumError
+    """
+    changes = [array for name, array in total.arrays.items() if name in parameters(sent)]
+    norm = float(np.linalg.norm([np.linalg.norm(change) for change in changes]))
+    rounding = total.error * sum(change.size for change in changes) ** 0.5
+    if norm > limit * total.weight * (1 + ROUNDING) + rounding:
+        raise SecureSumError(
+            f"the changes of the members add up to the length {norm:.3g} over {total.weight}"
+            f" examples; allowed is {limit:g} for each (secure.clip), to which members shorten"
+            " theirs: some vector is false, and a secure sum does not show whose",
+            key="impossible-mean",
+        )
 
 
 def mean_update(total: Statistics, like: Arrays, sent: Arrays) -> Arrays:
