@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from typing import NamedTuple, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.images.augment import crop_and_flip
 from curvfed.tasks.images.client_images import ClientImages
 from curvfed.tasks.images.models import ImageNet
 from curvfed.tasks.images.objectives import Objective, cross_entropy
@@ -16,6 +16,8 @@ from curvfed.tasks.metrics import predictions
 from curvfed.tasks.task import Batch, Task
 
 EVALUATION_BATCH = 512
+
+PADDING = 4
 
 ALL = "all"
 """The role of all images, those of unknown class too."""
@@ -167,3 +169,29 @@ def _batch_sizes(num: int, size: int, merges_one: bool) -> list[int]:
     if merges_one and len(sizes) > 1 and sizes[-1] == 1 and size > 1:
         sizes[-2:] = [size + 1]
     return sizes
+
+
+def crop_and_flip(images: Tensor) -> Tensor:
+    """Randomly shift each image by up to 4 pixels in each direction, filled with 0, and mirror half
+    of the images.
+
+    The usual augmentation of CIFAR: a random crop of the image padded by 4, and a random horizontal
+    flip.
+
+    Parameters
+    ----------
+    images : Tensor (n, c, h, w), any dtype
+
+    Returns
+    -------
+    Tensor (n, c, h, w)
+        Of the same dtype. Draws are per image, from the default generator of the device.
+    """
+    num, _, height, width = images.shape
+    device = images.device
+    # All crops as a view (n, c, 9, 9, h, w); one indexing operation copies the drawn crops.
+    crops = F.pad(images, (PADDING,) * 4).unfold(2, height, 1).unfold(3, width, 1)
+    down, right = torch.randint(2 * PADDING + 1, (2, num), device=device)
+    cropped = crops[torch.arange(num, device=device), :, down, right]
+    flipped = torch.rand(num, 1, 1, 1, device=device) < 0.5
+    return torch.where(flipped, cropped.flip(3), cropped)

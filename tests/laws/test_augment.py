@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from curvfed.tasks.images.augment import PADDING, crop_and_flip
+from curvfed.tasks.images.client_task import PADDING, crop_and_flip
 
 
 def every_crop(image):

@@ -20,9 +20,13 @@ from curvfed.tasks.graphs.data.partition import (
     largest,
     mean_weights,
     membership_digest,
+    metis_parts,
 )
 from curvfed.tasks.graphs.data.raw import RawGraph
 from curvfed.tasks.graphs.sparse import select_rows
+
+CLUSTERS_PER_BATCH = 8
+"""Each pass draws several clusters anew, so that in time every edge is in a batch (Section 3.2)."""
 
 
 def own_graph(raw: RawGraph, spec: GraphSpec) -> ClientGraph:
@@ -41,16 +45,21 @@ def own_graph(raw: RawGraph, spec: GraphSpec) -> ClientGraph:
         partition_digest="",
         edge_weights=weights,
     )
-    return replace(_add_clusters(graph, spec), history=_history(raw, spec))
+    return replace(clustered(graph, spec), history=_history(raw, spec))
 
 
-def _add_clusters(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
-    """Add clusters to a graph with more nodes than a batch."""
-    if not spec.batch_size:
+def clustered(graph: ClientGraph, spec: GraphSpec) -> ClientGraph:
+    """Add METIS parts as clusters, `CLUSTERS_PER_BATCH` to a batch, if the graph has more nodes
+    than a batch (Cluster-GCN, Chiang et al., KDD 2019).
+
+    Equal graphs, seeds and batch sizes give equal clusters.
+    """
+    num_nodes = len(graph.features)
+    if not 0 < spec.batch_size < num_nodes:
         return graph
-    from curvfed.tasks.graphs.data.clusters import clustered
-
-    return clustered(graph, spec)
+    num_clusters = min(CLUSTERS_PER_BATCH * -(-num_nodes // spec.batch_size), num_nodes)
+    parts = metis_parts(graph.edge_index.numpy(), num_nodes, num_clusters, spec.seed)
+    return replace(graph, clusters=torch.from_numpy(parts))
 
 
 def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iterator[ClientGraph]:
@@ -102,7 +111,7 @@ def partition_graph(raw: RawGraph, spec: GraphSpec, num_partitions: int) -> Iter
             edge_weights=_weights(raw, nodes[members][inner_edges.numpy()]),
         )
         numbers = torch.from_numpy(nodes[members])
-        yield replace(_add_clusters(graph, spec), history=history, numbers=numbers)
+        yield replace(clustered(graph, spec), history=history, numbers=numbers)
 
 
 def _split(raw: RawGraph, nodes: np.ndarray, spec: GraphSpec) -> Tensor:
@@ -170,4 +179,4 @@ def tree(spec: GraphSpec, partition_id: int, num_partitions: int) -> ClientGraph
         metric="accuracy",
         partition_digest=trees.digest(spec.seed, num_partitions),
     )
-    return _add_clusters(graph, spec)
+    return clustered(graph, spec)

@@ -19,7 +19,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.tasks.graphs.client_task import ClusteredNodeTask, NodeTask, client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
-from curvfed.tasks.graphs.data.clusters import CLUSTERS_PER_BATCH, clustered
+from curvfed.tasks.graphs.data.clients import CLUSTERS_PER_BATCH, clustered
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.data.partition import clean_edges
 from curvfed.tasks.graphs.inputs import GraphInputs
