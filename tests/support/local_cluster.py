@@ -59,6 +59,7 @@ class Program:
 
     def start(self, words: Sequence[str], environment: Mapping[str, str]) -> None:
         """Start it in a session of its own, so that no Ctrl-C reaches it."""
+        self.process()  # else Python warns about one that was killed
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
                 words,
