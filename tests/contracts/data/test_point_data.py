@@ -427,6 +427,6 @@ def test_names_and_files_in_any_case(dataset):
 def test_an_unknown_name():
     with pytest.raises(
         ValueError,
-        match=r'mean "olsson".*`curvfed datasets` lists all.* \.npz, \.csv, \.tsv, \.h5ad, ',
+        match=r'mean "olsson".*`curvfed datasets` lists all.* \.npz, \.csv, \.tsv, \.h5ad',
     ):
         tasks_of("olson")
