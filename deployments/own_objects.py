@@ -17,7 +17,6 @@ from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.methods import foreign_methods, is_built_in
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.in_memory import check_data, task_of
 
 
 def method_name(method: object) -> str:
@@ -131,6 +130,9 @@ def assign_data(
                 )
             nodes[place]["data-path"] = os.fspath(item)
             continue
+        # Imported only here, because it knows the arrays of every kind of data.
+        from curvfed.tasks.in_memory import check_data, task_of
+
         raw = check_data(f"data[{place}]", item)
         nodes[place][IN_MEMORY] = raw
         task = task_of(raw)

@@ -28,10 +28,8 @@ from curvfed.server_app.run_warnings import (
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
-from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.wire.messages import (
     CONFIRM,
     HULLS,
@@ -197,11 +195,6 @@ class Run:
     def header(self, phase: str, number: int = 0) -> Header:
         """The header of a phase's messages."""
         return Header(self.directory.name, phase, number)
-
-    def basis(self, arrays: Arrays) -> Basis:
-        """What the clients compute their vectors from in a secure sum, if they are sent these
-        parameters."""
-        return basis_of(arrays, self.fixed, self.federation.facts, self.requested)
 
     def record(
         self,

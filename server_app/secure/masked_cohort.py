@@ -11,6 +11,7 @@ from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase, residue_phase
 from curvfed.server_app.secure.secure_sum import SumsOfRun
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.masked_vector import check_mean, mean_update
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.arrays import MessageError
@@ -36,11 +37,12 @@ class MaskedCohort(Cohort):
     def ask(self, question: Question) -> Answer:
         """See `Cohort`."""
         started = time.monotonic()
-        model = self.run.model
+        run = self.run
+        model = run.model
         is_training = question.phase == TRAIN
         step = partial(self._run_step, question)
-        header = self.run.header(question.phase, question.round)
-        basis = self.run.basis(model.sent_to(0))
+        header = run.header(question.phase, question.round)
+        basis = basis_of(model.sent_to(0), run.fixed, run.federation.facts, run.requested)
         if question.residues is not None:
             phase, total = residue_phase(
                 step, header, question.clients, self._sums, question.residues, basis=basis
@@ -51,7 +53,7 @@ class MaskedCohort(Cohort):
             step, header, question.clients, self._sums, like, question.bound, basis=basis
         )
         if is_training:
-            check_enough(phase, self.run.config.min_replies)
+            check_enough(phase, run.config.min_replies)
             sent = model.sent_to(0)
             try:
                 check_mean(total, sent, self._sums.keys.clip)
