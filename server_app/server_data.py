@@ -3,7 +3,7 @@
 import logging
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,8 +13,9 @@ from curvfed.strategies.base.one_shot import ServerPoints
 from curvfed.strategies.config.dataset import open_dataset
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.client_points import ClientPoints
-from curvfed.tasks.points.dataset import PointDataset
+
+if TYPE_CHECKING:
+    from curvfed.tasks.points.client_points import ClientPoints
 
 log = logging.getLogger("curvfed")
 
@@ -63,7 +64,7 @@ def read_server_points(config: RunConfig, federation: Federation) -> ServerPoint
     test = read_test(config, federation)
     if not is_simulated(federation):
         return ServerPoints(test)
-    dataset = PointDataset.of_run(config)
+    dataset: Any = open_dataset(config, federation.facts.task)
     try:
         parts = {
             partition: dataset.part(partition, description.num_partitions)
@@ -87,7 +88,7 @@ def read_server_points(config: RunConfig, federation: Federation) -> ServerPoint
     return ServerPoints(_renumbered(test, pooled.class_names) if test else None, pooled, same)
 
 
-def _renumbered(test: ClientPoints, names: tuple[str, ...]) -> ClientPoints:
+def _renumbered(test: "ClientPoints", names: tuple[str, ...]) -> "ClientPoints":
     """Test points with the clients' class numbers; classes that no client has come last."""
     all_names = tuple(dict.fromkeys((*names, *test.class_names)))
     numbers = np.array([all_names.index(name) for name in test.class_names], np.int64)

@@ -19,7 +19,13 @@ Replies = Mapping[int, Statistics]
 
 
 class AggregationError(KeyedError, ValueError):
-    """Replies that cannot be aggregated."""
+    """Replies that cannot be aggregated.
+
+    Examples
+    --------
+    >>> AggregationError("no reply has examples", key="no-examples").key
+    'aggregation.no-examples'
+    """
 
     area = "aggregation"
 
@@ -30,6 +36,10 @@ def check_names(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     Raises
     ------
     AggregationError
+
+    Examples
+    --------
+    >>> check_names({"weight": 1}, {"weight": 0})  # the same names: nothing is raised
     """
     if arrays.keys() != expected.keys():
         unmatched = sorted(arrays.keys() ^ expected.keys())
@@ -65,6 +75,12 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Statist
     ------
     AggregationError
         If a reply has other names than `current`, such as a personal parameter.
+
+    Examples
+    --------
+    >>> updates = [Statistics({"weight": np.ones(2)}, 3), Statistics({"weight": np.zeros(2)}, 1)]
+    >>> split_average({"weight": np.zeros(2)}, updates)["weight"].tolist()
+    [0.75, 0.75]
     """
     for update in updates:
         check_names(update.arrays, current)
@@ -89,6 +105,12 @@ def weighted_sum(like: NDArray[Any], terms: Sequence[tuple[NDArray[Any], float]]
     terms : sequence of (array, float)
         Added in this order, in blocks that fit into the cache, so that only the result needs
         memory.
+
+    Examples
+    --------
+    >>> terms = [(np.ones(2, np.float32), 0.5), (np.arange(2, dtype=np.float32), 2.0)]
+    >>> weighted_sum(np.zeros(2, np.float32), terms).tolist()
+    [0.5, 2.5]
     """
     result = np.empty(like.shape, like.dtype)
     terms_flat = [(array.reshape(-1), weight) for array, weight in terms]

@@ -242,6 +242,12 @@ def half_class(half: type | str, side: str, base: type[Base], error_key: str) ->
     ------
     DataError, ConfigError
         If it cannot be imported here or is no subclass.
+
+    Examples
+    --------
+    >>> from curvfed.strategies.base.aggregation import Aggregation, Average
+    >>> half_class(Average, "server", Aggregation, "not-an-aggregation").__name__
+    'Average'
     """
     loaded = plugins.imported(half) if isinstance(half, str) else half
     if not (isinstance(loaded, type) and issubclass(loaded, base)):
