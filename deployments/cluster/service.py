@@ -159,7 +159,9 @@ def install(
         print(f"written: {path}")
     service.call_systemd("daemon-reload")
     if not no_start:
-        service.call_systemd("enable", "--now", service.name)
+        service.call_systemd("enable", service.name)
+        # One that runs already takes over new settings by a restart alone.
+        service.call_systemd("restart", service.name)
     print(" ".join(["log: journalctl", *service.options, "-f", "-u", service.name]))
     user = pwd.getpwuid(os.getuid()).pw_name
     if not system and not Path("/var/lib/systemd/linger", user).exists():

@@ -169,11 +169,21 @@ def test_a_service_is_installed_shown_and_removed(home, capsys):
         assert main(["cluster", "service", "remove", *words[:1]]) == 1
         assert (home / "asked").read_text().splitlines() == [
             "--user daemon-reload",
-            f"--user enable --now curvfed-{name}",
+            f"--user enable curvfed-{name}",
+            f"--user restart curvfed-{name}",
             f"--user disable --now curvfed-{name}",
             "--user daemon-reload",
         ]
         (home / "asked").unlink()
+
+
+def test_a_second_install_puts_a_changed_setting_into_effect(home):
+    for port in ("9095", "9195"):
+        (home / "asked").unlink(missing_ok=True)
+        assert main(["cluster", "service", "install", "--health-port", port]) == 0
+        settings = home / ".config" / "curvfed" / "superlink.env"
+        assert f'"{port}"' in settings.read_text()
+        assert "--user restart curvfed-superlink" in (home / "asked").read_text().splitlines()
 
 
 def test_a_service_that_is_not_to_start_is_only_written(home):
