@@ -166,7 +166,17 @@ def _exported(program: Program, sample: Inputs) -> torch.export.ExportedProgram:
         for name, dimensions in program.inputs.items()
     }
     with torch.no_grad():
-        return torch.export.export(program, sample, dynamic_shapes=shapes, strict=False)
+        exported = torch.export.export(program, sample, dynamic_shapes=shapes, strict=False)
+    return _without_paths(exported)
+
+
+def _without_paths(exported: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The program without the source files, on this machine, of its operations."""
+    for module in exported.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            for node in module.graph.nodes:
+                node.meta.pop("stack_trace", None)
+    return exported
 
 
 def _torch_program(
@@ -198,6 +208,8 @@ def _onnx_program(
         output_names=metadata["outputs"],
     )
     assert written is not None
+    for node in written.model.graph.all_nodes():
+        node.metadata_props.pop("pkg.torch.onnx.stack_trace", None)  # has this machine's paths
     for name, value in metadata.items():
         written.model.metadata_props[name] = value if isinstance(value, str) else json.dumps(value)
     content = written.model_proto.SerializeToString()

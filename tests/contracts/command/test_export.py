@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from curvfed.deployments.commands.command import main
 from curvfed.deployments.predict import export as exports
 from curvfed.deployments.predict.classifier_program import ClassifierProgram
 from curvfed.strategies.hull.classifier import Classifier
+
+ROOT = Path(__file__).parents[3]
 
 FRESH = """
 import json, sys
@@ -38,6 +42,7 @@ def test_a_graph_model_needs_torch_alone(own_home, tmp_path, capsys):
     assert main(["export", str(whole.path), "--out", str(out), "--client", "1"]) == 0
     assert capsys.readouterr().out.strip() == str(out)
     command = [sys.executable, "-I", "-c", FRESH, str(out)]
+    assert not paths_of_this_machine(out)
     fresh = subprocess.run(command, capture_output=True, text=True, check=True)
     assert json.loads(fresh.stdout) == [[1, 1, 6], [7, 7, 6], [40, 40, 6]]
     # Edges in one direction, twice and to the node itself are those of the cleaned graph.
@@ -82,12 +87,23 @@ def test_images_and_points_of_any_number(suffix, own_home, tmp_path):
         for count in (1, 9):
             inputs = draw(count)
             _, probabilities, *unknown = answers(out, inputs)
+            assert not paths_of_this_machine(out)
             table = made.predict(inputs)
             error = np.abs(probabilities.max(axis=1) - table["probability"].to_numpy())
             assert error.max() <= exports.LIMIT
             assert [flags.tolist() for flags in unknown] == [
                 table[name].tolist() for name in ("unknown",) if name in table
             ]
+
+
+def paths_of_this_machine(path: Path) -> list[str]:
+    """The folders of this machine that an exported file names."""
+    contents = [path.read_bytes()]
+    if path.suffix == ".pt2":
+        with zipfile.ZipFile(path) as archive:
+            contents = [archive.read(name) for name in archive.namelist()]
+    folders = {str(Path(curvfed.__file__).parent), str(ROOT), sys.prefix, str(Path.home())}
+    return [f for f in folders if any(f.encode() in content for content in contents)]
 
 
 def answers(path, inputs: np.ndarray) -> list[np.ndarray]:
