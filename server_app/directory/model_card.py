@@ -168,14 +168,15 @@ def _limits(config: RunConfig, summary: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _interval(summary: Mapping[str, Any]) -> str:
-    """The interval of the mean personal accuracy; "" for a single client."""
+    """The interval of the mean personal accuracy; "" for a single client, or without a spread."""
     count = summary["num_clients"] - summary["metrics"].get("clients_left_out", 0)
-    if count < 2:
+    deviation = summary["personal_accuracy_std"]
+    if count < 2 or deviation is None:
         return ""
     from scipy.special import stdtrit
 
     mean = summary[PERSONAL_ACCURACY]
-    deviation = summary["personal_accuracy_std"] or 0.0
-    half = float(stdtrit(count - 1, 0.975)) * deviation / math.sqrt(count)
+    # The deviation divides by n, so its error of the mean divides by the root of n - 1.
+    half = float(stdtrit(count - 1, 0.975)) * deviation / math.sqrt(count - 1)
     bounds = (max(0.0, mean - half), min(1.0, mean + half))
     return " to ".join(map(find(PERSONAL_ACCURACY).text, bounds))
