@@ -158,6 +158,7 @@ def test_a_run_that_a_site_does_not_allow_names_its_line(sites: Hospitals) -> No
 
 
 def test_a_site_with_a_wrong_policy_does_not_start(sites: Hospitals) -> None:
+    sites.program("n3").stop()
     policy = sites.files.node("n3").policy
     policy.write_text("[sums]\ncontributers = 4\n")
     with pytest.raises(
