@@ -96,6 +96,7 @@ def compare(
     from curvfed.deployments.compare.steps import StepRunner, check_plan, choose
 
     console = Console(soft_wrap=True)
+    resources = Resources(cpus, gpus, address)
     comparison = read_comparison(pairs or [], data)
     text = json.dumps(comparison.plan, indent=1)
     name = f"{comparison.data}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
@@ -103,7 +104,7 @@ def compare(
     make_folder(folder)
     check_plan(folder / "plan.json", text)
 
-    runner = StepRunner(comparison, folder, Resources(cpus, gpus, address), console)
+    runner = StepRunner(comparison, folder, resources, console)
     tuning_seeds, fresh_seeds = comparison.seeds
     figure = SCORES[comparison.score]
     trials: dict[str, list[list[Run]]] = {}

@@ -5,21 +5,19 @@ import json
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import curvfed.geometry
-import curvfed.strategies
-import curvfed.tasks
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.wire.messages import Facts
 
-ROOMS = (curvfed.geometry, curvfed.tasks, curvfed.strategies)
-"""The packages that a client computes its vector by, beside the messages' handlers."""
+ROOMS = ("client_app", "geometry", "strategies", "tasks")
+"""The app's packages that a client computes and masks its vector by."""
 
 
 def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts | None, config: RunConfig) -> Basis:
@@ -64,11 +62,16 @@ def _configuration(config: RunConfig) -> bytes:
 
 @cache
 def code_digest() -> bytes:
-    """SHA-256 of the app's Python files in `ROOMS`, by name and content."""
+    """SHA-256 of the app's Python files in `ROOMS`, by name and content.
+
+    Code of other packages, such as a method of the user's own, is not part of it.
+    """
     digest = sha256()
     for room in ROOMS:
-        folder = Path(str(room.__file__)).parent
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(json.dumps([room.__name__, *path.relative_to(folder).parts]).encode())
-            digest.update(sha256(path.read_bytes()).digest())
+        # Found without importing it: the server does not import the clients' room.
+        spec = find_spec(f"curvfed.{room}")
+        for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
+            for path in sorted(folder.rglob("*.py")):
+                digest.update(json.dumps([room, *path.relative_to(folder).parts]).encode())
+                digest.update(sha256(path.read_bytes()).digest())
     return digest.digest()

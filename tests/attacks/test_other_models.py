@@ -2,7 +2,9 @@
 sum is one member's own update (Pasquini et al., CCS 2022), or configurations under which the others
 hardly move."""
 
+import shutil
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +21,7 @@ from secure_sums import BASIS, Run, session, vectors
 from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_cohort
+from curvfed.strategies.config import basis
 from curvfed.strategies.secure_sum import client as client_module
 from curvfed.strategies.secure_sum import crypto
 from curvfed.strategies.secure_sum import server as server_module
@@ -167,6 +170,28 @@ def test_masks_of_two_bases_hide_the_vector_without_signatures(field, monkeypatc
         counts += np.bincount(subtract(rest, values[VICTIM], modulus).astype(int), minlength=13)
     expected = counts.sum() / modulus
     assert ((counts - expected) ** 2 / expected).sum() < 32.9
+
+
+@pytest.mark.parametrize("room", basis.ROOMS)
+def test_another_file_of_the_app_is_other_code(room, tmp_path, monkeypatch):
+    """In a copy of the rooms, each file counts, by its name and its content."""
+    for name in basis.ROOMS:
+        place = Path(str(find_spec(f"curvfed.{name}").submodule_search_locations[0]))
+        shutil.copytree(place, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(
+        basis,
+        "find_spec",
+        lambda name: SimpleNamespace(
+            submodule_search_locations=[str(tmp_path / name.rpartition(".")[2])]
+        ),
+    )
+    digest = basis.code_digest.__wrapped__
+    assert digest() == basis.code_digest()
+    changed = sorted((tmp_path / room).rglob("*.py"))[-1]
+    changed.write_text(changed.read_text() + "\n")
+    other_content = digest()
+    changed.rename(changed.with_name("renamed.py"))
+    assert len({basis.code_digest(), other_content, digest()}) == 3
 
 
 @pytest.mark.parametrize("num", [3, 9, 40])

@@ -137,13 +137,13 @@ def test_a_machine_without_the_folder_is_named(made, tmp_path):
 def test_a_run_has_the_threads_that_it_is_given(made, monkeypatch, threads):
     found = []
     monkeypatch.setattr(
-        task, "simulate", lambda settings, number: found.append((threadpool_info(), settings))
+        task, "run_in_process", lambda config, nodes: found.append((threadpool_info(), config))
     )
     before = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
     assert made(threads=threads)[0] == "it has no summary"
     ((pools, settings),) = found
     assert {pool["num_threads"] for pool in pools} == {threads}
-    assert settings["threads"] == threads
+    assert settings.threads == threads
     assert os.environ["OMP_NUM_THREADS"] == str(threads)
     assert {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()} == before
 

@@ -273,8 +273,11 @@ def test_a_node_that_tells_of_other_parts_than_the_others_is_refused(tmp_path):
     assert reason.startswith("num_partitions is 2; allowed is a number above partition-id, 2,")
 
 
-@pytest.mark.parametrize(("key", "value"), [("task", "tables"), ("metric", "roc_auc")])
-def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value, tmp_path):
+@pytest.mark.parametrize(
+    ("key", "value", "name"),
+    [("task", "tables", "node 2"), ("metric", "roc_auc", "partition-id 2")],
+)
+def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value, name, tmp_path):
     fault = Fault(
         2,
         forged(lambda r: replace(r, description=replace(r.description, **{key: value}))),
@@ -286,8 +289,8 @@ def test_another_task_or_metric_on_one_node_refuses_that_node_by_name(key, value
         nodes=real_nodes(tmp_path / "nodes", [graph(1), graph(2), graph(3)]),
         intercept=fault,
     )
-    assert list(found.described["refused"]) == ["partition-id 2"]
-    assert value in found.described["refused"]["partition-id 2"]
+    assert list(found.described["refused"]) == [name]
+    assert value in found.described["refused"][name]
     assert found.summary["num_clients"] == 2
 
 

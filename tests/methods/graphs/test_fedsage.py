@@ -13,6 +13,7 @@ from curvfed.server_app.directory.run_directory import default_name
 from curvfed.strategies.base.aggregation import AggregationError, split_average
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.named_arrays import named_state
+from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
@@ -89,7 +90,10 @@ def learner(partition=0, dtype=torch.float64, train=(0, 1, 2), **settings):
 def server(found, rounds=2):
     """The server of a learner's run, with its start."""
     shared = {name: np.array(to_numpy(tensor)) for name, tensor in found.local.tensors.items()}
-    return Server(shared, package(shared, found.local.config.fedsage), rounds)
+    config = found.local.config
+    run = RunKeys(num_rounds=rounds + 1)
+    keys = config.fedsage.model_copy(update={"generator_rounds": rounds})
+    return Server(shared, keys, run)
 
 
 def normalised(matrix):

@@ -199,7 +199,7 @@ def test_what_a_run_leaves(tmp_path):
         assert all(
             metrics[f"{kind}_{phase}"] >= 0 for kind in ("seconds", "bytes_up", "bytes_down")
         )
-    assert metrics["bytes_up_hulls"] == 8 * metrics["hull_symbols"] + 32
+    assert metrics["bytes_up_hulls"] == 8 * metrics["hull_symbols"] + 5 * 32
     assert run.summary["bytes_up"] == sum(metrics[f"bytes_up_{phase}"] for phase in SUMMED)
     assert [(row["phase"], row["partition"]) for row in run.clients] == [
         (phase, str(partition)) for phase in PHASES for partition in range(clients)
