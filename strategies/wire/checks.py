@@ -126,7 +126,7 @@ def check_data(task: str, space: str, shape: str, num_features: int, names: Sequ
     kind = KINDS.get(task)
     if kind is None:
         raise MessageError(
-            f'the task of the data is "{task}"; allowed are {', '.join(KINDS)}\',
+            f'the task of the data is "{task}"; allowed is one of ' + ", ".join(KINDS),
             key="task",
         )
     minimum = kind.min_classes
