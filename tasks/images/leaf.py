@@ -108,8 +108,15 @@ def _users(path: Path) -> Iterator[tuple[str, Examples]]:
             f'{path} lacks "users" or "user_data"; required are both, as LEAF writes them',
             key="no-array",
         )
+    seen: set[str] = set()
     for name in map(str, names):
         with naming(name):
+            if name in seen:
+                raise DataError(
+                    f'{path}: "users" lists the user "{name}" twice; allowed is once',
+                    key="repeated-user",
+                )
+            seen.add(name)
             examples = _examples(f'{path}, user "{name}"', data.get(name))
         if examples is not None:
             yield name, examples
@@ -119,6 +126,8 @@ def _with_arrays(entries: dict[str, Any]) -> dict[str, Any]:
     """An object of the file; its lists of numbers become arrays, which take a tenth of the
     memory."""
     for field in {"x", "y"} & entries.keys():
+        if not isinstance(entries[field], list):  # a user of this name, or unfit
+            continue
         with suppress(ValueError):  # rows of different lengths are refused later
             array = np.asarray(entries[field])
             entries[field] = array.astype(np.float32) if array.dtype == np.float64 else array
@@ -131,6 +140,8 @@ def _examples(where: str, entries: object) -> Examples | None:
         raise DataError(f"{where}: x and y are required", key="no-array")
     x = entries["x"]
     y = entries["y"]
+    if not isinstance(x, list | np.ndarray) or not isinstance(y, list | np.ndarray):
+        raise _unfit(where)
     if len(x) != len(y):
         raise DataError(
             f"{where}: x has {len(x)} rows and y has {len(y)}; each row needs one class",
@@ -143,6 +154,9 @@ def _examples(where: str, entries: object) -> Examples | None:
             f"{where}: the rows of x differ in length; all images must have one size",
             key="image-sizes",
         )
+    if x.dtype.kind == "O" or y.dtype.kind == "O" or y.size != len(y):
+        raise _unfit(where)
+    y = y.reshape(len(y))
     if x.dtype.kind == "U":
         if x.ndim > 1 or not all(map(is_image, x.tolist())):
             raise DataError(
@@ -150,8 +164,24 @@ def _examples(where: str, entries: object) -> Examples | None:
                 " images, as in FEMNIST and CelebA",
                 key="text",
             )
+        for name in x.tolist():
+            if name != Path(name).name:
+                raise DataError(
+                    f'{where}: x names the image "{name}"; allowed are plain names of files in'
+                    f" {PICTURES}, without folders",
+                    name,
+                    key="file-name",
+                )
         return x, y
     return scaled_pixels(where, _squares(where, x)), y
+
+
+def _unfit(where: str) -> DataError:
+    return DataError(
+        f"{where}: x and y are no lists of examples; allowed are a list x with a row of numbers, or"
+        " the name of a file, per example, and a list y with a number or a text per example",
+        key="examples",
+    )
 
 
 def _squares(where: str, x: NDArray[Any]) -> NDArray[Any]:

@@ -106,6 +106,45 @@ def test_what_is_refused(tmp_path, key):
     assert key == "labels" or "ann" in error.value.names
 
 
+UNFIT = {
+    "a number": {"x": 5, "y": [0]},
+    "an object": {"x": {"a": 1}, "y": [0]},
+    "one class": {"x": [[0.5] * 16], "y": 0},
+    "no image": {"x": [None], "y": [0]},
+    "a pixel without a value": {"x": [[0.5] * 15 + [None]], "y": [0]},
+    "no class": {"x": [[0.5] * 16], "y": [None]},
+    "lists of classes": {"x": [[0.5] * 16], "y": [[0, 1]]},
+}
+
+
+@pytest.mark.parametrize("fault", UNFIT)
+def test_examples_of_other_types_are_refused(tmp_path, fault):
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps({"users": ["ann"], "user_data": {"ann": UNFIT[fault]}}))
+    with refuses("examples", "own.json", "ann", "allowed are"):
+        read_images(path)
+
+
+def test_a_user_listed_twice_is_refused(tmp_path):
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps({"users": ["ann", "ann"], "user_data": leaf_users({"ann": 3})}))
+    with refuses("repeated-user", "own.json", "ann"):
+        read_images(path)
+
+
+def test_a_user_may_be_called_x(tmp_path):
+    raw = read_images(write_leaf_file(tmp_path / "own.json", leaf_users({"x": 3, "y": 2})))
+    assert raw.users.tolist() == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["/etc/a.jpg", "../a.jpg", "sub/a.jpg"])
+def test_an_image_outside_of_its_folder_is_refused(tmp_path, name):
+    path = write_leaf_file(tmp_path / "own.json", {"ann": {"x": [name], "y": [0]}})
+    with refuses("file-name", "ann", name) as error:
+        read_images(path)
+    assert {"ann", name} <= set(error.value.names)
+
+
 def test_texts_in_lists_are_refused(tmp_path):
     data = {"a": {"x": [["1", "NO_QUERY", "a tweet"]], "y": [0]}}
     with refuses("text", "Sent140"):
