@@ -220,7 +220,10 @@ def test_parts_that_are_no_record_of_values_are_none():
 @pytest.mark.parametrize(
     ("description", "words"),
     [
-        ({"task": "texts"}, "the task of the data is none of nodes, graphs, images, points"),
+        (
+            {"task": "texts"},
+            'the task of the data is "texts"; allowed is one of nodes, graphs, images, points',
+        ),
         ({"task": "points", "num_features": 3}, "num_features is 3; points have 2"),
         (
             {"task": "points", "num_features": 2, "space": "MUTAG"},
