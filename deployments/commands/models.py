@@ -97,7 +97,7 @@ def export(
     the class, the probabilities of all classes, and, of a one-shot method, whether a
     point is in none of them. The names of the classes are in the file's metadata
     (curvfed.json in a .pt2). The file is written only if its answers on random data
-    are within 1e-5 of the model's. ONNX needs: pip install "curvfed[onnx]".
+    are within 1e-5 of the model's. ONNX needs: pip install "curvfed\\[onnx]".
 
     Exit status: 0 exported, 1 it cannot be done, 2 wrong usage.
     """
