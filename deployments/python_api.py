@@ -134,8 +134,8 @@ class Run:
 
         return run_figure(self.path)
 
-    @cached_property
-    def _trained(self) -> "TrainedRun":
+    @property
+    def _trained(self) -> "TrainedRun":  # read each time: a resumed run writes it again
         from curvfed.deployments.predict import TrainedRun
 
         return TrainedRun.read(self.path)

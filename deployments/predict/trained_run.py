@@ -242,14 +242,15 @@ class TrainedRun:
             If its configuration is of another version.
         """
         path = path.expanduser()
-        in_results = home() / "results" / path
-        if not path.exists() and in_results.exists():
-            path = in_results
-        path = path.resolve()
-        if not (path / "config.toml").exists():
+        places = [path.resolve(), (home() / "results" / path).resolve()]
+        runs = [place for place in places if (place / "config.toml").exists()]
+        if not runs:
+            others = "".join(f" nor in {place}" for place in places[1:] if place != places[0])
             raise RequestError(
-                f"{path} is not the directory of a run: no config.toml", key="not-a-run"
+                f"{places[0]} is not the directory of a run: no config.toml in it{others}",
+                key="not-a-run",
             )
+        path = runs[0]
         try:
             config = parse(read_settings(path / "config.toml", written_by_run=True))
             stored = json.loads((path / "clients.json").read_text(encoding="utf-8"))

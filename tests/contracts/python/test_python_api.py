@@ -26,6 +26,7 @@ import curvfed.server_app.app
 from curvfed.client_app.node.configuration import SIMULATED
 from curvfed.deployments import predict, python_api
 from curvfed.deployments.arguments import UsageError
+from curvfed.deployments.commands.command import main
 from curvfed.deployments.predict import PredictError, TrainedRun
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import html_page
@@ -541,6 +542,27 @@ def test_a_run_is_found_by_its_path_or_its_name(tmp_path, monkeypatch):
         FileNotFoundError, match=f"there is no run in other nor in {made.path.parent}/other"
     ):
         curvfed.load("other")
+
+
+def test_a_folder_of_the_same_name_hides_no_run(tmp_path, monkeypatch, capsys):
+    made = curvfed.simulate("fedavg", num_supernodes=2, run_name="hidden", **SMALL)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hidden").mkdir()
+    assert curvfed.load("hidden").path == made.path
+    assert main(["export", "hidden", "--out", "model.pt2"]) == 0
+    assert main(["export", "unknown", "--out", "model.pt2"]) == 2
+    told = "".join(capsys.readouterr().err.split())
+    for place in (tmp_path / "unknown", made.path.parent / "unknown"):
+        assert str(place) in told
+
+
+def test_a_resumed_run_predicts_with_its_new_model(tmp_path):
+    keys = {**SMALL, "run_name": "longer", "num_supernodes": 2}
+    made = curvfed.simulate("fedavg", **keys | {"num_rounds": 1})
+    first = made.model().state_dict()
+    curvfed.simulate("fedavg", **keys | {"num_rounds": 2, "resume": True})
+    second = made.model().state_dict()
+    assert any((second[name] != first[name]).any() for name in first)
 
 
 def test_importing_the_package_imports_nothing_heavy():
