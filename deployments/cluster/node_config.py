@@ -54,8 +54,9 @@ def read_config(node_config: str, policy: Path | None = None) -> dict[str, Any]:
     return config
 
 
-def parse_config(text: str) -> dict[str, Any]:
-    """A configuration as Flower reads it, with absolute paths.
+def parse_config(text: str, user_home: str | None = None) -> dict[str, Any]:
+    """A configuration as Flower reads it, with absolute paths; ~ is `user_home`, by default the
+    home of this user.
 
     Raises
     ------
@@ -92,6 +93,8 @@ def parse_config(text: str) -> dict[str, Any]:
     for key in PATHS:
         path = node.get(key)
         if isinstance(path, str) and path:
+            if user_home is not None and path.partition("/")[0] == "~":
+                path = user_home + path.removeprefix("~")
             node[key] = str(absolute(path))
     return node
 

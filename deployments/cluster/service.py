@@ -138,7 +138,8 @@ def install(
         values = {"BIND": bind}
     else:
         folder = ServerFolder(ctx.obj).find_node(node)
-        config = _node_config(node_config, folder)
+        user_home = _find_owner(folder.path).pw_dir if system else None
+        config = _node_config(node_config, folder, user_home)
         values = {"SUPERLINK": superlink or folder.superlink, "NODE_CONFIG": config}
     service = _service(folder, system)
     health = str(health_port or HEALTH_PORTS[service.kind])
@@ -192,7 +193,7 @@ def service_files(service: Service, folder: Path, values: Mapping[str, str]) -> 
     Raises
     ------
     ClusterError
-        If the service would run as root.
+        If the service would run as root or without a home, or could not write its state.
     """
     instance = "@" if service.node else ""
     text = _shipped(f"curvfed-{service.kind}{instance}.service")
@@ -202,19 +203,19 @@ def service_files(service: Service, folder: Path, values: Mapping[str, str]) -> 
         "TARGET": "multi-user.target" if service.is_system else "default.target",
     }
     if service.is_system:
-        owner = pwd.getpwuid(folder.stat().st_uid)
-        if owner.pw_uid == 0:
-            raise ClusterError(
-                f"{folder} belongs to root, and the service runs as its owner; give it to a user"
-                " without rights: chown -R",
-                key="root",
-            )
+        owner = _find_owner(folder)
         text += _shipped("system.conf")
         if re.search(r'\bdevice="cuda', values.get("NODE_CONFIG", "")):
             text += _shipped("gpu.conf")
         paths = [Path(owner.pw_dir), folder]
-        # Its own Python may lie in a home, too, and is only read.
-        read = [*paths, Path(sys.prefix), Path(sys.base_prefix)]
+        named = _named_paths(values.get("NODE_CONFIG", ""))
+        state = named.get("state-path", folder)
+        if not any(state.is_relative_to(path) for path in paths):
+            _check_state(state, owner)
+            paths.append(state)
+        # Its own Python and its data may lie in a home, too, and are only read.
+        read = [*paths, Path(sys.prefix), Path(sys.base_prefix), *named.values()]
+        read += [path.resolve() for path in read]
         is_in_home = any(path.is_relative_to(home) for path in read for home in HOMES)
         words |= {
             "USER": owner.pw_name,
@@ -247,13 +248,64 @@ def _installed(ctx: typer.Context, node: str | None, is_system: bool) -> Service
     return service
 
 
-def _node_config(text: str, folder: NodeFolder) -> str:
-    """A configuration that holds in any working folder, once it is read as the node reads it."""
+def _find_owner(folder: Path) -> pwd.struct_passwd:
+    """The user as whom a service of the machine runs: the owner of its folder.
+
+    Raises
+    ------
+    ClusterError
+        If that is root, no user of this machine, or one without a home.
+    """
+    number = folder.stat().st_uid
+    advice = "the service runs as its owner; give it to a user without rights: chown -R"
+    try:
+        owner = pwd.getpwuid(number)
+    except KeyError:
+        raise ClusterError(
+            f"{folder} belongs to {number}, no user of this machine, and {advice}", key="no-user"
+        ) from None
+    if owner.pw_uid == 0:
+        raise ClusterError(f"{folder} belongs to root, and {advice}", key="root")
+    home = Path(owner.pw_dir)
+    if home == Path("/") or not home.is_dir():
+        raise ClusterError(
+            f"the service runs as {owner.pw_name}, the owner of {folder}, and may write to that"
+            f" user's home, which is {owner.pw_dir!r}; allowed is an existing folder other than /:"
+            f" usermod --home DIR {owner.pw_name}",
+            key="no-home",
+        )
+    return owner
+
+
+def _named_paths(node_config: str) -> dict[str, Path]:
+    """The paths in a node's configuration by their keys."""
+    from curvfed.client_app.node.configuration import PATHS
+    from curvfed.deployments.cluster.node_config import parse_config
+
+    config = parse_config(node_config) if node_config else {}
+    return {key: Path(config[key]) for key in PATHS if config.get(key)}
+
+
+def _check_state(state: Path, owner: pwd.struct_passwd) -> None:
+    """Raise an error if a `state-path` outside the owner's home is no folder: systemd lets a
+    service write only where something is."""
+    if state == Path("/") or not state.is_dir():
+        raise ClusterError(
+            f"state-path: {state} is outside the home of {owner.pw_name}, {owner.pw_dir}; allowed"
+            " there is an existing folder other than /, which belongs to that user",
+            key="no-folder",
+        )
+
+
+def _node_config(text: str, folder: NodeFolder, user_home: str | None) -> str:
+    """A configuration that holds in any working folder and for any user, once it is read as the
+    node reads it."""
     from curvfed.deployments.cluster.node_config import parse_config, read_config
     from curvfed.deployments.run_results import toml_pairs
 
-    read_config(text, folder.policy)
-    return toml_pairs(parse_config(text))
+    config = toml_pairs(parse_config(text, user_home))
+    read_config(config, folder.policy)
+    return config
 
 
 def _user_folder() -> Path:

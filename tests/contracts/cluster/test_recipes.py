@@ -22,6 +22,7 @@ from flwr.common.config import parse_config_args
 from curvfed.client_app.node.node import KEYS
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.init import make_cluster
+from curvfed.deployments.cluster.node_config import parse_config
 from curvfed.deployments.cluster.service import Service, service_files
 from curvfed.deployments.commands import cluster
 from curvfed.deployments.commands.command import main
@@ -128,6 +129,58 @@ def test_no_service_runs_as_root(tmp_path, monkeypatch):
     monkeypatch.setattr("pwd.getpwuid", lambda uid: root)
     with pytest.raises(ClusterError, match="belongs to root"):
         installed(tmp_path, None, is_system=True)
+
+
+@pytest.fixture
+def owner(tmp_path, monkeypatch) -> SimpleNamespace:
+    """The owner of a node's folder."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "homes" / "data").mkdir(parents=True)
+    user = SimpleNamespace(pw_uid=7, pw_dir=str(tmp_path / "home"), pw_name="fl", pw_gid=7)
+    monkeypatch.setattr("pwd.getpwuid", lambda uid: user)
+    monkeypatch.setattr("curvfed.deployments.cluster.service.HOMES", (tmp_path / "homes",))
+    return user
+
+
+def system_unit(tmp_path: Path, config: str) -> str:
+    """The unit of a node's service of the machine."""
+    folder = tmp_path / "north"
+    folder.mkdir(exist_ok=True)
+    os.chown(folder, os.getuid() or 1, -1)
+    values = {"FOLDER": str(folder), "HEALTH_PORT": "9096", "SUPERLINK": "a:1"}
+    service = Service("north", is_system=True)
+    return service_files(service, folder, values | {"NODE_CONFIG": config})[service.unit]
+
+
+def test_a_service_of_the_machine_writes_its_state_and_reads_its_data(tmp_path, owner):
+    unit = system_unit(tmp_path, f'state-path="{tmp_path}/home/state"')
+    assert f'\nReadWritePaths="{tmp_path}/home" "{tmp_path}/north"\n' in unit
+    assert "\nProtectHome=yes\n" in unit
+    elsewhere = tmp_path / "elsewhere"
+    with pytest.raises(ClusterError, match=f"state-path: {elsewhere} is outside"):
+        system_unit(tmp_path, f'state-path="{elsewhere}"')
+    elsewhere.mkdir()
+    assert f' "{elsewhere}"\n' in system_unit(tmp_path, f'state-path="{elsewhere}"')
+    (tmp_path / "link").symlink_to(tmp_path / "homes" / "data")
+    for data in ("homes/data", "link"):
+        unit = system_unit(tmp_path, f'data-path="{tmp_path}/{data}"')
+        assert "\nProtectHome=read-only\n" in unit
+
+
+@pytest.mark.parametrize("folder", ["/", "/no/such/folder"])
+def test_no_service_of_the_machine_runs_as_a_user_without_a_home(tmp_path, owner, folder):
+    owner.pw_dir = folder
+    with pytest.raises(ClusterError, match=f"home, which is '{folder}'"):
+        system_unit(tmp_path, "partition-id=0")
+
+
+def test_a_path_below_the_home_is_below_that_of_the_owner_of_the_service(home):
+    text = 'data-path="~/a.pt" state-path="~" roster="~no-such-user/keys"'
+    config = parse_config(text, "/var/lib/fl")
+    assert config["data-path"] == "/var/lib/fl/a.pt"
+    assert config["state-path"] == "/var/lib/fl"
+    assert config["roster"].endswith("/~no-such-user/keys")
+    assert parse_config(text)["data-path"] == str(home / "a.pt")
 
 
 SYSTEMCTL = """#!/bin/sh
