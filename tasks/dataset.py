@@ -72,6 +72,9 @@ class Dataset(ABC):
     raw: ClassVar[tuple[type, ...]]
     """The classes of the data before partitioning."""
 
+    needed: ClassVar[str]
+    """What a run on such data needs, in words."""
+
     place_words: ClassVar[str] = ""
     """The beginning of a user's place."""
 
@@ -143,10 +146,18 @@ class Dataset(ABC):
         Raises
         ------
         DataError
-            If they are absent, incomplete or ambiguous.
+            If they are absent, incomplete or ambiguous, or in a format of other data than this
+            run's.
         """
         other = format_of(path)
-        return self.locate_files(path) if other is None else other.locate(path)
+        if other is None:
+            return self.locate_files(path)
+        if not isinstance(self, dataset_class(other.task)):
+            raise DataError(
+                f"{path} is {other.title}, with {other.task}; the run needs {self.needed}",
+                key="other-data",
+            )
+        return other.locate(path)
 
     def locate_path(self, path: Path) -> Located[Any]:
         """The files of a user's path whose data are shared out to clients."""

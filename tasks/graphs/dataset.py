@@ -39,6 +39,7 @@ class GraphDataset(Dataset):
 
     examples = ClientGraph
     raw = (RawGraph, RawGraphs)
+    needed = "graphs"
     spec: GraphSpec
 
     @classmethod

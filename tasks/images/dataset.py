@@ -37,6 +37,7 @@ class ImageDataset(Dataset):
 
     examples = ClientImages
     raw = (RawImages,)
+    needed = "images"
     place_words = "images in "
     spec: ImageSpec
 

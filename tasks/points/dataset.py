@@ -135,6 +135,7 @@ class PointDataset(Dataset):
 
     examples = ClientPoints
     raw = (RawPoints,)
+    needed = "points"
     place_words = "points in "
     spec: PointSpec
 

@@ -1,6 +1,9 @@
 """Every format of another tool, from its files through a check and a run to predictions."""
 
+from pathlib import Path
+
 import pytest
+from errors import refuses
 from format_fixtures import (
     write_cifar100,
     write_citations,
@@ -15,6 +18,11 @@ from saved_datasets import installed  # noqa: F401
 
 import curvfed
 from curvfed.deployments.commands.command import main
+from curvfed.tasks.formats import format_of
+from curvfed.tasks.graphs.data.graph_spec import GraphSpec
+from curvfed.tasks.graphs.dataset import GraphDataset
+from curvfed.tasks.images.dataset import ImageDataset
+from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.registry import kind_of_path, tasks_of
 
 TESTED = 21
@@ -56,6 +64,22 @@ def test_saved_points(own_home, tmp_path, capsys):
     assert len(run.predict(path)) == EXAMPLES
     own = curvfed.simulate("hull", data=[path, path], quiet=True)
     assert own.summary["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("write", "kind", "needed"),
+    [
+        (write_citations, ImageDataset(ImageSpec("digits", Path())), "images"),
+        (write_leaf, GraphDataset(GraphSpec("cora", Path())), "graphs"),
+    ],
+)
+def test_data_of_another_task_are_refused(write, kind, needed, tmp_path):
+    path = write(tmp_path)
+    with refuses("other-data", str(path), format_of(path).title, f"needs {needed}"):
+        kind.own(path)
+    if needed == "images":
+        with refuses("other-data", str(path)):
+            kind.test(path)
 
 
 @pytest.mark.parametrize("write", [write_citations, write_molecules])
