@@ -1,11 +1,12 @@
 """Images in LEAF's JSON (Caldas et al., 2018), such as FEMNIST and CelebA: examples by user."""
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from curvfed.tasks.images.layout import TEST, TRAIN, is_image
 from curvfed.tasks.images.raw import RawImages, raw_images
 from curvfed.tasks.labels import number_labels
 from curvfed.tasks.public_data import Located
+from curvfed.tasks.stored_files import file_stamps
 
 ROLES = {"train": TRAIN, "test": TEST, "": TRAIN}
 """The role of the files of a part; "" are files outside of train/ and test/."""
@@ -35,7 +37,24 @@ Examples = tuple[NDArray[Any], NDArray[Any]]
 def locate(path: Path) -> Located[RawImages]:
     """The files of JSON and their reader."""
     files = tuple(file for split in leaf_files(path).values() for file in split)
-    return Located(files, partial(read, path))
+    folder = _folder(files[0]) / PICTURES
+    changed = folder.stat().st_mtime_ns if folder.is_dir() else 0
+    return Located(files, partial(read, path), digest=_pictures_digest(folder, changed))
+
+
+def _folder(file: Path) -> Path:
+    """The folder that holds the part of a file, and `PICTURES`."""
+    return file.absolute().parents[1]
+
+
+@lru_cache(maxsize=8)
+def _pictures_digest(folder: Path, changed: int) -> str:
+    """A digest of all pictures; "" without any. A process stores it until the folder changes, as
+    a simulation asks once per client."""
+    if not changed:
+        return ""
+    stamps = file_stamps(sorted(file for file in folder.iterdir() if is_image(file.name)))
+    return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
 
 
 def read(path: Path) -> RawImages:
@@ -74,7 +93,7 @@ def read(path: Path) -> RawImages:
     )
     all_roles = np.concatenate(roles)
     if images[0].ndim == 1:
-        folder = next(iter(splits.values()))[0].parents[1]
+        folder = _folder(next(iter(splits.values()))[0])
         names = [str(folder / PICTURES / name) for name in np.concatenate(images).tolist()]
         samples = list(zip(names, classes.tolist(), all_roles.tolist(), strict=True))
         raw = raw_files(folder, samples, class_names, has_test="test" in splits)

@@ -11,6 +11,7 @@ from image_fixtures import load_all, made, write_classes
 
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
+from curvfed.tasks.images import leaf
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.label_partition import PartitionSpec
@@ -76,6 +77,16 @@ def test_images_in_files_as_of_celeba(tmp_path):
     raw = read_images(tmp_path / "celeba")
     assert raw.read(np.arange(3), 0, 0).shape == (3, 3, 8, 8)
     assert raw.users.tolist() == [0, 0, 1]
+
+
+def test_a_changed_picture_changes_the_digest(tmp_path):
+    write_classes(tmp_path / "raw", {"img_align_celeba": 1}, (8, 8, 3), suffix=".jpg")
+    data = {"a": {"x": ["0000.jpg"], "y": [0]}}
+    write_leaf_file(tmp_path / "train/a.json", data)
+    before = leaf.locate(tmp_path).digest
+    leaf._pictures_digest.cache_clear()
+    (tmp_path / "raw/img_align_celeba/0000.jpg").write_bytes(b"changed")
+    assert leaf.locate(tmp_path).digest != before
 
 
 def test_the_default_partition_is_by_user(tmp_path):
