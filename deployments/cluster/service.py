@@ -47,8 +47,9 @@ app = Application(
     cls=Commands,
     no_args_is_help=True,
     help="""
-Run the SuperLink or a SuperNode as a service of systemd, which starts it at boot, starts it again
-after a failure, and keeps its log.
+Run the SuperLink or a SuperNode as a service of systemd, which starts it again after a failure, and
+keeps its log. A service of a user starts when the user logs in, or at boot after `loginctl
+enable-linger`; one of the machine (--system) starts at boot.
 
 curvfed cluster service install
 curvfed cluster service install ~/north --node-config 'partition-id=0 data-path="/srv/graph.pt"'
@@ -119,11 +120,11 @@ def install(
     superlink: SuperLink = None,
     bind: Bind = "0.0.0.0",
     health_port: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=0, metavar="P", help="Port of its gRPC health service; default: 9095, a node 9096."
         ),
-    ] = 0,
+    ] = None,
     system: System = False,
     no_start: Annotated[
         bool, typer.Option("--no-start", help="Write the files, and start nothing.")
@@ -132,7 +133,8 @@ def install(
         bool, typer.Option("--dry-run", help="Print the files, and write nothing.")
     ] = False,
 ) -> None:
-    """Write the unit and its settings, start the service, and start it at each boot."""
+    """Write the unit and its settings, and start the service, now and at each login of its user
+    (--system: at each boot)."""
     if node is None:
         folder: ServerFolder | NodeFolder = open_folder(ctx)
         values = {"BIND": bind}
@@ -224,6 +226,7 @@ def service_files(service: Service, folder: Path, values: Mapping[str, str]) -> 
             "HOMES": "read-only" if is_in_home else "yes",
         }
     settings = {name: _env_value(value) for name, value in values.items()}
+    settings["RESTART"] = " ".join(["systemctl", *service.options, "restart", service.name])
     return {
         service.unit: _fill(text, words),
         service.environment: _fill(_shipped(f"{service.kind}.env"), settings),

@@ -103,6 +103,7 @@ def test_the_services_start_what_there_is(tmp_path, node, is_system):
     assert not re.search("@[A-Z_]+@", "".join(files.values()))
     variables = dict(re.findall(r'^(CURVFED_\w+)="(.*)"$', files[".env"], re.MULTILINE))
     variables = {name: re.sub(r"\\(.)", r"\1", value) for name, value in variables.items()}
+    assert f"systemctl {'' if is_system else '--user '}restart curvfed-" in files[".env"]
     (start,) = re.findall(r"^ExecStart=(.*)$", files[".service"], re.MULTILINE)
     python, safe, module, *words = shlex.split(start)
     assert [python, safe, module] == [sys.executable, "-P", "-m"]
