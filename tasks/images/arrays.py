@@ -64,9 +64,23 @@ def pixels_of(where: str, images: NDArray[Any]) -> NDArray[np.uint8]:
     return pixels
 
 
-def scaled_pixels(where: str, values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Images (n, c, h, w) of numbers from 0 to 1, which become 0 to 255, or of whole numbers up to
-    255.
+class StoredPixels(NamedTuple):
+    """Images of one user, before it is known how the pixels of all users are scaled.
+
+    Attributes
+    ----------
+    pixels : (n, c, h, w), uint8
+        Whole numbers as they are stored; fractions of 1 times 255.
+    has_fractions : bool
+        Whether the stored numbers are from 0 to 1, and not all whole.
+    """
+
+    pixels: NDArray[np.uint8]
+    has_fractions: bool
+
+
+def stored_pixels(where: str, values: NDArray[Any]) -> StoredPixels:
+    """Images of numbers from 0 to 1, or of whole numbers up to 255.
 
     Raises
     ------
@@ -76,15 +90,38 @@ def scaled_pixels(where: str, values: NDArray[Any]) -> NDArray[np.uint8]:
     lowest = values.min(initial=0)
     highest = values.max(initial=0)
     is_whole = values.dtype.kind in "biu" or bool((values % 1 == 0).all())
-    if lowest >= 0 and highest <= 1:
-        values = np.rint(255 * values)
-    elif not (is_whole and lowest >= 0 and highest <= 255):
+    if not (lowest >= 0 and highest <= (255 if is_whole else 1)):
         raise DataError(
             f"{where}: images have values other than 0 to 1, and other than whole numbers from 0"
             " to 255; allowed are these two",
             key="pixel-values",
         )
-    return pixels_of(where, values.astype(np.uint8))
+    whole = values if is_whole else np.rint(255 * values)
+    return StoredPixels(pixels_of(where, whole.astype(np.uint8)), not is_whole)
+
+
+def scaled_pixels(where: str, parts: Sequence[StoredPixels]) -> NDArray[np.uint8]:
+    """The images of all users (n, c, h, w) in one scale, 0 to 255.
+
+    A user whose numbers are only 0 and 1 has the scale of the others.
+
+    Raises
+    ------
+    DataError
+        If some users have fractions of 1, and others whole numbers above 1.
+    """
+    has_fractions = any(part.has_fractions for part in parts)
+    highest = max((part.pixels.max() for part in parts if not part.has_fractions), default=0)
+    if has_fractions and highest > 1:
+        raise DataError(
+            f"{where}: some users have images of fractions of 1, others of whole numbers up to"
+            f" {highest}; allowed is one scale for all users",
+            key="pixel-values",
+        )
+    factor = np.uint8(1 if highest > 1 else 255)
+    return np.concatenate(
+        [part.pixels if part.has_fractions else factor * part.pixels for part in parts]
+    )
 
 
 def joined_splits(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from curvfed.tasks.errors import DataError, naming, unreadable
 from curvfed.tasks.formats import leaf_files
-from curvfed.tasks.images.arrays import scaled_pixels
+from curvfed.tasks.images.arrays import StoredPixels, scaled_pixels, stored_pixels
 from curvfed.tasks.images.folder import raw_files
 from curvfed.tasks.images.layout import TEST, TRAIN, is_image
 from curvfed.tasks.images.raw import RawImages, raw_images
@@ -30,8 +30,8 @@ ROLES = {"train": TRAIN, "test": TEST, "": TRAIN}
 PICTURES = "raw/img_align_celeba"
 """The folder of CelebA's images beside train/ and test/."""
 
-Examples = tuple[NDArray[Any], NDArray[Any]]
-"""Images (n, c, h, w), or the names of their files (n,), and labels (n,)."""
+Examples = tuple[StoredPixels | NDArray[np.str_], NDArray[Any]]
+"""Images, or the names of their files (n,), and labels (n,)."""
 
 
 def locate(path: Path) -> Located[RawImages]:
@@ -71,7 +71,8 @@ def read(path: Path) -> RawImages:
     """
     splits = leaf_files(path)
     numbers: dict[str, int] = {}
-    images = []
+    images: list[StoredPixels] = []
+    file_names: list[str] = []
     labels = []
     users = []
     roles = []
@@ -80,31 +81,40 @@ def read(path: Path) -> RawImages:
             with naming(file.name):
                 users_of_file = list(_users(file))
             for name, (user_images, user_labels) in users_of_file:
-                images.append(user_images)
+                if isinstance(user_images, StoredPixels):
+                    images.append(user_images)
+                else:
+                    file_names.extend(user_images.tolist())
                 labels.append(user_labels)
                 count = len(user_labels)
                 users.append(np.full(count, numbers.setdefault(name, len(numbers))))
                 roles.append(np.full(count, ROLES[split]))
-    if not images:
+    if not labels:
         raise DataError(f"{path} holds no images; allowed are users with images", key="no-images")
+    if images and file_names:
+        raise DataError(
+            f"{path}: some users have rows of numbers, others names of files; allowed is one kind"
+            " for all users",
+            key="images",
+        )
     _check_shapes(path, images)
     classes, class_names = number_labels(
         str(path), np.concatenate(labels), sum(map(len, labels)), "y"
     )
     all_roles = np.concatenate(roles)
-    if images[0].ndim == 1:
+    if file_names:
         folder = _folder(next(iter(splits.values()))[0])
-        names = [str(folder / PICTURES / name) for name in np.concatenate(images).tolist()]
+        names = [str(folder / PICTURES / name) for name in file_names]
         samples = list(zip(names, classes.tolist(), all_roles.tolist(), strict=True))
         raw = raw_files(folder, samples, class_names, has_test="test" in splits)
     else:
-        pixels = torch.from_numpy(np.concatenate(images))
+        pixels = torch.from_numpy(scaled_pixels(str(path), images))
         raw = raw_images(pixels, classes, class_names, all_roles if "test" in splits else None)
     return replace(raw, users=np.concatenate(users))
 
 
-def _check_shapes(path: Path, images: list[NDArray[Any]]) -> None:
-    shapes = {"x".join(map(str, user_images.shape[1:])) for user_images in images}
+def _check_shapes(path: Path, images: list[StoredPixels]) -> None:
+    shapes = {"x".join(map(str, part.pixels.shape[1:])) for part in images}
     if len(shapes) > 1:
         raise DataError(
             f"{path}: images have the shapes {', '.join(sorted(shapes))} (channels x height x"
@@ -192,7 +202,7 @@ def _examples(where: str, entries: object) -> Examples | None:
                     key="file-name",
                 )
         return x, y
-    return scaled_pixels(where, _squares(where, x)), y
+    return stored_pixels(where, _squares(where, x)), y
 
 
 def _unfit(where: str) -> DataError:

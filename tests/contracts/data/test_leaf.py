@@ -69,6 +69,29 @@ def test_whole_numbers_up_to_255(tmp_path):
     assert raw.read(np.arange(1), 0, 0).flatten().tolist() == [0, 255, 7, 9]
 
 
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([0, 255, 7, 9], [[0, 255, 7, 9], [0, 1, 1, 0]]),
+        ([0, 0.2, 1, 0], [[0, 51, 255, 0], [0, 255, 255, 0]]),
+        ([0, 0, 0, 1], [[0, 0, 0, 255], [0, 255, 255, 0]]),
+    ],
+)
+def test_all_users_have_one_scale(tmp_path, row, expected):
+    data = {"a": {"x": [row], "y": [0]}, "b": {"x": [[0, 1, 1, 0]], "y": [1]}}
+    raw = read_images(write_leaf_file(tmp_path / "own.json", data))
+    assert raw.read(np.arange(2), 0, 0).flatten(1).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "other"), [("pixel-values", [[0, 9, 255, 0]]), ("images", ["a.jpg"])]
+)
+def test_users_with_images_of_two_kinds_are_refused(tmp_path, key, other):
+    data = {"a": {"x": [[0, 0.5, 1, 0]], "y": [0]}, "b": {"x": other, "y": [1]}}
+    with refuses(key, "own.json", "users"):
+        read_images(write_leaf_file(tmp_path / "own.json", data))
+
+
 def test_images_in_files_as_of_celeba(tmp_path):
     write_classes(tmp_path / "celeba/data/raw", {"img_align_celeba": 3}, (8, 8, 3), suffix=".jpg")
     names = [f"{number:04d}.jpg" for number in range(3)]
