@@ -51,7 +51,7 @@ class ClassifierProgram(PointProgram):
         self, points: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Points (n, 2) of the disc, float64, to classes (n,), their probabilities (n, J), and
-        whether they belong to none of the classes (n,)."""
+        whether they belong to none of the classes (n,), as no point outside the disc does."""
         scores = self._depths(points) if self.kind == "depth" else self._scores(points)
         logs = self._logs(scores)
         winners = logs.argmax(dim=1)
@@ -122,15 +122,16 @@ class ClassifierProgram(PointProgram):
         return torch.stack([_median(depths[:, member]) for member in self.members], dim=1)
 
     def _outside(self, points: Tensor) -> Tensor:
-        """Whether points lie outside the outlines of all groups (n,), as
-        `curvfed.strategies.hull.outlines.Outlines`."""
+        """Whether points lie outside the disc, are NaN, or lie outside the outlines of all groups
+        (n,), as `curvfed.strategies.hull.outlines.Outlines`."""
         disc = points * math.sqrt(-self.curvature)
-        outside = torch.full_like(disc[:, 0], float(hasattr(self, "outlines"))) > 0
+        outside = ~(disc.square().sum(dim=1) < 1)
         if not hasattr(self, "outlines"):
             return outside
+        in_none = torch.ones_like(outside)
         for centre, radii in zip(self.centres, self.outlines, strict=True):
-            outside = outside & (_ratios(disc, centre, radii) > 1)
-        return outside
+            in_none = in_none & (_ratios(disc, centre, radii) > 1)
+        return outside | in_none
 
 
 def classifier_of(run: TrainedRun) -> Classifier:

@@ -94,6 +94,8 @@ def test_images_and_points_of_any_number(suffix, own_home, tmp_path):
             assert [flags.tolist() for flags in unknown] == [
                 table[name].tolist() for name in ("unknown",) if name in table
             ]
+    outside = np.array([[1.0, 0.1], [-3.0, 0.0], [np.nan, 0.0], [np.inf, 0.0]])
+    assert answers(out, outside)[2].all()
 
 
 def paths_of_this_machine(path: Path) -> list[str]:
@@ -127,6 +129,8 @@ def test_the_torch_form_of_a_classifier_answers_as_it_does(kind, classes):
     assert (classifier.groups[winners.numpy()] == classifier.predict(new)).all()
     np.testing.assert_allclose(probabilities.numpy(), classifier.probabilities(new), atol=1e-12)
     assert (unknown.numpy() == classifier.unknown(new)).all()
+    outside = torch.tensor([[0.8, 0.7], [float("nan"), 0.0]], dtype=torch.float64)
+    assert ClassifierProgram(classifier)(outside)[2].all()
 
 
 def test_what_cannot_be_exported_is_refused(own_home, tmp_path, capsys, monkeypatch):
