@@ -85,11 +85,28 @@ def _count_connected(folder: ServerFolder) -> tuple[int, str]:
 
 
 def show(folder: ServerFolder) -> int:
-    """Print the status; the exit status, 0 if the SuperLink answers."""
+    """Print the status; the exit status, 0 if the SuperLink answers and no check finds a fault."""
     from curvfed.deployments.cluster.checks import STATUS, run_checks, server_checks
 
-    if run_checks(server_checks(folder), STATUS):
-        return 1
+    faults = run_checks(server_checks(folder), STATUS)
+    if not faults or _answers(folder):
+        _print_tables(folder)
+    return 1 if faults else 0
+
+
+def _answers(folder: ServerFolder) -> bool:
+    """Whether the SuperLink of this folder can be asked."""
+    from curvfed.deployments.cluster.link import check_server  # imports Flower
+
+    try:
+        check_server(folder)
+    except ClusterError:
+        return False
+    return True
+
+
+def _print_tables(folder: ServerFolder) -> None:
+    """Print the registered nodes and the last runs."""
     flwr(folder, "supernode", "list").show()
     nodes = registry.registered_nodes(folder)
     runs = flwr(folder, "list").show().ask()["runs"]
@@ -110,7 +127,6 @@ def show(folder: ServerFolder) -> int:
         table.add_row(directory.name, state, run["pending-at"], took, escape(notes))
     if runs:
         console.print(table)
-    return 0
 
 
 def _warnings(directory: Path) -> str:

@@ -675,6 +675,21 @@ def test_a_revoked_node_is_neither_waited_for_nor_counted_nor_shown(
     assert "42" not in said
 
 
+def test_the_nodes_are_shown_beside_a_fault(folder, fake, monkeypatch, capsys):
+    def ended(path: Path) -> str:
+        raise ClusterError("the certificate has ended", key="certificate")
+
+    monkeypatch.setattr(checks, "check_certificate", ended)
+    monkeypatch.setattr(checks, "_check_superlink", lambda folder: "answers")
+    monkeypatch.setattr("curvfed.deployments.cluster.link.check_server", lambda folder: "answers")
+    (fake / "nodes").write_text(node(41, "online"))
+    answer(fake, "finished:completed")
+    assert status.show(folder) == 1
+    said = capsys.readouterr().out
+    assert "the certificate has ended" in said
+    assert "41" in said
+
+
 def test_a_registered_node_that_is_away_is_waited_for(folder, fake, monkeypatch, capsys):
     monkeypatch.setattr(run, "NODES_WAIT", 0.5)
     register_nodes(folder, ["north"])
