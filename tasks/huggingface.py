@@ -77,7 +77,9 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
     """The images or points of a `Dataset`, or of the splits of a `DatasetDict`.
 
     Splits are the training, validation and test part by their names; a single one is the training
-    part. Other splits are left out, and those whose labels are all missing, -1.
+    part. Other splits are left out, and those whose labels are all missing, -1. Without a labelled
+    test split the validation split is the test part; with one, points have no validation part, and
+    the split is left out.
 
     Raises
     ------
@@ -88,8 +90,12 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
     features: Features = splits[TRAIN].features.to_dict()
     label = _label_column(where, features)
     numbers = {role: np.asarray(list(split[label])) for role, split in splits.items()}
+    column = point_column(features)
     labelled = [role for role in splits if role == TRAIN or not _is_missing(numbers[role])]
-    roles = np.repeat(labelled, [len(numbers[role]) for role in labelled])
+    if column is not None and TEST in labelled:
+        labelled = [role for role in labelled if role != VAL]
+    final_roles = [TEST if role == VAL and TEST not in labelled else role for role in labelled]
+    roles = np.repeat(final_roles, [len(numbers[role]) for role in labelled])
     labels = np.concatenate([numbers[role] for role in labelled])
     class_names = tuple(features[label].get("names") or ())
     if class_names:
@@ -97,7 +103,6 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
     else:
         labels, class_names = number_labels(where, labels, len(labels), label)
     rows = [(splits[role], number) for role in labelled for number in range(len(splits[role]))]
-    column = point_column(features)
     if column is not None:
         points = np.array([split[number][column] for split, number in rows])
         raw = raw_points(where, points, np.array(class_names)[labels], (column, label))
@@ -119,12 +124,17 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
 def _splits(where: str, stored: Any) -> dict[int, Any]:
     """The splits by role, without the formats that a user gave them."""
     split_of_name = dict(stored) if isinstance(stored, dict) else {"train": stored}
-    splits = {
-        role: split.with_format(None)
-        for role, pattern in ROLES.items()
-        for name, split in split_of_name.items()
-        if re.fullmatch(pattern, name.lower())
-    }
+    splits: dict[int, Any] = {}
+    for role, pattern in ROLES.items():
+        names = [name for name in split_of_name if re.fullmatch(pattern, name.lower())]
+        if len(names) > 1:
+            raise DataError(
+                f"{where} has the splits {names_listed(names)}; allowed is one of them",
+                *names,
+                key="several-parts",
+            )
+        if names:
+            splits[role] = split_of_name[names[0]].with_format(None)
     if TRAIN not in splits and len(split_of_name) == 1:
         (split,) = split_of_name.values()
         return {TRAIN: split.with_format(None)}
@@ -135,8 +145,6 @@ def _splits(where: str, stored: Any) -> dict[int, Any]:
             *split_of_name,
             key="no-training-part",
         )
-    if TEST not in splits and VAL in splits:
-        splits[TEST] = splits.pop(VAL)
     return splits
 
 

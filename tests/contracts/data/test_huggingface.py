@@ -10,7 +10,7 @@ from errors import refuses
 from format_fixtures import animals, write_saved_images, write_saved_points
 from image_fixtures import made
 from PIL import Image
-from saved_datasets import ANIMALS, IMAGE, dataset, installed, save  # noqa: F401
+from saved_datasets import ANIMALS, IMAGE, PAIR, dataset, installed, save  # noqa: F401
 
 import curvfed
 from curvfed.tasks.formats import format_of
@@ -45,6 +45,31 @@ def test_a_single_dataset_and_a_split_without_labels(tmp_path):
     raw = read(save(tmp_path / "blind", {"train": animals(30), "test": blind}))
     assert raw.roles is None
     assert len(raw.labels) == 30
+
+
+def test_validation_is_the_test_part_beside_a_test_split_without_labels():
+    blind = dataset(
+        {"img": [Image.new("RGB", (8, 8))], "label": [-1]}, {"img": IMAGE, "label": ANIMALS}
+    )
+    splits = {"train": animals(30), "validation": animals(9), "test": blind}
+    assert from_datasets("own", splits).roles.tolist() == 30 * [TRAIN] + 9 * [TEST]
+
+
+def test_two_splits_of_one_part_are_refused():
+    splits = {"train": animals(30), "val": animals(9), "validation": animals(9)}
+    with refuses("several-parts", "own", "val", "validation"):
+        from_datasets("own", splits)
+
+
+def test_points_of_the_validation_part_are_left_out_or_the_test_part():
+    types = {"emb": PAIR, "label": NUMBER}
+    splits = {
+        name: dataset({"emb": [[0.1, 0.2]] * size, "label": [0] * size}, types)
+        for name, size in (("train", 5), ("validation", 3), ("test", 2))
+    }
+    assert from_datasets("own", splits).test.tolist() == 5 * [False] + 2 * [True]
+    del splits["test"]
+    assert from_datasets("own", splits).test.tolist() == 5 * [False] + 3 * [True]
 
 
 def test_points(tmp_path):
