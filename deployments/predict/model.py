@@ -33,10 +33,16 @@ def model_of(
     Raises
     ------
     PredictError, MessageError, StoreError
-        If there is no such client, each client has its own model and none is named, or the client's
-        personal state is missing or does not fit.
+        If there is no such client, each client has its own model and none is named, the client's
+        personal state is missing or does not fit, or an uncalibrated model is asked of a run that
+        has calibrated none.
     """
     check_client(run, client)
+    if not calibrated and not run.checkpoint.calibrated:
+        raise RequestError(
+            f"--uncalibrated is given, but {run.path} has no calibrated classifier: leave it out",
+            key="uncalibrated",
+        )
     method = run.config.row
     if not method.has_network:
         classifier = classifier_of(run)

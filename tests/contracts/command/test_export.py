@@ -136,13 +136,16 @@ def test_the_torch_form_of_a_classifier_answers_as_it_does(kind, classes):
 def test_what_cannot_be_exported_is_refused(own_home, tmp_path, capsys, monkeypatch):
     whole = run(tmp_path, method="fedavg", num_rounds=1, embedding_dim=8)
 
-    def refused(out: str) -> tuple[int, str]:
-        status = main(["export", str(whole.path), "--out", str(tmp_path / out)])
+    def refused(out: str, *options: str) -> tuple[int, str]:
+        status = main(["export", str(whole.path), "--out", str(tmp_path / out), *options])
         assert not (tmp_path / out).exists()
         return status, capsys.readouterr().err
 
     assert refused("model.onnx")[0] == 2
     assert refused("model.pth")[0] == 2
+    status, text = refused("model.pt2", "--uncalibrated", "--client", "1")
+    assert status == 2
+    assert "no calibrated classifier" in " ".join(text.split())
     monkeypatch.setattr(exports, "_difference", lambda outputs, expected: 2e-5)
     status, text = refused("model.pt2")
     assert status == 1
