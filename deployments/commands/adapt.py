@@ -31,9 +31,10 @@ def adapt(
     curvfed adapt RUN graph.pt --out joined
     curvfed adapt RUN cora --client 8 --out joined
 
-    RUN is as for predict. DATA is a .pt file or a folder of the client's own, or the
-    run's data set, of which --client names a part that no client of the run had. The
-    command prints the client's scores, and how to predict with DIR.
+    RUN is as for predict. DATA is the client's own, a .pt file, a folder, or a format of
+    docs/data.md (MedMNIST, LEAF, CIFAR, OGB, Hugging Face), or the run's data set, of
+    which --client names a part that no client of the run had. The command prints the
+    client's scores, and how to predict with DIR.
 
     Exit status: 0 adapted, 1 it cannot be done, 2 wrong usage.
     """

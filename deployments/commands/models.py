@@ -43,13 +43,16 @@ def predict(
 
     RUN is a run directory, or the name of one in ~/curvfed/results. DATA is the name of the run's
     data set, or new data:
-    - graphs: a .pt file of a graph or of a list of graphs, or a folder in the TU
-      collection's layout. With the run's data set --client names the part;
+    - graphs: a .pt file of a graph or of a list of graphs, a folder in the TU
+      collection's layout, or a folder of OGB. With the run's data set --client names the
+      part;
     - images: a file, a folder of files, or a folder per class, which also gives the
-      accuracy. With the run's data set --client names the part; without it these are
-      the global test images;
-    - points in the disc: an .npz, .csv or .h5ad file, with or without classes. The
-      run's data set stands for its global test points. There is no --client.
+      accuracy, as does a format of docs/data.md (MedMNIST, LEAF, CIFAR,
+      TinyImageNet, Hugging Face). With the run's data set --client names the part;
+      without it these are the global test images;
+    - points in the disc: an .npz, .csv or .h5ad file, with or without classes, or a
+      folder saved by Hugging Face's datasets. The run's data set stands for its global
+      test points. There is no --client.
 
     The model is that of the last aggregation, with the calibrated classifier if
     there is one. With --client it is that client's own: its fine-tuned model if
