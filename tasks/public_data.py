@@ -155,9 +155,17 @@ def find_path(
         If neither holds it.
     """
     relative = Path(dataset).expanduser()
-    for path in (relative, data_dir.expanduser() / relative):
+    candidates = (relative, data_dir.expanduser() / relative)
+    for path in candidates:
         if is_there(path):
             return path
+    for path in candidates:
+        if is_there is Path.is_dir and path.is_file():
+            raise DataError(
+                f"{path} is a file; allowed is a folder, such as the one that holds it,"
+                f" {path.parent}",
+                key="no-folder",
+            )
     places = ", nor ".join(dict.fromkeys(map(str, (relative, data_dir / relative))))
     kind = "folder" if is_there is Path.is_dir else "file"
     raise DataError(

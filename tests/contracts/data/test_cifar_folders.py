@@ -10,6 +10,8 @@ from errors import refuses
 from format_fixtures import cifar_batch, read_images, write_batch, write_cifar100
 from image_fixtures import made
 
+from curvfed.deployments.arguments import check_place
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.graphs.data.stored_objects import READABLE
 from curvfed.tasks.images.layout import TEST, TRAIN
 
@@ -100,3 +102,10 @@ def test_a_file_does_not_change_the_functions_of_its_reader(tmp_path):
     with refuses("no-array", "data_batch_2"):
         read_images(folder)
     assert not hasattr(READABLE[name], "evil")
+
+
+def test_a_batch_as_a_data_set_names_its_folder(tmp_path):
+    path = write_cifar100(tmp_path) / "train"
+    with pytest.raises(ConfigError, match="is a file; allowed is a folder") as error:
+        check_place({"dataset": str(path)})
+    assert str(path.parent) in str(error.value)
