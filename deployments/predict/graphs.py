@@ -10,9 +10,11 @@ from curvfed.client_app.node.node import Node
 from curvfed.deployments.predict.prediction import Examples, is_own, own_name
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.data.ogb import ATOMS
 from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
 from curvfed.tasks.graphs.data.user_file import read_user_file
 from curvfed.tasks.in_memory import Raw
+from curvfed.tasks.registry import source_of
 
 
 def graph_examples(
@@ -51,7 +53,7 @@ def graph_examples(
     notes = {}
     if node.num_partitions is not None:
         run.check_same(data, number, graph.digest)
-    elif graph_dataset_names(run.config.dataset):
+    elif node.data is not None and _has_scaled(run):
         notes["features"] = (
             "unscaled, as in the file; the run scaled attributes by each client's own training"
             " graphs"
@@ -64,6 +66,24 @@ def graph_examples(
     names = [] if graph.numbers is None else list(map(str, graph.numbers.tolist()))
     labels = [graph.class_names[label] if label >= 0 else "" for label in graph.labels.tolist()]
     return Examples(graph, labels, scored.numpy(), scored_words, names, notes)
+
+
+def _has_scaled(run: TrainedRun) -> bool:
+    """Whether the nodes of the run's data set have attributes, which a run scales; of absent files
+    it is assumed."""
+    for name in graph_dataset_names(run.config.dataset) or ():
+        source = source_of(name)
+        places = [Path(name).expanduser(), run.config.data_path / name]
+        if source is not None:
+            places = source.search_folders(run.config.data_path)
+        folders = [folder for place in places for folder in (place, place / "raw")]
+        if not any(folder.is_dir() for folder in folders):
+            return True
+        has_table = any((folder / "node-feat.csv.gz").is_file() for folder in folders)
+        has_numbers = any(any(folder.glob("*_node_attributes.txt")) for folder in folders)
+        if has_numbers or (has_table and run.facts.num_features != sum(ATOMS)):
+            return True
+    return False
 
 
 def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> Node:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.data.graph_spec import normalize_rows
+from curvfed.tasks.graphs.data.ogb import ATOMS
 from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.sparse import Constant, EdgeMatrix
@@ -158,8 +159,11 @@ class GraphProgram(NodeProgram):
 
     inputs: ClassVar = NodeProgram.inputs | {"batch": {0: "nodes"}}
     words = (
-        f"{NodeProgram.words}; batch (nodes,), int64, the number of each node's graph, ascending"
-        " from 0"
+        "x (nodes, features), float32, the columns of the model: attributes, scaled if the run"
+        " scaled them, then the one-hot codes of labels or degrees (for the atoms of OGB: of their"
+        f" {len(ATOMS)} numbers, with {', '.join(map(str, ATOMS))} values, side by side);"
+        " edge_index (2, edges), int64, in one or both directions; batch (nodes,), int64, the"
+        " number of each node's graph, ascending from 0"
     )
 
     @staticmethod
