@@ -60,7 +60,7 @@ def load_data(config: RunConfig, node: Node) -> Data:
             " set or a path",
             key="no-own-data",
         )
-    dataset = open_dataset(config, tasks_of(config.dataset)[0])
+    dataset = open_dataset(config, tasks_of(config.dataset, config.data_path)[0])
     data = dataset.client(node.partition, node.num_partitions or 0)
     return data
 

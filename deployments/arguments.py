@@ -76,7 +76,8 @@ class Request:
     @property
     def task(self) -> str:
         """The task of the run: the first that data set and method have in common."""
-        return next(task for task in tasks_of(self.config.dataset) if task in self.config.row.tasks)
+        tasks = tasks_of(self.config.dataset, self.config.data_path)
+        return next(task for task in tasks if task in self.config.row.tasks)
 
     @property
     def resolved(self) -> RunConfig:

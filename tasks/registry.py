@@ -76,8 +76,24 @@ def is_own_data(dataset: str) -> bool:
     return is_path(dataset) or is_file_name(dataset)
 
 
-def tasks_of(dataset: str) -> tuple[str, ...]:
+def _user_path(dataset: str, data_dir: Path | None) -> Path:
+    """A user's file or folder in the working folder, or else in `data_dir`; if neither holds it,
+    that in the working folder."""
+    path = Path(dataset).expanduser()
+    if data_dir is None or not is_own_data(dataset) or path.exists():
+        return path
+    stored = data_dir.expanduser() / path
+    return stored if stored.exists() else path
+
+
+def tasks_of(dataset: str, data_dir: Path | None = None) -> tuple[str, ...]:
     """The tasks of a named data set, or of a user's file or folder.
+
+    Parameters
+    ----------
+    dataset : str
+    data_dir : Path or None
+        The folder where a path is looked up that the working folder does not hold.
 
     Returns
     -------
@@ -96,7 +112,7 @@ def tasks_of(dataset: str) -> tuple[str, ...]:
         return tuple(KINDS)
     if name in GENERATED:
         return (SOURCES[name].task,)
-    path = Path(os.path.expanduser(dataset))
+    path = _user_path(dataset, data_dir)
     other = format_of(path)
     if other is not None:
         return (other.task,)
@@ -186,11 +202,12 @@ def kind_of_path(path: Path) -> str:
     return "points" if is_points_file(path.name) else "graphs"
 
 
-def has_users(dataset: str) -> bool:
-    """Whether the data of a path belong to users, whom the clients share by default."""
+def has_users(dataset: str, data_dir: Path) -> bool:
+    """Whether the data of a path belong to users, whom the clients share by default; it is looked
+    up as by `tasks_of`."""
     if not dataset or is_named(dataset):
         return False
-    form = format_of(Path(dataset).expanduser())
+    form = format_of(_user_path(dataset, data_dir))
     return form is not None and form.has_users
 
 

@@ -157,8 +157,8 @@ def check_data(config: RunConfig) -> None:
         raise _conflict(resolved, "train-size test-size", "a sum of at most 1")
 
 
-def tasks_of_dataset(dataset: str) -> Sequence[str]:
-    """The tasks of a data set.
+def tasks_of_dataset(dataset: str, data_dir: Path) -> Sequence[str]:
+    """The tasks of a data set; a path is looked up in the working folder, then in `data_dir`.
 
     Raises
     ------
@@ -166,14 +166,14 @@ def tasks_of_dataset(dataset: str) -> Sequence[str]:
         If there is no such data set.
     """
     try:
-        return tasks_of(dataset)
+        return tasks_of(dataset, data_dir)
     except ValueError as error:
         raise ConfigError(f'dataset = "{dataset}": {error}', key="no-data-set") from None
 
 
 def _tasks(config: RunConfig) -> Sequence[str]:
     """The tasks of the configured data set."""
-    tasks = tasks_of_dataset(config.dataset)
+    tasks = tasks_of_dataset(config.dataset, config.data_path)
     method = config.row
     if not set(tasks) & set(method.tasks):
         note = ""

@@ -11,6 +11,7 @@ from curvfed.strategies.base.dotted import EXTRA, Scalar, expand_extra, nested
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
+from curvfed.strategies.base.run_keys import folder_of
 from curvfed.strategies.config.all_keys import defaults, nearest_key
 from curvfed.strategies.config.checks import (
     check_data,
@@ -44,7 +45,7 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     except ValueError as error:
         raise ConfigError(f'{EXTRA} = "{raw[EXTRA]}": {error}', key="extra") from None
     _check_names(raw, default_values)
-    _check_dataset(raw.get("dataset"))
+    _check_dataset(raw.get("dataset"), str(raw.get("data-dir") or ""))
     method = raw.get("method", default_values["method"])
     chosen = {key: value for key, value in raw.items() if not _is(value, default_values[key])}
     config_type = RunConfig
@@ -73,11 +74,12 @@ def parse(raw: Mapping[str, Any]) -> RunConfig:
     return config.with_unread(unread) if unread else config
 
 
-def _check_dataset(dataset: object) -> None:
+def _check_dataset(dataset: object, data_dir: str) -> None:
     """Refuse an unknown data set before the method's file is imported, which takes seconds."""
     if isinstance(dataset, str) and dataset != AUTO:
         check_path("dataset", dataset)
-        tasks_of_dataset(dataset)
+        check_path("data-dir", data_dir)
+        tasks_of_dataset(dataset, folder_of(data_dir, "data"))
 
 
 def _row(method: str) -> Method:

@@ -176,7 +176,7 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     }
     if config.network.loss != "cross-entropy":
         choices["learning_rate"] = _OTHER_LOSS_RATE
-    if "users" in KINDS[task].partitions and has_users(config.dataset):
+    if "users" in KINDS[task].partitions and has_users(config.dataset, config.data_path):
         choices["partition"] = "users"
     choices |= method.settings.get(task, {})
     optimizer = config.optimizer or choices["optimizer"]

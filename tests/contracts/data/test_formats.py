@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 from errors import refuses
 from format_fixtures import (
+    leaf_users,
     write_cifar100,
     write_citations,
     write_leaf,
+    write_leaf_file,
     write_medmnist,
     write_molecules,
     write_saved_images,
@@ -23,7 +25,7 @@ from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.image_spec import ImageSpec
-from curvfed.tasks.registry import kind_of_path, tasks_of
+from curvfed.tasks.registry import has_users, kind_of_path, tasks_of
 
 TESTED = 21
 EXAMPLES = 96
@@ -52,6 +54,17 @@ def test_check_run_and_prediction(title, own_home, tmp_path, capsys):
     # The same files as the own data of two nodes.
     own = curvfed.simulate("fedavg", data=[copy, copy], **keys | {"num_supernodes": 2})
     assert own.summary["personal_accuracy_mean"] is not None
+
+
+def test_a_path_in_the_data_folder(own_home, tmp_path, capsys):
+    write_leaf(tmp_path)
+    write_leaf_file(tmp_path / "own.json", leaf_users({"a": 20, "b": 20}))
+    for dataset in ("./femnist", "own.json"):
+        keys = [f"dataset={dataset}", f"data-dir={tmp_path}", "num-supernodes=2"]
+        main(["check", "method=fedavg", *keys])
+        assert f"LEAF's JSON, images in {tmp_path}" in capsys.readouterr().out
+        assert tasks_of(dataset, tmp_path) == ("images",)
+        assert has_users(dataset, tmp_path)
 
 
 def test_saved_points(own_home, tmp_path, capsys):
