@@ -122,6 +122,7 @@ class Run:
         self.is_scored = False
         self.current_round = 0
         self._counted = time.monotonic()
+        self.notes: dict[str, str] = {}  # warnings of the secure sums, by key
         self._warned = {FALLS, ABSENCES, LOST, REFUSED}
 
     def extra_metrics(self) -> dict[str, Any]:
@@ -190,7 +191,7 @@ class Run:
 
     def _warnings(self) -> dict[str, str]:
         at_end = unmeasured(self.federation, self.state) if self.is_scored else {}
-        return warnings(self.config, self.federation, self.state) | at_end
+        return warnings(self.config, self.federation, self.state) | self.notes | at_end
 
     def header(self, phase: str, number: int = 0) -> Header:
         """The header of a phase's messages."""

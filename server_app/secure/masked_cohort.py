@@ -23,7 +23,7 @@ class MaskedCohort(Cohort):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._sums = SumsOfRun(run.config, run.config.secure)
+        self._sums = SumsOfRun(run.config, run.config.secure, notes=run.notes)
 
     def check(self, phase: str, clients: Sequence[int]) -> None:
         """Refuse clients that no secure sum is possible over, before any of them is asked.

@@ -43,6 +43,12 @@ log = logging.getLogger("curvfed")
 ATTEMPTS = 5
 """Maximum number of attempts at a sum. Each leaves out the clients whose messages do not verify."""
 
+UNSIGNED = (
+    "the clients sign nothing, so the secure sums protect them only from a server that follows the"
+    " protocol; give every node a signing-key and a roster"
+)
+"""The warning about sums without signatures."""
+
 Ask = Callable[..., Phase]
 """Runs a phase: `ask(header, parts by partition, check of a reply, names and types of the replies'
 arrays)`."""
@@ -75,11 +81,14 @@ class SumsOfRun:
     ----------
     left_out : dict of int to str
         The reason for each client that takes part in no further sum of this run.
+    notes : dict of str to str
+        The run's warnings by key; see `UNSIGNED`.
     """
 
     run: RunKeys
     keys: Secure
     left_out: dict[int, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
 
 
 def secure_sum(
@@ -208,6 +217,8 @@ class _Attempt:
                 partition,
                 "does not sign" if server.session.signed else "signs",
             )
+        if not server.session.signed:
+            self._sums.notes["unsigned"] = UNSIGNED
         message = public_keys_message(members).as_parts()
         phase = self._phase(SHARES, dict.fromkeys(members, message), self._receive_shares)
         self._leave_out(phase)
