@@ -107,7 +107,10 @@ def masked(
     """The reply with the masked vector, after `receive_shares`; `inputs` are for the ledger."""
     member = member_of(request, state)
     basis = basis_of(
-        decode_arrays(request.arrays), client.fixed_arrays, request.facts, client.requested
+        decode_arrays(request.arrays),
+        client.fixed_arrays,
+        request.required_facts,
+        client.requested,
     )
     state[INPUTS] = inputs.as_record()
     # The senders may be in the sum; `confirm` checks those who are.

@@ -163,7 +163,7 @@ def run_in(directory: RunDirectory, config: RunConfig, grid: Grid) -> None:
         "status": "completed with absences" if mostly_absent(run.state) else "completed"
     } | run.figures()
     directory.write_summary(figures)
-    directory.write_card(model_card(run.config, figures, directory.name))
+    _without_harm(directory, "model card", partial(_write_card, run, figures))
     is_written = config.report and _report(directory)
     run.sinks.end(figures)
     if is_written:
@@ -215,15 +215,30 @@ def _more(error: BaseException, config: RunConfig | None) -> str:
     )
 
 
+def _write_card(run: Run, figures: Mapping[str, Any]) -> None:
+    first = min(run.federation.nodes, default=0)
+    run.directory.write_card(model_card(run.config, figures, run.directory.name, first))
+
+
 def _report(directory: RunDirectory) -> bool:
-    """Draw the report; whether it succeeded. A failure must not cost the run its results."""
-    try:
+    """Draw the report; whether it succeeded."""
+
+    def write() -> None:
         from curvfed.server_app.report import write_report
 
         write_report(directory.path)
+
+    return _without_harm(directory, "report", write)
+
+
+def _without_harm(directory: RunDirectory, product: str, make: Callable[[], None]) -> bool:
+    """Make something beside the results; whether it succeeded. A failure, such as a full disk, must
+    not cost the run its results."""
+    try:
+        make()
     except Exception as error:
-        text = "the report could not be made (%s); the figures are in %s"
-        # such as a full disk
-        log.error(text, reason(error), directory.path, exc_info=not isinstance(error, OSError))
+        text = "the %s could not be made (%s); the figures are in %s"
+        is_unforeseen = not isinstance(error, OSError)
+        log.error(text, product, reason(error), directory.path, exc_info=is_unforeseen)
         return False
     return True

@@ -88,7 +88,9 @@ None is stated. Who publishes the model chooses it, and adds `license:` to the h
 """
 
 
-def model_card(config: RunConfig, summary: Mapping[str, Any], name: str) -> str:
+def model_card(
+    config: RunConfig, summary: Mapping[str, Any], name: str, first_client: int = 0
+) -> str:
     """The text of the card.
 
     Parameters
@@ -99,6 +101,8 @@ def model_card(config: RunConfig, summary: Mapping[str, Any], name: str) -> str:
         The content of `summary.json`.
     name : str
         The run's name.
+    first_client : int
+        The partition of the client in the example, where clients have models of their own.
     """
     row = config.row
     dataset = Path(str(summary["dataset"])).name  # of a path the last part alone
@@ -125,8 +129,8 @@ def model_card(config: RunConfig, summary: Mapping[str, Any], name: str) -> str:
         versions=", ".join(f"{key} {value}" for key, value in summary["versions"].items()),
         figures="\n".join(_rows(summary, values)),
         limits="\n".join(f"* {limit}" for limit in _limits(config, summary)),
-        client="client=0" if has_own_models else "",
-        option=" --client 0" if has_own_models else "",
+        client=f"client={first_client}" if has_own_models else "",
+        option=f" --client {first_client}" if has_own_models else "",
     )
 
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from hashlib import sha256
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ ROOMS = ("client_app", "geometry", "strategies", "tasks")
 """The app's packages that a client computes and masks its vector by."""
 
 
-def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts | None, config: RunConfig) -> Basis:
+def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> Basis:
     """The basis of a vector.
 
     Parameters
@@ -35,8 +35,8 @@ def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts | None, config: RunConf
         how its own data are read.
     """
     return Basis(
-        parameters=_digest_of(arrays | fixed),
-        facts=_digest(vars(facts) if facts else {}),
+        parameters=sha256(_digest_of(arrays) + _digest_of(fixed)).digest(),
+        facts=_digest(vars(facts)),
         configuration=_configuration(config),
         code=code_digest(),
     )
@@ -68,10 +68,8 @@ def code_digest() -> bytes:
     """
     digest = sha256()
     for room in ROOMS:
-        # Found without importing it: the server does not import the clients' room.
-        spec = find_spec(f"curvfed.{room}")
-        for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
-            for path in sorted(folder.rglob("*.py")):
-                digest.update(json.dumps([room, *path.relative_to(folder).parts]).encode())
-                digest.update(sha256(path.read_bytes()).digest())
+        folder = Path(str(files(f"curvfed.{room}")))
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(json.dumps([room, *path.relative_to(folder).parts]).encode())
+            digest.update(sha256(path.read_bytes()).digest())
     return digest.digest()

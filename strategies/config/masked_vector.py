@@ -134,7 +134,7 @@ def check_mean(total: Statistics, sent: Arrays, limit: float) -> None:
     ------
     SecureSumError
     """
-    changes = [array for name, array in total.arrays.items() if name in parameters(sent)]
+    changes = [total.arrays[name] for name in parameters(sent) if name in total.arrays]
     norm = float(np.linalg.norm([np.linalg.norm(change) for change in changes]))
     rounding = total.error * sum(change.size for change in changes) ** 0.5
     if norm > limit * total.weight * (1 + ROUNDING) + rounding:

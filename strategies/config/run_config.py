@@ -160,6 +160,7 @@ def _with_tables(tables: tuple[tuple[str, type[Table]], ...]) -> type[RunConfig]
 @lru_cache(maxsize=64)
 def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     """The configuration with a value for every key that is None: the method's or the task's.
+
     Cached, so that each side resolves its configuration once.
 
     Graphs have the settings of FlatLand's Appendix E.2, but with decoupled weight decay, and for

@@ -4,7 +4,7 @@ hardly move."""
 
 import shutil
 from collections.abc import Mapping
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -176,15 +176,9 @@ def test_masks_of_two_bases_hide_the_vector_without_signatures(field, monkeypatc
 def test_another_file_of_the_app_is_other_code(room, tmp_path, monkeypatch):
     """In a copy of the rooms, each file counts, by its name and its content."""
     for name in basis.ROOMS:
-        place = Path(str(find_spec(f"curvfed.{name}").submodule_search_locations[0]))
+        place = Path(str(files(f"curvfed.{name}")))
         shutil.copytree(place, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(
-        basis,
-        "find_spec",
-        lambda name: SimpleNamespace(
-            submodule_search_locations=[str(tmp_path / name.rpartition(".")[2])]
-        ),
-    )
+    monkeypatch.setattr(basis, "files", lambda name: tmp_path / name.rpartition(".")[2])
     digest = basis.code_digest.__wrapped__
     assert digest() == basis.code_digest()
     changed = sorted((tmp_path / room).rglob("*.py"))[-1]

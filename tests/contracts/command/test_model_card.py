@@ -1,5 +1,6 @@
 """The card beside a model: its heading is YAML with the run's figures, and its program runs."""
 
+import errno
 import re
 
 import numpy as np
@@ -12,6 +13,7 @@ from graph_fixtures import write_user_graph
 import curvfed
 from curvfed.client_app import secure as client_sums
 from curvfed.server_app.directory.model_card import _interval
+from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY, find
 
 SETTINGS = {"method": "flatland", "num_rounds": 2, "embedding_dim": 8}
@@ -68,3 +70,14 @@ def test_the_interval_is_students():
     assert interval(values, values.std()) == " to ".join(map(text, bounds))
     assert interval(values[:1], 0.0) == ""
     assert interval(values, None) == ""
+
+
+def test_a_card_that_cannot_be_written_costs_the_run_nothing(tmp_path, monkeypatch, caplog):
+    def full(directory: RunDirectory, text: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(RunDirectory, "write_card", full)
+    done = run(tmp_path, dataset="trees", report=True)
+    assert done.summary["status"] == "completed"
+    assert (done.path / "report.html").exists()
+    assert "the model card could not be made" in caplog.text
