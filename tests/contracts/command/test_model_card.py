@@ -72,7 +72,7 @@ def test_the_interval_is_students():
     assert interval(values, None) == ""
 
 
-def test_a_card_that_cannot_be_written_costs_the_run_nothing(tmp_path, monkeypatch, caplog):
+def test_a_card_that_cannot_be_written_costs_the_run_nothing(tmp_path, monkeypatch, capsys):
     def full(directory: RunDirectory, text: str) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -80,4 +80,4 @@ def test_a_card_that_cannot_be_written_costs_the_run_nothing(tmp_path, monkeypat
     done = run(tmp_path, dataset="trees", report=True)
     assert done.summary["status"] == "completed"
     assert (done.path / "report.html").exists()
-    assert "the model card could not be made" in caplog.text
+    assert "the model card could not be made" in capsys.readouterr().out
