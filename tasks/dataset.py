@@ -1,11 +1,13 @@
 """A data set: where it is, what reads it, and how it is shared out among the clients of a run."""
 
 import logging
+import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -109,10 +111,6 @@ class Dataset(ABC):
     @abstractmethod
     def own_data(self, raw: Any) -> Any:
         """All examples of a node's own data."""
-
-    @abstractmethod
-    def where(self, located: Located[Any]) -> str:
-        """The file or the folders of a user's own data, in words."""
 
     @staticmethod
     @abstractmethod
@@ -243,11 +241,12 @@ class Dataset(ABC):
         settings: Mapping[str, Any],
         prepare: Callable[[], Iterable[Any]],
     ) -> Any:
-        """Client `number` of those that `prepare` makes from these files and settings, from the
-        cache where it is there."""
+        """Client `number` of those that `prepare` makes from these files and settings; from the
+        cache if it is there."""
+        if self.cache is None:
+            return next(islice(prepare(), number, None))
         from curvfed.tasks import prepared  # imports torch, which points do not need
 
-        assert self.cache is not None, "these data are prepared in a cache"
         folder = self.cache / prepared.cache_key(settings, located.files)
         return prepared.load(self.examples, folder, number, prepare)
 
@@ -273,13 +272,19 @@ class Dataset(ABC):
         form = f"{located.title}, " if located.title else ""
         return [Place(f"{form}{self.place_words}{self.where(located)}", notes=located.notes)]
 
+    def where(self, located: Located[Any]) -> str:
+        """The file or the folders of a user's own data, in words."""
+        if len(located.files) == 1 and not located.files[0].is_dir():
+            return str(located.files[0])
+        return _folders_of(located.files)
+
     def _public_place(self, source: PublicData) -> Place:
         """The place of a public data set, or the target of its download."""
         if not source.folders:
             return Place(f"{source.title}, {source.built_in}")
         located = self.find(source)
         if located is not None:
-            return Place(f"{source.title}, all files in {folders_of(located.files)}")
+            return Place(f"{source.title}, all files in {_folders_of(located.files)}")
         data_dir = self.spec.data_dir.expanduser()
         target = f"{data_dir}" if data_dir.is_dir() else f"{data_dir}, a new folder"
         folders = " nor in ".join(map(str, source.search_folders(data_dir)))
@@ -297,10 +302,10 @@ def dataset_class(task: str) -> type[Dataset]:
     return kind
 
 
-def folders_of(files: Sequence[Path]) -> str:
+def _folders_of(files: Sequence[Path]) -> str:
     """The folders of files and the folders among them, in words."""
     folders = [path if path.is_dir() else path.parent for path in files]
-    return " and ".join(dict.fromkeys(str(path) for path in folders if ".." not in path.parts))
+    return " and ".join(dict.fromkeys(map(os.path.normpath, folders)))
 
 
 def _log_history(source: str, examples: Any, partition_id: int = 0) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Self
 import torch
 from torch import nn
 
-from curvfed.tasks.dataset import Dataset, folders_of
+from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import GraphTask, client_task
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -87,12 +87,10 @@ class GraphDataset(Dataset):
         return Located(raw_files(folder, name), partial(read_tu, folder, name, is_own=True))
 
     def where(self, located: Located[Raw]) -> str:
-        """A file, or the folder of several."""
+        """The file or the folder of a user's own data; of another tool's, the top folder."""
         if located.title:
             return str(find_path(self.spec.dataset, self.spec.data_dir, Path.is_dir))
-        if len(located.files) == 1:
-            return str(located.files[0])
-        return folders_of(located.files)
+        return super().where(located)
 
     def sources(self) -> list[PublicData]:
         """The public graph, or all sets of graphs."""

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from curvfed.tasks.class_names import names_listed
-from curvfed.tasks.dataset import Dataset, folders_of
+from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.images import readers
@@ -84,12 +84,6 @@ class ImageDataset(Dataset):
                 key="untrained-classes",
             )
         return self.locate_own(path)
-
-    def where(self, located: Located[RawImages]) -> str:
-        """The file, or the folders of the parts."""
-        if len(located.files) == 1 and located.files[0].is_file():
-            return str(located.files[0])
-        return folders_of(located.files)
 
     def part(self, partition_id: int, num_partitions: int) -> ClientImages:
         """A share of the training images, split at random.

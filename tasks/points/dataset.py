@@ -193,10 +193,6 @@ class PointDataset(Dataset):
         """A user's file or folder; its reader knows the formats of other tools."""
         return self.locate_files(path)
 
-    def where(self, located: Located[RawPoints]) -> str:
-        """The file."""
-        return str(located.files[0])
-
     def part(self, partition_id: int, num_partitions: int) -> ClientPoints:
         """A share of the training points."""
         stamps = self._stamps()

@@ -328,6 +328,12 @@ def test_check_looks_at_the_data_of_every_client(capsys, cora_dir):
         assert re.fullmatch(f"client {number} of 3: {size}", client)
 
 
+def test_check_says_where_data_are_above_the_working_folder(capsys, monkeypatch, cora_dir):
+    monkeypatch.chdir(cora_dir / "planetoid")
+    place = said(capsys, "dataset=cora", "data-dir=..", "num-supernodes=3")[0]
+    assert place == "data: Cora, all files in ../planetoid/Cora/raw"
+
+
 def test_check_says_where_a_download_would_go(capsys, tmp_path):
     told = (
         "data: Cora is not in {0}/planetoid/Cora/raw nor in {0}/Cora/raw; the run would try to"
