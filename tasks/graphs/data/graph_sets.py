@@ -42,20 +42,21 @@ def partition_graphs(
     partition_digest = partition_digest or membership_digest(parts)
     for client in range(num_clients):
         graphs = np.flatnonzero(parts == client)
-        yield _client(raw, graphs, masks[:, graphs], spec.normalize, partition_digest, space)
+        yield _client(raw, graphs, masks[:, graphs], spec, partition_digest, space)
 
 
 def own_graphs(raw: RawGraphs, spec: GraphSpec) -> ClientGraph:
     """All of a node's own graphs, split by their own parts, or else at random."""
     masks = spec.split_graphs(raw.split, raw.labels)
-    return _client(raw, np.arange(len(raw.labels)), masks, spec.normalize)
+    return _client(raw, np.arange(len(raw.labels)), masks, spec)
 
 
-def _history(raw: RawGraphs) -> str:
-    """What the run does not use of the files, and how many graphs have no class, in words."""
+def _history(raw: RawGraphs, seed: int) -> str:
+    """What the run does not use of the files, its split, and how many graphs have no class, in
+    words."""
     steps = list(raw.notes)
     if raw.split is not None:
-        steps.append(f"the split of {', '.join(filter(None, raw.split.names))}")
+        steps.append(raw.split.describe(seed))
     num_unknown = int((raw.labels < 0).sum())
     if num_unknown:
         steps.append(
@@ -69,7 +70,7 @@ def _client(
     raw: RawGraphs,
     graphs: Integers,
     masks: Tensor,
-    norm: str,
+    spec: GraphSpec,
     partition_digest: str = "",
     space: str = "",
 ) -> ClientGraph:
@@ -83,7 +84,7 @@ def _client(
     edges = induced(raw.edge_index.numpy(), nodes, len(raw.graph_of_node))
     graph_of_node = torch.from_numpy(owner)
     client = client_graph(
-        features=_features(raw, torch.from_numpy(nodes), train[graph_of_node], norm),
+        features=_features(raw, torch.from_numpy(nodes), train[graph_of_node], spec.normalize),
         edge_index=torch.from_numpy(edges),
         labels=raw.labels[graphs],
         masks=masks,
@@ -93,7 +94,7 @@ def _client(
         graph_of_node=graph_of_node,
         space=space,
     )
-    return replace(client, history=_history(raw))
+    return replace(client, history=_history(raw, spec.seed))
 
 
 def _features(raw: RawGraphs, nodes: Tensor, reference: Tensor, norm: str) -> Tensor:

@@ -3,7 +3,6 @@ with a split."""
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from curvfed.tasks.graphs.data.raw import (
     RawGraphs,
     degree_codes,
     raw_graph,
+    unused,
 )
 from curvfed.tasks.public_data import Located
 
@@ -99,9 +99,7 @@ def _read_graphs(path: Path) -> RawGraphs:
     numbers, class_names = parts.number_classes(
         folder, parts.labels(folder, labels.squeeze(1), len(labels)), None
     )
-    split = own_split(folder, _masks(_splits(path), len(labels)), len(labels))
-    if split is not None:
-        split = replace(split, masks=split.masks & (numbers >= 0).unsqueeze(1))
+    split = own_split(folder, _masks(_splits(path), len(labels)), numbers)
     attributes, codes, num_codes = _features(folder / "node-feat.csv.gz", edge_index, num_nodes)
     unread = sorted(file.name for file in folder.glob("edge-*.csv.gz"))
     return RawGraphs(
@@ -113,7 +111,7 @@ def _read_graphs(path: Path) -> RawGraphs:
         graph_of_node=torch.arange(len(sizes)).repeat_interleave(sizes),
         labels=numbers,
         class_names=class_names,
-        notes=(f"not used: {', '.join(unread)}",) if unread else (),
+        notes=unused(unread),
         split=split,
         # OGB scores its sets of two classes so.
         metric="roc_auc" if len(class_names) == 2 else "accuracy",
@@ -210,7 +208,7 @@ def _features(path: Path, edge_index: Tensor, num_nodes: int) -> tuple[Tensor, T
     if not path.is_file():
         codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE)
         return attributes, codes, num_codes
-    table = _table(path, np.float32)
+    table = parts.features(path, _table(path, np.float32))
     if len(table) != num_nodes:
         raise DataError(f"{path} has {len(table)} rows; {num_nodes} are needed", key="table-shape")
     if table.shape[1] == len(ATOMS):

@@ -58,8 +58,8 @@ class OwnSplit:
         return tuple(place for place, name in enumerate(self.names) if not name)
 
 
-def own_split(where: Path | str, fields: Mapping[str, object], num_nodes: int) -> OwnSplit | None:
-    """The split among the fields of a graph, or None.
+def own_split(where: Path | str, fields: Mapping[str, object], labels: Tensor) -> OwnSplit | None:
+    """The split of the examples of known class among the fields of a graph, or None.
 
     Parameters
     ----------
@@ -69,7 +69,8 @@ def own_split(where: Path | str, fields: Mapping[str, object], num_nodes: int) -
         A role is a mask `train_mask`, `val_mask`, `test_mask`, or a list of node numbers such as
         `train_idx`, `valid_idx`, `idx_test`, or either of them in a dict `split` or `split_idx` by
         the name of the role. Masks take precedence.
-    num_nodes : int
+    labels : Tensor, (n,)
+        -1 where unknown.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def own_split(where: Path | str, fields: Mapping[str, object], num_nodes: int) -
     names = tuple(name for name, _ in named_values)
     if not any(names):
         return None
-    columns = [_mask(where, name, value, num_nodes) for name, value in named_values]
+    columns = [_mask(where, name, value, len(labels)) for name, value in named_values]
     listed = ", ".join(filter(None, names))
     try:
         masks = torch.stack(torch.broadcast_tensors(*columns))  # type: ignore[no-untyped-call]
@@ -97,7 +98,7 @@ def own_split(where: Path | str, fields: Mapping[str, object], num_nodes: int) -
             f"{where}: {num_shared} nodes are in more than one of {listed}; they must be disjoint",
             key="split-overlap",
         )
-    return OwnSplit(masks, names)
+    return OwnSplit(masks & (labels >= 0).unsqueeze(1), names)
 
 
 def _named_values(fields: Mapping[str, object]) -> list[tuple[str, object]]:

@@ -1,7 +1,7 @@
 """A graph, or a set of graphs, as it was read from a file and checked."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -134,10 +134,7 @@ def raw_graph(
     numbers, names = parts.number_classes(
         where, parts.labels(where, labels, num_nodes), class_names
     )
-    stored_split = own_split(where, split or {}, num_nodes)
-    if stored_split is not None:
-        labelled = (numbers >= 0).unsqueeze(1)
-        stored_split = replace(stored_split, masks=stored_split.masks & labelled)
+    stored_split = own_split(where, split or {}, numbers)
     return RawGraph(
         features=features,
         edge_index=parts.edges(where, edge_index, num_nodes),
@@ -222,6 +219,11 @@ def raw_graphs(where: Path | str, graphs: Sequence[dict[str, object]]) -> RawGra
         labels=labels,
         class_names=class_names,
     )
+
+
+def unused(names: Sequence[str]) -> tuple[str, ...]:
+    """A note that the run does not use the fields or files of these names; none without names."""
+    return (f"not used: {', '.join(names)}",) if names else ()
 
 
 def degree_codes(

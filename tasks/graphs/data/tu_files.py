@@ -13,7 +13,7 @@ from torch import Tensor
 from curvfed.tasks.errors import DataError, naming, unreadable
 from curvfed.tasks.graphs.data.checked_parts import MAX_CLASSES
 from curvfed.tasks.graphs.data.partition import Integers, clean_edges
-from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraphs, degree_codes
+from curvfed.tasks.graphs.data.raw import MAX_DEGREE, RawGraphs, degree_codes, unused
 from curvfed.tasks.graphs.data.tu import REQUIRED
 
 OPTIONAL = ("node_labels", "node_attributes")
@@ -103,7 +103,6 @@ def read_tu(folder: Path, name: str, is_own: bool = False) -> RawGraphs:
     if not attributes.shape[1] + num_codes:
         codes, num_codes = degree_codes(edge_index, num_nodes, MAX_DEGREE if is_own else None)
     unread = [f"{name}_{kind}.txt" for kind in NOT_READ]
-    ignored = [file for file in unread if (folder / file).is_file()]
     return RawGraphs(
         attributes=attributes,
         codes=codes,
@@ -113,7 +112,7 @@ def read_tu(folder: Path, name: str, is_own: bool = False) -> RawGraphs:
         graph_of_node=torch.from_numpy(graph_of_node),
         labels=labels,
         class_names=class_names,
-        notes=(f"not used: {', '.join(ignored)}",) if ignored else (),
+        notes=unused([file for file in unread if (folder / file).is_file()]),
     )
 
 

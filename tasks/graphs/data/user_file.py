@@ -13,7 +13,7 @@ from torch import Tensor
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.checked_parts import UNKNOWN, edge_weights, whole_numbers
 from curvfed.tasks.graphs.data.collated import batched, is_batch_of_graphs, is_collated, separated
-from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph, raw_graphs
+from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs, raw_graph, raw_graphs, unused
 from curvfed.tasks.graphs.data.stored_objects import STORE_AGAIN, StandIn, plain, read_objects
 
 _GRAPH = (
@@ -108,7 +108,7 @@ def _notes(fields: Mapping[str, object], used: Iterable[str]) -> tuple[str, ...]
         for name, value in fields.items()
         if value is not None and name not in {*_USED_FIELDS, *used} and not name.startswith("_")
     ]
-    return (f"not used: {', '.join(ignored)}",) if ignored else ()
+    return unused(ignored)
 
 
 def _is_unknown(y: object) -> bool:

@@ -78,6 +78,7 @@ REFUSED = {
     "num-nodes": ("raw/num-node-list", [0] * 96, "must have a node"),
     "node-range": ("split/scaffold/test", [96], "test.csv.gz", "0..95"),
     "table-shape": ("raw/node-feat", np.zeros((7, 9)), "node-feat.csv.gz", "7 rows"),
+    "not-finite": ("raw/node-feat", [[0.5, np.inf]] * 480, "node-feat.csv.gz", "infinite"),
     "split-overlap": ("split/scaffold/valid", range(96), "train_mask"),
 }
 
