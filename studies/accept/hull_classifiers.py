@@ -10,7 +10,8 @@ from liars import lied
 from curvfed.strategies.hull.learn import Settings
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.tasks.points.client_points import ClientPoints
-from curvfed.tasks.points.dataset import PointDataset, PointSpec
+from curvfed.tasks.points.dataset import PointDataset
+from curvfed.tasks.points.point_spec import PointSpec
 from studies.accept.flatland import spread
 from studies.accept.hull import OLSSON
 from studies.accept.hull_more import Table

@@ -13,7 +13,8 @@ from curvfed.strategies.base.shared_tables import Points
 from curvfed.strategies.hull.learn import Settings
 from curvfed.strategies.methods.hull import Keys
 from curvfed.strategies.wire.messages import HULLS
-from curvfed.tasks.points.dataset import PointDataset, PointSpec
+from curvfed.tasks.points.dataset import PointDataset
+from curvfed.tasks.points.point_spec import PointSpec
 from studies.accept.flatland import SEEDS, spread
 from studies.accept.hull_trial import trial
 from studies.accept.lab import Lab, Outcome

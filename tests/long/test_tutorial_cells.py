@@ -15,7 +15,8 @@ from cell_files import SITES
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 import curvfed
-from curvfed.tasks.points.dataset import PointDataset, PointSpec
+from curvfed.tasks.points.dataset import PointDataset
+from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.raw_points import raw_points
 
 ROOT = Path(__file__).parents[2]

@@ -18,7 +18,8 @@ import curvfed.client_app.clients_in_memory
 import curvfed.server_app.app
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.predict import TrainedRun
-from curvfed.tasks.points.dataset import PointDataset, PointSpec
+from curvfed.tasks.points.dataset import PointDataset
+from curvfed.tasks.points.point_spec import PointSpec
 
 CURVATURE = -4.0
 SMALL = {

@@ -14,7 +14,8 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.pca import Keys
 from curvfed.tasks.class_names import MISSING, alike, class_name, names_in, row_of
 from curvfed.tasks.in_memory import check_data
-from curvfed.tasks.points.dataset import PointDataset, PointSpec
+from curvfed.tasks.points.dataset import PointDataset
+from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import read_points
 
 POINTS = np.array([[0.1, -0.2], [0.3, 0.4], [-0.5, 0.25], [0.0, 0.1]])

@@ -24,7 +24,8 @@ def report(kind, libraries, *digests):
     told[kind] = [list(digests), [name for name in libraries.split() if name in sys.modules]]
 
 
-from curvfed.tasks.points.dataset import PointDataset, PointSpec
+from curvfed.tasks.points.dataset import PointDataset
+from curvfed.tasks.points.point_spec import PointSpec
 PointDataset(PointSpec("olsson", Path("absent"))).own(Path("points.csv"))
 PointDataset(PointSpec("uniform", Path("absent"), num_points=100)).client(0, 2)
 report("points", "torch pandas anndata sklearn scipy")

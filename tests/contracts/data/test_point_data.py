@@ -12,8 +12,9 @@ from sklearn.model_selection import train_test_split
 from curvfed.strategies.wire.checks import check_statistics
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import client_points
-from curvfed.tasks.points.dataset import PointDataset, PointSpec
+from curvfed.tasks.points.dataset import PointDataset
 from curvfed.tasks.points.partition import PARTITIONS, partition_points
+from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.registry import tasks_of
 
 COUNTS = {"b": 23, "a": 40, "d": 7, "c": 3}

@@ -10,7 +10,8 @@ from errors import refuses
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.dataset import PointDataset, PointSpec
+from curvfed.tasks.points.dataset import PointDataset
+from curvfed.tasks.points.point_spec import PointSpec
 from curvfed.tasks.points.readers import read_points
 from curvfed.tasks.points.sources import OLSSON, OLSSON_SHA256, OLSSON_URL
 

@@ -83,7 +83,8 @@ def test_a_run_equals_the_classifier_of_all_points(tmp_path, kind):
     summary = json.loads((simulate(keys | {"run-name": "run"}, 4) / "summary.json").read_text())
     assert summary["status"] == "completed"
     assert summary["metrics"]["sum_error"] < 1e-8
-    from curvfed.tasks.points.dataset import PointDataset, PointSpec
+    from curvfed.tasks.points.dataset import PointDataset
+    from curvfed.tasks.points.point_spec import PointSpec
 
     pooled = PointDataset(PointSpec(str(path), tmp_path)).pooled()
     assert summary["metrics"]["points_summed"] == pooled.train.sum()
