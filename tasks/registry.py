@@ -150,7 +150,7 @@ def tasks_of(dataset: str, data_dir: Path | None = None) -> tuple[str, ...]:
 
 def _tasks_of_folder(path: Path, dataset: str) -> tuple[str, ...]:
     """The tasks of a folder, which `dataset` names; those of an absent one are known later."""
-    from curvfed.tasks.images.layout import is_image_folder
+    from curvfed.tasks.images.image_files import is_image_folder
 
     if not path.is_dir():
         return ("graphs", "images")
@@ -189,7 +189,7 @@ def kind_of_path(path: Path) -> str:
     A `.pt` file is "nodes", but may also hold graphs: the settings that shape data are the same for
     both.
     """
-    from curvfed.tasks.images.layout import is_image_folder
+    from curvfed.tasks.images.image_files import is_image_folder
 
     if path.name.lower().endswith(".pt"):
         return "nodes"

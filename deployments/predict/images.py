@@ -22,7 +22,8 @@ from curvfed.tasks.formats import format_of
 from curvfed.tasks.images.client_images import ClientImages, client_images
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.folder import raw_files
-from curvfed.tasks.images.layout import EXTENSIONS, TEST, class_folders, read_layout
+from curvfed.tasks.images.image_files import EXTENSIONS, class_folders
+from curvfed.tasks.images.layout import TEST, read_layout
 from curvfed.tasks.images.raw import RawImages, converted
 from curvfed.tasks.in_memory import Raw
 

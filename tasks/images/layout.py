@@ -1,45 +1,25 @@
-"""Find the images of a folder: its parts, its classes, its files, and what is left out."""
+"""The layout of a folder of images: its parts, its classes, its files, and what is left out."""
 
-import errno
 import hashlib
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from curvfed.tasks.class_names import names_listed, normalised
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.image_files import EXTENSIONS, class_files, class_folders, has_images
 from curvfed.tasks.stored_files import file_stamps
 
 TRAIN, VAL, TEST = range(3)
 """The roles of images."""
 
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
-"""As in torchvision. Other files are counted and left out; hidden files and folders are ignored."""
-
 LAYOUTS = "CLASS/* or train/CLASS/* and test/CLASS/* (or val/CLASS/*), files in " + " ".join(
     EXTENSIONS
 )
-
-HIDDEN = (
-    "__macosx",
-    "@eadir",
-    "#recycle",
-    "$recycle.bin",
-    "system volume information",
-    "lost+found",
-    "__pycache__",
-    "thumbs.db",
-    "ehthumbs.db",
-    "desktop.ini",
-    "icon\r",
-)
-"""Files and folders of systems and tools, in small letters."""
 
 ROLES = {
     TRAIN: r"train(ing)?(set)?",
@@ -54,9 +34,6 @@ TABLE = "val_annotations.txt"
 WORDS = "words.txt"
 """ImageNet's names of classes beside the parts: per row a number such as n01443537 and words, with
 a tab."""
-
-PEEK_FOLDERS = 1000
-"""The maximum number of folders that `is_image_folder` searches."""
 
 
 class Layout(NamedTuple):
@@ -114,40 +91,6 @@ def read_layout(folder: Path, parts: Mapping[int, Path] | None = None) -> Layout
         ) from error
 
 
-def class_folders(folder: Path) -> tuple[str, ...]:
-    """The sorted names of the visible folders in `folder`; none if `folder` is not a folder.
-
-    Raises
-    ------
-    DataError
-        If the folder cannot be read.
-    """
-    try:
-        if not folder.is_dir():
-            return ()
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry in entries if entry.is_dir() and not _hidden(entry.name)]
-    except OSError as error:
-        raise DataError(
-            f"{folder} cannot be looked into ({error.strerror})", key="unreadable"
-        ) from error
-    return tuple(sorted(names))
-
-
-def is_image_folder(path: Path) -> bool:
-    """Whether one of the first folders below `path` holds an image."""
-    for _, folders, files in islice(os.walk(path, followlinks=True), PEEK_FOLDERS):
-        if any(map(is_image, files)):
-            return True
-        folders[:] = [name for name in folders if not _hidden(name)]
-    return False
-
-
-def is_image(path: str) -> bool:
-    """Whether a file is an image, by its name."""
-    return path.lower().endswith(EXTENSIONS) and not _hidden(os.path.basename(path))
-
-
 def _class_paths(root: Path) -> list[Path]:
     return [root / name for name in class_folders(root)]
 
@@ -197,7 +140,7 @@ def _role_folder(top: Path, role: int) -> Path | None:
 def _holds_classes(root: Path, role: int) -> bool:
     # A folder called train that holds images is a class.
     if role == TRAIN:
-        return bool(class_folders(root)) and not _has_images(root)
+        return bool(class_folders(root)) and not has_images(root)
     # A single folder "images" holds images of unknown classes, unless a table has their classes.
     return class_folders(root) not in ((), ("images",)) or (root / TABLE).is_file()
 
@@ -206,12 +149,12 @@ def _unwrapped(folder: Path, is_part: bool = False) -> Path:
     """`folder`, or the folder of classes that is its only content; in a part the inner folder must
     have the same name."""
     names = class_folders(folder)
-    if len(names) != 1 or _has_images(folder):
+    if len(names) != 1 or has_images(folder):
         return folder
     inside = folder / names[0]
     inner = class_folders(inside)
     is_wrapper = inside.name == folder.name or (len(inner) > 1 and not is_part)
-    if inner and is_wrapper and not _has_images(inside):
+    if inner and is_wrapper and not has_images(inside):
         return _unwrapped(inside, is_part)
     return folder
 
@@ -238,7 +181,7 @@ def _layout(
     samples: list[tuple[str, int, int]] = []
     ignored: dict[str, Counter[str]] = {name: Counter() for name in names}
     for role, path in classes:
-        images, endings = _contents(path)
+        images, endings = class_files(path)
         name = normalised(path.name)
         samples += [(image, names.index(name), role) for image in images]
         ignored[name].update(endings)
@@ -279,7 +222,7 @@ def _check_classes(root: Path, names: Sequence[str]) -> None:
     inner = Counter(class_folders(root / name) for name in names if (root / name).is_dir())
     largest = max(inner, key=len, default=())
     is_repeated = len(largest) > 1 and inner[largest] > 1
-    if is_repeated and not any(_has_images(root / name) for name in names):
+    if is_repeated and not any(has_images(root / name) for name in names):
         raise DataError(
             f"{root}: {names_listed(names)} hold the same folders, {names_listed(largest)}, so the"
             f" classes are ambiguous; allowed is {LAYOUTS}",
@@ -331,40 +274,5 @@ def _named_by_words(path: Path, names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _contents(folder: Path) -> tuple[list[str], Counter[str]]:
-    """The paths of the images in a class's folder, in torchvision's order, and the numbers of other
-    files by ending."""
-    files = [entry.path for entry in _below(str(folder)) if not entry.is_dir()]
-    images = sorted(filter(is_image, files), key=os.path.split)
-    ignored = [Path(path).suffix.lower() for path in files if not is_image(path)]
-    return images, Counter(ending or "without ending" for ending in ignored)
-
-
 def _counts(endings: Counter[str]) -> list[str]:
     return [f"{number} {ending}" for ending, number in endings.most_common()]
-
-
-def _below(
-    folder: str, above: frozenset[tuple[int, int]] = frozenset()
-) -> Iterator[os.DirEntry[str]]:
-    """The visible entries of a folder and of the folders in it, by name; `above` identifies the
-    folders around it."""
-    stat = os.stat(folder)
-    identity = (stat.st_dev, stat.st_ino)
-    if identity in above:
-        raise OSError(errno.ELOOP, "a link to a folder that holds it", folder)
-    with os.scandir(folder) as entries:
-        visible = [entry for entry in entries if not _hidden(entry.name)]
-    for entry in sorted(visible, key=lambda entry: entry.name):
-        yield entry
-        if entry.is_dir():
-            yield from _below(entry.path, above | {identity})
-
-
-def _has_images(folder: Path) -> bool:
-    with os.scandir(folder) as entries:
-        return any(is_image(entry.name) and entry.is_file() for entry in entries)
-
-
-def _hidden(name: str) -> bool:
-    return name.startswith(".") or name.lower() in HIDDEN

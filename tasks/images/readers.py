@@ -11,8 +11,9 @@ from torch import Tensor
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.images.folder import located_folder
+from curvfed.tasks.images.image_files import class_folders
 from curvfed.tasks.images.label_partition import Integers
-from curvfed.tasks.images.layout import TABLE, TEST, TRAIN, class_folders
+from curvfed.tasks.images.layout import TABLE, TEST, TRAIN
 from curvfed.tasks.images.raw import RawImages, raw_images
 from curvfed.tasks.images.sources import TINY, Source
 from curvfed.tasks.images.torchvision_modules import torchvision_module
