@@ -16,6 +16,9 @@ from curvfed.tasks.points.sources import ENDINGS
 if TYPE_CHECKING:
     from curvfed.tasks.public_data import Located
 
+IMAGE_COLUMNS = ("Image", "Array2D", "Array3D")
+"""The types of columns of images in Hugging Face's datasets."""
+
 
 @dataclass(frozen=True)
 class Format:
@@ -123,13 +126,18 @@ def saved_files(path: Path) -> tuple[Path, ...]:
     return tuple(sorted([*files, *path.glob("*.arrow"), *path.glob("*/*.arrow")]))
 
 
+def column_type(feature: Any) -> str:
+    """The type of a column of Hugging Face's datasets; "" for nested columns."""
+    return str(feature.get("_type", "")) if isinstance(feature, dict) else ""
+
+
 def point_column(features: Mapping[str, Any]) -> str | None:
-    """The column of points by the types of all columns: the single list of 2 floats, if no column
+    """The column of points by the types of all columns: the single list of floats, if no column
     holds images."""
     columns = []
     for name, feature in features.items():
-        kind = feature.get("_type") if isinstance(feature, dict) else None
-        if kind in ("Image", "Array2D", "Array3D"):
+        kind = column_type(feature)
+        if kind in IMAGE_COLUMNS:
             return None
         is_list = kind in ("List", "LargeList", "Sequence") and isinstance(feature["feature"], dict)
         if is_list and str(feature["feature"].get("dtype")).startswith("float"):
@@ -138,19 +146,16 @@ def point_column(features: Mapping[str, Any]) -> str | None:
 
 
 def _is_saved(path: Path, holds_points: bool) -> bool:
-    folders = [path]
-    if (path / "dataset_dict.json").is_file():
-        folders = sorted(folder for folder in path.iterdir() if (folder / "state.json").is_file())
-    for folder in folders[:1]:
-        try:
-            text = (folder / "dataset_info.json").read_text(encoding="utf-8")
-            features = json.loads(text)["features"]
-            return (folder / "state.json").is_file() and holds_points == bool(
-                point_column(features)
-            )
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
-            return False
-    return False
+    """Whether `save_to_disk` wrote a folder; the first split stands for all."""
+    folder = path
+    try:
+        if (path / "dataset_dict.json").is_file():
+            folder = min(state.parent for state in path.glob("*/state.json"))
+        text = (folder / "dataset_info.json").read_text(encoding="utf-8")
+        has_points = point_column(json.loads(text)["features"]) is not None
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return False
+    return (folder / "state.json").is_file() and has_points == holds_points
 
 
 def _is_ogb(path: Path, labels: str) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.errors import DataError, unreadable
-from curvfed.tasks.formats import point_column, saved_files
+from curvfed.tasks.formats import IMAGE_COLUMNS, column_type, point_column, saved_files
 from curvfed.tasks.images.arrays import pixels_of
 from curvfed.tasks.images.folder import read_images
 from curvfed.tasks.images.layout import ROLES, TEST, TRAIN, VAL
@@ -26,9 +26,6 @@ from curvfed.tasks.public_data import Located
 
 LABELS = ("label", "labels", "y", "target", "class", "fine_label")
 """The names of the column of labels, where there is not exactly one of class labels."""
-
-ARRAYS = ("Array2D", "Array3D")
-"""The types of columns of arrays."""
 
 ALLOWED = (
     "a column of images (Image, Array2D or Array3D) or of points (a list of 2 floats), and a column"
@@ -90,9 +87,9 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
     features: Features = splits[TRAIN].features.to_dict()
     label = _label_column(where, features)
     numbers = {role: np.asarray(list(split[label])) for role, split in splits.items()}
-    column = point_column(features)
+    points_column = point_column(features)
     labelled = [role for role in splits if role == TRAIN or not _is_missing(numbers[role])]
-    if column is not None and TEST in labelled:
+    if points_column is not None and TEST in labelled:
         labelled = [role for role in labelled if role != VAL]
     final_roles = [TEST if role == VAL and TEST not in labelled else role for role in labelled]
     roles = np.repeat(final_roles, [len(numbers[role]) for role in labelled])
@@ -103,9 +100,9 @@ def from_datasets(where: str, stored: Any) -> RawImages | RawPoints:
     else:
         labels, class_names = number_labels(where, labels, len(labels), label)
     rows = [(splits[role], number) for role in labelled for number in range(len(splits[role]))]
-    if column is not None:
-        points = np.array([split[number][column] for split, number in rows])
-        raw = raw_points(where, points, np.array(class_names)[labels], (column, label))
+    if points_column is not None:
+        points = np.array([split[number][points_column] for split, number in rows])
+        raw = raw_points(where, points, np.array(class_names)[labels], (points_column, label))
         return replace(raw, test=roles == TEST if len(labelled) > 1 else None)
     column = _image_column(where, features)
     return RawImages(
@@ -150,7 +147,7 @@ def _splits(where: str, stored: Any) -> dict[int, Any]:
 
 def _label_column(where: str, features: Features) -> str:
     """The column of the classes."""
-    columns = [name for name, kind in features.items() if _type(kind) == "ClassLabel"]
+    columns = [name for name, kind in features.items() if column_type(kind) == "ClassLabel"]
     if len(columns) != 1:
         columns = [name for name in LABELS if name in (columns or features)]
     if not columns:
@@ -159,18 +156,16 @@ def _label_column(where: str, features: Features) -> str:
 
 
 def _image_column(where: str, features: Features) -> str:
-    columns = [name for name, kind in features.items() if _type(kind) in ("Image", *ARRAYS)]
+    columns = [name for name, kind in features.items() if column_type(kind) in IMAGE_COLUMNS]
     if len(columns) != 1:
         raise _no_column(where, "images", features)
     return columns[0]
 
 
-def _type(feature: Any) -> str:
-    return str(feature.get("_type")) if isinstance(feature, dict) else ""
-
-
 def _no_column(where: str, content: str, features: Features) -> DataError:
-    columns = ", ".join(f"{name} ({_type(kind) or 'nested'})" for name, kind in features.items())
+    columns = ", ".join(
+        f"{name} ({column_type(kind) or 'nested'})" for name, kind in features.items()
+    )
     return DataError(
         f"{where}: not exactly one column holds {content}; it has {columns}, required are"
         f" {ALLOWED}",

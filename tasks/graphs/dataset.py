@@ -103,8 +103,8 @@ class GraphDataset(Dataset):
         if spec.dataset.lower() == KINDS["nodes"].built_in:
             return tree(spec, partition_id, num_partitions)
         names = graph_dataset_names(spec.dataset)
-        is_other = is_path(spec.dataset) and bool(self.locate().title)
-        if names is not None and not is_other:
+        is_of_other_tool = is_path(spec.dataset) and bool(self.locate().title)
+        if names is not None and not is_of_other_tool:
             return self._part_of_sets(names, partition_id, num_partitions)
         located = self.locate()
         settings = asdict(spec) | {

@@ -100,6 +100,12 @@ def test_what_is_refused(key):
         from_datasets("own", dataset(columns, types | {"label": ANIMALS}))
 
 
+def test_a_nested_column_is_called_so():
+    types = {"place": {"x": NUMBER}, "label": ANIMALS}
+    with refuses("no-column", "own", "place (nested)"):
+        from_datasets("own", dataset({"place": [{"x": 1}], "label": [0]}, types))
+
+
 def test_values_of_other_ranges():
     raw = from_datasets(
         "own",
