@@ -7,7 +7,7 @@ import typer
 
 from curvfed.deployments.cluster import database
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.cluster.options import SuperLink, open_folder
+from curvfed.deployments.cluster.options import Node, NodeConfig, SuperLink, open_folder
 from curvfed.deployments.groups import Application
 from curvfed.deployments.parameters import expanded
 
@@ -20,14 +20,8 @@ app = Application(add_completion=False)
 @app.command()
 def doctor(
     ctx: typer.Context,
-    node: Annotated[
-        str | None,
-        typer.Argument(metavar="[NODE]", help="On a node: its folder. Default: the server."),
-    ] = None,
-    node_config: Annotated[
-        str,
-        typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode."),
-    ] = "",
+    node: Node = None,
+    node_config: NodeConfig = "",
     superlink: SuperLink = None,
     results: Annotated[
         Path | None,

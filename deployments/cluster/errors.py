@@ -15,4 +15,5 @@ class WrongUsageError(ClusterError):
 
 
 class ToleratedError(ClusterError):
-    """A fault that may mend itself: a start prints it as a note, and `doctor` counts it."""
+    """A fault that may mend itself: a start and `status` print it as a note, and `doctor`
+    counts it."""

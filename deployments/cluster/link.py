@@ -241,8 +241,7 @@ def check_server(folder: ServerFolder) -> str:
     except ForeignError:
         raise ClusterError(
             f"the SuperLink at {link.address} is another cluster's: {link.authority} does not vouch"
-            " for it. Stop it, or make a cluster with another --folder and"
-            " --api-port",
+            " for it. Stop it, or make a cluster with another --folder and --api-port",
             key="foreign-superlink",
         ) from None
     return f"{link.address} answers"

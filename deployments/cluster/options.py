@@ -23,10 +23,14 @@ SuperLink = Annotated[
     str | None,
     typer.Option(metavar="HOST:PORT", help="Address of the SuperLink; default: that of init."),
 ]
-NodeConfig = typer.Option(
-    metavar="'KEY=VALUE …'",
-    help="partition-id, data-path and other keys of this node: docs/deployment.md.",
-)
+Node = Annotated[
+    str | None,
+    typer.Argument(metavar="[NODE]", help="On a node: its folder. Default: the server."),
+]
+NodeConfig = Annotated[
+    str,
+    typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode."),
+]
 Bind = Annotated[str, typer.Option(metavar="ADDRESS", help="Address that nodes connect to.")]
 
 

@@ -20,7 +20,14 @@ import typer
 from curvfed.deployments.cluster.add import check_name
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
-from curvfed.deployments.cluster.options import Bind, SuperLink, open_folder
+from curvfed.deployments.cluster.options import (
+    LAST_PORT,
+    Bind,
+    Node,
+    NodeConfig,
+    SuperLink,
+    open_folder,
+)
 from curvfed.deployments.groups import Application, Commands
 from curvfed.tasks.stored_files import write_atomically
 
@@ -30,10 +37,6 @@ BOOTED = Path("/run/systemd/system")
 HOMES = (Path("/home"), Path("/root"))
 HEALTH_PORTS = {"superlink": 9095, "supernode": 9096}
 
-Node = Annotated[
-    str | None,
-    typer.Argument(metavar="[NODE]", help="On a node: its folder. Default: the server."),
-]
 System = Annotated[
     bool,
     typer.Option(
@@ -113,16 +116,16 @@ class Service:
 def install(
     ctx: typer.Context,
     node: Node = None,
-    node_config: Annotated[
-        str,
-        typer.Option(metavar="'KEY=VALUE …'", help="The node's configuration, as for supernode."),
-    ] = "",
+    node_config: NodeConfig = "",
     superlink: SuperLink = None,
     bind: Bind = "0.0.0.0",
     health_port: Annotated[
         int | None,
         typer.Option(
-            min=0, metavar="P", help="Port of its gRPC health service; default: 9095, a node 9096."
+            min=1,
+            max=LAST_PORT,
+            metavar="P",
+            help="Port of its gRPC health service; default: 9095, a node 9096.",
         ),
     ] = None,
     system: System = False,
@@ -198,38 +201,44 @@ def service_files(service: Service, folder: Path, values: Mapping[str, str]) -> 
         If the service would run as root or without a home, or could not write its state.
     """
     instance = "@" if service.node else ""
-    text = _shipped(f"curvfed-{service.kind}{instance}.service")
+    unit = _shipped(f"curvfed-{service.kind}{instance}.service")
     words = {
         "PYTHON": _word(sys.executable).replace("$", "$$"),
         "ENVIRONMENT": str(service.environment).replace("%", "%%"),
         "TARGET": "multi-user.target" if service.is_system else "default.target",
     }
     if service.is_system:
-        owner = _find_owner(folder)
-        text += _shipped("system.conf")
-        if re.search(r'\bdevice="cuda', values.get("NODE_CONFIG", "")):
-            text += _shipped("gpu.conf")
-        paths = [Path(owner.pw_dir), folder]
-        named = _named_paths(values.get("NODE_CONFIG", ""))
-        state = named.get("state-path", folder)
-        if not any(state.is_relative_to(path) for path in paths):
-            _check_state(state, owner)
-            paths.append(state)
-        # Its own Python and its data may lie in a home, too, and are only read.
-        read = [*paths, Path(sys.prefix), Path(sys.base_prefix), *named.values()]
-        read += [path.resolve() for path in read]
-        is_in_home = any(path.is_relative_to(home) for path in read for home in HOMES)
-        words |= {
-            "USER": owner.pw_name,
-            "GROUP": str(owner.pw_gid),
-            "WRITABLE": " ".join(_word(str(path)) for path in paths),
-            "HOMES": "read-only" if is_in_home else "yes",
-        }
+        node_config = values.get("NODE_CONFIG", "")
+        unit += _shipped("system.conf")
+        if re.search(r'\bdevice="cuda', node_config):
+            unit += _shipped("gpu.conf")
+        words |= _system_words(folder, _named_paths(node_config))
     settings = {name: _env_value(value) for name, value in values.items()}
     settings["RESTART"] = " ".join(["systemctl", *service.options, "restart", service.name])
     return {
-        service.unit: _fill(text, words),
+        service.unit: _fill(unit, words),
         service.environment: _fill(_shipped(f"{service.kind}.env"), settings),
+    }
+
+
+def _system_words(folder: Path, named: Mapping[str, Path]) -> dict[str, str]:
+    """The user and the rights of a service of the machine; `named` are the paths in its node's
+    configuration."""
+    owner = _find_owner(folder)
+    writable = [Path(owner.pw_dir), folder]
+    state = named.get("state-path", folder)
+    if not any(state.is_relative_to(path) for path in writable):
+        _check_state(state, owner)
+        writable.append(state)
+    # Its own Python and its data may lie in a home, too, and are only read.
+    read = [*writable, Path(sys.prefix), Path(sys.base_prefix), *named.values()]
+    read += [path.resolve() for path in read]
+    is_in_home = any(path.is_relative_to(home) for path in read for home in HOMES)
+    return {
+        "USER": owner.pw_name,
+        "GROUP": str(owner.pw_gid),
+        "WRITABLE": " ".join(_word(str(path)) for path in writable),
+        "HOMES": "read-only" if is_in_home else "yes",
     }
 
 

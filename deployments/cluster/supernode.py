@@ -8,7 +8,7 @@ import typer
 
 from curvfed.deployments.cluster.flower_commands import Command, flower_program
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
-from curvfed.deployments.cluster.options import LAST_PORT, HealthPort, NodeConfig, SuperLink
+from curvfed.deployments.cluster.options import LAST_PORT, HealthPort, SuperLink
 from curvfed.deployments.groups import Application
 from curvfed.deployments.processes import LOOPBACK, free_ports
 
@@ -19,7 +19,13 @@ app = Application(add_completion=False)
 def supernode(
     ctx: typer.Context,
     node: Annotated[str, typer.Argument(metavar="NODE")],
-    node_config: Annotated[str, NodeConfig],
+    node_config: Annotated[
+        str,
+        typer.Option(
+            metavar="'KEY=VALUE …'",
+            help="partition-id, data-path and other keys of this node: docs/deployment.md.",
+        ),
+    ],
     superlink: SuperLink = None,
     port: Annotated[
         int,

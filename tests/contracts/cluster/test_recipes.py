@@ -249,6 +249,7 @@ def test_what_stands_in_the_way_of_a_service_is_named(home, monkeypatch, capsys)
     install = ["cluster", "service", "install"]
     assert main([*install, "north"]) == 2
     assert "--node-config" in capsys.readouterr().err
+    assert main([*install, "--health-port", "0"]) == 2
     (home / "broken").touch()
     assert main(install) == 1
     assert "Failed to connect to bus" in capsys.readouterr().err
