@@ -24,7 +24,7 @@ from torch_geometric.data import Data
 import curvfed
 import curvfed.server_app.app
 from curvfed.client_app.node.configuration import SIMULATED
-from curvfed.deployments import predict, python_api
+from curvfed.deployments import predict, python_api, stored_run
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.predict import PredictError, TrainedRun
@@ -577,7 +577,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 def test_the_examples_in_the_docstrings_are_true():
-    for module in (curvfed, python_api):
+    for module in (curvfed, python_api, stored_run):
         found = doctest.testmod(module)
         assert found.attempted > 0
         assert found.failed == 0

@@ -1,0 +1,271 @@
+"""A run, read from its directory: its figures, its model, and what is done with them."""
+
+import html
+import json
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from curvfed.deployments.turns import turn
+from curvfed.server_app.directory.tables import TABLES, TEXTS
+from curvfed.strategies.config.settings_file import read_settings
+from curvfed.tasks.registry import path_text
+
+if TYPE_CHECKING:  # pandas takes a second to import
+    from pandas import DataFrame
+    from torch import nn
+
+    from curvfed.deployments.predict.trained_run import TrainedData, TrainedRun
+
+
+class Run:
+    """A run, read from its directory.
+
+    Parameters
+    ----------
+    path : Path
+        The run directory.
+
+    Attributes
+    ----------
+    path : Path
+
+    Examples
+    --------
+    >>> import curvfed
+    >>> settings = {"num_supernodes": 2, "num_rounds": 2, "embedding_dim": 8, "quiet": True}
+    >>> run = curvfed.simulate(method="fedavg", **settings)
+    >>> run.summary["status"], run.config["num-rounds"]
+    ('completed', 2)
+    >>> run.rounds[["round", "phase", "replies"]].tail(2)
+       round  phase  replies
+    0      1  train        2
+    1      2  train        2
+    >>> run.predict("trees", client=1).columns.tolist()
+    ['node', 'class', 'probability']
+    >>> run.data.task, run.data.num_features, len(run.data.class_names)
+    ('nodes', 300, 6)
+    >>> type(run.model()).__name__
+    'GCN'
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The content of `summary.json`: status, figures and versions; empty before the end."""
+        path = self.path / "summary.json"
+        return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """`config.toml` by dotted key, such as "flatland.gate"; empty if the run has not begun."""
+        path = self.path / "config.toml"
+        return read_settings(path, written_by_run=True) if path.exists() else {}
+
+    @cached_property
+    def rounds(self) -> "DataFrame":
+        """`rounds.csv`, a row per round and phase."""
+        return self._table("rounds.csv")
+
+    @cached_property
+    def clients(self) -> "DataFrame":
+        """`clients.csv`, a row per client, round and phase."""
+        return self._table("clients.csv")
+
+    @turn("report", may_nest=True)
+    def report(self) -> Path:
+        """The path of `report.html`, which is written if it is missing."""
+        from curvfed.server_app.report import write_report
+
+        path = self.path / "report.html"
+        return path if path.exists() else write_report(self.path)
+
+    @turn("plot", may_nest=True)
+    def plot(self) -> Any:
+        """Draw the accuracy over the rounds, as in the report, or the disc of a one-shot run.
+
+        Returns
+        -------
+        Figure
+            Matplotlib's, for `savefig` with any of its formats, such as pdf.
+
+        Raises
+        ------
+        ValueError
+            If the run has neither: a run of rounds needs scores of two rounds.
+        """
+        from curvfed.server_app.report import run_figure
+
+        return run_figure(self.path)
+
+    @property
+    def _trained(self) -> "TrainedRun":  # read each time: a resumed run writes it again
+        from curvfed.deployments.predict import TrainedRun
+
+        return TrainedRun.read(self.path)
+
+    @property
+    def data(self) -> "TrainedData":
+        """What the finished run was trained on: its task, features and classes.
+
+        Raises
+        ------
+        PredictError, ConfigError
+            If the run is not finished, or its folder cannot be read.
+        """
+        return self._trained.data
+
+    def model(self, client: int | None = None) -> "nn.Module":
+        """The trained model, a torch module in evaluation mode.
+
+        It takes data as the run prepared them, as `export`'s program does not.
+
+        Parameters
+        ----------
+        client : int, optional
+            The client's own model: its fine-tuned one, or the shared parameters with its personal
+            ones. Required if each client has its own model.
+
+        Raises
+        ------
+        PredictError, ConfigError, MessageError, StoreError
+            If the run is not finished, or a client's state is missing or does not fit.
+        """
+        from curvfed.deployments.predict.model import model_of
+
+        return model_of(self._trained, client)[0]
+
+    @turn("export", may_nest=True)
+    def export(self, out: str | os.PathLike[str], client: int | None = None) -> Path:
+        """Write the trained model as a program that needs no curvfed, as `curvfed export`.
+
+        Parameters
+        ----------
+        out : str or path
+            A `.pt2` file for `torch.export.load`, or an `.onnx` file (images and points).
+        client : int, optional
+            As for `model`.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Raises
+        ------
+        UsageError, PredictError, ConfigError, MessageError, StoreError
+            If there is no such model, or the program's answers are not the model's.
+        """
+        from curvfed.deployments.predict.export import export
+
+        file = Path(out).expanduser()
+        export(self._trained, file, client)
+        return file
+
+    @turn("predict", may_nest=True)
+    def predict(self, data: object, client: int | None = None) -> "DataFrame":
+        """Predict the classes of nodes, graphs, images or points.
+
+        Parameters
+        ----------
+        data : str, path or object
+            A path or the name of the run's data set, as for `curvfed predict`; or data in memory,
+            as for `simulate`, with or without classes.
+        client : int, optional
+            Use this client's model, and its part of the run's own data set. Required if each client
+            has its own model.
+
+        Returns
+        -------
+        DataFrame
+            A row per node, graph, image or point: its number or path, its class, and the
+            probability of the class.
+
+        Raises
+        ------
+        PredictError, ConfigError, DataError, MessageError, StoreError
+            If a file is missing, or data, model and personal state do not fit together.
+            StoreError is a RuntimeError, the others are ValueErrors.
+        """
+        from curvfed.deployments.predict import predict
+        from curvfed.tasks.in_memory import check_data
+
+        trained = self._trained
+        examples: Any = data
+        if isinstance(data, os.PathLike):
+            examples = path_text(data)
+        elif not isinstance(data, str):
+            facts = trained.facts if client is None else trained.facts_of(client)
+            examples = check_data("the data", data, facts.class_names)
+        return predict(trained, examples, client).table()
+
+    @turn("adapt")
+    def adapt(
+        self, data: str | os.PathLike[str], out: str | os.PathLike[str], client: int | None = None
+    ) -> tuple["Run", int, dict[str, float]]:
+        """Add a client to the finished run: its personal part is trained on its own data, the
+        shared part is fixed.
+
+        Parameters
+        ----------
+        data : str or path
+            The client's own file or folder, or the name of the run's data set.
+        out : path
+            The folder to make.
+        client : int, optional
+            Its number; for the run's data set, a part that no client had. Default: the next number.
+
+        Returns
+        -------
+        Run
+            In `out`.
+        int
+            The client's number.
+        dict
+            Its scores, and those "before" it trained.
+
+        Raises
+        ------
+        PredictError, ConfigError, DataError, MessageError, StoreError, TrainingError
+            If the method has nothing to adapt, or run, data and number do not fit together.
+            StoreError and TrainingError are RuntimeErrors, the others ValueErrors.
+        """
+        from curvfed.deployments.adapt import adapt
+
+        out = Path(out).expanduser()
+        text = data if isinstance(data, str) else path_text(data)
+        number, scores = adapt(self._trained, text, out, client)
+        return Run(out.resolve()), number, scores
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        names = [str(summary[key]) for key in ("method", "dataset") if summary.get(key)]
+        title = " on ".join(names) or "not finished"
+        return f"<curvfed.Run {title}, {summary.get('status', 'not finished')}, in {self.path}>"
+
+    def _repr_html_(self) -> str:
+        """The printed table of figures, and a link to the report."""
+        import pandas
+
+        from curvfed.deployments.tables import summary_table
+
+        columns = summary_table(self.summary).columns
+        cells = {str(column.header): list(column.cells) for column in columns}
+        with pandas.option_context("display.max_colwidth", None):
+            table = pandas.DataFrame(cells).to_html(index=False, border=0)
+        report = self.path / "report.html"
+        link = ""
+        if report.exists():
+            link = f'<a href="{html.escape(report.absolute().as_uri())}">report.html</a>'
+        return f"{table}<p>{html.escape(str(self.path))} {link}</p>"
+
+    def _table(self, name: str) -> "DataFrame":
+        import pandas
+
+        path = self.path / name
+        if not path.exists():  # the run ended before the first phase
+            return pandas.DataFrame(columns=list(TABLES[name]))
+        return pandas.read_csv(path, dtype=dict.fromkeys(TEXTS[name], "string"))
