@@ -10,7 +10,7 @@ import logging
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,13 @@ from curvfed.strategies.base.dotted import (
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.run_keys import folder_of
-from curvfed.strategies.config.all_keys import defaults, nearest_key
+from curvfed.strategies.config.all_keys import defaults, key_hint
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
 from curvfed.strategies.config.settings_file import check_format
 from curvfed.strategies.methods import listed
 from curvfed.tasks import plugins
-from curvfed.tasks.errors import DataError, KeyedError, did_you_mean
+from curvfed.tasks.errors import DataError, KeyedError
 from curvfed.tasks.graphs.data.tu import is_path
 from curvfed.tasks.public_data import find_path
 from curvfed.tasks.registry import is_file_name, is_named, num_sets, path_text, tasks_of
@@ -64,14 +64,11 @@ class Request:
     num_supernodes : int
     config : RunConfig
         The whole configuration, parsed.
-    origins : dict
-        The preset or file that each key was read from; "" for a word of the command line.
     """
 
     settings: dict[str, Value]
     num_supernodes: int
     config: RunConfig
-    origins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def task(self) -> str:
@@ -184,6 +181,14 @@ def check_request(
     """Parse the settings of a run whose server is in this process, and refuse what can run on no
     machine.
 
+    Parameters
+    ----------
+    settings : dict
+    number : int
+        The number of clients.
+    origins : mapping, optional
+        The preset or file of each key, for errors; "" for a word of the command line.
+
     Raises
     ------
     UsageError, ConfigError
@@ -198,7 +203,7 @@ def check_request(
     if settings.pop(EXTRA, ""):  # its keys count like any others
         default = defaults()
         settings |= {key: value for key, value in flatten(config).items() if value != default[key]}
-    request = Request(settings, number, config, origins)
+    request = Request(settings, number, config)
     if config.model is not None and plugins.is_model(config.model):
         try:
             plugins.factory_of(config.model)
@@ -289,9 +294,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}", key="unreadable") from None
-    except RuntimeError as error:  # no such user
-        raise UsageError(f"{path} cannot be read: {error}", key="unreadable") from None
-    except ConfigError as error:
+    except (RuntimeError, ConfigError) as error:  # no such user, or a format of another version
         raise UsageError(f"{path} cannot be read: {error}", key="unreadable") from None
     except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path} is not TOML: {error}", key="unreadable") from None
@@ -320,16 +323,9 @@ def check_keys(keys: Iterable[str], defaults: Mapping[str, Value], where: str = 
     UsageError
     """
     unknown = [
-        f"{where}{key!r} is not a key of the run config{_hint(key, defaults)}"
+        f'{where}"{key}" is not a key of the run config{key_hint(key, defaults)}'
         for key in keys
         if key not in defaults
     ]
     if unknown:
         raise UsageError("\n".join(unknown), key="unknown-key")
-
-
-def _hint(key: str, defaults: Mapping[str, Value]) -> str:
-    near = nearest_key(key, defaults)
-    if near:
-        return f"; did you mean {near!r}?"
-    return did_you_mean(key, defaults, "docs/configuration.md")

@@ -14,6 +14,7 @@ from curvfed.strategies.base.keys import AUTO, Table, kebab
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import SHARED
 from curvfed.strategies.methods import default_tables, foreign_methods
+from curvfed.tasks.errors import did_you_mean
 
 SYNONYMS = {
     "lr": "learning-rate",
@@ -44,6 +45,15 @@ def nearest_key(key: str, keys: Collection[str]) -> str:
     if synonym in keys:
         return synonym
     return next(iter(difflib.get_close_matches(spelled, keys, n=1, cutoff=0.5)), "")
+
+
+def key_hint(key: str, keys: Collection[str]) -> str:
+    """The end of a sentence about an unknown key: the nearest key, or several that are spelled
+    alike."""
+    near = nearest_key(key, keys)
+    if near:
+        return f'; did you mean "{near}"?'
+    return did_you_mean(key, keys, "docs/configuration.md")
 
 
 @cache

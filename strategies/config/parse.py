@@ -12,7 +12,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO, Form, Table, kebab, value_type
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.run_keys import folder_of
-from curvfed.strategies.config.all_keys import defaults, nearest_key
+from curvfed.strategies.config.all_keys import defaults, key_hint
 from curvfed.strategies.config.checks import (
     check_data,
     check_method,
@@ -124,10 +124,7 @@ def _check_names(raw: Mapping[str, Any], keys: Mapping[str, Scalar]) -> None:
     reasons = []
     for key in raw:
         if key not in keys:
-            if candidate := nearest_key(key, keys):
-                hint = f'; did you mean "{candidate}"?'
-            else:
-                hint = did_you_mean(key, keys, "docs/configuration.md")
+            hint = key_hint(key, keys)
             table = key.partition(".")[0]
             if "." in key and not any(name.startswith(f"{table}.") for name in keys):
                 hint += (

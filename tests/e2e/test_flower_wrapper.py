@@ -181,7 +181,7 @@ def test_results_are_named_and_absolute_without_being_asked_for(fake, monkeypatc
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["num-ronds=3"], "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?"),
+        (["num-ronds=3"], '"num-ronds" is not a key of the run config; did you mean "num-rounds"?'),
         (["method"], "'method' is not of the form key=value"),
         (["num-supernodes=ten"], "num-supernodes is 'ten', but must be a whole number"),
     ],

@@ -907,7 +907,7 @@ def test_a_superlink_that_starts_is_waited_for(folder, fake, monkeypatch, capsys
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (["methd=flatland"], "did you mean 'method'"),
+        (["methd=flatland"], 'did you mean "method"'),
         (["method=flatlnd"], 'did you mean "flatland"'),
         (["resume=true"], "resume = true and run-name ="),
     ],

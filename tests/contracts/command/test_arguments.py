@@ -68,8 +68,8 @@ def test_what_comes_later_wins(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("num-ronds = 3", "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?"),
-        ("[flatland]\ngat = true", "did you mean 'flatland.gate'?"),
+        ("num-ronds = 3", '"num-ronds" is not a key of the run config; did you mean "num-rounds"?'),
+        ("[flatland]\ngat = true", 'did you mean "flatland.gate"?'),
         ("seed = [1, 2]", "seed is [1, 2]; allowed is a number, a string, true or false"),
         ("seed =", "is not TOML"),
         (None, "cannot be read: No such file or directory"),
@@ -236,8 +236,8 @@ def test_the_network_is_that_of_the_data(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["lr=1"], "'lr' is not a key of the run config; did you mean 'learning-rate'?"),
-        (["clients=3"], "'clients' is not a key of the run config; did you mean 'num-supernodes'?"),
+        (["lr=1"], '"lr" is not a key of the run config; did you mean "learning-rate"?'),
+        (["clients=3"], '"clients" is not a key of the run config; did you mean "num-supernodes"?'),
         (["dataset=/no/where.pt"], 'dataset = "/no/where.pt"'),
         (
             ["test-data=/no/where.csv", "method=hull"],

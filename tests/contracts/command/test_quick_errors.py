@@ -22,10 +22,10 @@ SLIPS = [
     (["check", "dataset=./nothere"], "no folder nothere, nor "),
     (["simulate", "method=hull", "dataset=nothere.csv"], "no file nothere.csv, nor "),
     (["run", "dataset=nothere.npz"], "no file nothere.npz, nor "),
-    (["check", "num-ronds=3"], "did you mean 'num-rounds'?"),
+    (["check", "num-ronds=3"], 'did you mean "num-rounds"?'),
     (
         ["simulate", "num_supernodes=4", "local_epochs=2"],
-        "did you mean 'num-supernodes'?\n'local_epochs' is not",
+        'did you mean "num-supernodes"?\n"local_epochs" is not',
     ),
     (["simulate", "graph.pt"], "did you mean dataset=graph.pt?"),
     (["simulate", "cells.H5AD"], "did you mean dataset=cells.H5AD?"),

@@ -150,7 +150,7 @@ REFUSED = {
         ["dataset=digits", "train-size=0.75", "num-supernodes=2"],
         "because validation",
     ),
-    "unknown key": (["dataset=trees", "bugdet=3"], "did you mean 'budget'?"),
+    "unknown key": (["dataset=trees", "bugdet=3"], 'did you mean "budget"?'),
     "wrong value": (["dataset=trees", "num-rounds=-1"], "num-rounds = -1"),
     "run-name": (["dataset=trees", "run-name=x"], "'run-name' is not for a sweep"),
     "absent data": (["dataset=absent.pt"], "absent.pt"),

@@ -207,12 +207,12 @@ def test_the_runs_are_the_product_of_the_axes_less_the_duplicates(tmp_path_facto
         (
             "[settings]\nnum-ronds = 3",
             "",
-            "'num-ronds' is not a key of the run config; did you mean 'num-rounds'?",
+            '"num-ronds" is not a key of the run config; did you mean "num-rounds"?',
         ),
         (
             "[settings.flatland]\ngat = true",
             "",
-            "'flatland.gat' is not a key of the run config; did you mean",
+            '"flatland.gat" is not a key of the run config; did you mean',
         ),
         ("[settings]\nseed = []", "", "seed is an empty list; allowed is one value or more"),
         (
