@@ -9,12 +9,13 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.predict.prediction import Examples, is_own, own_name
 from curvfed.deployments.predict.trained_run import PredictError, RequestError, TrainedRun
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.ogb import ATOMS
 from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
 from curvfed.tasks.graphs.data.user_file import read_user_file
+from curvfed.tasks.graphs.dataset import GraphDataset
 from curvfed.tasks.in_memory import Raw
-from curvfed.tasks.registry import source_of
 
 
 def graph_examples(
@@ -69,21 +70,22 @@ def graph_examples(
 
 
 def _has_scaled(run: TrainedRun) -> bool:
-    """Whether the nodes of the run's data set have attributes, which a run scales; of absent files
-    it is assumed."""
-    for name in graph_dataset_names(run.config.dataset) or ():
-        source = source_of(name)
-        places = [Path(name).expanduser(), run.config.data_path / name]
-        if source is not None:
-            places = source.search_folders(run.config.data_path)
-        folders = [folder for place in places for folder in (place, place / "raw")]
-        if not any(folder.is_dir() for folder in folders):
+    """Whether the run's graphs have attributes, which a run scales; of absent files it is
+    assumed."""
+    if run.facts.task != "graphs" or graph_dataset_names(run.config.dataset) is None:
+        return False
+    dataset = GraphDataset.of_run(run.config)
+    try:
+        sets = [dataset.find(source) for source in dataset.sources()] or [dataset.locate()]
+    except DataError:
+        return True
+    names = set[str]()
+    for located in sets:
+        if located is None:
             return True
-        has_table = any((folder / "node-feat.csv.gz").is_file() for folder in folders)
-        has_numbers = any(any(folder.glob("*_node_attributes.txt")) for folder in folders)
-        if has_numbers or (has_table and run.facts.num_features != sum(ATOMS)):
-            return True
-    return False
+        names |= {file.name for file in located.files}
+    has_table = "node-feat.csv.gz" in names and run.facts.num_features != sum(ATOMS)
+    return has_table or any(name.endswith("_node_attributes.txt") for name in names)
 
 
 def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> Node:
@@ -93,7 +95,7 @@ def _node(run: TrainedRun, data: str | Raw, client: int | None, number: int) -> 
     if is_own(run, data) and (client is not None or not data.lower().endswith(".pt")):
         if client is None:
             raise RequestError(
-                f"--client is missing; for {data}, the data set of this run, it names the part:"
+                f"client is missing; for {data}, the data set of this run, it names the part:"
                 f" {run.listed}",
                 key="client",
             )

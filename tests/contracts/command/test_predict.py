@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import Run, run
-from format_fixtures import write_molecules
+from format_fixtures import write_citations, write_molecules
 from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu, write_user_graph
 from safetensors import safe_open
 from safetensors.numpy import load_file
@@ -363,7 +363,7 @@ def test_where_clients_share_their_ends_one_model_is_for_all(graph_runs, capsys,
 
 def refused(capsys, *arguments) -> str:
     code, rows, said = ask(capsys, *arguments)
-    is_wrong_usage = said.startswith(("error: --client", 'error: DATA is "'))
+    is_wrong_usage = said.startswith(("error: client", 'error: DATA is "'))
     assert (code, rows) == (2 if is_wrong_usage else 1, [])
     assert said.startswith("error: ")
     assert len(said.splitlines()) == 1
@@ -393,8 +393,8 @@ def test_a_neighbours_state_is_refused(runs, capsys, tmp_path):
 
 
 def test_the_client_is_asked_for(runs, capsys):
-    assert "--client N is needed" in refused(capsys, runs["flatland"].path, "trees")
-    assert "--client is missing" in refused(capsys, runs["fedavg"].path, "trees")
+    assert "client is needed" in refused(capsys, runs["flatland"].path, "trees")
+    assert "client is missing" in refused(capsys, runs["fedavg"].path, "trees")
     assert "0, 1, 2" in refused(capsys, runs["fedavg"].path, "trees", "--client", 3)
 
 
@@ -436,7 +436,7 @@ def test_graphs_that_do_not_fit_are_named(graph_runs, runs, capsys, tmp_path):
 
 def test_where_clients_keep_their_ends_the_client_is_asked_for(graph_runs, capsys, tmp_path):
     own = graph_runs["fedavg"].path
-    assert "--client N is needed: fedavg keeps input.*, head.* at each client" in refused(
+    assert "client is needed: fedavg keeps input.*, head.* at each client" in refused(
         capsys, own, SETS
     )
     gone = shutil.copytree(own, tmp_path / "gone")
@@ -596,21 +596,23 @@ def test_a_run_on_a_folder_predicts_on_a_copy_of_it(tmp_path, capsys):
         )
 
 
-@pytest.mark.parametrize("kind", ["attributes", "labels", "atoms"])
+@pytest.mark.parametrize("kind", ["attributes", "labels", "atoms", "nodes"])
 def test_the_note_on_scaling_is_for_runs_that_scaled(kind, tmp_path, capsys):
     if kind == "atoms":
         path = write_molecules(tmp_path)
+    elif kind == "nodes":
+        path = write_citations(tmp_path)
     else:
         write_tu(tmp_path, "MINE", attributes=kind == "attributes")
         path = tmp_path / "tu" / "MINE" / "raw"
     found = run(tmp_path, kind, clients=2, dataset=str(path), method="fedavg", num_rounds=1)
     width = found.described["facts"]["num_features"]
     graph = {"x": torch.rand(3, width), "edge_index": torch.tensor([[0, 1], [1, 2]])}
-    torch.save([graph], tmp_path / "graphs.pt")
+    torch.save(graph if kind == "nodes" else [graph], tmp_path / "graphs.pt")
     assert main(["predict", str(found.path), str(tmp_path / "graphs.pt")]) == 0
     assert ("unscaled" in capsys.readouterr().err) == (kind == "attributes")
     assert main(["export", str(found.path), "--out", str(tmp_path / "model.pt2")]) == 0
-    assert "one-hot" in capsys.readouterr().err
+    assert ("one-hot" in capsys.readouterr().err) == (kind != "nodes")
 
 
 def test_graphs_without_classes_are_predicted_and_not_scored(runs, tmp_path, capsys):
@@ -631,4 +633,4 @@ def test_a_number_that_no_client_has_is_refused_whatever_the_data(capsys, runs, 
     write_user_graph(tmp_path / "own.pt", **user_fields())
     for data in ("trees", tmp_path / "own.pt"):
         told = refused(capsys, runs["fedavg"].path, data, "--client", 77)
-        assert "--client is 77; the clients of this run are 0, 1, 2" in told
+        assert "client is 77; the clients of this run are 0, 1, 2" in told
