@@ -62,7 +62,9 @@ def adapt(
             key="nothing-to-adapt",
         )
     if (out / "config.toml").exists():  # before minutes of training
-        raise RequestError(f"--out {out} has a run already; name a new folder", key="out")
+        raise RequestError(
+            f"out is {out}, which has a run already; allowed is a new folder", key="out"
+        )
     number = max(run.clients) + 1 if client is None else client
     is_part = is_own(run, data)
     num_partitions = next(iter(run.clients.values())).num_partitions
@@ -123,7 +125,7 @@ def _check_number(run: TrainedRun, number: int, num_partitions: int | None, data
     is_beyond = num_partitions is not None and number >= num_partitions
     if number in run.clients or number < 0 or is_beyond:
         raise RequestError(
-            f"--client is {number}; allowed is a number that no client of the run has"
+            f"client is {number}; allowed is a number that no client of the run has"
             f" ({run.listed}), and for the run's own data set one below the number of its parts"
             f"{'' if num_partitions is None else f', {num_partitions}'}",
             key="client",

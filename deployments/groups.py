@@ -1,8 +1,10 @@
-"""Groups of commands: their help keeps paragraphs, their errors suggest known words."""
+"""Commands and their groups: help keeps paragraphs, errors about words suggest known ones, and
+other expected errors end a command with one line and an exit status."""
 
+import contextlib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -82,3 +84,31 @@ class Commands(TyperGroup):
                 f"there is no option {option}; keys have no dashes. Did you mean {pair}?",
                 key="option",
             ) from None
+
+
+class Failure(Exception):
+    """The error of a command; its cause has the text.
+
+    Parameters
+    ----------
+    status : int
+        The exit status of the command.
+    """
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+@contextlib.contextmanager
+def failing(status: int, *errors: type[Exception]) -> Iterator[None]:
+    """Within the block an error of these classes ends the command with this exit status.
+
+    Raises
+    ------
+    Failure
+    """
+    try:
+        yield
+    except errors as error:
+        raise Failure(status) from error

@@ -27,7 +27,7 @@ def check_output(out: Path, endings: Sequence[str], *inputs: Path) -> None:
         fault = f"and this user may not write to {folder}; allowed is a file in another folder"
     else:
         return
-    raise UsageError(f'--out is "{out}", {fault}', key="out")
+    raise UsageError(f'out is "{out}", {fault}', key="out")
 
 
 def make_folder(folder: Path) -> None:

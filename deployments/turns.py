@@ -18,9 +18,8 @@ class _Line:
 
     def __init__(self) -> None:
         self.renew()
-        os.register_at_fork(
-            after_in_child=self.renew
-        )  # a child process lacks the thread of the turn
+        # A child process lacks the thread of the turn.
+        os.register_at_fork(after_in_child=self.renew)
 
     def renew(self) -> None:
         """No thread has the turn."""

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.failures import failing
+from curvfed.deployments.groups import failing
 from curvfed.deployments.parameters import expanded
 from curvfed.strategies.base.figures import VALIDATION, find
 

@@ -23,8 +23,7 @@ from curvfed.deployments.commands.report import report
 from curvfed.deployments.commands.run import run
 from curvfed.deployments.commands.simulate import simulate
 from curvfed.deployments.commands.sweep import sweep
-from curvfed.deployments.failures import Failure
-from curvfed.deployments.groups import Application, Commands
+from curvfed.deployments.groups import Application, Commands, Failure
 from curvfed.deployments.output_file import check_working_folder
 from curvfed.deployments.terminal import lasting_output
 

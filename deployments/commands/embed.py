@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from curvfed.deployments.failures import failing
+from curvfed.deployments.groups import failing
 from curvfed.deployments.output_file import check_output
 from curvfed.deployments.parameters import expanded
 from curvfed.tasks.errors import DataError

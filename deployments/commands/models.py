@@ -6,8 +6,16 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.failures import failing
+from curvfed.deployments.groups import failing
 from curvfed.deployments.parameters import expanded
+
+StatePath = Annotated[
+    Path | None,
+    typer.Option(parser=expanded, metavar="DIR", help="state-path of the client's node."),
+]
+Uncalibrated = Annotated[
+    bool, typer.Option("--uncalibrated", help="Use the classifier from before the calibration.")
+]
 
 
 def predict(
@@ -19,19 +27,14 @@ def predict(
             metavar="N", help="Use this client's model, and its part of the run's own data set."
         ),
     ] = None,
-    state_path: Annotated[
-        Path | None,
-        typer.Option(parser=expanded, metavar="DIR", help="state-path of the client's node."),
-    ] = None,
-    uncalibrated: Annotated[
-        bool, typer.Option("--uncalibrated", help="Use the classifier from before the calibration.")
-    ] = False,
+    state_path: StatePath = None,
+    uncalibrated: Uncalibrated = False,
     out: Annotated[
         Path | None,
         typer.Option(
             parser=expanded,
             metavar="FILE",
-            help=("A .csv file, or an .h5ad if DATA is one; default: CSV to the standard output."),
+            help="A .csv file, or an .h5ad if DATA is one; default: CSV to the standard output.",
         ),
     ] = None,
 ) -> None:
@@ -80,13 +83,8 @@ def export(
     client: Annotated[
         int | None, typer.Option(metavar="N", help="Export this client's model.")
     ] = None,
-    state_path: Annotated[
-        Path | None,
-        typer.Option(parser=expanded, metavar="DIR", help="state-path of the client's node."),
-    ] = None,
-    uncalibrated: Annotated[
-        bool, typer.Option("--uncalibrated", help="Use the classifier from before the calibration.")
-    ] = False,
+    state_path: StatePath = None,
+    uncalibrated: Uncalibrated = False,
 ) -> None:
     """Write a trained model as a program that needs no curvfed.
 

@@ -1,8 +1,4 @@
-"""The command `curvfed compare`: choose configurations by validation, then compare methods on fresh
-seeds.
-
-Both steps are sweeps, so that the same command continues an interrupted comparison.
-"""
+"""The steps of a comparison: the runs of each, made as a sweep, and the choice by validation."""
 
 import itertools
 import json

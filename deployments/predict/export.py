@@ -101,7 +101,7 @@ def export(
 def _check_onnx(run: TrainedRun, out: Path) -> None:
     if KINDS[run.facts.task] in (RawGraph, RawGraphs):
         raise RequestError(
-            f'--out is "{out}"; allowed for a model of graphs is a file that ends in .pt2',
+            f'out is "{out}"; allowed for a model of graphs is a file that ends in .pt2',
             key="out",
         )
     try:

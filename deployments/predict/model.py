@@ -59,9 +59,9 @@ def model_of(
         return model.eval(), f"client {client}'s own, fine-tuned after round {stamp}"
     description = "global"
     if client is not None and (learner.own_model or not run.shared.is_global):
-        sent = run.shared.sent_to(client) | run.fixed
-        # The server may send a client more than parameters.
         description = f"client {client}'s own"
+        # The server may send a client more than parameters.
+        sent = run.shared.sent_to(client) | run.fixed
         sent = {name: sent[name] for name in sent.keys() & tensors}
     else:
         sent = run.shared.global_model() | run.fixed
@@ -110,18 +110,18 @@ def check_client(run: TrainedRun, client: int | None) -> None:
     """
     if client is not None and client not in run.clients:
         raise RequestError(
-            f"--client is {client}; the clients of this run are {run.listed}", key="client"
+            f"client is {client}; the clients of this run are {run.listed}", key="client"
         )
     if client is not None and not run.config.row.has_network:
         raise RequestError(
-            f"--client is {client}; {run.config.method} has one classifier for all clients: leave"
-            " --client out",
+            f"client is {client}; {run.config.method} has one classifier for all clients: leave"
+            " client out",
             key="client",
         )
     reason = run.reason_for_own_models
     if client is None and reason:
         raise RequestError(
-            f"--client N is needed: {run.config.method} {reason}, so there is a model for every one"
+            f"client is needed: {run.config.method} {reason}, so there is a model for every one"
             f" of the clients {run.with_models}",
             key="client",
         )

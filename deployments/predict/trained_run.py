@@ -18,11 +18,7 @@ from curvfed.strategies.base.aggregation import Aggregation
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.config.build_method import (
-    initial_aggregation,
-    learner_class,
-    personal_patterns,
-)
+from curvfed.strategies.config.build_method import initial_aggregation, personal_patterns
 from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
@@ -153,13 +149,6 @@ class TrainedRun:
         if personal:
             return f"keeps {', '.join(personal)} at each client"
         return "" if self.shared.is_global else "sends clients different parameters"
-
-    @property
-    def has_own_parts(self) -> bool:
-        """Whether a client's model has personal parameters."""
-        return learner_class(self.config.row).own_model or bool(
-            personal_patterns(self.config, self.facts)
-        )
 
     @property
     def listed(self) -> str:

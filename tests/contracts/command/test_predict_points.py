@@ -114,7 +114,7 @@ def refused(capsys, *arguments) -> str:
     capsys.readouterr()
     code = main(["predict", *map(str, arguments)])
     captured = capsys.readouterr()
-    is_wrong_usage = captured.err.startswith(("error: --client", 'error: DATA is "'))
+    is_wrong_usage = captured.err.startswith(("error: client", 'error: DATA is "'))
     assert (code, captured.out) == (2 if is_wrong_usage else 1, "")
     assert captured.err.startswith("error: ")
     return captured.err
@@ -314,7 +314,7 @@ def test_the_file_of_the_runs_data_set_is_the_data_set(files, capsys, tmp_path):
 
 def test_there_is_no_model_of_a_clients_own(uniform, capsys):
     said = refused(capsys, uniform.path, "uniform", "--client", 0)
-    assert "--client is 0; hull has one classifier for all" in said
+    assert "client is 0; hull has one classifier for all" in said
 
 
 @pytest.mark.parametrize("labelled", [True, False])
