@@ -26,6 +26,8 @@ from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.run_log import log_to_stdout, logged_from
 from curvfed.tasks.registry import OWN
 
+__all__ = ["Run", "load", "simulate"]
+
 if TYPE_CHECKING:
     from curvfed.strategies.base.learner import Learner
     from curvfed.strategies.base.method import Method
