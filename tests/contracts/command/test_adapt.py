@@ -50,7 +50,7 @@ def test_a_part_that_no_client_had(own_home, tmp_path, capsys, monkeypatch):
     with monkeypatch.context() as patch:
         # refused before anything is read, let alone trained
         patch.setattr(Client, "__init__", None)
-        with pytest.raises(PredictError, match="joined has a run already; name a new folder"):
+        with pytest.raises(PredictError, match="joined, which has a run already; allowed is a new"):
             adapt(TrainedRun.read(whole.path), "trees", tmp_path / "joined", 3)
     for client in ("0", "4"):
         words = [

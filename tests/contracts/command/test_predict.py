@@ -363,7 +363,7 @@ def test_where_clients_share_their_ends_one_model_is_for_all(graph_runs, capsys,
 
 def refused(capsys, *arguments) -> str:
     code, rows, said = ask(capsys, *arguments)
-    is_wrong_usage = said.startswith(("error: client", 'error: DATA is "'))
+    is_wrong_usage = said.startswith(("error: client is", 'error: DATA is "'))
     assert (code, rows) == (2 if is_wrong_usage else 1, [])
     assert said.startswith("error: ")
     assert len(said.splitlines()) == 1

@@ -114,7 +114,7 @@ def refused(capsys, *arguments) -> str:
     capsys.readouterr()
     code = main(["predict", *map(str, arguments)])
     captured = capsys.readouterr()
-    is_wrong_usage = captured.err.startswith(("error: client", 'error: DATA is "'))
+    is_wrong_usage = captured.err.startswith(("error: client is", 'error: DATA is "'))
     assert (code, captured.out) == (2 if is_wrong_usage else 1, "")
     assert captured.err.startswith("error: ")
     return captured.err
