@@ -273,7 +273,10 @@ class Dataset(ABC):
         return [Place(f"{form}{self.place_words}{self.where(located)}", notes=located.notes)]
 
     def where(self, located: Located[Any]) -> str:
-        """The file or the folders of a user's own data, in words."""
+        """The file or the folders of a user's own data, in words; of another tool's format, the
+        path that the user gave."""
+        if located.title:
+            return str(find_path(self.spec.dataset, self.spec.data_dir, self.is_there))
         if len(located.files) == 1 and not located.files[0].is_dir():
             return str(located.files[0])
         return _folders_of(located.files)

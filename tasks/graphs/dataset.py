@@ -22,7 +22,7 @@ from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.graphs.data.sources import Source
 from curvfed.tasks.graphs.data.tu import graph_dataset_names, is_path
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.public_data import Located, PublicData, find_path
+from curvfed.tasks.public_data import Located, PublicData
 from curvfed.tasks.registry import source_of
 
 Raw = RawGraph | RawGraphs
@@ -85,12 +85,6 @@ class GraphDataset(Dataset):
             return Located((path,), partial(read_user_file, path))
         folder, name = find_files(path)
         return Located(raw_files(folder, name), partial(read_tu, folder, name, is_own=True))
-
-    def where(self, located: Located[Raw]) -> str:
-        """The file or the folder of a user's own data; of another tool's, the top folder."""
-        if located.title:
-            return str(find_path(self.spec.dataset, self.spec.data_dir, Path.is_dir))
-        return super().where(located)
 
     def sources(self) -> list[PublicData]:
         """The public graph, or all sets of graphs."""

@@ -13,6 +13,7 @@ import numpy as np
 from curvfed.tasks.class_names import row_of
 from curvfed.tasks.dataset import Dataset
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.formats import format_of
 from curvfed.tasks.graphs.data.partition import membership_digest
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
 from curvfed.tasks.points.partition import partition_points
@@ -104,8 +105,13 @@ class PointDataset(Dataset):
         return Located((path,), read)
 
     def locate_own(self, path: Path) -> Located[RawPoints]:
-        """A user's file or folder; its reader knows the formats of other tools."""
-        return self.locate_files(path)
+        """A user's file or folder; the reader knows the formats of other tools, and checks their
+        points against the disc."""
+        located = self.locate_files(path)
+        other = format_of(path)
+        if other is None or other.task != "points":
+            return located
+        return replace(located, files=other.locate(path).files, title=other.title)
 
     def part(self, partition_id: int, num_partitions: int) -> ClientPoints:
         """A share of the training points."""

@@ -71,7 +71,7 @@ def test_saved_points(own_home, tmp_path, capsys):
     path = write_saved_points(tmp_path)
     assert tasks_of(str(path)) == (kind_of_path(path),) == ("points",)
     main(["check", "method=hull", f"dataset={path}", "num-supernodes=2"])
-    assert "points in " in capsys.readouterr().out
+    assert f"datasets, points in {path}" in capsys.readouterr().out.replace("\n", " ")
     run = curvfed.simulate("hull", dataset=path, num_supernodes=2, quiet=True)
     assert run.summary["global_accuracy"] > 0.8
     assert len(run.predict(path)) == EXAMPLES

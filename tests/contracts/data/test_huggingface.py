@@ -16,6 +16,8 @@ import curvfed
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.huggingface import from_datasets
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL
+from curvfed.tasks.points.dataset import PointDataset
+from curvfed.tasks.points.point_spec import PointSpec
 
 NUMBER = {"dtype": "int64", "_type": "Value"}
 PIXELS = {"_type": "Array2D", "shape": [4, 4], "dtype": "float32"}
@@ -77,6 +79,17 @@ def test_points(tmp_path):
     assert raw.points.shape == (96, 2)
     assert raw.test.sum() == 21
     assert raw.class_names == ("0", "1")
+
+
+def test_points_that_are_saved_again_are_read_again(tmp_path):
+    path = write_saved_points(tmp_path)
+    points = PointDataset(PointSpec(str(path), tmp_path))
+    before = points.pooled()
+    columns = {"emb": 75 * [[0.1, 0.2]], "label": [number % 2 for number in range(75)]}
+    again = save(tmp_path / "again", {"train": dataset(columns, {"emb": PAIR, "label": NUMBER})})
+    for file in (again / "train").iterdir():
+        (path / "train" / file.name).write_bytes(file.read_bytes())
+    assert points.pooled().digest != before.digest
 
 
 def test_arrays_and_numbers_as_classes():
