@@ -247,7 +247,7 @@ def _check_empty(folder: Path, empty: Sequence[str], ignored: Mapping[str, Count
 
 def _rows(table: Path, names: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Paths and labels of the images in a `TABLE`."""
-    for number, line in enumerate(table.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(_lines(table), start=1):
         file, _, fields = line.partition("\t")
         name = normalised(fields.partition("\t")[0])
         if name not in names:
@@ -264,7 +264,7 @@ def _named_by_words(path: Path, names: Sequence[str]) -> tuple[str, ...]:
     file, or a row for each class, the names of the folders."""
     if not path.is_file():
         return tuple(names)
-    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines())
+    rows = (line.split("\t") for line in _lines(path))
     words = {row[0]: normalised(row[1].partition(",")[0]) for row in rows if len(row) == 2}
     if not words.keys() >= set(names):
         return tuple(names)
@@ -272,6 +272,11 @@ def _named_by_words(path: Path, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(
         words[name] if counts[words[name]] == 1 else f"{words[name]} ({name})" for name in names
     )
+
+
+def _lines(table: Path) -> list[str]:
+    # A row in another encoding matches no class.
+    return table.read_text(encoding="utf-8", errors="replace").splitlines()
 
 
 def _counts(endings: Counter[str]) -> list[str]:

@@ -121,6 +121,12 @@ def test_tiny_imagenet_has_the_names_of_its_words(tmp_path):
     assert train.class_names == ("bow (n00000000)", "goldfish", "bow (n00000002)")
 
 
+def test_words_in_another_encoding_are_no_names(tmp_path):
+    write_classes(tmp_path, {"a": 1, "b": 1})
+    (tmp_path / "words.txt").write_bytes("café\tb".encode("latin1"))
+    assert read_layout(tmp_path).class_names == ("a", "b")
+
+
 def test_tiny_imagenet_by_class(tmp_path):
     folder = tmp_path / "tiny-imagenet-200"
     truth = {
@@ -155,6 +161,7 @@ def test_grey_pictures_among_those_of_a_named_set(tmp_path):
     [
         ("0.JPEG\tn99\t0\t0\t1\t1", ("no-class", "2")),
         ("0.JPEG n00000000", ("no-class", "2")),
+        ("0.JPEG\tné", ("no-class", "2")),
         (
             "absent.JPEG\tn00000000",
             ("unreadable", "val/images/absent.JPEG"),
@@ -165,7 +172,7 @@ def test_an_unfit_table_of_tiny_imagenet(tmp_path, row, facts):
     write_tiny(tmp_path)
     table = tmp_path / "tiny-imagenet-200/val/val_annotations.txt"
     lines = table.read_text().splitlines()
-    table.write_text("\n".join([lines[0], row, *lines[2:]]))
+    table.write_text("\n".join([lines[0], row, *lines[2:]]), encoding="latin1")
     with refuses(*facts):
         ImageDataset(ImageSpec("tinyimagenet", tmp_path), tmp_path / "cache").test()
 
