@@ -229,8 +229,7 @@ def _test_data(request: Request, client: Data | None) -> str:
         If they are unfit.
     """
     dataset = open_dataset(request.config, request.task)
-    setting = request.config.test_data
-    path = None if setting == AUTO else Path(setting).expanduser()
+    path = request.config.test_path
     test = dataset.test(path)
     if test and client:
         test.check_test(client.shape, client.class_names)

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,8 +34,7 @@ def read_test(config: RunConfig, federation: Federation) -> Any:
         log.info("no global accuracy: the server has no test data (test-data)")
         return None
     try:
-        path = None if config.test_data == "auto" else Path(config.test_data)
-        test = open_dataset(config, facts.task).test(path)
+        test = open_dataset(config, facts.task).test(config.test_path)
         if test is not None:
             test.check_test(facts.shape, facts.class_names)
     except DataError as error:

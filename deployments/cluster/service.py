@@ -221,17 +221,17 @@ def service_files(service: Service, folder: Path, values: Mapping[str, str]) -> 
     }
 
 
-def _system_words(folder: Path, named: Mapping[str, Path]) -> dict[str, str]:
-    """The user and the rights of a service of the machine; `named` are the paths in its node's
+def _system_words(folder: Path, node_paths: Mapping[str, Path]) -> dict[str, str]:
+    """The user and the rights of a service of the machine; `node_paths` are those in its node's
     configuration."""
     owner = _find_owner(folder)
     writable = [Path(owner.pw_dir), folder]
-    state = named.get("state-path", folder)
+    state = node_paths.get("state-path", folder)
     if not any(state.is_relative_to(path) for path in writable):
         _check_state(state, owner)
         writable.append(state)
     # Its own Python and its data may lie in a home, too, and are only read.
-    read = [*writable, Path(sys.prefix), Path(sys.base_prefix), *named.values()]
+    read = [*writable, Path(sys.prefix), Path(sys.base_prefix), *node_paths.values()]
     read += [path.resolve() for path in read]
     is_in_home = any(path.is_relative_to(home) for path in read for home in HOMES)
     return {

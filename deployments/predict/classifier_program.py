@@ -157,7 +157,7 @@ def classifier_of(run: TrainedRun) -> Classifier:
 
 def _least(values: Tensor, sizes: list[int]) -> Tensor:
     """Minima (n, h) over consecutive columns of (n, e)."""
-    return torch.stack([part.amin(dim=1) for part in torch.split(values, sizes, dim=1)], dim=1)
+    return torch.stack([hull.amin(dim=1) for hull in torch.split(values, sizes, dim=1)], dim=1)
 
 
 def _median(values: Tensor) -> Tensor:

@@ -57,9 +57,7 @@ def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
     """A client's part of the run's data set, or its global test set."""
     if client is None:
         run.check_unchanged(data)
-        path = run.config.test_data
-        given = None if path in ("auto", "none") else Path(path)
-        images = _dataset(run).test(given)
+        images = _dataset(run).test(run.config.test_path)
         notes = {}
         if Path(data).expanduser().is_dir():
             notes["data"] = (

@@ -113,16 +113,16 @@ def by_classifier(run: TrainedRun, examples: Examples) -> Prediction:
 def _part_of_run(run: TrainedRun, data: str, client: int | None) -> Examples:
     """A client's part of the run's data set, or the server's test points."""
     dataset = PointDataset.of_run(run.config)
-    path = run.config.test_data
+    path = run.config.test_path
     points: ClientPoints | None
     if client is not None and client in run.clients:
         points = dataset.client(client, run.clients[client].num_partitions)
         scored_words = "the training points"
         run.check_same(data, client, points.digest)
-    elif path in ("auto", "none") and Path(data).expanduser().exists():
+    elif path is None and Path(data).expanduser().exists():
         return _file_of_run(run, Path(data).expanduser(), dataset)
     else:
-        points = dataset.test(None if path in ("auto", "none") else Path(path))
+        points = dataset.test(path)
         scored_words = "the global test points"
     if points is None:
         raise PredictError(f"{data} has no test points", key="no-data")

@@ -454,6 +454,11 @@ class RunKeys(Table):
         """Folder of the run directories."""
         return folder_of(self.results_dir, "results")
 
+    @property
+    def test_path(self) -> Path | None:
+        """The server's own test data; None if `test-data` is no path."""
+        return None if self.test_data in ("auto", "none") else Path(self.test_data).expanduser()
+
 
 def home() -> Path:
     """The folder of everything the app keeps for a user: results, data, prepared partitions,

@@ -88,7 +88,9 @@ def cluster_guide(lab: Lab) -> Iterator[Outcome]:
     env = os.environ | {"HOME": str(home), "PATH": path}
     words = ["bash", "-euxo", "pipefail", str(lab.folder / "guide.sh")]
     code, output = call(words, lab.folder / "guide.log", 600, env)
-    is_down = not any(str(home) in " ".join(each.cmdline()) for each in psutil.process_iter())
+    # None for a process that has ended meanwhile, or belongs to another user.
+    commands_here = [process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])]
+    is_down = not any(str(home) in " ".join(words) for words in commands_here)
     value = (
         f"{count(script)} commands, exit status {code}, {'all' if is_down else 'NOT all'} down at"
         " their end"
