@@ -26,7 +26,7 @@ from curvfed.tasks.graphs.data.raw import RawGraph, RawGraphs
 from curvfed.tasks.images.raw import RawImages
 from curvfed.tasks.in_memory import KINDS, Raw
 from curvfed.tasks.metrics import score
-from curvfed.tasks.points.readers import RawPoints
+from curvfed.tasks.points.raw_points import RawPoints
 
 __all__ = ["PredictError", "Prediction", "TrainedRun", "main", "predict"]
 

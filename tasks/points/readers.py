@@ -13,8 +13,6 @@ from curvfed.tasks.points.raw_points import RawPoints, check_inside, raw_points
 from curvfed.tasks.points.sources import ENDINGS
 from curvfed.tasks.points.tables import read_table
 
-__all__ = ["READERS", "RawPoints", "raw_points", "read_points"]
-
 NPZ_KEYS = (
     "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,); or data (n, 2), label"
     " (n,)"
