@@ -30,7 +30,7 @@ def read_test(config: RunConfig, federation: Federation) -> Any:
     facts = federation.facts
     if config.test_data == "none":
         return None
-    if config.test_data == "auto" and not is_simulated(federation):
+    if config.test_data == "auto" and not shares_public_data(federation):
         log.info("no global accuracy: the server has no test data (test-data)")
         return None
     try:
@@ -45,22 +45,22 @@ def read_test(config: RunConfig, federation: Federation) -> Any:
     return test
 
 
-def is_simulated(federation: Federation) -> bool:
+def shares_public_data(federation: Federation) -> bool:
     """Whether every client has a part of a public data set."""
     return all(description.partition_digest for description in federation.descriptions.values())
 
 
 def read_server_points(config: RunConfig, federation: Federation) -> ServerPoints:
-    """The server's test points, and in a simulation all points.
+    """The server's test points, and of a public data set all points.
 
     Raises
     ------
     ConfigError
-        If the test data or a simulation's data cannot be read.
+        If the test data or the public data set cannot be read.
     """
     described = federation.descriptions
     test = read_test(config, federation)
-    if not is_simulated(federation):
+    if not shares_public_data(federation):
         return ServerPoints(test)
     dataset: Any = open_dataset(config, federation.facts.task)
     try:

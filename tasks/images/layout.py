@@ -256,6 +256,13 @@ def _rows(table: Path, names: Sequence[str]) -> Iterator[tuple[str, int]]:
                 " separated by a tab",
                 key="no-class",
             )
+        if file != Path(file).name:
+            raise DataError(
+                f'{table}: row {number} names the image "{file}"; allowed are names of files'
+                " in images/, without folders",
+                file,
+                key="file-name",
+            )
         yield str(table.parent / "images" / file), names.index(name)
 
 

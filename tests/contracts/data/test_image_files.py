@@ -162,6 +162,7 @@ def test_grey_pictures_among_those_of_a_named_set(tmp_path):
         ("0.JPEG\tn99\t0\t0\t1\t1", ("no-class", "2")),
         ("0.JPEG n00000000", ("no-class", "2")),
         ("0.JPEG\tné", ("no-class", "2")),
+        ("../../train/secret.JPEG\tn00000000", ("file-name", "row 2", "secret.JPEG")),
         (
             "absent.JPEG\tn00000000",
             ("unreadable", "val/images/absent.JPEG"),
