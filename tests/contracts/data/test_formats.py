@@ -44,7 +44,7 @@ def test_check_run_and_prediction(title, own_home, tmp_path, capsys):
     path = WRITERS[title](tmp_path)
     assert tasks_of(str(path)) == (kind_of_path(path),)
     keys = {"num_rounds": 1, "local_epochs": 1, "num_supernodes": 2, "quiet": True}
-    main(["check", "method=fedavg", f"dataset={path}", "num-supernodes=2"])
+    assert main(["check", "method=fedavg", f"dataset={path}", "num-supernodes=2"]) == 0
     assert f"{title}, " in capsys.readouterr().out
     run = curvfed.simulate("fedavg", dataset=path, min_client_size=1, **keys)
     assert run.summary["global_accuracy"] is not None
@@ -61,7 +61,7 @@ def test_a_path_in_the_data_folder(own_home, tmp_path, capsys):
     write_leaf_file(tmp_path / "own.json", leaf_users({"a": 20, "b": 20}))
     for dataset in ("./femnist", "own.json"):
         keys = [f"dataset={dataset}", f"data-dir={tmp_path}", "num-supernodes=2"]
-        main(["check", "method=fedavg", *keys])
+        assert main(["check", "method=fedavg", *keys]) == 0
         assert f"LEAF's JSON, images in {tmp_path}" in capsys.readouterr().out
         assert tasks_of(dataset, tmp_path) == ("images",)
         assert has_users(dataset, tmp_path)
@@ -70,7 +70,7 @@ def test_a_path_in_the_data_folder(own_home, tmp_path, capsys):
 def test_saved_points(own_home, tmp_path, capsys):
     path = write_saved_points(tmp_path)
     assert tasks_of(str(path)) == (kind_of_path(path),) == ("points",)
-    main(["check", "method=hull", f"dataset={path}", "num-supernodes=2"])
+    assert main(["check", "method=hull", f"dataset={path}", "num-supernodes=2"]) == 0
     assert f"datasets, points in {path}" in capsys.readouterr().out.replace("\n", " ")
     run = curvfed.simulate("hull", dataset=path, num_supernodes=2, quiet=True)
     assert run.summary["global_accuracy"] > 0.8
@@ -99,7 +99,7 @@ def test_data_of_another_task_are_refused(write, kind, needed, tmp_path):
 def test_ogb(write, own_home, tmp_path, capsys):
     path = write(tmp_path)
     assert tasks_of(str(path)) == (kind_of_path(path),)
-    main(["check", "method=fedavg", f"dataset={path}", "num-supernodes=2"])
+    assert main(["check", "method=fedavg", f"dataset={path}", "num-supernodes=2"]) == 0
     output = capsys.readouterr().out
     assert "a folder of the Open Graph Benchmark, " in output
     assert "the split of train_mask, val_mask, test_mask" in output

@@ -18,8 +18,8 @@ for dataset in ("trees", "digits"):
 then. Names and origins of all public data sets (`sources`) are read, but nothing that reads data."""
 
 UNUSED = {
-    "trees": r"tasks\.(images|points)\.(?!sources)|.*secure|.*hull|.*global_test",
-    "digits": r"tasks\.points\.(?!sources)|.*secure|.*hull|strategies\.methods\.(hyper|sphere)fed",
+    "trees": r"tasks\.points\.(?!sources$)|(?!tasks\.images(\.sources)?$).*image|.*secure|.*hull|.*global_test",
+    "digits": r"tasks\.points\.(?!sources$)|.*secure|.*hull|strategies\.methods\.(hyper|sphere)fed",
 }
 
 
