@@ -24,6 +24,9 @@ SERVER = "server"
 PATIENCE = 180.0
 """Seconds that nodes have to come up."""
 
+LONGEST_START = 600.0
+"""Seconds after which a program that neither ends nor is accepted is given up."""
+
 PROGRAM_END = 12.0
 """Seconds for a program to end on request; Flower's own take up to 5."""
 
@@ -189,9 +192,9 @@ class LocalCluster:
                 return True
             return program.process() is None
 
-        wait_until(has_answered, PATIENCE)
-        if program.process() is None:
-            raise ClusterError(f"the SuperLink ended\n{program.tail()}")
+        answers = wait_until(has_answered, LONGEST_START)
+        if not answers or program.process() is None:
+            raise ClusterError(f"the SuperLink does not answer, or it ended\n{program.tail()}")
 
     def start_node(self, name: str, *words: str) -> None:
         """Start a SuperNode and wait until the SuperLink accepts it; a killed one is accepted after
@@ -213,17 +216,26 @@ class LocalCluster:
         raise ClusterError(f"{name} ended\n{said}")
 
     def try_node(self, name: str, *words: str) -> str:
-        """Start a SuperNode; its output if it ends before the SuperLink accepts it."""
+        """Start a SuperNode; its output if it ends before the SuperLink accepts it.
+
+        Raises
+        ------
+        ClusterError
+            If it is neither accepted nor ends.
+        """
         link = ("--superlink", f"{self.host}:{self.api_port}") if ONE_PORT else ()
         program = self.program(name)
         begin = len(program.text())
         config = ("--node-config", self.node_configs[name])
         node = self.command(name, "supernode", name, *config, *link, *words)
         program.start(node, self.environment)
-        wait_until(
-            lambda: program.process() is None or CONNECTED in program.text()[begin:], PATIENCE
-        )
-        return "" if program.process() else program.text()[begin:]
+
+        def is_accepted() -> bool:
+            return CONNECTED in program.text()[begin:]
+
+        if not wait_until(lambda: is_accepted() or program.process() is None, LONGEST_START):
+            raise ClusterError(f"{name} is neither accepted nor refused\n{program.tail()}")
+        return "" if is_accepted() else program.text()[begin:]
 
     def start(self) -> None:
         """All of it, and wait until every node is connected."""

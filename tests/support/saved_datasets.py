@@ -1,5 +1,9 @@
 """Data sets of Hugging Face's `datasets`: by the package where it is installed, or else by a
-stand-in that writes the same files but for the rows."""
+stand-in.
+
+The stand-in's folders have the package's names of files, so that they are recognised by these, but
+not its content: the rows are a pickle, not Arrow. Where the package is not installed, no test sees
+how it stores and decodes rows."""
 
 import json
 import pickle
@@ -25,7 +29,7 @@ PAIR = {"_type": "Sequence", "feature": {"dtype": "float32", "_type": "Value"}, 
 
 
 class StandIn:
-    """The part of a `Dataset` that is read."""
+    """The part of a `Dataset` that curvfed reads."""
 
     def __init__(self, columns: Mapping[str, list[Any]], types: Types) -> None:
         self.columns = columns

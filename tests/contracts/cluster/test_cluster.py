@@ -387,6 +387,7 @@ def test_a_supernode_starts_before_its_superlink(site, capsys):
     printed = capsys.readouterr().out
     address = site.node("north").superlink
     assert f"note   superlink    no SuperLink answers at {address}" in printed
+    assert "WRONG" not in printed
     assert f"flower-supernode --superlink {address}" in printed
 
 
@@ -845,7 +846,9 @@ def test_the_superlink_of_another_cluster_is_said_to_be_that(
     )
     other = make_cluster(tmp_path / "other", [], [], 9092, 8000, 1)
     assert status.show(ServerFolder(folder.path, *free_ports(2))) == 1
-    assert "the SuperLink does not run" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert said.count("the SuperLink does not run; `curvfed cluster superlink` starts it") == 1
+    assert "does not answer" not in said
     server = Server(*folder.server)
     try:
         assert status.show(ServerFolder(other.path, 9092, split_address(server.address)[1])) == 1
@@ -853,6 +856,7 @@ def test_the_superlink_of_another_cluster_is_said_to_be_that(
         server.close()
     said = " ".join(capsys.readouterr().out.split())
     assert f"the SuperLink at {server.address} is another cluster's" in said
+    assert "does not answer" not in said
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])

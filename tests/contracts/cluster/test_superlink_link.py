@@ -3,6 +3,7 @@ address of the node."""
 
 import os
 import socket
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from fleet import fleet_server, listening, plain_http, proxy, silence, web_serve
 
 from curvfed.deployments.cluster import certificates, checks, status
 from curvfed.deployments.cluster import link as superlink
-from curvfed.deployments.cluster.errors import ClusterError, ToleratedError
+from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.init import make_cluster
 from curvfed.deployments.cluster.link import ForeignError, Link, SilentError
@@ -233,12 +234,23 @@ def test_doctor_says_what_the_node_will_meet(folder, port, monkeypatch, capsys):
     assert said["clock"].startswith("WRONG")
 
 
-def test_a_node_does_not_start_where_a_proxy_is_in_the_way(folder, port):
-    with listening(plain_http) as way:
-        blocked = wrong(folder, port, https_proxy=f"http://127.0.0.1:{way}")
-    assert "no_proxy" in str(blocked)
-    assert not isinstance(blocked, ToleratedError)
-    assert isinstance(wrong(folder, free_ports(1)[0]), ToleratedError)
+def test_doctor_finds_nothing_wrong_beside_a_superlink(folder, port, capsys):
+    words = ["doctor", "north", "--node-config", CONFIG, "--superlink", f"127.0.0.1:{port}"]
+    assert main(["cluster", "--folder", str(folder.path), *words]) == 0
+    assert capsys.readouterr().out.endswith("found wrong: 0\n")
+
+
+def test_a_node_does_not_start_where_a_proxy_is_in_the_way(folder, port, capsys):
+    def start(to: Link) -> int:
+        check = checks.Check(
+            "superlink", partial(superlink.check_superlink, to), commands=(checks.START,)
+        )
+        return checks.run_checks([check], checks.START)
+
+    with listening(plain_http) as way, pytest.raises(ClusterError, match="no_proxy"):
+        start(link(folder, port, https_proxy=f"http://127.0.0.1:{way}"))
+    assert start(link(folder, free_ports(1)[0])) == 0
+    assert "note   superlink    no SuperLink answers" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["no_proxy", "NO_PROXY", "no_grpc_proxy"])

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from app_runs import run
+from onnx_packages import needs_onnx
 
 import curvfed
 from curvfed.deployments.commands.command import main
@@ -55,7 +56,7 @@ def test_a_graph_model_needs_torch_alone(own_home, tmp_path, capsys):
     assert table["class"].tolist() == [str(number) for number in classes.tolist()]
 
 
-@pytest.mark.parametrize("suffix", [".pt2", ".onnx"])
+@pytest.mark.parametrize("suffix", [".pt2", pytest.param(".onnx", marks=needs_onnx)])
 def test_images_and_points_of_any_number(suffix, own_home, tmp_path):
     images = curvfed.simulate(
         "hyperfed",
@@ -113,7 +114,8 @@ def answers(path, inputs: np.ndarray) -> list[np.ndarray]:
         return [
             output.numpy() for output in torch.export.load(path).module()(torch.from_numpy(inputs))
         ]
-    onnxruntime = pytest.importorskip("onnxruntime")
+    import onnxruntime
+
     session = onnxruntime.InferenceSession(path.read_bytes(), providers=["CPUExecutionProvider"])
     return session.run(None, {session.get_inputs()[0].name: inputs})
 
