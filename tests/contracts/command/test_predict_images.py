@@ -413,7 +413,8 @@ def test_folders_that_do_not_fit_are_named(runs, capsys, tmp_path):
     write_classes(tmp_path / "other", {"cat": 2, "3": 1})
     assert "classes ['cat'] are not among" in refused(capsys, path, tmp_path / "other")
     shutil.copy(tmp_path / "other" / "cat" / "0000.png", tmp_path / "other")
-    assert "are images and folders of images" in refused(capsys, path, tmp_path / "other")
+    said = refused(capsys, path, tmp_path / "other", status=2)
+    assert "are images and folders of images" in said
     (tmp_path / "empty" / "nothing").mkdir(parents=True)
     for nothing in ("empty", "absent"):
         said = refused(capsys, path, tmp_path / nothing, status=2)
