@@ -1,6 +1,5 @@
 """Small data sets in the formats of other tools."""
 
-import gzip
 import json
 import math
 import pickle
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from graph_fixtures import write_ogb
+from graph_fixtures import write_ogb, write_tables
 from image_fixtures import made, write_tiny
 from PIL import Image
 from saved_datasets import ANIMALS, IMAGE, PAIR, dataset, save
@@ -121,16 +120,6 @@ def write_saved_points(folder: Path) -> Path:
         types = {"emb": PAIR, "label": {"dtype": "int64", "_type": "Value"}}
         splits[split] = dataset(columns, types)
     return save(folder / "points", splits)
-
-
-def write_tables(folder: Path, tables: dict[str, Any]) -> None:
-    """Zipped tables as of OGB, by name."""
-    for name, table in tables.items():
-        path = folder / f"{name}.csv.gz"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rows = np.asarray(table)
-        lines = [",".join(map(str, row)) for row in rows.reshape(len(rows), -1).tolist()]
-        path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
 
 
 def molecule_tables() -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """Small data sets in the loaders' own raw layouts, with the truth about them."""
 
+import gzip
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -213,8 +215,6 @@ def write_ogb(root: Path, seed: int = 0, folder: str = "ogb") -> dict[str, NDArr
     As in the original: an edge stands in one direction, features are real numbers of six decimals,
     one split of all nodes. To be coped with: a self-loop.
     """
-    import gzip
-
     graph, rng = planted(seed), np.random.default_rng(seed + 1)
     edges = rng.permuted(np.array([*sorted(graph.edges), (3, 3)]), axis=1)
     train, valid, test = np.split(rng.permutation(PLANTED_NODES), [340, 460])
@@ -229,12 +229,18 @@ def write_ogb(root: Path, seed: int = 0, folder: str = "ogb") -> dict[str, NDArr
         "split/time/valid": np.sort(valid),
         "split/time/test": np.sort(test),
     }
+    write_tables(root / folder / "ogbn_arxiv", tables)
+    return tables
+
+
+def write_tables(folder: Path, tables: dict[str, Any]) -> None:
+    """Zipped tables as of OGB, by name."""
     for name, table in tables.items():
-        lines = [",".join(map(str, row)) for row in table.reshape(len(table), -1).tolist()]
-        path = root / folder / "ogbn_arxiv" / f"{name}.csv.gz"
+        rows = np.asarray(table)
+        lines = [",".join(map(str, row)) for row in rows.reshape(len(rows), -1).tolist()]
+        path = folder / f"{name}.csv.gz"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress("".join(f"{line}\n" for line in lines).encode()))
-    return tables
 
 
 def user_fields(num_nodes: int = 60, seed: int = 0) -> dict[str, object]:

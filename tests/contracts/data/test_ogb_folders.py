@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 from errors import refuses
-from format_fixtures import molecule_tables, write_citations, write_molecules, write_tables
+from format_fixtures import molecule_tables, write_citations, write_molecules
+from graph_fixtures import write_tables
 
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
