@@ -1,4 +1,4 @@
-"""The tables of keys of data, secure sums, Flower's strategies and sinks."""
+"""The tables of keys of data, secure sums, differential privacy, Flower's strategies and sinks."""
 
 from typing import Annotated, Literal
 
@@ -253,6 +253,47 @@ class Secure(Table):
     )
 
 
+class Privacy(Table):
+    """Keys of differential privacy."""
+
+    unit: Literal["none", "record", "client"] = Field(
+        default="none",
+        description=(
+            "what differential privacy hides: record: each training example of a client; client:"
+            " all data of a client. Needs dp.epsilon, and the package of pip install"
+            ' "curvfed[dp]"'
+        ),
+    )
+    epsilon: Rate | None = Field(
+        default=None,
+        gt=0,
+        le=100,
+        description="the privacy loss of the whole run at most; auto: none, without dp.unit",
+    )
+    delta: Rate = Field(
+        default=1e-5,
+        gt=0,
+        lt=0.1,
+        description=(
+            "the probability with which the loss may be larger; far below 1 / number of units"
+        ),
+    )
+    clip: Rate = Field(
+        default=1.0,
+        gt=0,
+        description=(
+            "maximum norm of what one unit adds, the gradient of an example or the update of a"
+            " client; longer ones are shortened to it, and the noise is proportional to it"
+        ),
+    )
+    chunk: int = Field(
+        default=32,
+        ge=1,
+        le=65_536,
+        description="number of examples whose gradients are in memory at a time, with record",
+    )
+
+
 class MLflow(Table):
     """Keys of the sink mlflow."""
 
@@ -289,6 +330,7 @@ SHARED: dict[str, type[Table]] = {
     "images": Images,
     "points": Points,
     "secure": Secure,
+    "dp": Privacy,
     "flower": Flower,
     "mlflow": MLflow,
     "wandb": WandB,

@@ -8,6 +8,7 @@ from pathlib import Path
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
+from curvfed.strategies.config.privacy import privacy_conflict
 from curvfed.strategies.config.run_config import (
     AGGREGATION_METHODS,
     RunConfig,
@@ -317,5 +318,8 @@ def check_together(config: RunConfig) -> None:
     for key, allowed in config.row.refused.items():
         if config[key]:
             raise _conflict(config, f"{key} method", allowed)
+    keys, allowed = privacy_conflict(config)
+    if keys:
+        raise _conflict(config, keys, allowed)
     if config.resume and not config.run_name:
         raise _conflict(config, "resume run-name", "the run-name of the run to resume")

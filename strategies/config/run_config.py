@@ -11,7 +11,15 @@ from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Flower, Images, MLflow, Points, Secure, WandB
+from curvfed.strategies.base.shared_tables import (
+    Flower,
+    Images,
+    MLflow,
+    Points,
+    Privacy,
+    Secure,
+    WandB,
+)
 from curvfed.strategies.methods import METHODS, default_tables, table_of
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import has_users
@@ -47,6 +55,7 @@ class RunConfig(RunKeys):
     images: Images = Images()
     points: Points = Points()
     secure: Secure = Secure()
+    dp: Privacy = Privacy()
     flower: Flower = Flower()
     mlflow: MLflow = MLflow()
     wandb: WandB = WandB()

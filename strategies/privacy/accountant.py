@@ -1,0 +1,106 @@
+"""The privacy accountant: epsilon of Gaussian releases, and the noise for a target epsilon.
+
+The figures are those of Google's `dp-accounting` by privacy loss distributions (Koskela et al.,
+2020; Doroshenko et al., 2022), for data sets that differ by one unit that is there or not.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from curvfed.strategies.base.errors import ConfigError
+
+TOLERANCE = 1e-3
+"""How far above the least one a noise multiplier may be."""
+
+
+class Release(NamedTuple):
+    """Equal Gaussian releases, each of a sum over a Poisson sample of the units.
+
+    Attributes
+    ----------
+    noise : float
+        The noise multiplier: standard deviation over the most that one unit adds, in norm.
+    rate : float
+        The probability with which a release has a unit.
+    times : int
+        The number of releases.
+
+    Examples
+    --------
+    >>> Release(noise=4.0).times
+    1
+    """
+
+    noise: float
+    rate: float = 1.0
+    times: int = 1
+
+
+def epsilon_of(releases: Iterable[Release], delta: float) -> float:
+    """Epsilon of all these releases together; 0 for none.
+
+    Raises
+    ------
+    ConfigError
+        If `dp-accounting` is not installed.
+    """
+    times: Counter[tuple[float, float]] = Counter()
+    for release in releases:
+        times[release.noise, release.rate] += release.times
+    merged = tuple(sorted((*key, number) for key, number in times.items() if number))
+    return _epsilon(merged, delta) if merged else 0.0
+
+
+@lru_cache(maxsize=64)
+def _epsilon(releases: tuple[tuple[float, float, int], ...], delta: float) -> float:
+    library = _library()
+    accountant = _accountant(library)
+    for noise, rate, times in releases:
+        accountant.compose(_event(library, Release(noise, rate)), times)
+    return float(accountant.get_epsilon(delta))
+
+
+@lru_cache(maxsize=256)
+def noise_multiplier(epsilon: float, delta: float, rate: float = 1.0, times: int = 1) -> float:
+    """The least noise multiplier, to `TOLERANCE`, with which this number of releases at this
+    sampling rate costs at most `epsilon`.
+
+    Raises
+    ------
+    ConfigError
+        If `dp-accounting` is not installed.
+    """
+    library = _library()
+    noise = library.calibrate_dp_mechanism(
+        lambda: _accountant(library),
+        lambda value: library.SelfComposedDpEvent(_event(library, Release(value, rate)), times),
+        epsilon,
+        delta,
+        tol=TOLERANCE,
+    )
+    return float(noise)
+
+
+def _library() -> Any:
+    try:
+        import dp_accounting
+    except ImportError:
+        raise ConfigError(
+            "differential privacy needs the package dp-accounting, which is not installed here:"
+            ' pip install "curvfed[dp]"',
+            key="no-accountant",
+        ) from None
+    return dp_accounting
+
+
+def _accountant(library: Any) -> Any:
+    from dp_accounting.pld import PLDAccountant
+
+    return PLDAccountant(library.NeighboringRelation.ADD_OR_REMOVE_ONE)
+
+
+def _event(library: Any, release: Release) -> Any:
+    event = library.GaussianDpEvent(release.noise)
+    return event if release.rate == 1 else library.PoissonSampledDpEvent(release.rate, event)

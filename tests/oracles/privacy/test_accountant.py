@@ -1,0 +1,59 @@
+"""The accountant against dp-accounting called directly, the analytic Gaussian mechanism, and
+published figures."""
+
+import math
+import sys
+
+import pytest
+from scipy.special import log_ndtr
+
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
+
+dp_accounting = pytest.importorskip("dp_accounting")
+
+
+def _direct(*releases):
+    from dp_accounting.pld import PLDAccountant
+
+    accountant = PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    for noise, rate, times in releases:
+        event = dp_accounting.GaussianDpEvent(noise)
+        if rate < 1:
+            event = dp_accounting.PoissonSampledDpEvent(rate, event)
+        accountant.compose(dp_accounting.SelfComposedDpEvent(event, times))
+    return accountant.get_epsilon(1e-5)
+
+
+def test_it_is_dp_accounting():
+    releases = [(1.1, 0.1, 40), (5.0, 1.0, 3)]
+    assert epsilon_of([Release(*each) for each in releases], 1e-5) == _direct(*releases)
+
+
+def test_equal_releases_add_up():
+    halves = [Release(2.0, 0.2, 10), Release(2.0, 0.2, 20)]
+    assert epsilon_of(halves, 1e-5) == epsilon_of([Release(2.0, 0.2, 30)], 1e-5)
+    assert epsilon_of([], 1e-5) == 0
+
+
+@pytest.mark.parametrize("times", [1, 16])
+def test_gaussian_releases_have_the_closed_form(times):
+    """Balle & Wang (2018), Theorem 8; n releases are one with noise / sqrt(n)."""
+    noise = 4.0 * math.sqrt(times)
+    epsilon = epsilon_of([Release(noise, 1.0, times)], 1e-5)
+    low = math.exp(log_ndtr(1 / 8 - epsilon * 4))
+    delta = low - math.exp(epsilon + log_ndtr(-1 / 8 - epsilon * 4))
+    assert delta == pytest.approx(1e-5, rel=1e-2)
+
+
+@pytest.mark.parametrize(("epsilon", "rate", "times"), [(1.0, 0.2, 30), (3.0, 1.0, 1)])
+def test_the_noise_is_the_least(epsilon, rate, times):
+    noise = noise_multiplier(epsilon, 1e-5, rate, times)
+    assert epsilon_of([Release(noise, rate, times)], 1e-5) <= epsilon
+    assert epsilon_of([Release(noise * 0.99, rate, times)], 1e-5) > epsilon
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(ConfigError, match=r"curvfed\[dp\]"):
+        noise_multiplier(1.2345, 1e-5)
