@@ -43,7 +43,8 @@ def test_gaussian_releases_have_the_closed_form(times):
     epsilon = epsilon_of([Release(noise, 1.0, times)], 1e-5)
     low = math.exp(log_ndtr(1 / 8 - epsilon * 4))
     delta = low - math.exp(epsilon + log_ndtr(-1 / 8 - epsilon * 4))
-    assert delta == pytest.approx(1e-5, rel=1e-2)
+    assert delta == pytest.approx(1e-5, rel=1e-6)
+    assert epsilon == pytest.approx(_direct((noise, 1.0, times)), rel=1e-3)
 
 
 @pytest.mark.parametrize(("epsilon", "rate", "times"), [(1.0, 0.2, 30), (3.0, 1.0, 1)])
@@ -56,4 +57,4 @@ def test_the_noise_is_the_least(epsilon, rate, times):
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(ConfigError, match=r"curvfed\[dp\]"):
-        noise_multiplier(1.2345, 1e-5)
+        noise_multiplier(1.2345, 1e-5, rate=0.5)
