@@ -19,8 +19,8 @@ from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import gram
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.methods.hyperfed import Consistent, Keys
-from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
-from curvfed.strategies.wire.messages import TRAIN, Header, Reply, decode_reply, encode_reply
+from curvfed.strategies.wire.codec import decode_arrays, decode_reply, encode_arrays, encode_reply
+from curvfed.strategies.wire.messages import TRAIN, Header, Reply
 
 # the last is the default of hyperfed.radius
 CLIENTS = 20

@@ -23,6 +23,7 @@ from curvfed.strategies.base.process_settings import own_settings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.wire.codec import decode_request, encode_reply
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,
@@ -43,8 +44,6 @@ from curvfed.strategies.wire.messages import (
     Header,
     Reply,
     Request,
-    decode_request,
-    encode_reply,
 )
 from curvfed.strategies.wire.wake_up import wait_for_slot
 from curvfed.tasks.errors import SafeError
@@ -122,8 +121,9 @@ def _answer(message: Message, context: Context) -> Message:
             # Replies to earlier messages have reported what was restored for them.
             client.restored = None
             handler = handlers[header.phase]
-            content = handler(client, request, context.state) | {"restored": client.restored}
-        return Message(encode_reply(Reply(header, partition, **content)), reply_to=message)
+            fields = handler(client, request, context.state) | {"restored": client.restored}
+        reply = Reply(header, partition, **fields)
+        return Message(encode_reply(reply, client.precision), reply_to=message)
     except SafeError as error:
         # In a simulation the server writes the error into the same log.
         level = logging.WARNING if is_real(node_config) else logging.DEBUG

@@ -30,14 +30,9 @@ from curvfed.strategies.base.training import (
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import client_head, is_fixed, model_spec
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
-from curvfed.strategies.wire.arrays import check_arrays
-from curvfed.strategies.wire.messages import (
-    EVALUATE,
-    FINE_TUNE,
-    Description,
-    Facts,
-)
-from curvfed.strategies.wire.precision import EXACT, Precision
+from curvfed.strategies.wire.checks import check_arrays
+from curvfed.strategies.wire.codec import EXACT, Precision
+from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, Description, Facts
 from curvfed.tasks.examples import FAR_FEATURES
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.masked_vector import vector_length
 from curvfed.strategies.config.one_shot import client_half
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
-from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import Request
 
 

@@ -45,7 +45,7 @@ def contributing(work: Work) -> Handler:
             fields = masked_contribution(client, request, state, contribution)
         else:
             fields = {
-                "arrays": client.precision.narrow(contribution.arrays),
+                "arrays": contribution.arrays,
                 "num_examples": contribution.weight,
                 "metrics": contribution.figures,
             }

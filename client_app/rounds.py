@@ -13,7 +13,7 @@ from curvfed.client_app.client import Client
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import Request
 
 
@@ -108,7 +108,7 @@ def _prepare(client: Client, request: Request) -> Arrays:
         The shared parameters received.
     """
     client.prepare(request.required_facts, request.stamp)
-    received = client.precision.widen(decode_arrays(request.arrays))
+    received = decode_arrays(request.arrays, client.precision)
     client.receive(received, decode_arrays(request.fixed))
     return received
 

@@ -31,7 +31,7 @@ from curvfed.strategies.secure_sum.messages import (
 )
 from curvfed.strategies.secure_sum.peers import masked_basis
 from curvfed.strategies.secure_sum.session import Session, checksum
-from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import HULLS, Request
 
 log = logging.getLogger("curvfed")

@@ -19,17 +19,10 @@ from curvfed.strategies.config.dataset import open_dataset
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import decode_reply, encode_reply
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import (
-    DESCRIBE,
-    Description,
-    Facts,
-    Header,
-    Reply,
-    decode_reply,
-    encode_reply,
-)
+from curvfed.strategies.wire.messages import DESCRIBE, Description, Facts, Header, Reply
 from curvfed.tasks.class_names import names_listed
 from curvfed.tasks.dataset import Place
 from curvfed.tasks.errors import DataError

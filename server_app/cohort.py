@@ -14,8 +14,12 @@ from curvfed.server_app.progress import PHASE_SILENCE
 from curvfed.server_app.run import Run, check_enough
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.checks import check_confusion, check_steps, check_variances
+from curvfed.strategies.wire.checks import (
+    MessageError,
+    check_confusion,
+    check_steps,
+    check_variances,
+)
 from curvfed.strategies.wire.messages import (
     CONFUSION,
     EVALUATE,

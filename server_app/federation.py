@@ -18,14 +18,7 @@ from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.checks import MAX_CLASSES
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition
-from curvfed.strategies.wire.messages import (
-    DESCRIBE,
-    START,
-    Description,
-    Facts,
-    Header,
-    Request,
-)
+from curvfed.strategies.wire.messages import DESCRIBE, START, Description, Facts, Header, Request
 from curvfed.tasks.kinds import KINDS
 
 log = logging.getLogger("curvfed")

@@ -6,17 +6,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flwr.app import ArrayRecord
 from flwr.serverapp import Grid
 
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import Cohort, column, mean_std, personal_figures
 from curvfed.strategies.base.figures import MEANS, check_sent
 from curvfed.strategies.base.statistics import Arrays
-from curvfed.strategies.wire.arrays import MessageError, check_arrays, encode_arrays, one_line
+from curvfed.strategies.wire.checks import MessageError, check_arrays, one_line
+from curvfed.strategies.wire.codec import EXACT, Precision, encode_arrays
 from curvfed.strategies.wire.exchange import exchange
 from curvfed.strategies.wire.messages import COMPLAINT, CONFUSION, Header, Parts, Reply, Request
-from curvfed.strategies.wire.precision import EXACT, Precision
 
 log = logging.getLogger("curvfed")
 
@@ -185,10 +184,8 @@ def run_phase(
     # Clients that are sent the same object share its encoding.
     fixed = {id(request.fixed): request.fixed for request in requests.values()}
     sent = {id(request.arrays): request.arrays for request in requests.values()}
-    contents = fixed | {key: precision.narrow(arrays) for key, arrays in sent.items()}
-    records = {
-        key: encode_arrays(arrays) if arrays else ArrayRecord() for key, arrays in contents.items()
-    }
+    records = {key: encode_arrays(arrays) for key, arrays in fixed.items()}
+    records |= {key: encode_arrays(arrays, precision) for key, arrays in sent.items()}
     nodes = federation.nodes
     messages = {
         nodes[p]: Request(
@@ -201,7 +198,7 @@ def run_phase(
         )
         for p, request in requests.items()
     }
-    received, failures, seconds = exchange(grid, messages, timeout, on_reply)
+    received, failures, seconds = exchange(grid, messages, timeout, on_reply, precision)
     replies: dict[int, Reply] = {}
     reasons: dict[int, str] = {}
     complaints: dict[int, Parts] = {}
@@ -213,7 +210,7 @@ def run_phase(
             continue
         request = requests[partition]
         try:
-            reply = replace(received[node], arrays=precision.widen(received[node].arrays))
+            reply = received[node]
             if COMPLAINT in reply.parts:
                 complaints[partition] = reply.parts
                 raise MessageError("it complains about others' messages", key="complaint")

@@ -30,6 +30,7 @@ from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
+from curvfed.strategies.wire.codec import EXACT
 from curvfed.strategies.wire.messages import (
     CONFIRM,
     HULLS,
@@ -41,7 +42,6 @@ from curvfed.strategies.wire.messages import (
     Facts,
     Header,
 )
-from curvfed.strategies.wire.precision import EXACT
 from curvfed.tasks.errors import KeyedError
 
 log = logging.getLogger("curvfed")

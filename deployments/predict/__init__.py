@@ -18,7 +18,7 @@ from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.run_log import logged_from
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.store import StoreError
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph

@@ -18,7 +18,7 @@ from curvfed.strategies.base.named_arrays import named_state, select_prefix
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.wire.arrays import check_arrays
+from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.store import Store
 
 

@@ -13,7 +13,7 @@ from curvfed.strategies.base.calibration import Calibration, CalibrationError
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.statistics import Arrays, Statistics, total
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
 from curvfed.tasks.errors import SafeError
 
 log = logging.getLogger("curvfed")

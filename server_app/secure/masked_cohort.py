@@ -14,7 +14,7 @@ from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.masked_vector import check_mean, mean_update
 from curvfed.strategies.secure_sum.errors import SecureSumError
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
 
 

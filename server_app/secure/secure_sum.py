@@ -26,7 +26,7 @@ from curvfed.strategies.secure_sum.messages import (
     public_keys_message,
 )
 from curvfed.strategies.secure_sum.server import SecureSumServer
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import (
     CONFIRM,
     FORGET,

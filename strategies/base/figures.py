@@ -122,7 +122,7 @@ class Figure:
             is_allowed = value == int(value)
         if not is_allowed:
             # Commands read the registry, and refuse wrong usage before they import Flower.
-            from curvfed.strategies.wire.arrays import MessageError
+            from curvfed.strategies.wire.checks import MessageError
 
             kind = "a whole number" if self.is_count else "a number"
             raise MessageError(
@@ -335,7 +335,7 @@ def check_sent(metrics: Mapping[str, float]) -> None:
     """
     for name, value in metrics.items():
         if name not in SENT:
-            from curvfed.strategies.wire.arrays import MessageError
+            from curvfed.strategies.wire.checks import MessageError
 
             raise MessageError(
                 f'the metric "{name}" is unexpected; expected are {", ".join(sorted(SENT))}',

@@ -14,7 +14,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.wire.arrays import encode_arrays
+from curvfed.strategies.wire.codec import encode_arrays
 
 STORED = "flower/"
 """Prefix of the arrays among a strategy's attributes, followed by "mapping/attribute/parameter" or

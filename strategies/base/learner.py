@@ -23,7 +23,7 @@ from curvfed.strategies.base.training import (
     train,
     training_only,
 )
-from curvfed.strategies.wire.arrays import check_arrays
+from curvfed.strategies.wire.checks import check_arrays
 from curvfed.tasks.task import Batch, Task
 
 

@@ -11,8 +11,7 @@ from curvfed.strategies.base.one_shot import Figures, OneShotClient, OneShotServ
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.hull.naming import accuracy, client_votes, name_groups
-from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.checks import check_votes
+from curvfed.strategies.wire.checks import MessageError, check_votes
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import ClientPoints
 

@@ -14,8 +14,8 @@ from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.model_spec import build_model, is_fixed, model_spec
 from curvfed.strategies.config.run_config import AGGREGATION_METHODS, RunConfig
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import Facts
-from curvfed.strategies.wire.precision import EXACT, Precision
 from curvfed.tasks import plugins
 
 

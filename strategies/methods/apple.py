@@ -20,7 +20,7 @@ from curvfed.strategies.base.own_model import OWN, OwnModel
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained, make_optimizer, train
-from curvfed.strategies.wire.arrays import MessageError, check_arrays
+from curvfed.strategies.wire.checks import MessageError, check_arrays
 
 
 class Keys(Table):

@@ -23,7 +23,7 @@ from curvfed.strategies.base.named_arrays import (
 )
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm
-from curvfed.strategies.wire.arrays import MessageError, check_arrays
+from curvfed.strategies.wire.checks import MessageError, check_arrays
 
 
 class Keys(Table):

@@ -17,7 +17,7 @@ from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_p
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
-from curvfed.strategies.wire.arrays import check_arrays
+from curvfed.strategies.wire.checks import check_arrays
 
 
 class Keys(Table):

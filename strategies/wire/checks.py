@@ -1,4 +1,4 @@
-"""Checks of the values in messages: names, ranges and sizes."""
+"""Checks of the values in messages: names, shapes, ranges and sizes; and the error of a message."""
 
 import math
 import re
@@ -8,14 +8,62 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.strategies.wire.arrays import MessageError
-from curvfed.tasks.errors import MAX_TEXT
+from curvfed.tasks.errors import MAX_TEXT, SafeError
 from curvfed.tasks.kinds import KINDS
+
+MAX_REASON = 2000
+"""Maximum number of characters of a logged reason. It may quote the other side, which could
+otherwise fill a disk."""
+
+
+class MessageError(SafeError, ValueError):
+    """An unexpected message; the text is safe to print, whatever it quotes (`one_line`)."""
+
+    area = "message"
+
+    def __init__(self, reason: str, *, key: str = "") -> None:
+        super().__init__(one_line(reason), key=key)
+
+
+def one_line(text: str, length: int = MAX_REASON) -> str:
+    """A text on one line without control characters, cut off after `length` characters."""
+    line = "".join(
+        char if char.isprintable() else "\N{REPLACEMENT CHARACTER}"
+        for char in " ".join(text[: 2 * length].split())
+    )
+    return line if len(line) <= length else line[: length - 1] + "…"
+
 
 MAX_CLASSES = 10_000
 MAX_PARTITIONS = 1_000_000
 
 _SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse arrays that have other names, shapes or dtypes than expected, or are not finite.
+
+    Raises
+    ------
+    MessageError
+        Names the first wrong parameter and what is wrong with it.
+    """
+    if arrays.keys() != expected.keys():
+        extra = sorted(arrays.keys() - expected.keys())
+        missing = sorted(expected.keys() - arrays.keys())
+        raise MessageError(
+            f"parameters do not match: unexpected {extra}, missing {missing}", key="parameters"
+        )
+    for name, array in arrays.items():
+        template = expected[name]
+        if array.shape != template.shape or array.dtype != template.dtype:
+            raise MessageError(
+                f"{name} is {array.dtype}{list(array.shape)}, expected"
+                f" {template.dtype}{list(template.shape)}",
+                key="shape",
+            )
+        if not np.isfinite(array).all():
+            raise MessageError(f"{name} has values that are not finite", key="not-finite")
 
 
 def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:

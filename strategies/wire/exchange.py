@@ -6,19 +6,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from flwr.app import Error, Message, RecordDict
+from flwr.app import Error, Message
 from flwr.serverapp import Grid
 
-from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.messages import (
-    DESCRIBE,
-    MESSAGE_TYPES,
-    Header,
-    Reply,
-    Request,
-    decode_reply,
-    encode_request,
-)
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import EXACT, Precision, decode_reply, encode_request
+from curvfed.strategies.wire.messages import DESCRIBE, MESSAGE_TYPES, Reply, Request
 from curvfed.strategies.wire.reply_poller import MESSAGE_LOST, ReplyPoller
 from curvfed.strategies.wire.wake_up import has_supernodes, is_due, wake_up
 from curvfed.tasks.errors import KeyedError
@@ -60,6 +53,7 @@ def exchange(
     requests: Mapping[int, Request],
     timeout: float,
     on_reply: Callable[[int, int], None] | None = None,
+    precision: Precision = EXACT,
 ) -> tuple[dict[int, Reply], dict[int, str], dict[int, float]]:
     """Send one phase's requests and collect the replies.
 
@@ -71,6 +65,8 @@ def exchange(
         Seconds after which nodes without a reply count as failed.
     on_reply : callable, optional
         Called with the number of replies so far and the number of requests.
+    precision : Precision
+        Of the arrays in the replies.
 
     Returns
     -------
@@ -120,9 +116,13 @@ def exchange(
                 continue
             seconds[node] = time.monotonic() - started
             try:
-                if is_simulation and message.has_error():
-                    _check_worker(message.error, requests[node].header.run)
-                replies[node] = _read(message, requests[node].header)
+                header = requests[node].header
+                if message.has_error():
+                    raise _delivery_error(message.error, header.run, is_simulation)
+                reply = decode_reply(message.content, header, precision)
+                if reply.error:
+                    raise MessageError(_client_reason(reply), key="client-error")
+                replies[node] = reply
             except MessageError as error:
                 failures[node] = str(error)
         if arrived and on_reply:
@@ -147,45 +147,41 @@ def exchange(
     return replies, failures, seconds
 
 
-def _check_worker(error: Error, run: str) -> None:
-    """Stop a simulation that has lost a worker: Flower assigns messages to the dead worker again,
-    and all of them fail.
+def _delivery_error(error: Error, run: str, is_simulation: bool) -> MessageError:
+    """Why Flower has no reply of a client.
 
     Raises
     ------
     FederationError
+        If a simulation has lost a worker: Flower assigns messages to the dead worker again, and all
+        of them fail.
     """
-    if lost := re.search(r"'ray\.exceptions\.(\w+)'", error.reason or ""):
+    lost = re.search(r"'ray\.exceptions\.(\w+)'", error.reason or "") if is_simulation else None
+    if lost:
         raise FederationError(
             f"a Ray worker has died ({lost[1]}), usually for lack of memory: let fewer clients"
             " train at once, by more cores for each (--cpus). The finished rounds are stored: the"
             f" same command with run-name={run} resume=true continues",
             key="worker-died",
         )
+    if error.code == NODE_UNAVAILABLE:
+        return MessageError("the node is no longer connected", key="disconnected")
+    if error.code == MESSAGE_LOST:
+        return MessageError("its reply was lost in transit", key="lost")
+    # Flower's error text may contain the text of a client's exception, so only the code is shown.
+    return MessageError(
+        f"Flower reports error {error.code} for this client; its log, or that of the simulation,"
+        " has details",
+        key="client-error",
+    )
 
 
-def _read(message: Message, expected: Header) -> Reply:
-    if message.has_error():
-        if message.error.code == NODE_UNAVAILABLE:
-            raise MessageError("the node is no longer connected", key="disconnected")
-        if message.error.code == MESSAGE_LOST:
-            raise MessageError("its reply was lost in transit", key="lost")
-        # Flower's error text may contain the text of a client's exception, so only the code is
-        # shown.
-        raise MessageError(
-            f"Flower reports error {message.error.code} for this client; its log, or that of the"
-            " simulation, has details",
-            key="client-error",
-        )
-    content: RecordDict = message.content
-    reply = decode_reply(content, expected)
-    if reply.error:
-        text = reply.error
-        # During the first phase the server does not know the node's partition, but the node may.
-        if expected.phase == DESCRIBE and reply.partition >= 0:
-            text = f"partition-id {reply.partition}: {text}"
-        raise MessageError(text, key="client-error")
-    return reply
+def _client_reason(reply: Reply) -> str:
+    """The error that a client sent."""
+    # During the first phase the server does not know the node's partition, but the node may.
+    if reply.header.phase == DESCRIBE and reply.partition >= 0:
+        return f"partition-id {reply.partition}: {reply.error}"
+    return reply.error
 
 
 def nodes_by_partition(replies: Mapping[int, Reply]) -> dict[int, int]:

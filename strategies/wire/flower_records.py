@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
 
 R = TypeVar("R", ArrayRecord, ConfigRecord, MetricRecord)
 T = TypeVar("T")

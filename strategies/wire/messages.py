@@ -1,5 +1,4 @@
-"""Requests and replies as dataclasses, and their encoding in Flower's records. No other file uses
-the keys of the records.
+"""Requests and replies, and the phases that they belong to.
 
 Every message names its run, phase and round. Received messages are checked before they are used; a
 `MessageError` says what is wrong and contains no data.
@@ -9,23 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import ArrayRecord
 from numpy.typing import NDArray
 
-from curvfed.strategies.wire.arrays import MessageError, decode_arrays, encode_arrays, one_line
-from curvfed.strategies.wire.checks import (
-    check_data,
-    check_partition,
-    check_statistics,
-    check_texts,
-)
-from curvfed.strategies.wire.flower_records import (
-    build_dataclass,
-    config_of,
-    entry,
-    record_of,
-    tuples_to_lists,
-)
+from curvfed.strategies.wire.checks import MessageError
 
 DESCRIBE = "describe"
 START = "curvature"
@@ -72,14 +58,6 @@ LAST_ROUND = "last-round"
 """Name of the part of a request that makes a round before `num-rounds` the last one."""
 
 ANSWERED_BY_ARRAYS = (TRAIN, EVALUATE, FINE_TUNE, CALIBRATE, CCVR, HULLS)
-
-_HEADER = "header"
-_FACTS = "facts"
-_ARRAYS = "arrays"
-_FIXED = "fixed"
-_METRICS = "metrics"
-_BODY = "body"
-_PARTS = "parts"
 
 Parts = Mapping[str, Any]
 """Named values of the types in Flower's records: numbers, strings, bytes, and lists of one of these
@@ -252,127 +230,3 @@ class Reply:
     metrics: Mapping[str, float] = field(default_factory=dict)
     parts: Parts = field(default_factory=dict)
     restored: int | None = None
-
-
-def encode_request(request: Request) -> RecordDict:
-    """A request as Flower's records."""
-    content = RecordDict({_HEADER: ConfigRecord(vars(request.header) | {"stamp": request.stamp})})
-    if request.facts is not None:
-        content[_FACTS] = ConfigRecord(tuples_to_lists(vars(request.facts)))
-    if request.arrays:
-        content[_ARRAYS] = request.arrays
-    if request.fixed:
-        content[_FIXED] = request.fixed
-    if request.parts:
-        content[_PARTS] = ConfigRecord(dict(request.parts))
-    return content
-
-
-def decode_request(content: RecordDict) -> Request:
-    """A request from Flower's records.
-
-    Raises
-    ------
-    MessageError
-        If a record or a key is missing or has another type.
-    """
-    header = config_of(content, _HEADER)
-    facts = build_dataclass(Facts, config_of(content, _FACTS)) if _FACTS in content else None
-    arrays, fixed = (
-        record_of(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED)
-    )
-    return Request(
-        build_dataclass(Header, header),
-        entry(header, "stamp", int),
-        facts,
-        arrays,
-        fixed,
-        _parts(content),
-    )
-
-
-def encode_reply(reply: Reply) -> RecordDict:
-    """A reply as Flower's records."""
-    header = {
-        "partition": reply.partition,
-        "error": reply.error,
-        "num_examples": reply.num_examples,
-    }
-    header |= {} if reply.restored is None else {"restored": reply.restored}
-    content = RecordDict({_HEADER: ConfigRecord(vars(reply.header) | header)})
-    if reply.description is not None:
-        body = dict(vars(reply.description))
-        statistics = {
-            key: value for key, value in body.pop("statistics").items() if value is not None
-        }
-        content[_BODY] = ConfigRecord(tuples_to_lists(body))
-        content["statistics"] = ConfigRecord(tuples_to_lists(statistics))
-    if reply.arrays:
-        content[_ARRAYS] = encode_arrays(reply.arrays)
-    if reply.parts:
-        content[_PARTS] = ConfigRecord(dict(reply.parts))
-    if reply.metrics:
-        content[_METRICS] = MetricRecord(
-            {name: float(value) for name, value in reply.metrics.items()}
-        )
-    return content
-
-
-def decode_reply(content: RecordDict, expected: Header) -> Reply:
-    """A reply from Flower's records; its form, run, phase and round are checked.
-
-    Raises
-    ------
-    MessageError
-        If a record or a key is missing or has another type, or if the reply belongs to another run,
-        phase or round.
-    """
-    record = config_of(content, _HEADER)
-    header = build_dataclass(Header, record)
-    for name, value in vars(expected).items():
-        received = getattr(header, name)
-        if received != value:
-            raise MessageError(f"the reply has {name} {received}, expected {value}", key="header")
-    error = one_line(entry(record, "error", str))
-    description = None
-    if header.phase == DESCRIBE and not error:
-        description = _description(content, entry(record, "partition", int))
-    num_examples = entry(record, "num_examples", int)
-    if num_examples < 0:
-        raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more", key="examples")
-    metrics = record_of(content, _METRICS, MetricRecord) or MetricRecord()
-    if header.phase not in ANSWERED_BY_ARRAYS and _ARRAYS in content:
-        raise MessageError(
-            f"arrays are not expected in phase {header.phase}", key="unexpected-arrays"
-        )
-    return Reply(
-        header,
-        entry(record, "partition", int),
-        error=error,
-        description=description,
-        num_examples=num_examples,
-        arrays=decode_arrays(record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord()),
-        metrics={
-            name: float(item) for name, item in metrics.items() if isinstance(item, int | float)
-        },
-        parts=_parts(content),
-        restored=entry(record, "restored", int) if "restored" in record else None,
-    )
-
-
-def _description(content: RecordDict, partition: int) -> Description:
-    """The checked description of a client."""
-    body: dict[str, Any] = dict(config_of(content, _BODY))
-    body["statistics"] = dict(config_of(content, "statistics"))
-    data = build_dataclass(Description, body)
-    texts = (data.task, data.space, data.metric, data.digest, data.partition_digest, data.shape)
-    check_texts(texts)
-    check_texts(data.class_names)
-    check_data(data.task, data.space, data.shape, data.num_features, data.class_names)
-    check_statistics(data.statistics, len(data.class_names))
-    check_partition(partition, data.num_partitions, data.partition_digest)
-    return data
-
-
-def _parts(content: RecordDict) -> Parts:
-    return dict(record_of(content, _PARTS, ConfigRecord) or {})

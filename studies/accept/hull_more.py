@@ -29,7 +29,7 @@ def server_view(lab: Lab) -> Iterator[Outcome]:
     from scipy.stats import kstest
 
     from curvfed.deployments.inprocess import simulate
-    from curvfed.strategies.wire.arrays import decode_arrays
+    from curvfed.strategies.wire.codec import decode_arrays
 
     seen: list[Any] = []
 

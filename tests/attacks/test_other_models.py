@@ -30,7 +30,7 @@ from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.modular import subtract
 from curvfed.strategies.secure_sum.session import checksum
-from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.strategies.wire.messages import TRAIN
 
 VICTIM = 0

@@ -31,9 +31,9 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
-from curvfed.strategies.wire.arrays import encode_arrays
+from curvfed.strategies.wire.codec import encode_arrays, encode_request
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import Facts, Header, Request, encode_request
+from curvfed.strategies.wire.messages import Facts, Header, Request
 
 pytestmark = pytest.mark.usefixtures("own_home")
 

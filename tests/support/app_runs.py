@@ -14,7 +14,8 @@ from safetensors.numpy import load, load_file
 
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.messages import Header, Reply, decode_reply, encode_reply
+from curvfed.strategies.wire.codec import decode_reply, encode_reply
+from curvfed.strategies.wire.messages import Header, Reply
 
 Handle = Callable[[Message], Message]
 

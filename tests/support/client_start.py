@@ -30,8 +30,8 @@ def main(settings: dict) -> str:
     from curvfed.strategies.config.parse import parse
     from curvfed.strategies.config.run_config import resolve_defaults
     from curvfed.strategies.methods import METHODS
-    from curvfed.strategies.wire.arrays import encode_arrays
-    from curvfed.strategies.wire.messages import Facts, Header, Request, encode_request
+    from curvfed.strategies.wire.codec import encode_arrays, encode_request
+    from curvfed.strategies.wire.messages import Facts, Header, Request
 
     facts = Facts("nodes", settings["features"], tuple(settings["classes"]))
     run_config = defaults() | settings["config"]

@@ -14,7 +14,7 @@ from curvfed.strategies.hull.client_order import client_position, draw_slots
 from curvfed.strategies.hull.codec import encode_hulls
 from curvfed.strategies.hull.local import LocalHulls, local_hulls
 from curvfed.strategies.hull.public_parameters import PublicParameters
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import Parts
 from curvfed.tasks.errors import DataError
 

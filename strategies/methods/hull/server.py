@@ -38,7 +38,7 @@ from curvfed.strategies.methods.hull.true_hulls import (
     drawn_hulls,
     drawn_true_hulls,
 )
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import Description, Parts
 
 log = logging.getLogger("curvfed")

@@ -22,8 +22,7 @@ from curvfed.server_app.report.class_scores import (
     wilson,
 )
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.wire.arrays import MessageError
-from curvfed.strategies.wire.checks import check_confusion
+from curvfed.strategies.wire.checks import MessageError, check_confusion
 
 
 @pytest.mark.parametrize(("right", "of"), [(0, 1), (0, 12), (1, 1), (3, 8), (40, 40), (977, 1000)])

@@ -13,8 +13,9 @@ from paused_clock import PausedClock
 
 from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.strategies.wire import wake_up
+from curvfed.strategies.wire.codec import encode_reply
 from curvfed.strategies.wire.exchange import FederationError, exchange, nodes_by_partition, sample
-from curvfed.strategies.wire.messages import Header, Reply, Request, encode_reply
+from curvfed.strategies.wire.messages import Header, Reply, Request
 from curvfed.strategies.wire.wake_up import SLOT, is_due
 
 partitions = st.lists(st.integers(0, 10_000), min_size=1, max_size=60, unique=True)

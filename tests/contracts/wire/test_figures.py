@@ -19,7 +19,7 @@ from curvfed.strategies.base.figures import (
     register,
 )
 from curvfed.strategies.methods.hull.server import check_hull_counts
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
 
 METHODS = ("flatland", "hyperfed", "spherefed", "fedgnn", "gcfl", "fedgta", "hull", "discriminant")
 

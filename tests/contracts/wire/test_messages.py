@@ -14,16 +14,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from curvfed.strategies.wire.arrays import (
+from curvfed.strategies.wire.checks import (
+    MAX_PARTITIONS,
     MAX_REASON,
     MessageError,
     check_arrays,
-    decode_arrays,
-    encode_arrays,
     one_line,
 )
-from curvfed.strategies.wire.checks import (
-    MAX_PARTITIONS,
+from curvfed.strategies.wire.codec import (
+    decode_arrays,
+    decode_reply,
+    decode_request,
+    encode_arrays,
+    encode_reply,
+    encode_request,
 )
 from curvfed.strategies.wire.messages import (
     ANSWERED_BY_ARRAYS,
@@ -35,10 +39,6 @@ from curvfed.strategies.wire.messages import (
     Header,
     Reply,
     Request,
-    decode_reply,
-    decode_request,
-    encode_reply,
-    encode_request,
 )
 
 HEADER = Header("run", "train", 3)

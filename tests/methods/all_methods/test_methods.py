@@ -18,7 +18,7 @@ from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import flatten, resolve_defaults
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.graphs.client_task import NodeTask

@@ -16,8 +16,8 @@ from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.config.masked_vector import MAX_EXAMPLES, sum_encoding
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
-from curvfed.strategies.wire.arrays import MessageError, decode_arrays, encode_arrays
-from curvfed.strategies.wire.precision import Precision
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import Precision, decode_arrays, encode_arrays
 
 METHODS = [
     ("fedavg", "nodes"),
@@ -87,6 +87,11 @@ def test_it_trains_with_half_the_bytes(method, task, tmp_path):
             )
 
 
+def rounded(precision, name, array):
+    """An array as the other side has it."""
+    return precision.widen(name, precision.narrow(name, array))
+
+
 def wire_fixed(records):
     return sum(
         array.numpy().nbytes for r in records for array in r.array_records.get("fixed", {}).values()
@@ -97,14 +102,11 @@ def wire_fixed(records):
 def test_the_server_keeps_float32_and_sends_it_rounded(name, tmp_path):
     recorder = Recorder()
     found = run(tmp_path, num_rounds=1, method="fedavg", wire_precision=name, intercept=recorder)
-    sent, *_ = [decode_arrays(one["arrays"]) for one in recorder.requests("train")]
     model = found.model
     precision = Precision(name, frozenset(model))
+    start, *_ = [decode_arrays(one["arrays"], precision) for one in recorder.requests("train")]
     assert all(array.dtype == np.float32 for array in model.values())
-    start, replies = (
-        precision.widen(sent),
-        [precision.widen(decode_arrays(r["arrays"])) for r in recorder.replies("train")],
-    )
+    replies = [decode_arrays(r["arrays"], precision) for r in recorder.replies("train")]
     examples = np.array(
         [r["header"]["num_examples"] for r in recorder.replies("train")], np.float64
     )
@@ -115,14 +117,11 @@ def test_the_server_keeps_float32_and_sends_it_rounded(name, tmp_path):
             w * (r[key].astype(np.float64) - start[key])
             for w, r in zip(weights, replies, strict=True)
         )
-        assert np.array_equal(start[key], precision.widen(precision.narrow(unrounded))[key])
+        assert np.array_equal(start[key], rounded(precision, key, unrounded[key]))
         np.testing.assert_allclose(
             array, unrounded[key] + step, rtol=4 * np.finfo(np.float32).eps, atol=1e-9
         )
-    assert any(
-        (array != precision.widen(precision.narrow(model))[key]).any()
-        for key, array in model.items()
-    )
+    assert any((array != rounded(precision, key, array)).any() for key, array in model.items())
 
 
 @both
@@ -133,7 +132,7 @@ def test_steps_of_less_than_the_rounding_add_up(name):
     model, step = np.ones(3, np.float32), np.float32(2 * SHARE[name])
     moved = 0
     for _ in range(8):
-        received = precision.widen(precision.narrow({"w": model}))["w"]
+        received = rounded(precision, "w", model)
         replies = [received + step * (client == 0) for client in range(4)]
         lost = precision.lost({"w": model})["w"]
         updates = [reply + lost for reply in replies]

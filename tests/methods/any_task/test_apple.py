@@ -18,7 +18,8 @@ from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.apple import AppleServer, Keys
-from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import decode_arrays
 
 RATE, EPOCHS, OWN = 0.3, 2, 5
 CLIENTS = (2, OWN, 7)

@@ -12,7 +12,7 @@ from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.feddyn import FedDynServer
-from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.codec import decode_arrays
 
 RATE, EPOCHS, CLIENTS = 0.3, 2, 3
 EPS = float(np.finfo(np.float32).eps)

@@ -21,7 +21,7 @@ from curvfed.strategies.methods.fedmtl import (
     learned_relations,
     mean_relations,
 )
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
 
 RATE, EPOCHS = 0.3, 2
 SMALL = {

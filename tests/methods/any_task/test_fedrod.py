@@ -26,7 +26,7 @@ from curvfed.client_app.node.node import Node
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.wire.arrays import MessageError
+from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.flower_records import lists_to_tuples
 from curvfed.strategies.wire.messages import Facts
 

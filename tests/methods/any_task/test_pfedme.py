@@ -11,7 +11,8 @@ from curvfed.strategies.base.aggregation import AggregationError, Average
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.pfedme import Keys, PFedMeServer
-from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import decode_arrays
 
 RATE, EPOCHS = 0.3, 2
 

@@ -15,7 +15,8 @@ from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.scaffold import Keys, ScaffoldServer
-from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import decode_arrays
 
 RATE, EPOCHS = 0.3, 2
 EPS = float(np.finfo(np.float32).eps)

@@ -11,7 +11,7 @@ from app_runs import Fault, Recorder, Run, forged, partition_of, run
 from flwr.app import Error, Message
 
 from curvfed.server_app.run import RoundError
-from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
+from curvfed.strategies.wire.codec import decode_arrays, encode_arrays
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import Reply
 

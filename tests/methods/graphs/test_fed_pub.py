@@ -15,7 +15,7 @@ from safetensors.numpy import load, save
 from curvfed.strategies.base.aggregation import AggregationError, split_average
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fed_pub import FedPubServer, Keys, mixing_weights
-from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING, embed, random_graph
 from curvfed.tasks.graphs.models.masked import MaskedLinear

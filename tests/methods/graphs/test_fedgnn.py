@@ -15,7 +15,7 @@ from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fedgnn import FedGnnServer, Keys
-from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.codec import decode_arrays
 
 RATE, EPOCHS, SEED = 0.3, 2, [3, 1, 4]
 OFF = {"fedgnn__clip": 1e6, "fedgnn__noise": 0.0}

@@ -28,7 +28,8 @@ from curvfed.strategies.methods.fedsage import (
     package,
 )
 from curvfed.strategies.methods.fedsage import FedSageServer as Server
-from curvfed.strategies.wire.arrays import MessageError, decode_arrays
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.exchange import FederationError
 from curvfed.tasks.graphs.client_task import NodeTask
 from curvfed.tasks.graphs.data.client_graph import client_graph

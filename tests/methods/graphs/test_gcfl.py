@@ -29,7 +29,7 @@ from curvfed.strategies.methods.gcfl import (
     sequence_weights,
     time_warping,
 )
-from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.codec import decode_arrays
 
 EPS = float(np.finfo(np.float64).eps)
 EPS32 = float(np.finfo(np.float32).eps)

@@ -25,7 +25,7 @@ from graph_fixtures import tu_graphs, user_fields, user_graphs, write_tu
 
 from curvfed.server_app.federation import FederationError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.tasks.graphs.data.raw import MAX_DEGREE
 
 SETS = "MUTAG,BZR,PROTEINS"

@@ -37,8 +37,8 @@ from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.methods import METHODS
-from curvfed.strategies.wire.arrays import decode_arrays, encode_arrays
-from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header, Reply, encode_reply
+from curvfed.strategies.wire.codec import decode_arrays, encode_arrays, encode_reply
+from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header, Reply
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import NodeTask
 

@@ -1,0 +1,349 @@
+"""Messages in Flower's records, and arrays in NumPy's format, with few copies. No other file uses
+the keys of the records.
+
+A run may halve the bytes of its parameters (`Precision`): float32 is rounded to bfloat16 or float16
+when it is encoded, and widened again when it is decoded. Both sides compute in float32, and the
+server keeps its model in float32. It adds the rounding error of the sent model (`Precision.lost`)
+to the replies, so that their distances from the model are those from the received model.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import numpy.lib.format as npy
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+from curvfed.strategies.wire.checks import (
+    MessageError,
+    check_data,
+    check_partition,
+    check_statistics,
+    check_texts,
+    one_line,
+)
+from curvfed.strategies.wire.flower_records import (
+    build_dataclass,
+    config_of,
+    entry,
+    record_of,
+    tuples_to_lists,
+)
+from curvfed.strategies.wire.messages import (
+    ANSWERED_BY_ARRAYS,
+    DESCRIBE,
+    Description,
+    Facts,
+    Header,
+    Parts,
+    Reply,
+    Request,
+)
+
+_HEADER = "header"
+_FACTS = "facts"
+_ARRAYS = "arrays"
+_FIXED = "fixed"
+_METRICS = "metrics"
+_BODY = "body"
+_PARTS = "parts"
+
+# magic, version and the header's length take ten bytes
+_NUMPY = "numpy.ndarray"
+_PREFIX = 10
+
+BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
+"""The upper half of a float32, which NumPy has no type for. The field's name travels in the array's
+header."""
+
+_FORMATS = {"bfloat16": (BFLOAT16, 2.0**128 - 2.0**119), "float16": (np.dtype(np.float16), 65520.0)}
+"""The type on the wire, and the smallest number that would become infinite: halfway from the
+largest finite number to its successor."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """What is rounded in the messages of a run, and how.
+
+    Values are rounded to the nearest, ties to even. The error is at most a share of the value, 2⁻⁸
+    for bfloat16 and 2⁻¹¹ for float16. Values below the smallest normal number (2⁻¹²⁶ and 2⁻¹⁴) have
+    an absolute error of at most 2⁻¹³⁴ and 2⁻²⁵. Values that would become infinite, from 65520 in
+    float16, are refused.
+
+    Attributes
+    ----------
+    name : str
+        "float32" rounds nothing; "bfloat16" or "float16".
+    parameters : frozenset of str
+        Names of the model's trained parameters, which are float32. Arrays with these names are
+        rounded, also behind a prefix that ends with a slash, such as "variate/head.weight"; other
+        arrays are not.
+    """
+
+    name: str = "float32"
+    parameters: frozenset[str] = frozenset()
+
+    def rounds(self, name: str) -> bool:
+        """Whether an array of this name is rounded, if it is float32."""
+        return self.name != "float32" and name.rpartition("/")[2] in self.parameters
+
+    def narrow(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """An array as it is sent.
+
+        Raises
+        ------
+        MessageError
+            If a finite value would become infinite. NaN and infinite values are unchanged.
+        """
+        if not self.rounds(name) or array.dtype != np.float32:
+            return array
+        flat = array.reshape(-1)
+        wire, limit = _FORMATS[self.name]
+        if (largest := np.abs(flat[np.isfinite(flat)]).max(initial=0)) >= limit:
+            raise MessageError(
+                f"{name} has values of up to {largest:g}; allowed with wire-precision ="
+                f' "{self.name}" are values below {limit:g}',
+                key="too-large",
+            )
+        if wire != BFLOAT16:
+            return array.astype(wire)
+        bits = flat.view(np.uint32)
+        # The carry of a NaN could make it a number.
+        rounded = np.where(np.isnan(flat), bits | 0x400000, bits + (0x7FFF + (bits >> 16 & 1)))
+        return (rounded >> 16).astype(np.uint16).view(wire).reshape(array.shape)
+
+    def widen(self, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        """A received array, as float32 again if it is rounded.
+
+        Raises
+        ------
+        MessageError
+            If an array that must be rounded is not.
+        """
+        if not self.rounds(name):
+            return array
+        if array.dtype != _FORMATS[self.name][0]:
+            raise MessageError(
+                f"{name} is {array.dtype}, expected {self.name}, for wire-precision ="
+                f' "{self.name}"',
+                key="shape",
+            )
+        if array.dtype != BFLOAT16:
+            return array.astype(np.float32)
+        return (
+            (array["bfloat16"].reshape(-1).astype(np.uint32) << 16)
+            .view(np.float32)
+            .reshape(array.shape)
+        )
+
+    def lost(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """The rounding errors of the model's parameters in these arrays: sent minus received, exact
+        in float32."""
+        return {
+            name: array - self.widen(name, self.narrow(name, array))
+            for name, array in arrays.items()
+            if name in self.parameters and self.rounds(name)
+        }
+
+    def size(self, arrays: Mapping[str, NDArray[Any]]) -> int:
+        """Bytes of the arrays in a message, without the encoding's overhead."""
+        return sum(array.nbytes // (1 + self.rounds(name)) for name, array in arrays.items())
+
+
+EXACT = Precision()
+"""Nothing is rounded."""
+
+
+def encode_arrays(arrays: Mapping[str, NDArray[Any]], precision: Precision = EXACT) -> ArrayRecord:
+    """Arrays as one record in the same order, in NumPy's format, with one copy; Flower's own
+    conversion makes three.
+
+    Raises
+    ------
+    MessageError
+        If a value is too large for the precision.
+    """
+    return ArrayRecord(
+        {name: _pack(precision.narrow(name, array)) for name, array in arrays.items()}
+    )
+
+
+def _pack(array: NDArray[Any]) -> Array:
+    array = np.asarray(array, order="C")
+    header = BytesIO()
+    npy.write_array_header_1_0(header, npy.header_data_from_array_1_0(array))
+    data = b"".join([header.getvalue(), array.data if array.size else b""])
+    return Array(dtype=str(array.dtype), shape=tuple(array.shape), stype=_NUMPY, data=data)
+
+
+def decode_arrays(record: ArrayRecord, precision: Precision = EXACT) -> dict[str, NDArray[Any]]:
+    """Inverse of `encode_arrays`; arrays that are not rounded are read-only views of the message.
+
+    Raises
+    ------
+    MessageError
+        If the bytes are not a NumPy array, are one of objects, or have another precision.
+    """
+    try:
+        arrays = {name: _unpack(array) for name, array in record.items()}
+    except Exception as error:  # the exceptions of NumPy's header reader depend on the damage
+        raise MessageError(
+            f"an array cannot be read ({type(error).__name__})", key="unreadable-array"
+        ) from None
+    return {name: precision.widen(name, array) for name, array in arrays.items()}
+
+
+def _unpack(array: Array) -> NDArray[Any]:
+    if array.stype != _NUMPY or len(array.data) < _PREFIX:
+        raise ValueError("not in NumPy's format")
+    offset = _PREFIX + int.from_bytes(array.data[_PREFIX - 2 : _PREFIX], "little")
+    shape, dtype = _read_header(array.data[:offset])
+    # refuses too many or too few bytes
+    return np.frombuffer(array.data, dtype, offset=offset).reshape(shape)
+
+
+@lru_cache(maxsize=1024)
+def _read_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and dtype. Cached: headers repeat in every round, and reading one takes as long as
+    copying 100 kB."""
+    stream = BytesIO(header)
+    if npy.read_magic(stream) != (1, 0):
+        raise ValueError("not of version 1.0 of NumPy's format")
+    shape, fortran, dtype = npy.read_array_header_1_0(stream)
+    if fortran or dtype.hasobject:
+        raise ValueError("not an array of numbers in C order")
+    return shape, dtype
+
+
+def encode_request(request: Request) -> RecordDict:
+    """A request as Flower's records."""
+    content = RecordDict({_HEADER: ConfigRecord(vars(request.header) | {"stamp": request.stamp})})
+    if request.facts is not None:
+        content[_FACTS] = ConfigRecord(tuples_to_lists(vars(request.facts)))
+    if request.arrays:
+        content[_ARRAYS] = request.arrays
+    if request.fixed:
+        content[_FIXED] = request.fixed
+    if request.parts:
+        content[_PARTS] = ConfigRecord(dict(request.parts))
+    return content
+
+
+def decode_request(content: RecordDict) -> Request:
+    """A request from Flower's records.
+
+    Raises
+    ------
+    MessageError
+        If a record or a key is missing or has another type.
+    """
+    header = config_of(content, _HEADER)
+    facts = build_dataclass(Facts, config_of(content, _FACTS)) if _FACTS in content else None
+    arrays, fixed = (
+        record_of(content, name, ArrayRecord) or ArrayRecord() for name in (_ARRAYS, _FIXED)
+    )
+    return Request(
+        build_dataclass(Header, header),
+        entry(header, "stamp", int),
+        facts,
+        arrays,
+        fixed,
+        _parts(content),
+    )
+
+
+def encode_reply(reply: Reply, precision: Precision = EXACT) -> RecordDict:
+    """A reply as Flower's records.
+
+    Raises
+    ------
+    MessageError
+        If a value is too large for the precision.
+    """
+    header = {
+        "partition": reply.partition,
+        "error": reply.error,
+        "num_examples": reply.num_examples,
+    }
+    header |= {} if reply.restored is None else {"restored": reply.restored}
+    content = RecordDict({_HEADER: ConfigRecord(vars(reply.header) | header)})
+    if reply.description is not None:
+        body = dict(vars(reply.description))
+        statistics = {
+            key: value for key, value in body.pop("statistics").items() if value is not None
+        }
+        content[_BODY] = ConfigRecord(tuples_to_lists(body))
+        content["statistics"] = ConfigRecord(tuples_to_lists(statistics))
+    if reply.arrays:
+        content[_ARRAYS] = encode_arrays(reply.arrays, precision)
+    if reply.parts:
+        content[_PARTS] = ConfigRecord(dict(reply.parts))
+    if reply.metrics:
+        content[_METRICS] = MetricRecord(
+            {name: float(value) for name, value in reply.metrics.items()}
+        )
+    return content
+
+
+def decode_reply(content: RecordDict, expected: Header, precision: Precision = EXACT) -> Reply:
+    """A reply from Flower's records; its form, run, phase and round are checked.
+
+    Raises
+    ------
+    MessageError
+        If a record or a key is missing or has another type, or if the reply belongs to another run,
+        phase or round.
+    """
+    record = config_of(content, _HEADER)
+    header = build_dataclass(Header, record)
+    for name, value in vars(expected).items():
+        received = getattr(header, name)
+        if received != value:
+            raise MessageError(f"the reply has {name} {received}, expected {value}", key="header")
+    error = one_line(entry(record, "error", str))
+    description = None
+    if header.phase == DESCRIBE and not error:
+        description = _description(content, entry(record, "partition", int))
+    num_examples = entry(record, "num_examples", int)
+    if num_examples < 0:
+        raise MessageError(f"num_examples is {num_examples}; allowed is 0 or more", key="examples")
+    metrics = record_of(content, _METRICS, MetricRecord) or MetricRecord()
+    if header.phase not in ANSWERED_BY_ARRAYS and _ARRAYS in content:
+        raise MessageError(
+            f"arrays are not expected in phase {header.phase}", key="unexpected-arrays"
+        )
+    return Reply(
+        header,
+        entry(record, "partition", int),
+        error=error,
+        description=description,
+        num_examples=num_examples,
+        arrays=decode_arrays(record_of(content, _ARRAYS, ArrayRecord) or ArrayRecord(), precision),
+        metrics={
+            name: float(item) for name, item in metrics.items() if isinstance(item, int | float)
+        },
+        parts=_parts(content),
+        restored=entry(record, "restored", int) if "restored" in record else None,
+    )
+
+
+def _description(content: RecordDict, partition: int) -> Description:
+    """The checked description of a client."""
+    body: dict[str, Any] = dict(config_of(content, _BODY))
+    body["statistics"] = dict(config_of(content, "statistics"))
+    data = build_dataclass(Description, body)
+    texts = (data.task, data.space, data.metric, data.digest, data.partition_digest, data.shape)
+    check_texts(texts)
+    check_texts(data.class_names)
+    check_data(data.task, data.space, data.shape, data.num_features, data.class_names)
+    check_statistics(data.statistics, len(data.class_names))
+    check_partition(partition, data.num_partitions, data.partition_digest)
+    return data
+
+
+def _parts(content: RecordDict) -> Parts:
+    return dict(record_of(content, _PARTS, ConfigRecord) or {})
