@@ -158,7 +158,12 @@ def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], r
     from curvfed.client_app.node.ledger import REFUSAL, ledger_of
 
     with contextlib.suppress(ValueError):  # ConfigError, or a state-path that is not text
-        ledger = ledger_of(Node(partition=partition, state_path=node_config.get("state-path")))
+        node = Node(
+            partition=partition,
+            state_path=node_config.get("state-path"),
+            signing_key=node_config.get("signing-key"),
+        )
+        ledger = ledger_of(node)
         ledger.append(
             REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason
         )

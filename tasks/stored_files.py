@@ -117,10 +117,11 @@ def check_whole(data: bytes) -> None:
         )
 
 
-def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
+def write_atomically(path: Path, data: bytes, private: bool = False, durable: bool = False) -> None:
     """Replace the file `path` atomically.
 
-    Only the owner can read a private file, at any time.
+    Only the owner can read a private file, at any time. The contents of a durable file are on disk
+    before its name.
     """
     mode = 0o600 if private else 0o666
     with (
@@ -128,6 +129,9 @@ def write_atomically(path: Path, data: bytes, private: bool = False) -> None:
         open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "wb") as file,
     ):
         file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 @contextlib.contextmanager

@@ -2,30 +2,25 @@
 whether the node joins the next sum.
 
 A line is written and synced before its answer leaves, so a line torn by a crash belongs to no
-answer. Each line has its own digest: a node with a damaged ledger answers nothing, since it no
-longer knows what it has revealed.
+answer. A node with a damaged ledger answers nothing, since it no longer knows what it has revealed.
 """
 
-import contextlib
-import errno
-import fcntl
-import json
-import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Self
 
 import numpy as np
 
 from curvfed.client_app.node.inputs import Inputs
+from curvfed.client_app.node.ledger_file import LedgerFile
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy_tables import Sums
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.session import Session
-from curvfed.tasks.stored_files import UNSEALED, check_whole, is_whole, sealed, sync_folder
 
 RUN = "run"
 SUM = "sum"
@@ -33,8 +28,8 @@ POINTS = "points"
 REFUSAL = "refusal"
 """Kinds of lines."""
 
-_DIGEST = "digest"
-"""The first field of a line."""
+_OF_SUMS = ("cohort", "phase", "of", "sketch", "update", "moved")
+"""The fields of a sum's line that later sums are compared with."""
 
 AS_GOOD = 0.95
 """Privacy floor: given all sums over the same inputs, an attacker's error on any one vector is at
@@ -44,87 +39,55 @@ ROUNDING = 1e-9
 """Tolerated relative error of a leverage, far above that of a pseudo-inverse in float64."""
 
 
-class Ledger:
-    """The lines of one node, oldest first, in a text file that is only ever appended to.
+@dataclass
+class Memory:
+    """What the rules ask of the lines.
 
-    Parameters
+    Attributes
     ----------
-    path : Path
+    runs, sessions, points : set of str
+        Runs that asked, sums that the node signed, points that its hulls revealed.
+    sums : list of dict
+        The inputs and nodes of each sum.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    runs: set[str] = field(default_factory=set)
+    sessions: set[str] = field(default_factory=set)
+    points: set[str] = field(default_factory=set)
+    sums: list[dict[str, Any]] = field(default_factory=list)
 
-    def append(self, kind: str, **fields: Any) -> None:
-        """Write a line to the disk.
+    def note(self, line: Mapping[str, Any]) -> None:
+        """Add a line."""
+        if line["kind"] == RUN:
+            self.runs.add(line["run"])
+        elif line["kind"] == SUM:
+            self.sessions.add(line["session"])
+            self.sums.append({name: line[name] for name in _OF_SUMS if name in line})
+        elif line["kind"] == POINTS:
+            self.points.update(line["points"])
 
-        Raises
-        ------
-        ConfigError
-            If the line cannot be written: then the node must not answer.
-        """
-        line = {
-            _DIGEST: UNSEALED,
-            "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
-            "kind": kind,
-            **fields,
-        }
-        content = sealed(json.dumps(line, ensure_ascii=False).encode()) + b"\n"
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            is_new = not self.path.exists()
-            file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX)
-                stored = self.path.read_bytes()
-                self._lines_in(stored)
-                os.ftruncate(file, stored.rfind(b"\n") + 1)  # removes a torn line
-                if os.write(file, content) < len(content):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-                os.fsync(file)
-            finally:
-                os.close(file)
-            if is_new:
-                sync_folder(self.path.parent)
-        except OSError as error:
-            raise ConfigError(
-                f"this node's ledger cannot be written ({error.strerror}): it answers nothing",
-                key="unwritable-ledger",
-            ) from None
+    def as_json(self) -> dict[str, Any]:
+        """The memory in the types of JSON."""
+        sets = {name: sorted(getattr(self, name)) for name in ("runs", "sessions", "points")}
+        return {**sets, "sums": self.sums}
 
-    def lines(self, *kinds: str) -> list[dict[str, Any]]:
-        """The lines of some kinds, or all, without a torn one.
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Inverse of `as_json`."""
+        sets = {name: set(fields[name]) for name in ("runs", "sessions", "points")}
+        return cls(**sets, sums=fields["sums"])
 
-        Raises
-        ------
-        ConfigError
-            If a line is damaged.
-        """
-        data = self.path.read_bytes() if self.path.exists() else b""
-        return [line for line in self._lines_in(data) if not kinds or line["kind"] in kinds]
 
-    def _lines_in(self, data: bytes) -> list[dict[str, Any]]:
-        lines = []
-        (*complete, last) = data.split(b"\n")
-        if is_whole(last[:-1]):  # not torn: its line break has become another character
-            complete.append(last)
-        for number, text in enumerate(complete, 1):
-            try:
-                check_whole(text)
-            except ValueError:
-                raise ConfigError(
-                    f"this node's ledger is damaged: {self.path}, line {number}; restore the file"
-                    " from a backup. Until then the node answers nothing, since it does not know"
-                    " what it has revealed",
-                    key="damaged-ledger",
-                ) from None
-            lines.append(json.loads(text))
-        return lines
+class Ledger(LedgerFile[Memory]):
+    """The lines of one node, and the rules that they decide."""
+
+    memory_type = Memory
 
     def note_run(self, run: str, settings: Mapping[str, Any]) -> None:
         """Record a run and its keys, once."""
-        if not any(line["run"] == run for line in self.lines(RUN)):
-            self.append(RUN, run=run, **settings)
+        with self.locked() as file:
+            if run not in self.memory.runs:
+                self.write(file, RUN, run=run, **settings)
 
     def check(self, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
         """Refuse a sum over these nodes that, with earlier sums of the same inputs, reveals more
@@ -134,7 +97,11 @@ class Ledger:
         ------
         SecureSumError
         """
-        former = self.lines(SUM)
+        with self.locked():
+            self._check_sum(cohort, inputs, rules)
+
+    def _check_sum(self, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
+        former = self.memory.sums
         check_cohorts(
             [line["cohort"] for line in former if inputs.are_those_of(line, rules.nearness)],
             cohort,
@@ -163,15 +130,16 @@ class Ledger:
         SecureSumError
             If it has signed this session before, or `check` refuses.
         """
-        with self._alone():
+        with self.locked() as file:
             digest = session.digest.hex()
-            if any(line["session"] == digest for line in self.lines(SUM)):
+            if digest in self.memory.sessions:
                 raise SecureSumError(
                     "this node has signed this secure sum before, and answers once",
                     key="signed-sum",
                 )
-            self.check(cohort, inputs, rules)
-            self.append(
+            self._check_sum(cohort, inputs, rules)
+            self.write(
+                file,
                 SUM,
                 run=session.run,
                 phase=session.phase,
@@ -190,8 +158,8 @@ class Ledger:
         ------
         ConfigError
         """
-        with self._alone():
-            revealed = {point for line in self.lines(POINTS) for point in line["points"]}
+        with self.locked() as file:
+            revealed = self.memory.points
             new = sorted(set(points) - revealed)
             if len(revealed) + len(new) > limit * total:
                 raise ConfigError(
@@ -200,20 +168,21 @@ class Ledger:
                     key="hull-max-share",
                 )
             if new:
-                self.append(POINTS, run=run, points=new)
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """No other process checks and appends within the block."""
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with self.path.with_suffix(".lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+                self.write(file, POINTS, run=run, points=new)
 
 
 def ledger_of(node: Node) -> Ledger:
-    """The ledger of a real node, in its `state-path`."""
-    return Ledger(node.state_root / f"ledger-{node.partition:05d}.jsonl")
+    """The ledger of a real node, in its `state-path`.
+
+    Its anchor is beside the signing key; without one, or if nothing can be written there, in the
+    home of the user or in the `state-path`.
+    """
+    path = node.state_root / f"ledger-{node.partition:05d}.jsonl"
+    name = sha256(str(node.signing_key or path).encode()).hexdigest()[:16]
+    anchors = [home() / "ledgers" / f"{name}.anchor", path.with_suffix(".anchor")]
+    if node.signing_key:
+        anchors.insert(0, node.signing_key.with_name(f"{node.signing_key.name}.ledger"))
+    return Ledger(path, anchors)
 
 
 def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], min_size: int) -> None:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from curvfed.client_app.node.ledger import Ledger
+from curvfed.client_app.node.ledger import Ledger, ledger_of
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.cluster import database, node_config, registry
 from curvfed.deployments.cluster.certificates import check_certificate, check_pair, check_private
@@ -137,7 +137,7 @@ def server_checks(
         ),
         Check("disk", partial(check_folder, folder.path, "--folder")),
         Check("memory", _check_memory, "end other programs"),
-        Check("ledger", partial(_check_ledger, registry.ledger_path(folder))),
+        Check("ledger", partial(_check_ledger, Ledger(registry.ledger_path(folder)))),
         Check("superlink", partial(_check_superlink, folder), commands=(DOCTOR, STATUS)),
     ]
     if is_open(LOOPBACK, folder.api_port):
@@ -192,11 +192,13 @@ def node_checks(
         )
     if node.signing_key or node.roster:
         checks.append(Check("roster", partial(node_config.check_roster, node), commands=both))
-    ledgers = sorted(state.glob("ledger-*.jsonl"))
+    ledger = ledger_of(node)
+    others = [path for path in sorted(state.glob("ledger-*.jsonl")) if path != ledger.path]
     stored = sorted(state.glob("*/[0-9]*"))
     return [
         *checks,
-        *[Check("ledger", partial(_check_ledger, path)) for path in ledgers],
+        Check("ledger", partial(_check_ledger, ledger), commands=both),
+        *[Check("ledger", partial(_check_ledger, Ledger(path))) for path in others],
         *[Check("personal", partial(check_stored, path)) for path in stored],
         Check("data", partial(node_config.check_data, node), commands=both),  # it can take minutes
     ]
@@ -253,8 +255,8 @@ def _check_ports(folder: ServerFolder, bind: str) -> str:
     return ", ".join(check_port(*port, "the SuperLink") for port in ports)
 
 
-def _check_ledger(path: Path) -> str:
-    return f"{path}: {len(Ledger(path).lines())} lines"
+def _check_ledger(ledger: Ledger) -> str:
+    return f"{ledger.path}: {len(ledger.lines())} lines"
 
 
 def _check_memory() -> str:

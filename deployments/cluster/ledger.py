@@ -1,5 +1,8 @@
 """`curvfed cluster ledger`: the ledger of a node, for the person responsible for the node."""
 
+import getpass
+import json
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +22,13 @@ def ledger(
             metavar="[STATE-PATH]", help="The node's state-path; default: as for supernode."
         ),
     ] = None,
+    reset: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="ANCHOR",
+            help="Go on without the lines that this file records and that are lost.",
+        ),
+    ] = None,
 ) -> None:
     """Show each run, sum, revealed point and refusal in a node's ledger; for a server's folder, the
     actions of its users."""
@@ -26,6 +36,9 @@ def ledger(
     from curvfed.strategies.base.run_keys import home
 
     place = folder.expanduser().absolute() if folder else home() / "personal"
+    if reset:
+        _reset(place, reset.expanduser().absolute())
+        return
     paths = sorted(place.glob("ledger-*.jsonl"))
     if not paths:
         raise ClusterError(
@@ -36,8 +49,28 @@ def ledger(
     for path in paths:
         print(path)
         for line in Ledger(path).lines():
-            step = f"{line['run']}  {line.get('phase', '')} {line.get('round', '')}".rstrip()
+            step = (
+                f"{line.get('run', '')}  {line.get('phase', '')} {line.get('round', '')}".rstrip()
+            )
             print(f"  {line['time']}  {line['kind']:8} {step:40} {_details(line)}".rstrip())
+
+
+def _reset(place: Path, anchor: Path) -> None:
+    """Go on without lost lines, once the user has confirmed it."""
+    from curvfed.client_app.node.ledger import Ledger
+
+    try:
+        ledger = Ledger(place / Path(json.loads(anchor.read_bytes())["ledger"]).name, [anchor])
+    except (OSError, ValueError) as error:
+        raise ClusterError(f"{anchor} cannot be read: {error}", key="unreadable") from None
+    typer.confirm(
+        f"{ledger.path} goes on without lines that {anchor} records. The node forgets what it has"
+        " signed in them: a sum like a forgotten one, over other nodes, can reveal the data of a"
+        " single node, and the points that its hulls revealed are counted anew. Go on?",
+        abort=True,
+    )
+    ledger.reset(by=os.environ.get("SUDO_USER") or getpass.getuser())
+    print(f"{ledger.path} goes on; its line of the reset names you")
 
 
 def _details(line: dict[str, object]) -> str:
