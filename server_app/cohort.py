@@ -4,23 +4,32 @@ In `curvfed.server_app.secure.masked_cohort` the server sees only sums. The loop
 uses the contributions does not know which it was.
 """
 
+import logging
+import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from curvfed.server_app.phase import Check, ClientRequest, Phase, run_phase
+from flwr.app import ArrayRecord
+
+from curvfed.server_app.answer import Answer, parts_size
 from curvfed.server_app.progress import PHASE_SILENCE
 from curvfed.server_app.run import Run, check_enough
+from curvfed.strategies.base.figures import check_sent
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.checks import (
     MessageError,
+    check_arrays,
     check_confusion,
     check_steps,
     check_variances,
 )
+from curvfed.strategies.wire.codec import EXACT, encode_arrays
+from curvfed.strategies.wire.exchange import exchange
 from curvfed.strategies.wire.messages import (
+    COMPLAINT,
     CONFUSION,
     EVALUATE,
     FINE_TUNE,
@@ -30,9 +39,15 @@ from curvfed.strategies.wire.messages import (
     Header,
     Parts,
     Reply,
+    Request,
 )
 from curvfed.tasks.class_names import titles
 from curvfed.tasks.kinds import KINDS
+
+log = logging.getLogger("curvfed")
+
+Check = Callable[[Reply], None]
+"""Refuses a bad reply with a MessageError."""
 
 FIGURES_ALONE = (EVALUATE, FINE_TUNE, MEASURE)
 """Phases of which a run needs no minimum number of replies."""
@@ -79,25 +94,6 @@ class Question:
     is_recorded: bool = False
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What the clients answered.
-
-    Attributes
-    ----------
-    phase : Phase
-        For the tables of the run directory.
-    contributions : dict of int to Statistics
-        By partition; after a secure sum a single one, for all clients together.
-    seconds : float
-        From the request to the last reply.
-    """
-
-    phase: Phase
-    contributions: dict[int, Statistics]
-    seconds: float
-
-
 class Cohort(ABC):
     """Asks clients of a run, and gives their contributions.
 
@@ -122,53 +118,128 @@ class Cohort(ABC):
     def send(
         self,
         header: Header,
-        clients: Iterable[int],
+        clients: Collection[int],
         check: Check,
         parts: Mapping[int, Parts],
         template: Template | None,
-    ) -> Phase:
-        """Run a phase that sends each client the current model and the further values `parts`, or
-        without a template these alone."""
+    ) -> Answer:
+        """Send each client the current model and the further values `parts`, or without a template
+        these alone, and collect the valid replies.
+
+        A reply is dropped, with the reason, if it is late, belongs to another phase, or has
+        unexpected arrays or values that are not finite.
+
+        Raises
+        ------
+        MessageError
+            If a parameter is too large for the run's precision.
+        """
         run = self.run
-        holders = set(run.state.fixed_holders)
-        requests = {
-            partition: ClientRequest(parts=parts.get(partition, {})) for partition in clients
-        }
-        if template is not None:
-            for partition, request in requests.items():
-                requests[partition] = replace(
-                    request,
-                    arrays=run.model.sent_to(partition),
-                    stamp=run.state.stamps.get(partition, 0),
-                    fixed=run.fixed if partition not in holders else {},
-                    template=template(partition),
-                )
+        nodes = run.federation.nodes
+        has_model = template is not None
+        models = {client: run.model.sent_to(client) if has_model else {} for client in clients}
+        requests = self._requests(header, models, parts, has_model)
 
         def say(done: int, total: int) -> None:
             text = f"{header.phase}: {done} of {total} clients"
             run.progress.say(header.round, text, PHASE_SILENCE)
 
-        phase = run_phase(
+        received, failures, seconds = exchange(
             run.grid,
-            run.federation,
-            header,
-            requests,
-            check,
-            timeout=run.config.round_timeout,
-            on_reply=say,
-            precision=run.precision,
+            {nodes[client]: request for client, request in requests.items()},
+            run.config.round_timeout,
+            say,
+            run.precision,
         )
-        if run.fixed and template is not None:
+        reasons = {
+            client: failures[nodes[client]] for client in clients if nodes[client] in failures
+        }
+        replies: dict[int, Reply] = {}
+        complaints: dict[int, Parts] = {}
+        rounding_errors = {key: run.precision.lost(model) for key, model in _distinct(models)}
+        for client in sorted(set(clients) - reasons.keys()):
+            reply = received[nodes[client]]
+            try:
+                if COMPLAINT in reply.parts:
+                    complaints[client] = reply.parts
+                    raise MessageError("it complains about others' messages", key="complaint")
+                _check_sender(reply, client, requests[client].stamp)
+                check_arrays(reply.arrays, template(client) if template else {})
+                check_variances(reply.arrays)
+                check_sent(reply.metrics)
+                check(reply)
+            except MessageError as error:
+                reasons[client] = str(error)
+                continue
+            # The model was rounded when it was sent. With the rounding errors added, the difference
+            # from the exact model is the change that the client made.
+            errors = rounding_errors[id(models[client])]
+            exact = {
+                name: array + errors[name] if name in errors else array
+                for name, array in reply.arrays.items()
+            }
+            replies[client] = replace(reply, arrays=exact)
+        reasons = dict(sorted(reasons.items()))
+        for client, reason in reasons.items():
+            log.warning(
+                "round %d: dropped the reply of partition %d: %s", header.round, client, reason
+            )
+        if run.fixed and has_model:
             # Failed clients may have lost the fixed parameters; the next request sends them again.
             run.state.fixed_holders = sorted(
-                (holders | phase.replies.keys()) - phase.reasons.keys()
+                (set(run.state.fixed_holders) | replies.keys()) - reasons.keys()
             )
-        return phase
+        return Answer(
+            header,
+            replies,
+            reasons,
+            {client: seconds.get(nodes[client], math.nan) for client in clients},
+            {client: self._bytes_down(requests[client], models[client]) for client in clients},
+            {client: self._bytes_up(reply) for client, reply in replies.items()},
+            complaints=complaints,
+        )
 
-    def record(self, phase: Phase, started: float, in_round: bool) -> None:
-        """Record a phase that began at this time and has no further figures."""
-        row = phase.row(self.run.federation) | {"seconds": time.monotonic() - started}
-        self.run.record(phase, row, in_round=in_round)
+    def _requests(
+        self,
+        header: Header,
+        models: Mapping[int, Arrays],
+        parts: Mapping[int, Parts],
+        has_model: bool,
+    ) -> dict[int, Request]:
+        """The request to each client; without a model, of further values alone."""
+        run = self.run
+        request = Request(header, facts=run.federation.facts)
+        if not has_model:
+            return {client: replace(request, parts=parts.get(client, {})) for client in models}
+        fixed = encode_arrays(run.fixed)
+        records = {key: encode_arrays(model, run.precision) for key, model in _distinct(models)}
+        return {
+            client: replace(
+                request,
+                stamp=run.state.stamps.get(client, 0),
+                arrays=records[id(model)],
+                fixed=ArrayRecord() if client in run.state.fixed_holders else fixed,
+                parts=parts.get(client, {}),
+            )
+            for client, model in models.items()
+        }
+
+    def _bytes_down(self, request: Request, model: Arrays) -> int:
+        """Bytes of a request's arrays and parts."""
+        fixed = EXACT.size(self.run.fixed) if request.fixed else 0
+        return self.run.precision.size(model) + fixed + parts_size(request.parts)
+
+    def _bytes_up(self, reply: Reply) -> int:
+        """Bytes of a reply's arrays and parts, without the confusion counts: a resumed run then has
+        the bytes of an uninterrupted one."""
+        parts = {name: value for name, value in reply.parts.items() if name != CONFUSION}
+        return self.run.precision.size(reply.arrays) + parts_size(parts)
+
+    def record(self, answer: Answer, started: float, in_round: bool) -> None:
+        """Record an answer to a question that was asked at this time; there are no further
+        figures."""
+        row = answer.row(self.run.federation) | {"seconds": time.monotonic() - started}
+        self.run.record(answer, row, in_round=in_round)
 
     @abstractmethod
     def scored_together(self, clients: Sequence[int]) -> list[int]:
@@ -194,19 +265,15 @@ class OpenCohort(Cohort):
         if question.round == run.last_round < run.config.num_rounds:
             parts = {partition: {LAST_ROUND: True} for partition in question.clients}
         header = run.header(question.phase, question.round)
-        phase = self.send(header, question.clients, check_open, parts, template)
+        answer = self.send(header, question.clients, check_open, parts, template)
         if question.is_recorded:
-            self.record(phase, started, in_round=True)
+            self.record(answer, started, in_round=True)
         if question.phase not in FIGURES_ALONE:
-            check_enough(phase, run.config.min_replies)
-        for partition, reply in phase.replies.items():
+            check_enough(answer, run.config.min_replies)
+        for partition, reply in answer.replies.items():
             if CONFUSION in reply.parts:
                 run.confusions[partition] = reply.parts[CONFUSION]
-        contributions = {
-            partition: Statistics(dict(reply.arrays), reply.num_examples, reply.metrics)
-            for partition, reply in phase.replies.items()
-        }
-        return Answer(phase, contributions, time.monotonic() - started)
+        return answer
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """These clients."""
@@ -214,8 +281,7 @@ class OpenCohort(Cohort):
 
 
 def check_reply(run: Run, reply: Reply) -> None:
-    """Refuse a changed number of examples, an impossible number of steps, impossible running
-    statistics, and impossible confusion counts.
+    """Refuse a changed number of examples, and impossible numbers of steps and of confusions.
 
     Raises
     ------
@@ -236,7 +302,6 @@ def check_reply(run: Run, reply: Reply) -> None:
         if not KINDS[run.federation.facts.task].batches_training_only:
             size = min(size, 1)
         check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, size)
-        check_variances(reply.arrays)
     elif expected is not None and reply.num_examples > expected:
         raise MessageError(
             f"num_examples is {reply.num_examples}; it trained on {expected}",
@@ -244,6 +309,24 @@ def check_reply(run: Run, reply: Reply) -> None:
         )
     if CONFUSION in reply.parts:
         _check_confusion(run, reply)
+
+
+def _distinct(models: Mapping[int, Arrays]) -> Iterator[tuple[int, Arrays]]:
+    """Each object once, by its id: clients that are sent the same one share its encoding."""
+    yield from {id(model): model for model in models.values()}.items()
+
+
+def _check_sender(reply: Reply, partition: int, stamp: int) -> None:
+    """Refuse a reply of another client, or from another personal state than `stamp`."""
+    if reply.partition != partition:
+        raise MessageError(
+            f"it has changed its partition-id to {reply.partition}", key="other-partition"
+        )
+    if reply.restored is not None and not 0 <= reply.restored < stamp:
+        raise MessageError(
+            f"it started from a state of round {reply.restored}; the request names round {stamp}",
+            key="other-state",
+        )
 
 
 def _check_confusion(run: Run, reply: Reply) -> None:

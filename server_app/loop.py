@@ -6,9 +6,10 @@ import time
 
 import numpy as np
 
+from curvfed.server_app.answer import Answer
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.choice import callbacks_of
-from curvfed.server_app.cohort import Answer, Cohort, OpenCohort, Question
+from curvfed.server_app.cohort import Cohort, OpenCohort, Question
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.starting_model import set_starting_model
 from curvfed.strategies.base.aggregation import AggregationError, reweighted
@@ -75,12 +76,12 @@ def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:
     answer = cohort.ask(Question(TRAIN, number, clients))
     aggregating = time.monotonic()
     _aggregate(run, number, answer)
-    row = run.model.round_figures() | answer.phase.row(run.federation)
+    row = run.model.round_figures() | answer.row(run.federation)
     row["seconds_aggregation"] = time.monotonic() - aggregating
     for callback in callbacks:
         row = {**callback.figures(number, answer), **row}
     row["seconds"] = time.monotonic() - started
-    run.record(answer.phase, row, run.model.weights())
+    run.record(answer, row, run.model.weights())
     completed = Round(number, clients, answer, row)
     for callback in callbacks:
         callback.after_round(completed)

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
+from curvfed.server_app.answer import Answer
 from curvfed.server_app.cohort import OpenCohort, Question
 from curvfed.server_app.directory.checkpoint import identity, with_facts
 from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory
-from curvfed.server_app.phase import Phase
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
 from curvfed.server_app.secure.masked_phases import groups
@@ -109,7 +109,7 @@ class OneShotRun(Run):
             question = replace(question, sums=sums, bound=vectors.bound)
         answer = cohort.ask(question)
         summed = answer.contributions[0]
-        self.summed = sorted(answer.phase.replies)
+        self.summed = sorted(answer.replies)
         self.metrics |= {**summed.figures, "clients_summed": len(self.summed)}
         if question.residues is None:
             self.metrics |= {"points_summed": summed.weight, "sum_error": summed.error}
@@ -149,13 +149,13 @@ class OneShotRun(Run):
         )
         answer = OpenCohort(self).ask(question)
         measured = answer.contributions
-        self.metrics |= self.half.measured([answer.figures for answer in measured.values()])
+        self.metrics |= self.half.measured([client.figures for client in measured.values()])
         needed = max(MIN_CLIENTS, self.config.min_replies)
         if len(measured) < needed:
             raise RoundError(
                 f"{len(measured)} of {len(parts)} clients can take part, needed are {needed}"
                 f" (min-replies, and 2 for a sum that hides anything)."
-                f" {answer.phase.failure_summary}",
+                f" {answer.failure_summary}",
                 key="too-few-replies",
             )
         return sorted(measured)
@@ -234,11 +234,11 @@ class OneShotRun(Run):
         )
         if is_masked(self.config, EVALUATE):
             answer = cohort.ask(question)
-            self.state.cohort = dict(answer.phase.cohort or {})
+            self.state.cohort = dict(answer.cohort or {})
             (summed,) = answer.contributions.values()
             return {name: np.rint(array) for name, array in summed.arrays.items()}
         answer = OpenCohort(self).ask(question)
-        scores = answer.phase.scores.items()
+        scores = answer.scores.items()
         self.state.latest = {partition: dict(scored) for partition, scored in scores if scored}
         return total([Statistics(template), *answer.contributions.values()]).arrays
 
@@ -255,23 +255,23 @@ class OneShotRun(Run):
 
     def record(
         self,
-        phase: Phase,
+        answer: Answer,
         row: Mapping[str, Any],
         weights: Mapping[int, float] | None = None,
         in_round: bool = True,
     ) -> None:
         """Record a phase, and add its costs to the figures of the run."""
-        super().record(phase, row, weights, in_round)
-        name = phase.header.phase
+        super().record(answer, row, weights, in_round)
+        name = answer.header.phase
         if name == UNMASK:
-            self._unmasked += len(phase.replies)
+            self._unmasked += len(answer.replies)
         for cost in ("seconds", "bytes_up", "bytes_down"):
             figure = f"{cost}_{name}"
             self.metrics[figure] = self.metrics.get(figure, 0) + row[cost]
         log.info(
             "%s: %d of %d clients  %.2f s",
             name,
-            len(phase.replies),
-            len(phase.sent),
+            len(answer.replies),
+            len(answer.seconds),
             row["seconds"],
         )

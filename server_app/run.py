@@ -9,12 +9,12 @@ from typing import Any
 
 from flwr.serverapp import Grid
 
+from curvfed.server_app.answer import Answer
 from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.personal_figures import personal_figures
-from curvfed.server_app.phase import Phase
 from curvfed.server_app.progress import Progress
 from curvfed.server_app.run_warnings import (
     ABSENCES,
@@ -56,18 +56,18 @@ class RoundError(KeyedError, RuntimeError):
     area = "round"
 
 
-def check_enough(phase: Phase, min_replies: int) -> None:
-    """Refuse a phase with too few good replies.
+def check_enough(answer: Answer, min_replies: int) -> None:
+    """Refuse an answer with too few good replies.
 
     Raises
     ------
     RoundError
     """
-    needed = min(min_replies, len(phase.seconds))
-    if len(phase.replies) < needed:
+    needed = min(min_replies, len(answer.seconds))
+    if len(answer.replies) < needed:
         raise RoundError(
-            f"round {phase.header.round}: {len(phase.replies)} good replies of"
-            f" {len(phase.seconds)}, needed are {needed} (min-replies). {phase.failure_summary}",
+            f"round {answer.header.round}: {len(answer.replies)} good replies of"
+            f" {len(answer.seconds)}, needed are {needed} (min-replies). {answer.failure_summary}",
             key="too-few-replies",
         )
 
@@ -199,12 +199,12 @@ class Run:
 
     def record(
         self,
-        phase: Phase,
+        answer: Answer,
         row: Mapping[str, Any],
         weights: Mapping[int, float] | None = None,
         in_round: bool = True,
     ) -> None:
-        """Record a phase in the state and in the run directory.
+        """Record an answer in the state and in the run directory.
 
         Parameters
         ----------
@@ -213,20 +213,20 @@ class Run:
         weights : mapping of partition to float, optional
             The weights of an aggregation.
         in_round : bool
-            Whether the phase counts as a round's traffic, or as that of a one-shot run.
+            Whether it counts as a round's traffic, or as that of a one-shot run.
         """
-        for partition, measured in phase.scores.items():
+        for partition, measured in answer.scores.items():
             if measured:
                 self.state.latest[partition] = dict(measured)
-        note_lost(self.state, phase)
-        if phase.cohort:
-            self.state.cohort = dict(phase.cohort)
+        note_lost(self.state, answer)
+        if answer.cohort:
+            self.state.cohort = dict(answer.cohort)
         self.state.add(dropped=row["dropped"], seconds_training=row["seconds_training"])
-        if in_round and phase.header.phase in WITHIN_ROUND:
+        if in_round and answer.header.phase in WITHIN_ROUND:
             self.state.add(bytes_up=row["bytes_up"], bytes_down=row["bytes_down"])
-        if phase.header.phase == TRAIN:
+        if answer.header.phase == TRAIN:
             self.state.add(rounds=1, seconds_aggregation=row["seconds_aggregation"])
-        self.directory.append(row, phase.client_rows(weights or {}))
+        self.directory.append(row, answer.client_rows(weights or {}))
         self.sinks.add(row)
 
     def forget_calibration(self) -> None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from curvfed.server_app.answer import Answer
 from curvfed.server_app.class_warnings import crowded, of_one_client, unlabelled
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.server_app.personal_figures import personal_figures
-from curvfed.server_app.phase import Phase
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.base.keys import ProximalTerm
 from curvfed.strategies.config.all_keys import defaults
@@ -55,7 +55,7 @@ MOST_NAMED = 5
 ADVICE = "local training can undo what a model knows; a lower learning-rate makes its steps smaller"
 
 
-def note_training(state: State, phase: Phase, federation: Federation) -> None:
+def note_training(state: State, answer: Answer, federation: Federation) -> None:
     """Update the state with the clients' steps, losses and accuracies of a training phase, and log
     each client's first fall.
 
@@ -65,11 +65,11 @@ def note_training(state: State, phase: Phase, federation: Federation) -> None:
         Changed are `most_steps`, `largest_loss` and `courses`.
     """
     name = "score" if federation.metric == "accuracy" else "accuracy"
-    if phase.cohort is not None:  # a mean above one step needs a client with more than one
-        state.most_steps = max(state.most_steps, math.ceil(phase.cohort.get("steps", (0, 0))[0]))
-    losses = [scores["loss"] for scores in phase.scores.values() if "loss" in scores]
-    state.largest_loss = max(losses, default=(phase.cohort or {}).get("loss", (0.0, 0))[0])
-    for partition, scores in phase.scores.items():
+    if answer.cohort is not None:  # a mean above one step needs a client with more than one
+        state.most_steps = max(state.most_steps, math.ceil(answer.cohort.get("steps", (0, 0))[0]))
+    losses = [scores["loss"] for scores in answer.scores.values() if "loss" in scores]
+    state.largest_loss = max(losses, default=(answer.cohort or {}).get("loss", (0.0, 0))[0])
+    for partition, scores in answer.scores.items():
         state.most_steps = max(state.most_steps, int(scores.get("steps", 0)))
         if (
             name not in scores
@@ -82,29 +82,29 @@ def note_training(state: State, phase: Phase, federation: Federation) -> None:
         course["last"] = accuracy
         if previous - accuracy > FALL:
             if "round" not in course:
-                course |= {"round": phase.header.round, "from": previous, "to": accuracy}
+                course |= {"round": answer.header.round, "from": previous, "to": accuracy}
                 log.warning("%s: %s", _fall(partition, course), ADVICE)
             course["back"] = None
         elif "round" in course and not course["back"] and accuracy >= course["from"] - BACK:
-            course["back"] = phase.header.round
+            course["back"] = answer.header.round
 
 
-def note_absences(state: State, cohort: Iterable[int], phase: Phase) -> None:
+def note_absences(state: State, cohort: Iterable[int], answer: Answer) -> None:
     """Count for each client the rounds that asked it to train and those without a valid reply."""
     for partition in cohort:
         state.train_requests[partition] = state.train_requests.get(partition, 0) + 1
-        if partition not in phase.replies:
+        if partition not in answer.replies:
             absence = state.absences.get(partition, {"rounds": 0})
-            reason = phase.reasons.get(partition, "it dropped out of the secure sum")
+            reason = answer.reasons.get(partition, "it dropped out of the secure sum")
             state.absences[partition] = {"rounds": absence["rounds"] + 1, "reason": reason}
 
 
-def note_lost(state: State, phase: Phase) -> None:
+def note_lost(state: State, answer: Answer) -> None:
     """Record and log clients that lost their personal parameters, and the round they restored."""
-    for partition, reply in phase.replies.items():
+    for partition, reply in answer.replies.items():
         if reply.restored is None:
             continue
-        loss = {"round": phase.sent[partition].stamp, "from": reply.restored}
+        loss = {"round": state.stamps.get(partition, 0), "from": reply.restored}
         if loss != state.lost.get(partition):
             state.lost[partition] = loss
             log.warning("%s", _lost(partition, loss))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from curvfed.server_app.cohort import Answer
+    from curvfed.server_app.answer import Answer
     from curvfed.server_app.run import Run
 
 

@@ -12,6 +12,6 @@ class BestRound(Callback):
         if completed.answer is None or len(completed.clients) < len(run.federation.nodes):
             return
         # Every client had a request, so a client that failed has no score in this round.
-        for partition in set(completed.clients) - completed.answer.phase.replies.keys():
+        for partition in set(completed.clients) - completed.answer.replies.keys():
             run.state.latest.pop(partition, None)
         run.note_best(completed.number)

@@ -88,9 +88,9 @@ class CalibrationCallback(Callback):
         run.calibrated = _checked(name, classifier)
         score = self._global_score.score(run.calibrated)
         run.state.scored["calibrated"] = score
-        row = answer.phase.row(run.federation)
+        row = answer.row(run.federation)
         row |= {GLOBAL_ACCURACY: score, "seconds": time.monotonic() - started}
-        run.record(answer.phase, row, in_round=False)
+        run.record(answer, row, in_round=False)
         figure = find(GLOBAL_ACCURACY)
         run.progress.say(number, f"{name}: {figure.words} {figure.text(score) or '-'}")
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from curvfed.server_app.answer import Answer
 from curvfed.server_app.callbacks import Callback
-from curvfed.server_app.cohort import Answer
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.statistics import Statistics
 

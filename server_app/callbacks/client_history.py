@@ -12,11 +12,11 @@ class ClientHistory(Callback):
         if completed.answer is None:
             return
         state = self.run.state
-        phase = completed.answer.phase
-        for partition, reply in phase.replies.items():
+        answer = completed.answer
+        for partition, reply in answer.replies.items():
             state.stamps[partition] = completed.number
-            if phase.cohort is None:
+            if answer.cohort is None:
                 state.examples[partition] = reply.num_examples
-        note_training(state, phase, self.run.federation)
-        note_absences(state, completed.clients, phase)
+        note_training(state, answer, self.run.federation)
+        note_absences(state, completed.clients, answer)
         self.run.warn()

@@ -1,5 +1,7 @@
 """Evaluation of the clients after some rounds: with a model fine-tuned at each, or as received."""
 
+import time
+
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.cohort import Cohort, Question
 from curvfed.server_app.run import Run
@@ -31,7 +33,7 @@ class Evaluation(Callback):
         if fine_tunes and run.is_due(number, config.fine_tune_every):
             self._score(FINE_TUNE, number, clients)
         elif run.is_due(number, config.evaluate_every):
-            trained = set(completed.answer.phase.replies) if completed.answer else set()
+            trained = set(completed.answer.replies) if completed.answer else set()
             untrained = [partition for partition in clients if partition not in trained]
             self._score(EVALUATE, number, self._cohort.scored_together(untrained))
         else:
@@ -41,6 +43,6 @@ class Evaluation(Callback):
     def _score(self, name: str, number: int, clients: list[int]) -> None:
         self.run.forget_scores(clients)
         if clients:
+            started = time.monotonic()
             answer = self._cohort.ask(Question(name, number, clients))
-            row = answer.phase.row(self.run.federation) | {"seconds": answer.seconds}
-            self.run.record(answer.phase, row, in_round=False)
+            self._cohort.record(answer, started, in_round=False)

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from curvfed.server_app.answer import Answer
 from curvfed.server_app.callbacks import Callback, Round
-from curvfed.server_app.cohort import Answer
 from curvfed.server_app.directory.summary import LAST
 from curvfed.server_app.run import Run
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY

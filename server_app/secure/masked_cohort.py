@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from curvfed.server_app.cohort import Answer, Cohort, Question
-from curvfed.server_app.phase import Check, Phase
+from curvfed.server_app.answer import Answer
+from curvfed.server_app.cohort import Check, Cohort, Question
 from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase, residue_phase
 from curvfed.server_app.secure.secure_sum import SumsOfRun
@@ -36,7 +36,6 @@ class MaskedCohort(Cohort):
 
     def ask(self, question: Question) -> Answer:
         """See `Cohort`."""
-        started = time.monotonic()
         run = self.run
         model = run.model
         is_training = question.phase == TRAIN
@@ -44,23 +43,23 @@ class MaskedCohort(Cohort):
         header = run.header(question.phase, question.round)
         basis = basis_of(model.sent_to(0), run.fixed, run.federation.facts, run.requested)
         if question.residues is not None:
-            phase, total = residue_phase(
+            answer, total = residue_phase(
                 step, header, question.clients, self._sums, question.residues, basis=basis
             )
-            return Answer(phase, {0: total}, time.monotonic() - started)
+            return replace(answer, total=total)
         like = model.summand() if is_training else question.sums
-        phase, total = masked_phase(
+        answer, total = masked_phase(
             step, header, question.clients, self._sums, like, question.bound, basis=basis
         )
         if is_training:
-            check_enough(phase, run.config.min_replies)
+            check_enough(answer, run.config.min_replies)
             sent = model.sent_to(0)
             try:
                 check_mean(total, sent, self._sums.keys.clip)
             except SecureSumError as error:
                 raise RoundError(f"round {question.round}: {error}", key=error.kind) from None
             total = replace(total, arrays=mean_update(total, like, sent))
-        return Answer(phase, {0: total}, time.monotonic() - started)
+        return replace(answer, total=total)
 
     def scored_together(self, clients: Sequence[int]) -> list[int]:
         """All clients, if there are any to score: a sum has figures for all or for none."""
@@ -73,7 +72,7 @@ class MaskedCohort(Cohort):
         parts: Mapping[int, Parts],
         check: Check,
         template: Arrays | None = None,
-    ) -> Phase:
+    ) -> Answer:
         """Run a step of a secure sum: the masked phase, which has a template, or a phase of keys,
         shares or signatures."""
         started = time.monotonic()
@@ -86,8 +85,8 @@ class MaskedCohort(Cohort):
             check(reply)
 
         like = None if template is None else lambda client: template
-        phase = self.send(header, parts, check_masked, parts, like)
+        answer = self.send(header, parts, check_masked, parts, like)
         if template is None or question.is_recorded:
             in_round = question.phase == TRAIN or question.is_recorded
-            self.record(phase, started, in_round)
-        return phase
+            self.record(answer, started, in_round)
+        return answer

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from curvfed.server_app.phase import Phase
+from curvfed.server_app.answer import Answer
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure.secure_sum import Ask, SumsOfRun, secure_sum
 from curvfed.strategies.base.errors import ConfigError
@@ -38,7 +38,7 @@ def masked_phase(
     bound: float = 0.0,
     *,
     basis: Basis,
-) -> tuple[Phase, Statistics]:
+) -> tuple[Answer, Statistics]:
     """Run a phase and sum its replies securely.
 
     Parameters
@@ -52,7 +52,7 @@ def masked_phase(
 
     Returns
     -------
-    phase : Phase
+    answer : Answer
         With the figures of its cohort.
     total : Statistics
 
@@ -107,7 +107,7 @@ def residue_phase(
     half: ResidueServer,
     *,
     basis: Basis,
-) -> tuple[Phase, Statistics]:
+) -> tuple[Answer, Statistics]:
     """Run a phase whose replies are residues, summed and decoded by groups of clients. A group that
     fails is logged and left out for good.
 
@@ -118,7 +118,7 @@ def residue_phase(
 
     Returns
     -------
-    phase : Phase
+    answer : Answer
     total : Statistics
         Of all groups together, with the number of groups left out, and the seconds of decoding.
 
@@ -128,7 +128,7 @@ def residue_phase(
         If all groups fail.
     """
     client_groups = groups(clients, half.num_groups(len(clients)))
-    phases: list[Phase] = []
+    phases: list[Answer] = []
     decoded_sums: list[Statistics] = []
     reasons = []
     seconds = 0.0
@@ -167,14 +167,15 @@ def groups(clients: Sequence[int], number: int = 0) -> list[Sequence[int]]:
     return [group.tolist() for group in np.array_split(sorted(clients), number)]
 
 
-def joined(phases: Sequence[Phase]) -> Phase:
+def joined(phases: Sequence[Answer]) -> Answer:
     """The phases of several groups as one."""
     return replace(
         phases[0],
-        sent=_all(phase.sent for phase in phases),
         replies=_all(phase.replies for phase in phases),
         reasons=_all(phase.reasons for phase in phases),
         seconds=_all(phase.seconds for phase in phases),
+        bytes_down=_all(phase.bytes_down for phase in phases),
+        bytes_up=_all(phase.bytes_up for phase in phases),
     )
 
 

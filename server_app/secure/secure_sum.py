@@ -9,7 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.phase import Check, Phase
+from curvfed.server_app.answer import Answer
+from curvfed.server_app.cohort import Check
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
 from curvfed.strategies.config.secure_phases import MASKED, Opening
@@ -49,7 +50,7 @@ UNSIGNED = (
 )
 """The warning about sums without signatures."""
 
-Ask = Callable[..., Phase]
+Ask = Callable[..., Answer]
 """Runs a phase: `ask(header, parts by partition, check of a reply, names and types of the replies'
 arrays)`."""
 
@@ -101,7 +102,7 @@ def secure_sum(
     *,
     basis: Basis,
     num_encoded: int = 0,
-) -> tuple[Phase, NDArray[np.uint64]]:
+) -> tuple[Answer, NDArray[np.uint64]]:
     """The sum of one vector per client. The server sees no single vector.
 
     A client whose keys or shares do not verify is named and left out before any share of a secret
@@ -124,7 +125,7 @@ def secure_sum(
 
     Returns
     -------
-    phase : Phase
+    answer : Answer
         The masked phase, with the replies that are in the sum.
     total : uint64 array (length,)
 
@@ -202,7 +203,7 @@ class _Attempt:
         self._idle = 0
         self._missing: dict[int, str] = {}
 
-    def total(self) -> tuple[Phase, NDArray[np.uint64]]:
+    def total(self) -> tuple[Answer, NDArray[np.uint64]]:
         """All phases of the sum."""
         server = self._server
         opening = self._opening
@@ -253,7 +254,7 @@ class _Attempt:
             )
         return masked, total
 
-    def _phase(self, name: str, parts: Mapping[int, Parts], receive: Check) -> Phase:
+    def _phase(self, name: str, parts: Mapping[int, Parts], receive: Check) -> Answer:
         phase = self._ask(replace(self._header, phase=name), parts, _check(receive))
         self._missing |= phase.reasons
         return phase
@@ -295,7 +296,7 @@ class _Attempt:
             )
         return survivors
 
-    def _leave_out(self, phase: Phase) -> None:
+    def _leave_out(self, phase: Answer) -> None:
         """Start anew if clients complain about others."""
         for partition, parts in phase.complaints.items():
             try:
@@ -317,7 +318,7 @@ class _Attempt:
         self._forget(out)
         raise _LeaveOut(sorted({*phase.replies, *phase.complaints} - out.keys()), out)
 
-    def _finish(self, close: Callable[[], T], phase: Phase) -> T:
+    def _finish(self, close: Callable[[], T], phase: Answer) -> T:
         """End a step. An error names the reasons for replies missing in this step or before."""
         try:
             return close()

@@ -11,9 +11,9 @@ import torch
 from app_runs import forged, partition_of, real_nodes, rows, run
 from graph_fixtures import user_fields
 
+from curvfed.server_app.answer import Answer
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation
-from curvfed.server_app.phase import Phase
 from curvfed.server_app.report import write_report
 from curvfed.server_app.run_warnings import note_training, warnings
 from curvfed.strategies.config.parse import parse
@@ -186,7 +186,7 @@ def test_a_fall_among_a_handful_of_test_examples_is_chance(num_test, told):
     state = State()
     for number, score in enumerate((0.9, 0.1), 1):
         reply = Reply(Header("run", TRAIN, number), 0, metrics={"score": score})
-        note_training(state, Phase(reply.header, {}, {0: reply}, {}, {}), described(num_test))
+        note_training(state, Answer(reply.header, {0: reply}, {}, {}, {}, {}), described(num_test))
     assert bool(warnings(parse({"method": "fedavg"}), described(num_test), state)) == told
 
 
