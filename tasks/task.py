@@ -136,6 +136,11 @@ class Task(ABC):
         """One pass over the training examples, each once, in batches drawn by dropout's
         generator."""
 
+    def batch_of(self, positions: Tensor) -> Batch:
+        """The training examples at these positions among the training examples; only of tasks
+        whose examples are independent."""
+        raise NotImplementedError
+
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The mean local loss over a batch, of shape ()."""

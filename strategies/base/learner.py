@@ -1,5 +1,6 @@
 """The client half of a method: the contract of a learner. The base class trains as FedAvg does."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
+from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import (
@@ -56,6 +58,8 @@ class Local:
         Source of the noise that hides values before they are sent; on a real node it has no seed.
     data : ClientGraph, ClientImages or ClientPoints
         The client's data.
+    private : PrivateSteps or None
+        The steps of a run with `dp.unit = record`.
 
     Examples
     --------
@@ -82,6 +86,7 @@ class Local:
     partitions: tuple[int, ...] = ()
     noise: Noise = field(default_factory=Noise)
     data: Any = None
+    private: PrivateSteps | None = None
 
 
 class Learner:
@@ -106,6 +111,10 @@ class Learner:
         Whether clients and aggregation get the numbers of all clients.
     reports_statistics : bool
         Whether it sends figures about the data; real nodes then need `share-statistics`.
+    hides_records : bool
+        Whether it uses the training examples in the steps of `run_epochs` alone, on a loss that
+        is a mean over examples; then `dp.unit = record` protects what it shares. Each class says
+        it itself: a subclass does not inherit it.
 
     Examples
     --------
@@ -122,6 +131,7 @@ class Learner:
     own_model = False
     lists_clients = False
     reports_statistics = False
+    hides_records = True
 
     def __init__(self, local: Local) -> None:
         self.local = local
@@ -177,17 +187,17 @@ class Learner:
     def run_epochs(self, epochs: int) -> Trained:
         """Passes over the client's examples by steps on `loss` and `gradient_terms`."""
         local = self.local
-        terms = self.gradient_terms()
-        loss = train(
-            local.model,
-            local.task,
-            local.optimizer,
-            epochs,
-            terms=terms,
-            clip_norm=local.config.clip_norm,
-            loss=self.loss,
-        )
-        return Trained(loss, epochs * local.task.num_steps)
+        steps = epochs * local.task.num_steps
+        work = local.model, local.task, local.optimizer
+        settings: dict[str, Any] = {
+            "terms": self.gradient_terms(),
+            "clip_norm": local.config.clip_norm,
+            "loss": self.loss,
+        }
+        if local.private is not None:
+            local.private.train(*work, steps, **settings)
+            return Trained(math.nan, steps)
+        return Trained(train(*work, epochs, **settings), steps)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The loss of a batch, which a step decreases."""

@@ -107,6 +107,7 @@ class FedDynClient(Learner):
     """
 
     keys: Keys
+    hides_records = True
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)

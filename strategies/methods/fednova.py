@@ -82,6 +82,8 @@ class FedNovaServer(Average):
 class FedNovaClient(Learner):
     """FedAvg's local work; in a secure sum the client itself divides its deviation by ‖aₖ‖₁."""
 
+    hides_records = True
+
     def summand(self, received: Arrays, trained: Trained) -> Arrays:
         """θ + dₖ, and ‖aₖ‖₁."""
         length = gradient_weight(trained.steps, _momentum(self.local.config))

@@ -121,6 +121,7 @@ class ScaffoldClient(Learner):
     """
 
     keys: Keys
+    hides_records = True
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)

@@ -69,6 +69,7 @@ class SphereFedClient(Learner):
     the client's own images."""
 
     keys: Keys
+    hides_records = True
 
     def fine_tune(self) -> float | None:
         """As `Learner.fine_tune`, or in closed form (Eq. 7) from the client's sums."""

@@ -83,10 +83,14 @@ class ImageTask(Task):
             for layer in net.modules():
                 if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
                     layer.eval()
-        train = self.parts["train"]
-        shuffled = train[torch.randperm(len(train), device=train.device)]
-        for numbers in torch.split(shuffled, self._sizes):
-            yield Batch(self._batch(numbers, self._augment), self.labels[numbers])
+        shuffled = torch.randperm(self.num_examples, device=self.labels.device)
+        for positions in torch.split(shuffled, self._sizes):
+            yield self.batch_of(positions)
+
+    def batch_of(self, positions: Tensor) -> Batch:
+        """The training images at these positions among the training images."""
+        numbers = self.parts["train"][positions.to(self.labels.device)]
+        return Batch(self._batch(numbers, self._augment), self.labels[numbers])
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The local objective of a batch."""

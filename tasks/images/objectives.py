@@ -47,7 +47,7 @@ def mse(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     """‖logits − one-hot label‖²/C. SphereFed, Eq. 5, where the head's temperature is 1."""
     logits = model(images)
     # one_hot would read the labels, and thus wait for a GPU.
-    return F.mse_loss(logits, torch.zeros_like(logits).scatter_(1, labels[:, None], 1.0))
+    return F.mse_loss(logits, torch.zeros_like(logits).scatter(1, labels[:, None], 1.0))
 
 
 def geodesic(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
