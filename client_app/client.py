@@ -13,12 +13,14 @@ from curvfed.client_app.data import check_fits, class_names, load_data, make_tas
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import ClientFiles, state_folder
+from curvfed.client_app.private_rounds import PrivateRounds
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
+from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import (
     Trained,
@@ -33,6 +35,7 @@ from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, Description, Facts
+from curvfed.strategies.wire.store import Store
 from curvfed.tasks.examples import FAR_FEATURES
 
 if TYPE_CHECKING:
@@ -72,6 +75,10 @@ class Client:
     restored : int or None
         If the requested personal state is lost: the round of the state that the current message
         started from, 0 for a fresh one.
+    is_private : bool
+        Whether the run has `dp.unit`.
+    private_rounds : PrivateRounds or None
+        With `dp.unit = record`.
     shares_statistics : bool
         Whether statistics of the data may leave. Those of a real node's own data leave if the run
         requests them and the node does not refuse.
@@ -96,7 +103,10 @@ class Client:
             self.ledger = ledger_of(node)
             config = node.rules.check_run(config, node.owns_data)
         may_share = node.share_statistics is not False
-        self.shares_statistics = may_share and (config.share_statistics or not node.owns_data)
+        self.is_private = config.dp.unit != "none"
+        self.shares_statistics = (
+            may_share and not self.is_private and (config.share_statistics or not node.owns_data)
+        )
         if node.secure_sum and not config.is_masked:
             raise ConfigError(
                 "this node takes part in secure sums alone; the run has secure-sum = false",
@@ -122,6 +132,16 @@ class Client:
         }
         folder = state_folder(config.results_path, run, node)
         self.files = ClientFiles(folder, binding, durable=node.is_real)
+        self.private_rounds: PrivateRounds | None = None
+        if config.dp.unit == "record":
+            self.private_rounds = PrivateRounds(
+                self.config,
+                self.data,
+                run,
+                replies=Store(folder / "replies"),
+                ledger=self.ledger,
+                policy=node.rules,
+            )
         self.precision = EXACT
         self.restored: int | None = None
         self.fixed_arrays: Arrays = {}
@@ -129,7 +149,15 @@ class Client:
         self._stamp: int | None = None
 
     def describe(self) -> Description:
-        """What the server must know before the first round."""
+        """What the server must know before the first round.
+
+        Raises
+        ------
+        ConfigError
+            If the run costs more privacy than the node's policy leaves.
+        """
+        if self.private_rounds is not None:
+            self.private_rounds.check_budget()
         return Description(
             task=self.data.task,
             space=self.data.space,
@@ -220,12 +248,34 @@ class Client:
             partitions=facts.partitions,
             noise=self.noise,
             data=self.data,
+            private=self._private_steps(),
         )
         self.learner = learner_class(self.method)(local)
         self.personal |= self.learner.local_state()
         self._fresh = {name: tensor.detach().clone() for name, tensor in self.personal.items()}
         self._ready_for = facts
         self._stamp = None
+
+    def _private_steps(self) -> PrivateSteps | None:
+        """The steps of a run with `dp.unit = record`.
+
+        Raises
+        ------
+        ConfigError
+            If the model has batch normalisation, which computes an example's gradient from all
+            examples of a step.
+        """
+        if self.private_rounds is None:
+            return None
+        from curvfed.tasks.images.nets import has_batch_norm
+
+        if has_batch_norm(self.model):
+            raise ConfigError(
+                "dp.unit = record: the network has batch normalisation, which has no gradients of"
+                " single examples; allowed is group normalisation",
+                key="batch-norm",
+            )
+        return self.private_rounds.steps
 
     @property
     def is_stateful(self) -> bool:
@@ -366,7 +416,10 @@ class Client:
         self._stamp = round_number
 
     def scores(self) -> dict[str, float]:
-        """Validation and test scores of the model that this client uses."""
+        """Validation and test scores of the model that this client uses; none of a private run,
+        since nothing else hides the examples in them."""
+        if self.is_private:
+            return {}
         return self.task.scores(self.learner.scored)
 
 

@@ -1,19 +1,137 @@
-"""A client's private rounds: what they cost, and their replies, so that a repeated request costs
-nothing."""
+"""A client's private rounds: what a round costs, and the replies, so that a repeated request costs
+nothing more."""
 
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
-from curvfed.client_app.rounds import Contribution, prepare, train
+import numpy as np
+
+from curvfed.client_app.data import Data
+from curvfed.client_app.node.ledger import Ledger
+from curvfed.client_app.node.policy import Policy
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.privacy.accountant import Release
 from curvfed.strategies.privacy.record import round_release
+from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import Request
 from curvfed.strategies.wire.store import LostState, Store
-from curvfed.tasks.task import Task
 
-if TYPE_CHECKING:
-    from curvfed.client_app.client import Client
+
+class PrivateRounds:
+    """The rounds of a client with `dp.unit = record`.
+
+    Parameters
+    ----------
+    config : RunConfig
+        With its defaults resolved.
+    data : ClientImages
+    run : str
+        Name of the run.
+    replies : Store
+        Where a real node keeps its last replies.
+    ledger : Ledger or None
+        None in a simulation, which stores nothing: its replies leave nobody.
+    policy : Policy or None
+
+    Attributes
+    ----------
+    release : Release
+        The releases of one round.
+
+    Raises
+    ------
+    ConfigError
+        If the data are no images, or the accountant's package is missing.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        data: Data,
+        run: str,
+        replies: Store,
+        ledger: Ledger | None,
+        policy: Policy | None,
+    ) -> None:
+        if data.task != "images":
+            raise ConfigError(
+                f"dp.unit = record: the data are {data.task}; allowed are images", key="no-records"
+            )
+        self._config = config
+        self._run = run
+        self._replies = replies
+        self._ledger = ledger
+        self._policy = policy
+        num_examples = int(data.train.sum())
+        self.release = Release(noise=1.0, times=0)
+        if num_examples:
+            self.release = round_release(config, config.dp, num_examples)
+
+    @property
+    def steps(self) -> PrivateSteps:
+        """The steps of a round."""
+        return PrivateSteps(self.release.rate, self._config.dp.clip, self.release.noise)
+
+    def check_budget(self) -> None:
+        """Refuse a run whose rounds would cost more than the node's policy leaves.
+
+        Raises
+        ------
+        ConfigError
+        """
+        if self._ledger and self._policy:
+            self._ledger.check_budget(
+                self._run, self.release, self._config.num_rounds, self._policy.privacy
+            )
+
+    def basis(self, request: Request) -> str:
+        """What a round is trained from: requests with one basis have one reply."""
+        arrays = decode_arrays(request.arrays)
+        basis = basis_of(arrays, {}, request.required_facts, self._config)
+        stamp = str(request.stamp).encode()
+        return sha256(basis.parameters + basis.facts + stamp).hexdigest()
+
+    def stored_reply(self, number: int, basis: str) -> Arrays | None:
+        """The reply of an earlier request for this round with the same basis.
+
+        Training anew would draw other noise, and so cost the round a second time.
+        """
+        if self._ledger is None:
+            return None
+        try:
+            arrays, metadata = self._replies.load(number)
+        except LostState:
+            return None
+        return arrays if metadata.get("basis") == basis else None
+
+    def store_reply(self, number: int, basis: str, arrays: Arrays) -> None:
+        """Keep a reply, on the disk before it is paid for."""
+        if self._ledger is not None:
+            metadata = {"basis": basis}
+            self._replies.save(number, arrays, metadata, base=number - 1, durable=True)
+
+    def pay(self, number: int, arrays: Arrays) -> None:
+        """Write the cost of a reply into the ledger, before the reply leaves; once for each.
+
+        Raises
+        ------
+        ConfigError
+            If the run has had all its rounds, or the policy's budget is spent.
+        """
+        if self._ledger is None or self._policy is None:
+            return
+        digest = sha256()
+        for name in sorted(arrays):
+            digest.update(name.encode() + np.ascontiguousarray(arrays[name]).tobytes())
+        self._ledger.pay(
+            self._run,
+            self.release,
+            self._config.num_rounds,
+            self._policy.privacy,
+            round=number,
+            unit=self._config.dp.unit,
+            reply=digest.hexdigest(),
+        )

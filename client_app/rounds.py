@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from torch import nn
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.private_rounds import PrivateRounds
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.training import Trained
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import Request
 
@@ -44,6 +46,8 @@ def train(client: Client, request: Request) -> Contribution:
     ConfigError
         If the contribution has statistics of the data, which must not leave the node.
     """
+    if client.private_rounds is not None:
+        return _train_privately(client, request, client.private_rounds)
     started = time.perf_counter()
     received = _prepare(client, request)
     learner = client.learner
@@ -59,13 +63,42 @@ def train(client: Client, request: Request) -> Contribution:
             " needs share-statistics",
             key="private-statistics",
         )
-    if client.config.is_masked and trained is not None:
-        arrays = learner.summand(received, trained)
-    else:
-        arrays = learner.share()
     return Contribution(
-        arrays, client.task.num_examples, figures, received=received, scored=learner.scored
+        _trained_arrays(client, received, trained),
+        client.task.num_examples,
+        figures,
+        received=received,
+        scored=learner.scored,
     )
+
+
+def _train_privately(client: Client, request: Request, private: PrivateRounds) -> Contribution:
+    """Train by steps that hide the examples. Only the result leaves, and the numbers of examples
+    and steps, which are public; the result of an equal earlier request leaves again."""
+    number = request.header.round
+    basis = private.basis(request)
+    arrays = private.stored_reply(number, basis)
+    if arrays is None:
+        received = _prepare(client, request)
+        trained = client.fit(number)
+        arrays = _trained_arrays(client, received, trained)
+        client.commit(number, base=request.stamp)
+        private.store_reply(number, basis, arrays)
+    else:
+        client.prepare(request.required_facts, number)
+        received = decode_arrays(request.arrays, client.precision)
+    figures: dict[str, float] = {}
+    if client.task.num_examples:
+        private.pay(number, arrays)
+        figures["steps"] = float(private.release.times)
+    return Contribution(arrays, client.task.num_examples, figures, received=received)
+
+
+def _trained_arrays(client: Client, received: Arrays, trained: Trained | None) -> Arrays:
+    """What the learner shares after training, in the open or as a summand."""
+    if client.config.is_masked and trained is not None:
+        return client.learner.summand(received, trained)
+    return client.learner.share()
 
 
 def evaluate(client: Client, request: Request) -> Contribution:

@@ -30,6 +30,7 @@ from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.model_spec import model_spec
 from curvfed.strategies.config.run_config import RunConfig, flatten, resolve_defaults
+from curvfed.strategies.privacy.record import promise
 from curvfed.strategies.wire.codec import EXACT
 from curvfed.strategies.wire.messages import (
     CONFIRM,
@@ -180,6 +181,8 @@ class Run:
         self.config = resolve_defaults(self.config, self.federation.facts.task)
         chosen = flatten(self.config) | self.extra_settings()
         self.settings = {key: value for key, value in chosen.items() if value != before[key]}
+        if self.config.dp.unit != "none":
+            log.info("differential privacy: %s", promise(self.config.dp))
         self.warn()
 
     def warn(self) -> None:

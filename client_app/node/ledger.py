@@ -1,5 +1,5 @@
-"""The node's ledger: a line for each run, sum, set of revealed points and refusal; it decides
-whether the node joins the next sum.
+"""The node's ledger: a line for each run, sum, private reply, set of revealed points and refusal;
+it decides whether the node joins the next sum.
 
 A line is written and synced before its answer leaves, so a line torn by a crash belongs to no
 answer. A node with a damaged ledger answers nothing, since it no longer knows what it has revealed.
@@ -15,9 +15,10 @@ import numpy as np
 from curvfed.client_app.node.inputs import Inputs
 from curvfed.client_app.node.ledger_file import LedgerFile
 from curvfed.client_app.node.node import Node
-from curvfed.client_app.node.policy_tables import Sums
+from curvfed.client_app.node.policy_tables import Privacy, Sums
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.privacy.accountant import Release, epsilon_of
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.session import Session
@@ -26,10 +27,14 @@ RUN = "run"
 SUM = "sum"
 POINTS = "points"
 REFUSAL = "refusal"
+PRIVACY = "privacy"
 """Kinds of lines."""
 
 _OF_SUMS = ("cohort", "phase", "of", "sketch", "update", "moved")
 """The fields of a sum's line that later sums are compared with."""
+
+_OF_COSTS = ("run", "reply", *Release._fields)
+"""The fields of a private reply's line that its cost is computed from."""
 
 AS_GOOD = 0.95
 """Privacy floor: given all sums over the same inputs, an attacker's error on any one vector is at
@@ -49,12 +54,15 @@ class Memory:
         Runs that asked, sums that the node signed, points that its hulls revealed.
     sums : list of dict
         The inputs and nodes of each sum.
+    costs : list of dict
+        Run, reply and releases of each private reply.
     """
 
     runs: set[str] = field(default_factory=set)
     sessions: set[str] = field(default_factory=set)
     points: set[str] = field(default_factory=set)
     sums: list[dict[str, Any]] = field(default_factory=list)
+    costs: list[dict[str, Any]] = field(default_factory=list)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
@@ -65,17 +73,19 @@ class Memory:
             self.sums.append({name: line[name] for name in _OF_SUMS if name in line})
         elif line["kind"] == POINTS:
             self.points.update(line["points"])
+        elif line["kind"] == PRIVACY:
+            self.costs.append({name: line[name] for name in _OF_COSTS})
 
     def as_json(self) -> dict[str, Any]:
         """The memory in the types of JSON."""
         sets = {name: sorted(getattr(self, name)) for name in ("runs", "sessions", "points")}
-        return {**sets, "sums": self.sums}
+        return {**sets, "sums": self.sums, "costs": self.costs}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Inverse of `as_json`."""
         sets = {name: set(fields[name]) for name in ("runs", "sessions", "points")}
-        return cls(**sets, sums=fields["sums"])
+        return cls(**sets, sums=fields["sums"], costs=fields["costs"])
 
 
 class Ledger(LedgerFile[Memory]):
@@ -169,6 +179,84 @@ class Ledger(LedgerFile[Memory]):
                 )
             if new:
                 self.write(file, POINTS, run=run, points=new)
+
+    def check_budget(
+        self, run: str, planned: Release, rounds: int, rules: Privacy
+    ) -> None:
+        """Refuse a run whose remaining private rounds would, with all earlier releases, cost more
+        than the policy allows.
+
+        Parameters
+        ----------
+        run : str
+        planned : Release
+            The releases of one round.
+        rounds : int
+            The number of rounds of the run, those answered included.
+        rules : Privacy
+            The policy's budget.
+
+        Raises
+        ------
+        ConfigError
+        """
+        with self.locked():
+            left = max(0, rounds - self._num_answered(run))
+            self._check_cost(planned._replace(times=left * planned.times), rules)
+
+    def pay(
+        self, run: str, release: Release, rounds: int, rules: Privacy, reply: str, **fields: Any
+    ) -> None:
+        """Record the cost of a private reply, once.
+
+        Parameters
+        ----------
+        run : str
+        release : Release
+        rounds : int
+            The number of rounds for which the run has planned its noise.
+        rules : Privacy
+            The policy's budget.
+        reply : str
+            Digest of the reply.
+        **fields
+            Further fields of the line.
+
+        Raises
+        ------
+        ConfigError
+            If the run has had all its replies, or the budget is spent.
+        """
+        with self.locked() as file:
+            if any(cost["reply"] == reply for cost in self.memory.costs):
+                return
+            answered = self._num_answered(run)
+            if answered >= rounds:
+                raise ConfigError(
+                    f"this node has answered {answered} rounds of the run {run}, for which its"
+                    " noise was planned; another run needs another run-name",
+                    key="rounds-spent",
+                )
+            self._check_cost(release, rules)
+            self.write(file, PRIVACY, run=run, reply=reply, **release._asdict(), **fields)
+
+    def _num_answered(self, run: str) -> int:
+        return sum(cost["run"] == run for cost in self.memory.costs)
+
+    def _check_cost(self, release: Release, rules: Privacy) -> None:
+        if rules.max_epsilon is None:
+            return
+        spent = [
+            Release(cost["noise"], cost["rate"], cost["times"]) for cost in self.memory.costs
+        ]
+        epsilon = epsilon_of([*spent, release], rules.delta)
+        if epsilon > rules.max_epsilon:
+            raise ConfigError(
+                f"this node's privacy budget: epsilon would be {epsilon:.3g} at delta ="
+                f" {rules.delta:g}, of which {epsilon_of(spent, rules.delta):.3g} is spent;"
+                f" [privacy] max-epsilon = {rules.max_epsilon:g} in its policy",
+                key="privacy-budget",
+            )
 
 
 def ledger_of(node: Node) -> Ledger:

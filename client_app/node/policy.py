@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from curvfed.client_app.node.policy_tables import Data, Leaves, Range, Runs, Sums
+from curvfed.client_app.node.policy_tables import Data, Leaves, Privacy, Range, Runs, Sums
 from curvfed.strategies.base.dotted import Scalar, toml_text
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
@@ -47,12 +47,16 @@ class Policy(Table):
         the roster that takes part. `threshold_share`: the sum's threshold is above this share of
         its members. `neighbours`: the minimum number. `fixed_groups` and `nearness` are for the
         ledger.
+    privacy : Privacy
+        `max_epsilon` at `delta`: what all private runs together may cost. With it the node takes
+        part in private runs alone.
     """
 
     data: Data = Data()
     runs: Runs = Runs()
     leaves: Leaves = Leaves()
     sums: Sums = Sums()
+    privacy: Privacy = Privacy()
 
     def check_run(self, config: RunConfig, owns_data: bool) -> RunConfig:
         """Refuse a run that the policy does not allow, before data are read.
@@ -73,6 +77,10 @@ class Policy(Table):
         for key, allowed in self.runs.keys.items():
             if key in values and not _fits(values[key], allowed):
                 raise _refused(key, values[key], f'[runs] keys, "{key}" = {_toml(allowed)}')
+        if self.privacy.max_epsilon is not None and config.dp.unit == "none":
+            raise _refused(
+                "dp.unit", "none", f"[privacy] max-epsilon = {self.privacy.max_epsilon:g}"
+            )
         if config.secure.clip != Secure().clip:
             self._check_listed("secure.clip", config.secure.clip, "[values]")
         if config.model is not None and plugins.is_model(config.model):

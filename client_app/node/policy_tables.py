@@ -1,4 +1,4 @@
-"""The tables of a node's `policy.toml`: [data], [runs], [leaves] and [sums]."""
+"""The tables of a node's `policy.toml`: [data], [runs], [leaves], [sums] and [privacy]."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -79,3 +79,10 @@ class Sums(Table):
     neighbours: int | None = Field(default=None, ge=1, description="a whole number, 1 or more")
     fixed_groups: bool = Field(default=False, description="true or false")
     nearness: Share = Field(default=0.1, description="a share from 0 to 1")
+
+
+class Privacy(Table):
+    """[privacy]: the budget of differential privacy, of all runs together."""
+
+    max_epsilon: Rate | None = Field(default=None, gt=0, description="a number above 0")
+    delta: float = Field(default=1e-5, gt=0, lt=0.1, description="a number above 0 and below 0.1")

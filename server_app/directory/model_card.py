@@ -12,6 +12,7 @@ from typing import Any
 from curvfed.strategies.base.figures import METRIC, PERSONAL_ACCURACY, RUN, find, names
 from curvfed.strategies.config.build_method import server_class
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.privacy.record import promise
 
 FLAT = "none: the model's space is flat"
 
@@ -49,6 +50,7 @@ A model that curvfed has trained on the data of several owners, which stayed wit
 * **Network**: {network}
 * **Curvature**: {curvature}
 * **Secure sums**: {is_masked}
+* **Differential privacy**: {privacy}
 * **Made with**: {versions}
 
 ## Figures
@@ -126,6 +128,7 @@ def model_card(
         network=summary["settled"].get("model") or config.model or "none",
         curvature=curvature,
         is_masked="yes" if config.is_masked else "no",
+        privacy="none" if config.dp.unit == "none" else promise(config.dp),
         versions=", ".join(f"{key} {value}" for key, value in summary["versions"].items()),
         figures="\n".join(_rows(summary, values)),
         limits="\n".join(f"* {limit}" for limit in _limits(config, summary)),

@@ -204,6 +204,8 @@ ROWS = (
     Figure("classifier_norm_gap", "difference of norm between the clients' classifiers", (ROUND,)),
     _count("replies", "valid replies", ROUND),
     _count("dropped", "dropped replies", ROUND),
+    Figure("privacy_epsilon", "privacy loss ε, most of a client", digits=2, low=0.0),
+    Figure("privacy_delta", "δ of the privacy loss", digits=8, low=0.0, high=1.0),
     _count("replies_dropped", "dropped replies"),
     _count("nodes_refused", "refused nodes"),
     Figure("classifier", "classifier", (DETAIL,), "text"),

@@ -53,5 +53,4 @@ class Noise:
 
 def _uniform(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
     """Numbers in (0, 1] from the upper 53 bits."""
-    numbers: NDArray[np.float64] = ((bits >> np.uint64(11)) + np.uint64(1)) * 2.0**-53
-    return numbers
+    return np.asarray(((bits >> np.uint64(11)) + np.uint64(1)) * 2.0**-53)

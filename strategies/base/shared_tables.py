@@ -286,12 +286,6 @@ class Privacy(Table):
             " client; longer ones are shortened to it, and the noise is proportional to it"
         ),
     )
-    chunk: int = Field(
-        default=32,
-        ge=1,
-        le=65_536,
-        description="number of examples whose gradients are in memory at a time, with record",
-    )
 
 
 class MLflow(Table):

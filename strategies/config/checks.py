@@ -140,6 +140,9 @@ def check_data(config: RunConfig) -> None:
             "learning-rate aggregation",
             "learning-rate > 0, by which QFedAvg divides, or flower.client-learning-rate",
         )
+    keys, allowed = privacy_conflict(resolved, possible)
+    if keys:
+        raise _conflict(resolved, keys, allowed)
     if resolved.aggregation in PLAIN_SGD:
         _check_plain_sgd(resolved, task)
     if config.secure_sum:
@@ -318,8 +321,5 @@ def check_together(config: RunConfig) -> None:
     for key, allowed in config.row.refused.items():
         if config[key]:
             raise _conflict(config, f"{key} method", allowed)
-    keys, allowed = privacy_conflict(config)
-    if keys:
-        raise _conflict(config, keys, allowed)
     if config.resume and not config.run_name:
         raise _conflict(config, "resume run-name", "the run-name of the run to resume")

@@ -135,7 +135,8 @@ class RunConfig(RunKeys):
     def fixed_by_num_rounds(self) -> tuple[int, ...]:
         """Numbers that depend on the number of rounds already in earlier rounds. A resumed run must
         not change them."""
-        of_schedule = self.num_rounds if self.schedule == "cosine" else 0
+        is_fixed = self.schedule == "cosine" or self.dp.unit != "none"
+        of_schedule = self.num_rounds if is_fixed else 0
         return of_schedule, self.own_keys.rounds_set(self.num_rounds)
 
 
@@ -189,6 +190,8 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     if "users" in KINDS[task].partitions and has_users(config.dataset, config.data_path):
         choices["partition"] = "users"
     choices |= method.settings.get(task, {})
+    if config.dp.unit == "record":
+        choices["fine_tune_epochs"] = 0
     optimizer = config.optimizer or choices["optimizer"]
     choices.setdefault("optimizer_state", "fresh" if optimizer == "sgd" else "kept")
     if not kind.has_validation:

@@ -1,10 +1,17 @@
 """What record-level privacy costs a client: the noise of its steps, from the target epsilon."""
 
 import math
+from collections.abc import Collection
 
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Privacy
-from curvfed.strategies.privacy.accountant import Release, noise_multiplier
+from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
+
+UNITS = {"record": "training example of a client", "client": "client"}
+"""What is hidden, by `dp.unit`."""
+
+MAX_SIZES = 8
+"""Most different sizes of clients for which the server computes epsilon; each takes a second."""
 
 
 def round_release(run: RunKeys, privacy: Privacy, num_examples: int) -> Release:
@@ -23,7 +30,49 @@ def round_release(run: RunKeys, privacy: Privacy, num_examples: int) -> Release:
     steps = run.local_epochs * math.ceil(num_examples / size)
     rate = size / num_examples
     assert privacy.epsilon is not None, "a run with dp.unit has dp.epsilon"
-    noise = noise_multiplier(
-        privacy.epsilon, privacy.delta, rate, max(run.num_rounds, 1) * steps
-    )
+    noise = noise_multiplier(privacy.epsilon, privacy.delta, rate, max(run.num_rounds, 1) * steps)
     return Release(noise, rate, steps)
+
+
+def epsilon_spent(run: RunKeys, privacy: Privacy, sizes: Collection[int], rounds: int) -> float:
+    """Epsilon of the client that has spent most, after some of its rounds.
+
+    Parameters
+    ----------
+    sizes : collection of int
+        The clients' different numbers of training examples; empty if they are unknown. Then, or
+        if they are more than `MAX_SIZES`, it is `dp.epsilon`, the bound of all rounds.
+    """
+    if not rounds:
+        return 0.0
+    assert privacy.epsilon is not None, "a run with dp.unit has dp.epsilon"
+    if rounds >= run.num_rounds or not 0 < len(sizes) <= MAX_SIZES:
+        return privacy.epsilon
+    releases = [round_release(run, privacy, size) for size in sizes]
+    return max(
+        epsilon_of([release._replace(times=rounds * release.times)], privacy.delta)
+        for release in releases
+    )
+
+
+def promise(privacy: Privacy) -> str:
+    """What a run promises, in a sentence's part."""
+    unit = UNITS[privacy.unit]
+    return f"each {unit}, epsilon {privacy.epsilon:g} at delta {privacy.delta:g} for the whole run"
+
+
+def describe_cost(run: RunKeys, privacy: Privacy, num_examples: int) -> str:
+    """The noise of a client with this number of training examples, in a sentence.
+
+    Raises
+    ------
+    ConfigError
+        If the accountant's package is missing.
+    """
+    release = round_release(run, privacy, num_examples)
+    steps = run.num_rounds * release.times
+    return (
+        f"differential privacy: {promise(privacy)}; a client of {num_examples} training examples"
+        f" adds noise of {release.noise:.3g} x dp.clip to each of {steps} steps, which have an"
+        f" example with probability {release.rate:.3g}"
+    )

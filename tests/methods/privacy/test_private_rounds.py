@@ -1,0 +1,151 @@
+"""Runs with `dp.unit = record`: what leaves a client, what it costs, and which runs are refused."""
+
+import json
+
+import pytest
+from app_runs import Recorder, run, value_names
+from flwr.app import Message, RecordDict
+from policies import with_policy
+
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.privacy.accountant import Release, epsilon_of
+from curvfed.strategies.wire.exchange import FederationError
+
+pytest.importorskip("dp_accounting")
+pytestmark = pytest.mark.usefixtures("own_home")
+
+SETTINGS = {
+    "method": "fedavg",
+    "dataset": "digits",
+    "images__train_subset": 60,
+    "images__test_subset": 20,
+    "partition": "iid",
+    "local_epochs": 1,
+    "batch_size": 0,
+    "dp__unit": "record",
+    "dp__epsilon": 4.0,
+}
+"""Whole batches, whose cost has a closed form."""
+
+OPEN = {"dp__unit": "none", "dp__epsilon": "auto"}
+
+
+def nodes_in(folder, policy=""):
+    nodes = [
+        {"partition-id": number, "num-partitions": 2, "state-path": str(folder / f"state{number}")}
+        for number in range(2)
+    ]
+    return with_policy(folder, nodes, policy) if policy else nodes
+
+
+def costs(folder, partition=0):
+    lines = (folder / f"state{partition}" / f"ledger-{partition:05d}.jsonl").read_text()
+    parsed = [json.loads(line) for line in lines.splitlines()]
+    return [line for line in parsed if line["kind"] == "privacy"]
+
+
+def test_only_parameters_leave(tmp_path):
+    recorder = Recorder()
+    made = run(tmp_path, nodes=nodes_in(tmp_path), clients=2, intercept=recorder, **SETTINGS)
+    for reply in recorder.replies("train"):
+        assert value_names(reply) - {"arrays.*"} == {
+            "header.run",
+            "header.phase",
+            "header.round",
+            "header.partition",
+            "header.error",
+            "header.num_examples",
+            "metrics.steps",
+        }
+    assert all(not reply["statistics"] for reply in recorder.replies("describe"))
+    assert made.summary["metrics"]["privacy_epsilon"] == 4
+    assert made.summary["global_accuracy"] is not None
+
+
+def test_the_ledger_has_the_cost_of_each_round(tmp_path):
+    run(tmp_path, nodes=nodes_in(tmp_path), clients=2, **SETTINGS)
+    lines = costs(tmp_path)
+    assert [line["round"] for line in lines] == [1, 2]
+    releases = [Release(line["noise"], line["rate"], line["times"]) for line in lines]
+    assert epsilon_of(releases, 1e-5) == pytest.approx(4, rel=1e-3)
+
+
+class Twice:
+    """Sends each request for training twice; `change` alters the arrays of the second."""
+
+    def __init__(self, change=None):
+        self.change = change
+        self.answers = []
+
+    def __call__(self, request, handle):
+        if request.content.config_records["header"]["phase"] != "train":
+            return handle(request)
+        copy = RecordDict(dict(request.content))
+        first = handle(request)
+        again = Message(copy, 1, "train")
+        again.__dict__.update({**request.__dict__, "_content": copy})
+        if self.change:
+            self.change(copy)
+        second = handle(again)
+        self.answers.append((first.content, second.content))
+        return first
+
+
+def test_a_repeated_request_has_the_same_reply_and_costs_nothing(tmp_path):
+    twice = Twice()
+    run(tmp_path, nodes=nodes_in(tmp_path), clients=2, intercept=twice, **SETTINGS)
+    assert len(twice.answers) == 4
+    for first, second in twice.answers:
+        for name, array in first["arrays"].items():
+            assert (array.numpy() == second["arrays"][name].numpy()).all()
+    assert len(costs(tmp_path)) == 2
+
+
+def test_other_parameters_for_the_same_round_cost_and_end_with_the_rounds(tmp_path):
+    """A server that asks again draws no more than the rounds that the noise was planned for."""
+
+    def change(content):
+        record = content["arrays"]
+        name = next(iter(record))
+        record[name] = type(record[name])(record[name].numpy() + 1)
+
+    with pytest.raises(RoundError, match="another run-name"):
+        run(tmp_path, nodes=nodes_in(tmp_path), clients=2, intercept=Twice(change), **SETTINGS)
+    assert len(costs(tmp_path)) == 2
+
+
+def test_a_policy_ends_what_goes_beyond_its_budget(tmp_path):
+    policy = "[privacy]\nmax-epsilon = 5\n"
+    nodes = nodes_in(tmp_path, policy)
+    run(tmp_path, "first", nodes=nodes, clients=2, **SETTINGS)
+    with pytest.raises(FederationError, match=r"max-epsilon = 5"):
+        run(tmp_path, "second", nodes=nodes, clients=2, **SETTINGS)
+    with pytest.raises(FederationError, match=r"dp.unit"):
+        run(tmp_path, "third", nodes=nodes, clients=2, **SETTINGS | OPEN)
+
+
+REFUSED = [
+    ({"dp.unit": "none"}, "dp.epsilon"),
+    ({"dp.epsilon": "auto"}, "a number for dp.epsilon"),
+    ({"dataset": "cora"}, "neighbours"),
+    ({"method": "moon"}, "mean over examples"),
+    ({"method": "fedrep"}, "mean over examples"),
+    ({"method": "spherefed"}, "calibration"),
+    ({"method": "hyperfed"}, "consistent"),
+    ({"method": "hyperfed", "aggregation": "average", "hyperfed.mixup": 2.0}, "mixup"),
+    ({"images.norm": "batch"}, "group"),
+    ({"mixed-precision": True}, "mixed-precision = false"),
+    ({"fine-tune-epochs": 1}, "fine-tune-epochs = 0"),
+    ({"early-stopping": 3}, "early-stopping = 0"),
+    ({"share-statistics": True}, "share-statistics = false"),
+]
+
+
+@pytest.mark.parametrize(("keys", "reason"), REFUSED)
+def test_what_is_not_private_is_refused_with_the_reason(keys, reason):
+    private = {"method": "fedavg", "dataset": "digits", "dp.unit": "record", "dp.epsilon": 1.0}
+    with pytest.raises(ConfigError, match=reason):
+        parse(defaults() | private | keys)
