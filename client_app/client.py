@@ -13,14 +13,12 @@ from curvfed.client_app.data import check_fits, class_names, load_data, make_tas
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import ClientFiles, state_folder
-from curvfed.client_app.private_rounds import PrivateRounds
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
-from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import (
     Trained,
@@ -40,6 +38,8 @@ from curvfed.tasks.examples import FAR_FEATURES
 
 if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
+    from curvfed.client_app.private_rounds import PrivateRounds
+    from curvfed.strategies.base.private_steps import PrivateSteps
 
 log = logging.getLogger("curvfed")
 
@@ -134,6 +134,8 @@ class Client:
         self.files = ClientFiles(folder, binding, durable=node.is_real)
         self.private_rounds: PrivateRounds | None = None
         if config.dp.unit == "record":
+            from curvfed.client_app.private_rounds import PrivateRounds
+
             self.private_rounds = PrivateRounds(
                 self.config,
                 self.data,
@@ -256,7 +258,7 @@ class Client:
         self._ready_for = facts
         self._stamp = None
 
-    def _private_steps(self) -> PrivateSteps | None:
+    def _private_steps(self) -> "PrivateSteps | None":
         """The steps of a run with `dp.unit = record`.
 
         Raises

@@ -6,17 +6,20 @@ How a contribution is sent, in the open or masked, is decided in `curvfed.client
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from torch import nn
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.private_rounds import PrivateRounds
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Trained
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import Request
+
+if TYPE_CHECKING:
+    from curvfed.client_app.private_rounds import PrivateRounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +75,7 @@ def train(client: Client, request: Request) -> Contribution:
     )
 
 
-def _train_privately(client: Client, request: Request, private: PrivateRounds) -> Contribution:
+def _train_privately(client: Client, request: Request, private: "PrivateRounds") -> Contribution:
     """Train by steps that hide the examples. Only the result leaves, and the numbers of examples
     and steps, which are public; the result of an equal earlier request leaves again."""
     number = request.header.round

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,7 +14,6 @@ from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
-from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import (
@@ -27,6 +26,9 @@ from curvfed.strategies.base.training import (
 )
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.tasks.task import Batch, Task
+
+if TYPE_CHECKING:
+    from curvfed.strategies.base.private_steps import PrivateSteps
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,7 @@ class Local:
     partitions: tuple[int, ...] = ()
     noise: Noise = field(default_factory=Noise)
     data: Any = None
-    private: PrivateSteps | None = None
+    private: "PrivateSteps | None" = None
 
 
 class Learner:
