@@ -132,23 +132,21 @@ class Client:
         }
         folder = state_folder(config.results_path, run, node)
         self.files = ClientFiles(folder, binding, durable=node.is_real)
-        self.private_rounds: PrivateRounds | None = None
-        if config.dp.unit == "record":
-            from curvfed.client_app.private_rounds import PrivateRounds
-
-            self.private_rounds = PrivateRounds(
-                self.config,
-                self.data,
-                run,
-                replies=Store(folder / "replies"),
-                ledger=self.ledger,
-                policy=node.rules,
-            )
+        self.private_rounds = self._private_rounds(Store(folder / "replies"))
         self.precision = EXACT
         self.restored: int | None = None
         self.fixed_arrays: Arrays = {}
         self._ready_for: Facts | None = None
         self._stamp: int | None = None
+
+    def _private_rounds(self, replies: Store) -> "PrivateRounds | None":
+        if self.config.dp.unit != "record":
+            return None
+        from curvfed.client_app.private_rounds import PrivateRounds
+
+        return PrivateRounds(
+            self.config, self.data, self.run, replies, self.ledger, self.node.rules
+        )
 
     def describe(self) -> Description:
         """What the server must know before the first round.

@@ -180,9 +180,7 @@ class Ledger(LedgerFile[Memory]):
             if new:
                 self.write(file, POINTS, run=run, points=new)
 
-    def check_budget(
-        self, run: str, planned: Release, rounds: int, rules: Privacy
-    ) -> None:
+    def check_budget(self, run: str, planned: Release, rounds: int, rules: Privacy) -> None:
         """Refuse a run whose remaining private rounds would, with all earlier releases, cost more
         than the policy allows.
 
@@ -246,9 +244,7 @@ class Ledger(LedgerFile[Memory]):
     def _check_cost(self, release: Release, rules: Privacy) -> None:
         if rules.max_epsilon is None:
             return
-        spent = [
-            Release(cost["noise"], cost["rate"], cost["times"]) for cost in self.memory.costs
-        ]
+        spent = [Release(cost["noise"], cost["rate"], cost["times"]) for cost in self.memory.costs]
         epsilon = epsilon_of([*spent, release], rules.delta)
         if epsilon > rules.max_epsilon:
             raise ConfigError(
