@@ -146,10 +146,34 @@ class PoincareHead(nn.Module):
         )[:, 0]
 
 
+class PrototypeHead(PoincareHead):
+    """Logits −2‖z − w‖, the limit of `PoincareHead` for a curvature that goes to 0: weight has the
+    same tangent vectors, which are the prototypes themselves."""
+
+    @property
+    def prototypes(self) -> Tensor:
+        """Points (C, d) of flat space."""
+        return self.weight
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(n, d) -> (n, C)."""
+        return -2 * flat_distances(features, self.weight)
+
+    def distances(self, features: Tensor, classes: Tensor) -> Tensor:
+        """As of `PoincareHead`."""
+        return 2 * flat_distances(features[:, None], F.embedding(classes, self.weight))[:, 0]
+
+
+def flat_distances(v: Tensor, w: Tensor) -> Tensor:
+    """Euclidean distances (..., n, m) of v (..., n, d) from w (..., m, d), by differences."""
+    return torch.cdist(v, w, compute_mode="donot_use_mm_for_euclid_dist")
+
+
 HEADS: dict[str, type[nn.Module]] = {
     "linear": LinearHead,
     "sphere": SphereHead,
     "poincare": PoincareHead,
+    "prototypes": PrototypeHead,
 }
 
 
@@ -191,7 +215,7 @@ def unit(features: Tensor) -> Tensor:
 def _directions(spec: HeadSpec, seed: int) -> Tensor:
     draw = prototypes.uniform if spec.is_searched else prototypes.orthonormal
     directions = draw(spec.num_classes, spec.dim, seed)
-    if spec.kind == "poincare":
+    if spec.kind in ("poincare", "prototypes"):
         directions = poincare.log0(spec.slope * directions, CURVATURE)
     return directions.float()
 

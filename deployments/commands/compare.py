@@ -1,6 +1,6 @@
 """`curvfed compare`: choose configurations by validation, then compare methods on fresh seeds.
 
-Both steps are sweeps, so that the same command continues an interrupted comparison.
+All steps are sweeps, so that the same command continues an interrupted comparison.
 """
 
 import hashlib
@@ -8,7 +8,7 @@ import itertools
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -25,9 +25,6 @@ from curvfed.deployments.parameters import (
 )
 from curvfed.deployments.resources import Resources
 from curvfed.strategies.base.run_keys import home
-
-if TYPE_CHECKING:
-    from curvfed.server_app.report import Run
 
 
 def complete_comparison(ctx: typer.Context, incomplete: str) -> Iterable[str]:
@@ -69,15 +66,16 @@ def compare(
     address: Address = "",
 ) -> None:
     """Find the best method for a data set: tune each by validation with an equal budget, then
-    compare on fresh seeds.
+    compare on fresh seeds. A method in curved space is compared with its flat twin.
 
     curvfed compare dataset=cora data-dir=~/data
     curvfed compare dataset=graph.pt num-supernodes=4 methods=local,fedavg,flatland budget=6
 
     It takes the keys of a run, which apply to all methods, and keys of its own:
     - methods: names with commas between; auto, the usual ones for the data; or all;
-    - budget=12: number of configurations per method: learning rates, weight decays,
-      and the method's own key. Keys that you set are not tuned;
+    - budget=8: number of configurations per method beside its learning rates: weight
+      decays, networks and the method's own key. Keys that you set are not tuned; a key
+      with several values, KEY=A|B, is tuned for every method;
     - tuning-seeds=2: number of seeds for choosing a configuration by validation;
     - seeds=5: number of other seeds for comparing the methods;
     - score=personal, the clients' accuracy after local training; or global, the
@@ -90,10 +88,10 @@ def compare(
     interrupted by Ctrl-C or SIGTERM.
     """
     # These imports take seconds, and help shows at once.
-    from curvfed.deployments.compare.keys import SCORES
     from curvfed.deployments.compare.request import read_comparison
     from curvfed.deployments.compare.results import result, write_results
-    from curvfed.deployments.compare.steps import StepRunner, check_plan, choose
+    from curvfed.deployments.compare.steps import StepRunner, check_plan
+    from curvfed.deployments.compare.tuning import Tuning
 
     console = Console(soft_wrap=True)
     resources = Resources(cpus, gpus, address)
@@ -105,27 +103,17 @@ def compare(
     check_plan(folder / "plan.json", text)
 
     runner = StepRunner(comparison, folder, resources, console)
-    tuning_seeds, fresh_seeds = comparison.seeds
-    figure = SCORES[comparison.score]
-    trials: dict[str, list[list[Run]]] = {}
-    settings = {
-        (method, number): {"method": method, **configuration}
-        for method, configurations in comparison.configurations.items()
-        for number, configuration in enumerate(configurations)
-    }
-    tuning_runs = runner.make("step 1 of 2, configurations", settings, tuning_seeds)
-    for (method, _), runs in tuning_runs.items():
-        trials.setdefault(method, []).append(runs)
-    choices = {method: choose(groups, figure) for method, groups in trials.items()}
-    chosen = {
-        method: settings[method, choice.number]
-        for method, choice in choices.items()
-        if choice.number is not None
-    }
-    fresh_runs = runner.make("step 2 of 2, methods", chosen, fresh_seeds)
+    tuning = Tuning(comparison, runner)
+    choices = tuning.choose()
+    chosen = {}
+    for name, choice in choices.items():
+        if not choice.error:
+            chosen[name] = {**comparison.entrants[name].settings, **choice.configuration}
+    _, fresh_seeds = comparison.seeds
+    fresh_runs = runner.make("step 4 of 4, methods", chosen, fresh_seeds)
     rows = [
-        result(method, chosen.get(method, {}), fresh_runs.get(method, []), choice, figure)
-        for method, choice in choices.items()
+        result(comparison, name, choice, fresh_runs.get(name, []))
+        for name, choice in choices.items()
     ]
-    all_runs = list(itertools.chain(*tuning_runs.values(), *fresh_runs.values()))
-    raise typer.Exit(write_results(comparison, rows, all_runs, folder, console))
+    runs = [*tuning.runs, *itertools.chain(*fresh_runs.values())]
+    raise typer.Exit(write_results(comparison, rows, runs, folder, console))

@@ -1,11 +1,11 @@
-"""The keys of a comparison beside those of its runs, and its default methods."""
+"""The keys of a comparison beside those of its runs, its default methods, and what it tunes."""
 
 from curvfed.deployments.arguments import Value
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, PERSONAL_ACCURACY
 
 OWN_KEYS: dict[str, Value] = {
     "methods": "auto",
-    "budget": 12,
+    "budget": 8,
     "tuning-seeds": 2,
     "seeds": 5,
     "score": "personal",
@@ -30,3 +30,13 @@ METHODS_BY_TASK = {
     ),
 }
 """The methods of `methods=auto`, by task."""
+
+MODELS = {"nodes": ("auto", "gated")}
+"""By task, the networks that `compare` tries for methods of flat networks; auto is the default."""
+
+DECAYS = {"adamw": (0.01, 0.1), "adam": (0.0, 5e-4), "sgd": (0.0, 5e-4)}
+"""Weight decays beside the default. Those of adamw, which are not part of the gradient, must be
+larger to matter."""
+
+ALTERNATIVES = "|"
+"""Separates several values of a key, which are tuned for every method that allows them."""

@@ -2,17 +2,21 @@
 
 import itertools
 import logging
-import math
 import random
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from curvfed.deployments.arguments import UsageError, Value, check_request, pop_count, read_pairs
-from curvfed.deployments.compare.keys import METHODS_BY_TASK, OWN_KEYS, SCORES
+from curvfed.deployments.compare.keys import (
+    ALTERNATIVES,
+    DECAYS,
+    METHODS_BY_TASK,
+    MODELS,
+    OWN_KEYS,
+    SCORES,
+)
 from curvfed.deployments.preflight import look_at_data
 from curvfed.deployments.sweep.plan import DEFAULTS, combinations, data_places, plan_run
 from curvfed.server_app.report import SUPERNODES, known_name
@@ -29,12 +33,33 @@ COMMAND = Path("compare")
 
 MINIMA = {SUPERNODES: 1, "budget": 1, "tuning-seeds": 1, "seeds": 2}
 
-DECAYS = {"adamw": (0.01, 0.1), "adam": (0.0, 5e-4), "sgd": (0.0, 5e-4)}
-"""Weight decays beside the default. Those of adamw, which are not part of the gradient, must be
-larger to matter."""
+UNTUNED = ("method", "dataset", "data-dir", "seed", "learning-rate", *OWN_KEYS)
+"""Keys that cannot have several values; the learning rate is always tuned unless it is set."""
 
 VALIDATION = 0.1
 """Validation share of a client's images if no sizes are set; the default of a run is none."""
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A method that is compared, or the flat twin of a method.
+
+    Attributes
+    ----------
+    settings : dict
+        `method`, and for some twins the keys that take away its curvature.
+    rate : float
+        The method's default learning rate.
+    configurations : list of dict
+        Values of the tuned keys but the learning rate, the defaults first.
+    twin : str
+        The name of its flat twin among the entrants; "" for none.
+    """
+
+    settings: dict[str, Any]
+    rate: float
+    configurations: list[dict[str, Any]]
+    twin: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,16 +76,15 @@ class Comparison:
         `budget`, `tuning-seeds` and `seeds`.
     score : str
         A key of `SCORES`.
-    configurations : dict of str to list
-        For each method the same number of configurations, its defaults first: values of the tuned
-        keys.
+    entrants : dict of str to Entrant
+        By name; each has the same number of configurations.
     """
 
     settings: dict[str, Value]
     places: dict[str, Value]
     numbers: dict[str, int]
     score: str
-    configurations: dict[str, list[dict[str, Any]]]
+    entrants: dict[str, Entrant]
 
     @property
     def data(self) -> str:
@@ -71,11 +95,11 @@ class Comparison:
     def plan(self) -> dict[str, Any]:
         """All keys that the results depend on, for JSON."""
         return {
-            "methods": list(self.configurations),
+            "methods": list(self.entrants),
             "score": self.score,
             **self.numbers,
             **self.settings,
-            "tried": self.configurations,
+            "tried": {name: asdict(entrant) for name, entrant in self.entrants.items()},
         }
 
     @property
@@ -94,7 +118,8 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     UsageError, ConfigError
     """
     keys = DEFAULTS | OWN_KEYS
-    settings = read_pairs(pairs, keys)
+    alternatives, single = _alternatives(pairs)
+    settings = read_pairs(single, keys)
     numbers = {key: pop_count(settings, key, keys[key], minimum) for key, minimum in MINIMA.items()}
     num_supernodes = numbers.pop(SUPERNODES)
     method = settings.pop("method", "")
@@ -135,31 +160,46 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
         names = list(METHODS_BY_TASK[task])
     elif methods == "all":
         names = [name for name in METHODS if task in METHODS[name].tasks]
-    configs = {}
+    fixed = {key: value for key, value in settings.items() if key not in alternatives}
+    reader = _Reader(task, fixed, alternatives, num_supernodes, score)
+    entrants: dict[str, Entrant] = {}
     for name in names:
         try:
-            configs[name] = _defaults_of(name, task, settings, num_supernodes, score)
+            entrants |= reader.entrants(name)
         except ConfigError as error:
             if requested:
                 raise
             log.warning("%s is left out: %s", name, error)
-    if len(configs) < 2:
+    if len(entrants) < 2:
         raise UsageError(
             f'methods = "{methods}": allowed are two or more, with commas between, auto or all',
             key="methods",
         )
-    grids = {
-        name: configurations(config, task, settings, numbers["budget"])
-        for name, config in configs.items()
-    }
-    smallest = min(map(len, grids.values()))
+    budget = min(numbers["budget"], *(len(entrant.configurations) for entrant in entrants.values()))
+    for entrant in entrants.values():
+        del entrant.configurations[budget:]
     return Comparison(
-        settings={**settings, SUPERNODES: num_supernodes},
+        settings={**fixed, SUPERNODES: num_supernodes},
         places=places,
         numbers=numbers,
         score=score,
-        configurations={name: grid[:smallest] for name, grid in grids.items()},
+        entrants=entrants,
     )
+
+
+def _alternatives(pairs: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """The keys that have several values, and all pairs, these keys with their first value."""
+    several: dict[str, list[str]] = {}
+    single = []
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        values = text.split(ALTERNATIVES)
+        if len(values) > 1 and key in UNTUNED:
+            raise UsageError(f"{key} = {text!r}: allowed is one value", key="alternatives")
+        if len(values) > 1:
+            several[key] = values
+        single.append(f"{key}{equals}{values[0]}")
+    return several, single
 
 
 def _check_dataset(dataset: str) -> None:
@@ -173,71 +213,108 @@ def _check_dataset(dataset: str) -> None:
         )
 
 
-def _defaults_of(
-    method: str, task: str, settings: Mapping[str, Value], num_supernodes: int, score: str
-) -> RunConfig:
-    """The configuration of a method with its defaults resolved.
-
-    Raises
-    ------
-    ConfigError
-        If the method cannot run with these keys, or has no global model to score.
-    """
-    if score == "global" and METHODS[method].personal:
-        raise ConfigError(
-            f'score = "global": allowed with a method that has a global model; {method} has none',
-            key="score",
-        )
-    return resolve_defaults(
-        check_request({**settings, "method": method}, num_supernodes).config, task
-    )
-
-
-def configurations(
-    config: RunConfig, task: str, settings: Mapping[str, Value], budget: int
-) -> list[dict[str, Any]]:
-    """Choose the configurations of a method: learning rate by weight decay by its tuned keys.
+class _Reader:
+    """Reads the entrants of a comparison.
 
     Parameters
     ----------
-    config : RunConfig
-        The method's resolved defaults.
     task : str
     settings : mapping
         The user's keys, which are not tuned.
-    budget : int
-
-    Returns
-    -------
-    list of dict
-        The defaults, and then other points of the grid by a draw that is the same for equal grids:
-        `budget` of them, or fewer if the grid is smaller. On graphs each point is tried with both
-        schedules.
+    alternatives : mapping of str to list
+        The user's values of keys that are tuned for every method.
+    num_supernodes : int
+    score : str
+        A key of `SCORES`.
     """
-    axes = {
-        "weight-decay": DECAYS[str(config.optimizer)],
-        **METHODS[config.method].tuned.get(task, {}),
-    }
-    schedules = [config.schedule]
-    if KINDS[task].leaves_validation and "schedule" not in settings:
-        schedules = sorted(("constant", "inverse"), key=lambda name: name != config.schedule)
-    grid = {
-        key: list(dict.fromkeys((config[key], *values)))
-        for key, values in axes.items()
-        if key not in settings
-    }
-    # From a tenth to ten times the default, which lies in the middle.
-    if "learning-rate" not in settings:
-        count = max(5, math.ceil(budget / math.prod(map(len, grid.values())))) | 1
-        factors = np.logspace(-1, 1, count)
-        rates = (float(f"{config.learning_rate * factor:.3g}") for factor in factors)
-        grid = {"learning-rate": list(dict.fromkeys((config.learning_rate, *rates)))} | grid
-    defaults, *variants = (
-        dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
-    )
-    count = min(math.ceil(budget / len(schedules)) - 1, len(variants))
-    points = [defaults, *random.Random(0).sample(variants, count)]
-    # Each method is tried with a constant and a falling rate.
-    if len(schedules) > 1:
-        points = [point | {"schedule": name} for point in points for name in schedules]
-    return points[:budget]
+
+    def __init__(
+        self,
+        task: str,
+        settings: Mapping[str, Value],
+        alternatives: Mapping[str, list[str]],
+        num_supernodes: int,
+        score: str,
+    ) -> None:
+        self._task = task
+        self._settings = settings
+        self._alternatives = alternatives
+        self._num_supernodes = num_supernodes
+        self._score = score
+
+    def entrants(self, method: str) -> dict[str, Entrant]:
+        """The method, and its flat twin if it has one.
+
+        Raises
+        ------
+        ConfigError
+            If the method cannot run with these keys, or has no global model to score.
+        """
+        if self._score == "global" and METHODS[method].personal:
+            raise ConfigError(
+                f'score = "global": allowed with a method that has a global model; {method} has'
+                " none",
+                key="score",
+            )
+        settings = METHODS[method].twin.get(self._task, {})
+        if not settings:
+            return {method: self._entrant({"method": method})}
+        other = str(settings.get("method", method))
+        name = other if len(settings) == 1 and other != method else f"{method}, flat"
+        try:
+            twin = self._entrant({"method": method, **settings})
+        except ConfigError as error:
+            log.warning("the flat twin of %s is left out: %s", method, error)
+            return {method: self._entrant({"method": method})}
+        return {method: self._entrant({"method": method}, name), name: twin}
+
+    def _entrant(self, settings: dict[str, Any], twin: str = "") -> Entrant:
+        config = self._resolved(settings)
+        points = list(self._points(config, settings))
+        rate = float(self._settings.get("learning-rate", config.learning_rate))
+        return Entrant(settings, rate, points, twin)
+
+    def _resolved(self, settings: Mapping[str, Any]) -> RunConfig:
+        request = check_request({**self._settings, **settings}, self._num_supernodes)
+        return resolve_defaults(request.config, self._task)
+
+    def _points(self, config: RunConfig, settings: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """All points of the entrant's grid, its defaults first and the others in a random order
+        that is the same for equal grids. On graphs each point comes with both schedules."""
+        axes: dict[str, Sequence[Any]] = {
+            "weight-decay": (config.weight_decay, *DECAYS[str(config.optimizer)]),
+        }
+        for key, values in METHODS[config.method].tuned.get(self._task, {}).items():
+            axes[key] = (config[key], *values)
+        if METHODS[config.method].space == "flat" and self._task in MODELS:
+            axes["model"] = MODELS[self._task]
+        if KINDS[self._task].leaves_validation:
+            schedules = ("constant", "inverse")
+            axes["schedule"] = sorted(schedules, key=lambda name: name != config.schedule)
+        grid = {}
+        for key, values in {**axes, **self._alternatives}.items():
+            if key not in self._settings and key not in settings:
+                grid[key] = list(dict.fromkeys(values))
+        grid = {key: self._allowed(key, values, settings) for key, values in grid.items()}
+        schedules_tried = grid.pop("schedule", [])
+        defaults, *others = (
+            dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())
+        )
+        random.Random(0).shuffle(others)
+        for point in (defaults, *others):
+            if not schedules_tried:
+                yield point
+            for schedule in schedules_tried:
+                yield point | {"schedule": schedule}
+
+    def _allowed(self, key: str, values: list[Any], settings: Mapping[str, Any]) -> list[Any]:
+        """The values of a key that the entrant can run with; the first if there is none."""
+        allowed = []
+        for value in values:
+            try:
+                self._resolved({**settings, key: value})
+            except ConfigError as error:
+                log.debug("%s is not tried: %s", settings["method"], error)
+            else:
+                allowed.append(value)
+        return allowed or values[:1]

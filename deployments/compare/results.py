@@ -2,8 +2,7 @@
 figure."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from scipy.stats import t
 
 from curvfed.deployments.compare.keys import SCORES
 from curvfed.deployments.compare.request import Comparison
+from curvfed.deployments.compare.tuning import Choice
 from curvfed.server_app.report import (
     Cell,
     Page,
@@ -55,54 +55,45 @@ GLOBAL_LEGEND = (
     " Global: accuracy of the global model on the server's test images after the last round, if"
     " there is one."
 )
+DIFFERENCE = ("difference", "low", "high")
+CURVATURE = ("curvature", "curvature_low", "curvature_high")
+"""Keys of a row's differences to the best and to its flat twin."""
+
 COSTS = ("seconds", "bytes_up", "bytes_down")
 """The costs of a method."""
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The chosen configuration of a method.
+def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run]) -> Row:
+    """The row of an entrant; it has a mean if all runs have the compared figure.
 
-    Attributes
-    ----------
-    number : int or None
-        None if no configuration has all scores.
-    validation : float or None
-        Its mean validation score.
-    error : str
-        The reason why none is chosen.
-    """
-
-    number: int | None = None
-    validation: float | None = None
-    error: str = ""
-
-
-def result(
-    method: str, settings: Mapping[str, Any], runs: Sequence[Run], choice: Choice, figure: str
-) -> Row:
-    """The row of a method; it has a mean if all runs have the figure.
+    For data whose metric is the ROC-AUC, that is compared.
 
     Parameters
     ----------
-    settings : mapping
-        The chosen configuration, and `method`.
+    comparison : Comparison
+    name : str
+        The entrant.
+    choice : Choice
     runs : sequence of Run
         The runs with fresh seeds.
-    choice : Choice
-    figure : str
-        The compared figure; for data whose metric is the ROC-AUC, that is compared instead.
     """
+    figure = SCORES[comparison.score]
     if figure.startswith(BEST) and any(run.figure(AUC) is not None for run in runs):
         figure = AUC
     scores = [run.figure(figure) for run in runs]
     errors = [run.error or f"a run has no {figure}" for run in runs if run.figure(figure) is None]
+    entrant = comparison.entrants[name]
+    configuration = {**entrant.settings, **choice.configuration}
+    if configuration["method"] == name:
+        del configuration["method"]
     row: Row = {
-        "method": method,
+        "method": name,
+        "twin": entrant.twin,
         "error": choice.error or next(iter(errors), ""),
         "figure": figure,
         VALIDATION: choice.validation,
-        "configuration": {key: value for key, value in settings.items() if key != "method"},
+        "configuration": {} if choice.error else configuration,
+        "tried": choice.tried,
         "seeds": [run.seed for run in runs],
         "scores": scores,
     }
@@ -123,27 +114,60 @@ def result(
 
 
 def add_differences(rows: Sequence[Row]) -> None:
-    """Add to each row the `difference` to the first and best, and its interval from `low` to
-    `high`.
+    """Add to each row the `difference` to the first and best, with its interval from `low` to
+    `high`, and to that of a curved method its `curvature`, the difference to its flat twin, from
+    `curvature_low` to `curvature_high`.
 
     The intervals are those of the paired t-test, Bonferroni-corrected for all pairs of methods,
     since the same scores have chosen the first one.
     """
-    for row in rows[1:]:
-        # Rounding removes the noise of equal results.
-        differences = (np.array(row["scores"]) - np.array(rows[0]["scores"])).round(12)
-        quantile = t.ppf(1 - (1 - LEVEL) / len(rows) / (len(rows) - 1), len(differences) - 1)
-        mean = float(differences.mean())
-        half = float(quantile * differences.std(ddof=1) / np.sqrt(len(differences)))
-        row |= {"difference": mean, "low": mean - half, "high": mean + half}
+    by_name = {row["method"]: row for row in rows}
+    for row in rows:
+        if row is not rows[0]:
+            interval = _interval(row, rows[0], len(rows))
+            row |= zip(DIFFERENCE, interval, strict=True)
+        if row["twin"] in by_name:
+            interval = _interval(row, by_name[row["twin"]], len(rows))
+            row |= zip(CURVATURE, interval, strict=True)
+
+
+def _interval(row: Row, other: Row, num_rows: int) -> tuple[float, float, float]:
+    """The mean difference of two rows' scores, and its interval, corrected for all pairs."""
+    # Rounding removes the noise of equal results.
+    differences = (np.array(row["scores"]) - np.array(other["scores"])).round(12)
+    quantile = t.ppf(1 - (1 - LEVEL) / num_rows / (num_rows - 1), len(differences) - 1)
+    mean = float(differences.mean())
+    half = float(quantile * differences.std(ddof=1) / np.sqrt(len(differences)))
+    return mean, mean - half, mean + half
 
 
 def answer(rows: Sequence[Row], data: str) -> str:
-    """A sentence that names the best method, or the methods without a significant difference; the
-    first row is the best."""
+    """What curvature adds, and the best method or the methods without a significant difference;
+    the first row is the best."""
     if len(rows) < 2:
         name = rows[0]["method"] if rows else "no method"
         return f"Nothing can be compared on {data}: {name} alone has scores."
+    return " ".join([*_about_curvature(rows), _about_the_best(rows, data)])
+
+
+def _about_curvature(rows: Sequence[Row]) -> list[str]:
+    """A sentence for each curved method beside its flat twin."""
+    sentences = []
+    for row in rows:
+        if "curvature" not in row:
+            continue
+        mean, low, high = (row[key] for key in CURVATURE)
+        if low <= 0 <= high:
+            relation = "cannot be told apart from"
+        else:
+            relation = "is above" if mean > 0 else "is below"
+        sentences.append(
+            f"{row['method']} {relation} its flat twin {row['twin']} ({_points(row, CURVATURE)})."
+        )
+    return sentences
+
+
+def _about_the_best(rows: Sequence[Row], data: str) -> str:
     first, second = rows[:2]
     best = f"{first['method']} ({100 * first['mean']:.1f}%)"
     tied = [first, *(row for row in rows[1:] if row["low"] <= 0 <= row["high"])]
@@ -225,11 +249,15 @@ def _table(
     legend = LEGEND.format(
         seeds=comparison.numbers["seeds"],
         tuning=comparison.numbers["tuning-seeds"],
-        tried=max(map(len, comparison.configurations.values())),
+        tried=_range([row["tried"] for row in rows]),
         when="at the round of best validation" if is_personal else "after the last round",
         level=LEVEL,
     )
-    columns = [find(metric).label, "difference to the best", "worst tenth (%)"]
+    columns = [find(metric).label, "difference to the best"]
+    has_twins = any("curvature" in row for row in scored)
+    if has_twins:
+        columns.append("difference to its flat twin")
+    columns.append("worst tenth (%)")
     has_global = any("global_mean" in row for row in scored)
     if has_global:
         columns.append("global (%)")
@@ -239,7 +267,7 @@ def _table(
         "",
         ["method", "configuration"],
         columns,
-        [_line(row, row in scored[:1], has_global) for row in rows],
+        [_line(row, row in scored[:1], has_twins, has_global) for row in rows],
         " ".join([legend, *failures]),
     )
 
@@ -255,15 +283,19 @@ def _print_table(table: Table, console: Console) -> None:
     console.print(printed)
 
 
-def _line(row: Row, is_best: bool, has_global: bool) -> tuple[list[str], list[Cell]]:
-    """The names and the cells of a row; with the global accuracy if it has a column."""
+def _line(
+    row: Row, is_best: bool, has_twins: bool, has_global: bool
+) -> tuple[list[str], list[Cell]]:
+    """The names and the cells of a row; with the difference to a twin and the global accuracy if
+    these have a column."""
     configuration = [f"{key}={json.dumps(value)}" for key, value in row["configuration"].items()]
     names = [row["method"], " ".join(configuration)]
     if row["error"]:
-        num_dashes = 2 + has_global + len(COSTS)
+        num_dashes = 2 + has_twins + has_global + len(COSTS)
         return names, [Cell("failed", hint=row["error"]), *[Cell("–")] * num_dashes]
-    interval = [number(100 * row[key], 1) for key in ("difference", "low", "high") if key in row]
-    texts = ["{} ({} to {})".format(*interval) if interval else ""]
+    texts = [_points(row, DIFFERENCE)]
+    if has_twins:
+        texts.append(_points(row, CURVATURE))
     texts.append(f"{100 * row['worst_decile']:.1f}")
     if has_global:
         is_scored = "global_mean" in row
@@ -277,6 +309,18 @@ def _spread(mean: float, std: float) -> str:
     return f"{100 * mean:.1f} ± {100 * std:.1f}"
 
 
+def _points(row: Row, keys: Sequence[str]) -> str:
+    """A difference with its interval, in percentage points; "" if the row has none."""
+    if keys[0] not in row:
+        return ""
+    return "{} ({} to {})".format(*(number(100 * row[key], 1) for key in keys))
+
+
+def _range(counts: Sequence[int]) -> str:
+    """The least and the largest count."""
+    return str(min(counts)) if len(set(counts)) == 1 else f"{min(counts)} to {max(counts)}"
+
+
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
@@ -284,5 +328,5 @@ def _listed(names: Sequence[str]) -> str:
 def _differences(rows: Sequence[Row], stem: Path) -> Picture:
     """The picture of the differences to the best method, the first row."""
     names = [row["method"] for row in rows[1:]]
-    intervals = [[100 * row["difference"], 100 * row["low"], 100 * row["high"]] for row in rows[1:]]
+    intervals = [[100 * row[key] for key in DIFFERENCE] for row in rows[1:]]
     return draw_differences(rows[0]["method"], names, intervals, stem)

@@ -1,4 +1,4 @@
-"""The steps of a comparison: the runs of each, made as a sweep, and the choice by validation."""
+"""The steps of a comparison: the runs of each, made as a sweep."""
 
 import itertools
 import json
@@ -8,22 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
 from rich.console import Console
 
 from curvfed.deployments.arguments import UsageError
 from curvfed.deployments.compare.request import COMMAND, Comparison
-from curvfed.deployments.compare.results import Choice
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.sweep.plan import file_digest, plan_run
 from curvfed.deployments.sweep.results import Results
 from curvfed.deployments.sweep.runner import run_sweep
 from curvfed.server_app.report import Plan, Planned, Run
-from curvfed.strategies.base.figures import BEST, VALIDATION
 from curvfed.tasks.stored_files import write_atomically
-
-SCORE = f"{BEST}.metrics.{VALIDATION}"
-"""The figure by which configurations are chosen."""
 
 Key = TypeVar("Key")
 
@@ -92,28 +86,3 @@ def check_plan(path: Path, text: str) -> None:
                 f" {json.dumps(plan.get(key, 'auto'))}; name another folder by --results",
                 key="other-comparison",
             )
-
-
-def choose(groups: Sequence[Sequence[Run]], figure: str) -> Choice:
-    """Choose a configuration of a method by its mean validation score.
-
-    Configurations with a failed run, or with a run without the compared figure, are left out. Of
-    equal configurations the first is chosen.
-
-    Parameters
-    ----------
-    groups : sequence of sequences of Run
-        The runs of each configuration, one per seed.
-    figure : str
-        The figure that the methods are compared by.
-    """
-    means = {}
-    for number, runs in enumerate(groups):
-        scores = [run.figure(SCORE) for run in runs if run.figure(figure) is not None]
-        if len(scores) == len(runs) and None not in scores:
-            means[number] = float(np.mean(scores))  # type: ignore[arg-type]
-    if means:
-        best = max(means, key=lambda number: means[number])
-        return Choice(best, means[best])
-    errors = [run.error for run in itertools.chain(*groups) if run.error]
-    return Choice(error=next(iter(errors), f"no run has {SCORE} and {figure}"))

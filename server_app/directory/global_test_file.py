@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory.npz import read_npz
 
-SPACES = ("flat", "sphere", "poincare")
+SPACES = ("flat", "sphere", "poincare", "prototypes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +27,8 @@ class GlobalTest:
     prototypes : float array (C, d) or None
         The class prototypes: unit vectors, or in space "poincare" points of the unit ball.
     space : str
-        "flat", "sphere" (only the features' direction matters) or "poincare" (they are tangent
-        vectors at the origin).
+        "flat", "sphere" (only the features' direction matters), "poincare" (they are tangent
+        vectors at the origin) or "prototypes" (flat, with prototypes among the features).
     images : uint8 array (k, h, w, c), c = 1 or 3
         One image of each of some classes; none of a public data set.
     image_labels : int array (k,)

@@ -84,6 +84,7 @@ def project(test: GlobalTest) -> View | None:
         "flat": "features",
         "sphere": "features on the unit sphere",
         "poincare": "tangent vectors at the origin",
+        "prototypes": "features",
     }
     whole = f"{what[test.space]} ({dimensions} dimensions)"
     centre = 0.0 if test.space == "poincare" else features.mean(axis=0)

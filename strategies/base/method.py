@@ -39,7 +39,8 @@ class Network:
     Attributes
     ----------
     head : str
-        "linear", "sphere" or "poincare" (`curvfed.tasks.heads`): the classifier of an image model.
+        "linear", "sphere", "poincare" or "prototypes": the classifier of an image model, as in
+        `curvfed.tasks.heads`.
     head_from : str
         "training": the head is trained like the rest; "server": it is fixed, and sent to each
         client once; "client": it is fixed, and each client draws its own.
@@ -107,6 +108,9 @@ class Method:
     tuned : mapping of str to mapping
         By task: the own keys that matter most, with values worth trying besides the defaults, for
         `curvfed compare`.
+    twin : mapping of str to mapping
+        For a method in curved space, by task: the settings of its flat twin, which has the same
+        parts without curvature. They are set beside the method's name, or replace it.
 
     Examples
     --------
@@ -125,6 +129,7 @@ class Method:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     keys: Mapping[str, type[Table]] = field(default_factory=dict)
     tuned: Mapping[str, Mapping[str, tuple[Any, ...]]] = field(default_factory=dict)
+    twin: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     is_one_shot: ClassVar[bool] = False
     """Which of the two kinds of runs it has: server and client choose by it once."""

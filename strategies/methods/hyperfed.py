@@ -20,6 +20,13 @@ from curvfed.strategies.base.statistics import Arrays
 class Keys(Table):
     """Keys of HyperFed and its ablations."""
 
+    space: Literal["hyperbolic", "flat"] = Field(
+        default="hyperbolic",
+        description=(
+            "the geometry of the distances to the prototypes; flat: Euclidean distances of the same"
+            " tangent vectors at the origin, HyperFed's flat twin"
+        ),
+    )
     slope: Rate = Field(
         default=0.9,
         gt=0,
@@ -235,13 +242,15 @@ def _norm(products: Vector, weights: Vector) -> float:
 
 
 def prototypes(keys: Keys, head_from: str = "server", loss: str = "triplet") -> Network:
-    """A classifier by hyperbolic distances to prototypes, and its loss."""
+    """A classifier by distances to prototypes, and its loss."""
     settings = {"margin": keys.margin, "negatives": keys.negatives, "mixup": keys.mixup}
     options = {"start": "uniform", "slope": keys.slope}
-    return Network("poincare", head_from, loss, settings, options)
+    head = "poincare" if keys.space == "hyperbolic" else "prototypes"
+    return Network(head, head_from, loss, settings, options)
 
 
 MARGINS = {"images": {"hyperfed.margin": (1.0, 5.0)}}
+TWIN = {"images": {"hyperfed.space": "flat"}}
 
 METHODS = {
     "hyperfed": Method(
@@ -253,6 +262,7 @@ METHODS = {
         tasks=IMAGES,
         keys={"hyperfed": Keys},
         tuned=MARGINS,
+        twin=TWIN,
     ),
     "hyperfed-averaged": Method(
         "hyperfed with the average instead of consistent aggregation",
@@ -261,6 +271,7 @@ METHODS = {
         tasks=IMAGES,
         keys={"hyperfed": Keys},
         tuned=MARGINS,
+        twin=TWIN,
     ),
     "hyperfed-fixed": Method(
         "hyperfed with fixed prototypes that are not shared: every client spreads its own",
@@ -271,6 +282,7 @@ METHODS = {
         tasks=IMAGES,
         keys={"hyperfed": Keys},
         tuned=MARGINS,
+        twin=TWIN,
     ),
     "hyperfed-shared": Method(
         "hyperfed with shared prototypes that are not fixed: they are trained and aggregated too",
@@ -280,6 +292,7 @@ METHODS = {
         tasks=IMAGES,
         keys={"hyperfed": Keys},
         tuned=MARGINS,
+        twin=TWIN,
     ),
     "hyperfed-geodesic": Method(
         "hyperfed with the geodesic distance to the prototype of the class instead of the triplet"
@@ -292,5 +305,6 @@ METHODS = {
         # does not converge.
         settings={"images": {"learning_rate": 0.02}},
         keys={"hyperfed": Keys},
+        twin=TWIN,
     ),
 }

@@ -18,5 +18,6 @@ METHODS = {
         server=flatland.CurvatureServer,
         client=flatland.CurvatureClient,
         keys={"flatland": flatland.Keys},
+        twin={"nodes": {"method": "local", "model": "gated"}, "graphs": {"method": "local"}},
     ),
 }

@@ -269,6 +269,15 @@ def network(keys: Keys) -> Network:
     )
 
 
+TWIN = {
+    "images": {
+        "spherefed.head": "trained",
+        "spherefed.normalize": False,
+        "spherefed.loss": "cross-entropy",
+    }
+}
+"""FedAvg, with the closed-form calibration after the last round."""
+
 METHODS = {
     "spherefed": Method(
         "features on the unit sphere, fixed orthonormal classifier, squared error, then one"
@@ -278,5 +287,6 @@ METHODS = {
         tasks=IMAGES,
         keys={"spherefed": Keys},
         client=SphereFedClient,
+        twin=TWIN,
     ),
 }

@@ -56,7 +56,7 @@ def geodesic(model: ImageNet, images: Tensor, labels: Tensor) -> Tensor:
     Parameters
     ----------
     model : ImageNet
-        With a `PoincareHead`, whose logits are −d.
+        With a `PoincareHead` or its flat twin, whose logits are −d.
     """
     return cast(PoincareHead, model.head).distances(model.features(images), labels[:, None]).mean()
 
@@ -72,7 +72,7 @@ def triplet(
     margin, negatives, mixup
         As in `objective`; m is the margin.
     model : ImageNet
-        With a `PoincareHead`, whose logits are −d.
+        With a `PoincareHead` or its flat twin, whose logits are −d.
 
     Raises
     ------

@@ -1,0 +1,197 @@
+"""The choice of each entrant's configuration by validation: the learning rate first, then the other
+keys, then the rate again."""
+
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from curvfed.deployments.compare.keys import SCORES
+from curvfed.deployments.compare.request import Comparison
+from curvfed.deployments.compare.steps import StepRunner
+from curvfed.server_app.report import Run
+from curvfed.strategies.base.figures import BEST, VALIDATION
+
+SCORE = f"{BEST}.metrics.{VALIDATION}"
+"""The figure by which configurations are chosen."""
+
+DROPPED = "replies_dropped"
+
+FIRST_STEPS = (0, -2, -1, 1, 2)
+"""The first rates of each entrant, in steps of √10 from the default."""
+
+FARTHEST = 8
+"""Steps from the default beyond which no rate is tried."""
+
+Configuration = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The chosen configuration of an entrant.
+
+    Attributes
+    ----------
+    configuration : dict
+        The values of its tuned keys; empty if none is chosen.
+    validation : float or None
+        Its mean validation score.
+    tried : int
+        The number of configurations that were tried.
+    error : str
+        The reason why none is chosen.
+    """
+
+    configuration: Configuration = field(default_factory=dict)
+    validation: float | None = None
+    tried: int = 0
+    error: str = ""
+
+
+class Tuning:
+    """Tries configurations of all entrants on the seeds for tuning.
+
+    A configuration with a failed run, or with a run without the compared figure, is out, and so is
+    one at which a client's update was refused, as a rate that diverges.
+
+    Parameters
+    ----------
+    comparison : Comparison
+    runner : StepRunner
+    """
+
+    def __init__(self, comparison: Comparison, runner: StepRunner) -> None:
+        self._comparison = comparison
+        self._runner = runner
+        self._is_swept = "learning-rate" not in comparison.settings
+        self._trials: dict[str, dict[str, list[Run]]] = {name: {} for name in comparison.entrants}
+
+    def choose(self) -> dict[str, Choice]:
+        """The choice of each entrant."""
+        entrants = self._comparison.entrants
+        defaults = {name: entrant.configurations[0] for name, entrant in entrants.items()}
+        rates = self._sweep_rates("step 1 of 4, rates", defaults, {})
+        points = {}
+        for name, entrant in entrants.items():
+            points[name] = [
+                self._with_rate(name, configuration, rates.get(name, 0))
+                for configuration in entrant.configurations
+            ]
+        self._try("step 2 of 4, other keys", points)
+        chosen = {name: self._best(name).configuration for name in entrants}
+        others = {name: self._without_rate(values) for name, values in chosen.items() if values}
+        self._sweep_rates("step 3 of 4, rates again", others, rates)
+        return {name: self._best(name) for name in entrants}
+
+    @property
+    def runs(self) -> list[Run]:
+        """All runs that were made."""
+        groups = [list(trials.values()) for trials in self._trials.values()]
+        return list(itertools.chain(*itertools.chain(*groups)))
+
+    def _sweep_rates(
+        self,
+        step: str,
+        configurations: Mapping[str, Configuration],
+        centres: Mapping[str, int],
+    ) -> dict[str, int]:
+        """Try rates with one configuration of each entrant until the best of each has a worse or
+        an impossible rate on either side.
+
+        Parameters
+        ----------
+        centres : mapping of str to int
+            The rates to begin around, in steps from the default; without one, `FIRST_STEPS`.
+
+        Returns
+        -------
+        dict of str to int
+            The best rates, of the entrants that have one.
+        """
+        if not self._is_swept:
+            self._try(step, {name: [values] for name, values in configurations.items()})
+            return {}
+        tried: dict[str, set[int]] = {name: set() for name in configurations}
+        wanted: dict[str, Sequence[int]] = {}
+        for name in configurations:
+            centre = centres.get(name)
+            wanted[name] = FIRST_STEPS if centre is None else (centre - 1, centre, centre + 1)
+        best: dict[str, int] = {}
+        while wanted:
+            points = {}
+            for name, steps in wanted.items():
+                tried[name].update(steps)
+                points[name] = [
+                    self._with_rate(name, configurations[name], place) for place in steps
+                ]
+            self._try(step, points)
+            wanted = {}
+            for name, configuration in configurations.items():
+                scores = {}
+                for place in tried[name]:
+                    score = self._score(name, self._with_rate(name, configuration, place))
+                    if score is not None:
+                        scores[place] = score
+                if not scores:
+                    continue
+                best[name] = max(scores, key=lambda place: (scores[place], -abs(place)))
+                beyond = {best[name] - 1, best[name] + 1} - tried[name]
+                beyond = {place for place in beyond if abs(place) <= FARTHEST}
+                if beyond:
+                    wanted[name] = sorted(beyond)
+        return best
+
+    def _with_rate(self, name: str, configuration: Configuration, place: int) -> Configuration:
+        if not self._is_swept:
+            return configuration
+        default = self._comparison.entrants[name].rate
+        rate = default if place == 0 else float(f"{default * 10 ** (place / 2):.3g}")
+        return {"learning-rate": rate, **configuration}
+
+    def _without_rate(self, configuration: Configuration) -> Configuration:
+        return {key: value for key, value in configuration.items() if key != "learning-rate"}
+
+    def _try(self, step: str, points: Mapping[str, Sequence[Configuration]]) -> None:
+        """Make the runs of these configurations that are not made yet."""
+        settings = {}
+        for name, configurations in points.items():
+            entrant = self._comparison.entrants[name]
+            for configuration in configurations:
+                key = json.dumps(configuration)
+                if key not in self._trials[name]:
+                    settings[name, key] = {**entrant.settings, **configuration}
+        if not settings:
+            return
+        tuning_seeds, _ = self._comparison.seeds
+        for (name, key), runs in self._runner.make(step, settings, tuning_seeds).items():
+            self._trials[name][key] = runs
+
+    def _score(self, name: str, configuration: Configuration) -> float | None:
+        """The mean validation score of a configuration; None if it is out."""
+        runs = self._trials[name][json.dumps(configuration)]
+        figure = SCORES[self._comparison.score]
+        scores = []
+        for run in runs:
+            if run.error or run.figure(figure) is None or run.figure(DROPPED):
+                return None
+            scores.append(run.figure(SCORE))
+        return None if None in scores else float(np.mean(scores))  # type: ignore[arg-type]
+
+    def _best(self, name: str) -> Choice:
+        """The best configuration so far; of equal ones the first."""
+        trials = self._trials[name]
+        scores: dict[str, float] = {}
+        for key in trials:
+            score = self._score(name, json.loads(key))
+            if score is not None:
+                scores[key] = score
+        if scores:
+            best = max(scores, key=lambda key: scores[key])
+            return Choice(json.loads(best), scores[best], len(trials))
+        errors = [run.error for run in itertools.chain(*trials.values()) if run.error]
+        figure = SCORES[self._comparison.score]
+        error = next(iter(errors), f"no run has {SCORE} and {figure} with all clients' replies")
+        return Choice(tried=len(trials), error=error)
