@@ -34,7 +34,7 @@ are of a client per round.
 GRAPHS = "num-supernodes=10 methods=fedavg,flatland seed=400 tuning-seeds=2 budget=6 seeds=5"
 IMAGES = (
     "mnist num-supernodes=20 num-rounds=10 images.train-subset=3000 images.test-subset=1000 "
-    "weight-decay=1e-5 methods=fedavg,spherefed,hyperfed seed=400 tuning-seeds=2 budget=6 seeds=5"
+    "methods=fedavg,spherefed,hyperfed seed=400 tuning-seeds=2 budget=6 seeds=5"
 )
 COMPARISONS = {
     "minesweeper-10": (

@@ -77,7 +77,7 @@ class Comparison:
     score : str
         A key of `SCORES`.
     entrants : dict of str to Entrant
-        By name; each has the same number of configurations.
+        By name; each has at most `budget` configurations, or its whole grid if that is smaller.
     """
 
     settings: dict[str, Value]
@@ -161,7 +161,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     elif methods == "all":
         names = [name for name in METHODS if task in METHODS[name].tasks]
     fixed = {key: value for key, value in settings.items() if key not in alternatives}
-    reader = _Reader(task, fixed, alternatives, num_supernodes, score)
+    reader = _Reader(task, fixed, alternatives, num_supernodes, numbers["budget"], score)
     entrants: dict[str, Entrant] = {}
     for name in names:
         try:
@@ -175,9 +175,6 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
             f'methods = "{methods}": allowed are two or more, with commas between, auto or all',
             key="methods",
         )
-    budget = min(numbers["budget"], *(len(entrant.configurations) for entrant in entrants.values()))
-    for entrant in entrants.values():
-        del entrant.configurations[budget:]
     return Comparison(
         settings={**fixed, SUPERNODES: num_supernodes},
         places=places,
@@ -223,7 +220,7 @@ class _Reader:
         The user's keys, which are not tuned.
     alternatives : mapping of str to list
         The user's values of keys that are tuned for every method.
-    num_supernodes : int
+    num_supernodes, budget : int
     score : str
         A key of `SCORES`.
     """
@@ -234,8 +231,10 @@ class _Reader:
         settings: Mapping[str, Value],
         alternatives: Mapping[str, list[str]],
         num_supernodes: int,
+        budget: int,
         score: str,
     ) -> None:
+        self._budget = budget
         self._task = task
         self._settings = settings
         self._alternatives = alternatives
@@ -270,7 +269,7 @@ class _Reader:
 
     def _entrant(self, settings: dict[str, Any], twin: str = "") -> Entrant:
         config = self._resolved(settings)
-        points = list(self._points(config, settings))
+        points = list(itertools.islice(self._points(config, settings), self._budget))
         rate = float(self._settings.get("learning-rate", config.learning_rate))
         return Entrant(settings, rate, points, twin)
 
