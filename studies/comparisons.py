@@ -31,19 +31,45 @@ together at 95%. "Worst tenth" is the mean over the tenth of the clients with th
 "global" the accuracy of the one model for all on the server's test images after the last round. kB
 are of a client per round.
 """
-GRAPHS = "num-supernodes=10 methods=fedavg,flatland seed=400 tuning-seeds=2 budget=6 seeds=5"
+TUNED_ON_GRAPHS = "seed=200 tuning-seeds=1 budget=8"
 IMAGES = (
     "mnist num-supernodes=20 num-rounds=10 images.train-subset=3000 images.test-subset=1000 "
-    "methods=fedavg,spherefed,hyperfed seed=400 tuning-seeds=2 budget=6 seeds=5"
+    "seed=300 tuning-seeds=1 budget=6 weight-decay=1e-5 methods=local,fedavg,fedprox,fednova,"
+    "fedopt,scaffold,feddyn,moon,ccvr,fedbabu,fedper,fedrep,lg-fedavg,fedrod,ditto,pfedme,apple,"
+    "fedmtl,spherefed,hyperfed"
+)
+GRAPH_METHODS = (
+    "methods=local,fedavg,fedavg-bias,fedper,fedgnn,gcfl,fed-pub,fedgta,adafgl,fedsage+,fedhgcn,"
+    "ditto,moon,scaffold,flatland"
 )
 COMPARISONS = {
+    "cora-10": ("Cora, 10 clients", f"dataset=cora num-supernodes=10 {TUNED_ON_GRAPHS}"),
+    "trees-10": (
+        "Generated trees, 10 clients",
+        f"dataset=trees num-supernodes=10 {TUNED_ON_GRAPHS}",
+    ),
     "minesweeper-10": (
         "Minesweeper, 10 clients",
-        f"dataset=minesweeper num-rounds=30 local-epochs=3 embedding-dim=64 {GRAPHS}",
+        "dataset=minesweeper num-supernodes=10 num-rounds=30 local-epochs=3 embedding-dim=64 "
+        f"{TUNED_ON_GRAPHS}",
+    ),
+    "cora-unnormalised": (
+        "Cora without normalised features, 10 clients",
+        f"dataset=cora normalize=none num-supernodes=10 {TUNED_ON_GRAPHS}",
+    ),
+    "cora-4-dimensions": (
+        "Cora in 4 dimensions, 20 clients",
+        f"dimensions/4 num-supernodes=20 {TUNED_ON_GRAPHS}",
+    ),
+    "cora-50": (
+        "Cora, 50 clients, a tenth of them in each round",
+        f"participation/10 num-supernodes=50 evaluate-every=1 {TUNED_ON_GRAPHS}",
+    ),
+    "cora-15-methods": (
+        "Cora, 10 clients, 15 methods",
+        f"dataset=cora num-supernodes=10 {TUNED_ON_GRAPHS} {GRAPH_METHODS}",
     ),
     "mnist-0.1": ("MNIST, 20 clients of two or three classes, α = .1", f"{IMAGES} alpha=0.1"),
-    "trees-10": ("Generated trees, 10 clients", f"dataset=trees {GRAPHS}"),
-    "cora-10": ("Cora, 10 clients", f"dataset=cora {GRAPHS}"),
     "mnist-0.5": ("MNIST, 20 clients, α = .5", f"{IMAGES} alpha=0.5"),
 }
 """By name, the heading and the words after `curvfed compare`."""

@@ -283,8 +283,8 @@ class _Reader:
         axes: dict[str, Sequence[Any]] = {
             "weight-decay": (config.weight_decay, *DECAYS[str(config.optimizer)]),
         }
-        for key, values in METHODS[config.method].tuned.get(self._task, {}).items():
-            axes[key] = (config[key], *values)
+        for key, further in METHODS[config.method].tuned.get(self._task, {}).items():
+            axes[key] = (config[key], *further)
         if METHODS[config.method].space == "flat" and self._task in MODELS:
             axes["model"] = MODELS[self._task]
         if KINDS[self._task].leaves_validation:

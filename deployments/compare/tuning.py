@@ -20,7 +20,7 @@ SCORE = f"{BEST}.metrics.{VALIDATION}"
 
 DROPPED = "replies_dropped"
 
-FIRST_STEPS = (0, -2, -1, 1, 2)
+FIRST_STEPS: tuple[int, ...] = (0, -2, -1, 1, 2)
 """The first rates of each entrant, in steps of √10 from the default."""
 
 FARTHEST = 8
@@ -118,7 +118,8 @@ class Tuning:
         wanted: dict[str, Sequence[int]] = {}
         for name in configurations:
             centre = centres.get(name)
-            wanted[name] = FIRST_STEPS if centre is None else (centre - 1, centre, centre + 1)
+            first = FIRST_STEPS if centre is None else (centre, centre - 1, centre + 1)
+            wanted[name] = [place for place in first if abs(place) <= FARTHEST]
         best: dict[str, int] = {}
         while wanted:
             points = {}

@@ -18,7 +18,7 @@ from curvfed.deployments.commands.compare import complete_comparison
 from curvfed.deployments.compare import results
 from curvfed.deployments.compare.keys import METHODS_BY_TASK, OWN_KEYS
 from curvfed.deployments.compare.request import Comparison, read_comparison
-from curvfed.deployments.compare.steps import choose
+from curvfed.deployments.compare.tuning import FARTHEST, Choice, Tuning
 from curvfed.deployments.sweep import runner, task
 from curvfed.deployments.sweep.results import TOKEN_FILE, Ended
 from curvfed.strategies.config.parse import parse
@@ -62,44 +62,80 @@ def read(*words: str) -> Comparison:
     return read_comparison(words, None)
 
 
-def test_each_method_has_as_many_configurations_and_its_defaults_first():
-    asked = read("dataset=trees", "methods=fedavg,flatland,ditto", "budget=7")
-    for name, tried in asked.configurations.items():
-        assert len(tried) == len({json.dumps(one) for one in tried}) == 7
+def test_the_grid_of_a_method_has_its_defaults_first_and_is_drawn_alike():
+    comparison = read("dataset=trees", "methods=fedavg,flatland,ditto", "budget=7")
+    for name in ("fedavg", "flatland", "ditto"):
+        entrant = comparison.entrants[name]
+        assert entrant.settings == {"method": name}
+        tried = entrant.configurations
+        assert len(tried) == len({json.dumps(point) for point in tried}) == 7
         run = resolve_defaults(parse({"method": name, "dataset": "trees"}), "nodes")
-        assert tried[0] == {
-            key: run[key]
-            for key in [
-                "learning-rate",
-                "weight-decay",
-                "schedule",
-                *METHODS[name].tuned.get("nodes", {}),
-            ]
-        }
-    assert {one["flatland.gate"] for one in asked.configurations["flatland"]} == {True, False}
-    # drawn alike
-    assert (
-        asked.configurations
-        == read("methods=ditto,fedavg,flatland", "dataset=trees", "budget=7").configurations
-    )
+        keys = ["weight-decay", "schedule", *METHODS[name].tuned.get("nodes", {})]
+        if METHODS[name].space == "flat":
+            keys.append("model")
+        assert tried[0] == {key: run[key] for key in keys}
+        assert entrant.rate == run.learning_rate
+    gates = {point["flatland.gate"] for point in comparison.entrants["flatland"].configurations}
+    assert gates == {True, False}
+    other = read("methods=ditto,fedavg,flatland", "dataset=trees", "budget=7")
+    assert comparison.entrants == other.entrants
 
 
-@pytest.mark.parametrize("budget", [1, 15, 60, 200])
-def test_any_budget_is_used_up(budget):
-    asked = read("dataset=trees", "methods=fedavg,ditto", f"budget={budget}")
-    assert {len(tried) for tried in asked.configurations.values()} == {budget}
+def test_a_grid_smaller_than_the_budget_is_tried_whole():
+    entrants = read("dataset=trees", "methods=fedavg,ditto", "budget=200").entrants
+    # weight decays, networks, schedules, and ditto's mu
+    assert len(entrants["fedavg"].configurations) == 3 * 2 * 2
+    assert len(entrants["ditto"].configurations) == 3 * 2 * 2 * 4
 
 
-def test_what_is_given_is_not_tuned():
-    asked = read(
-        "dataset=trees", "methods=fedavg,ditto", "learning-rate=0.05", "ditto.mu=0.7", "budget=60"
-    )
-    left = {"weight-decay", "schedule"}
-    assert [set(one) for tried in asked.configurations.values() for one in tried] == [
-        left
-    ] * 2 * len(asked.configurations["ditto"])
-    assert len(asked.configurations["fedavg"]) == len(asked.configurations["ditto"]) == 6
-    assert asked.settings["learning-rate"] == "0.05"
+def test_a_key_that_is_set_is_not_tuned():
+    words = ["dataset=trees", "learning-rate=0.05", "ditto.mu=0.7", "model=gcn", "budget=60"]
+    comparison = read("methods=fedavg,ditto", *words)
+    for entrant in comparison.entrants.values():
+        assert [set(point) for point in entrant.configurations] == [
+            {"weight-decay", "schedule"}
+        ] * 6
+    assert comparison.settings["learning-rate"] == "0.05"
+
+
+def test_a_key_with_several_values_is_tuned_where_a_method_allows_them():
+    words = ["methods=fedavg,gcfl", "aggregation=average|flower:FedMedian", "budget=60"]
+    comparison = read("dataset=trees", *words)
+    values = {}
+    for name, entrant in comparison.entrants.items():
+        values[name] = {point["aggregation"] for point in entrant.configurations}
+    assert values == {"fedavg": {"average", "flower:FedMedian"}, "gcfl": {"average"}}
+    assert "aggregation" not in comparison.settings
+
+
+CURVED = ("lorentz", "disc")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_curved_methods_have_flat_twins(name):
+    row = METHODS[name]
+    assert set(row.twin) <= set(row.tasks)
+    if row.space == "lorentz":
+        assert set(row.twin) == set(row.tasks)
+    for kind, settings in row.twin.items():
+        config = resolve_defaults(parse({"method": name, **settings}), kind)
+        assert config.row.space not in CURVED or config.model in ("gated", "gcn", "gin")
+        assert config.network.head in ("linear", "prototypes", "sphere")
+
+
+def test_a_twin_is_compared_with_its_method():
+    entrants = read("dataset=trees", "methods=fedavg,flatland,flatland-shared").entrants
+    twins = {name: entrant.twin for name, entrant in entrants.items()}
+    assert twins == {
+        "fedavg": "",
+        "flatland": "flatland-euclidean",
+        "flatland-euclidean": "",
+        "flatland-shared": "flatland-shared, flat",
+        "flatland-shared, flat": "",
+    }
+    twin = entrants["flatland-shared, flat"]
+    assert twin.settings == {"method": "fedavg", "model": "gated"}
+    assert "model" not in twin.configurations[0]
 
 
 def test_no_seed_is_both_chosen_by_and_compared_on():
@@ -188,30 +224,99 @@ VALIDATION = "best_validation.metrics.validation"
 
 def fake(error: str = "", **figures: float | None) -> Any:
     named = {TEST: figures.get("test"), VALIDATION: figures.get("validation")}
+    named["replies_dropped"] = figures.get("dropped", 0)
     return SimpleNamespace(error=error, figure=lambda name: named.get(name))
 
 
+class Runner:
+    """Answers with runs whose validation scores are a function of the settings."""
+
+    def __init__(self, score: Callable[[Mapping[str, Any]], Any]) -> None:
+        self.score = score
+        self.steps: list[str] = []
+
+    def make(self, step: str, settings: Mapping[Any, Any], seeds: Any) -> dict[Any, list[Any]]:
+        self.steps.append(step)
+        return {key: [self.score(values) for _ in seeds] for key, values in settings.items()}
+
+
+def tuned(score: Callable[[Mapping[str, Any]], Any], *words: str) -> tuple[Choice, Runner]:
+    """The choice for FedAvg, whose default rate is .01."""
+    runner = Runner(score)
+    words = words or ("schedule=constant", "model=gcn")
+    tuning: Any = Tuning(read("dataset=trees", "methods=fedavg,local", *words), runner)  # type: ignore[arg-type]
+    return tuning.choose()["fedavg"], runner
+
+
+@pytest.mark.parametrize("best", [1e-5, 1e-3, 0.0316, 1.0, 20.0])
+def test_rates_are_tried_until_a_worse_one_is_on_either_side(best):
+    def score(settings: Mapping[str, Any]) -> Any:
+        return fake(validation=-abs(np.log(settings["learning-rate"] / best)), test=0.5)
+
+    choice, _ = tuned(score)
+    assert abs(np.log10(choice.configuration["learning-rate"] / best)) <= 0.25
+
+
+def test_a_rate_that_diverges_on_one_seed_is_out():
+    def score(settings: Mapping[str, Any]) -> Any:
+        rate = settings["learning-rate"]
+        return fake(validation=rate, test=0.5, dropped=int(rate > 0.05))
+
+    choice, runner = tuned(score)
+    assert choice.configuration["learning-rate"] == 0.0316
+    assert len(runner.steps) == 2  # .1 is tried at first, and nothing beyond
+
+
+def test_the_search_for_a_rate_ends():
+    choice, _ = tuned(lambda settings: fake(validation=settings["learning-rate"], test=0.5))
+    assert choice.configuration["learning-rate"] == pytest.approx(0.01 * 10 ** (FARTHEST / 2))
+
+
+def test_the_rate_is_swept_again_with_the_chosen_keys():
+    def score(settings: Mapping[str, Any]) -> Any:
+        best = 0.1 if settings["model"] == "gated" else 0.01
+        gain = 1.0 if settings["model"] == "gated" else 0.0
+        distance = abs(np.log10(settings["learning-rate"] / best))
+        return fake(validation=gain - distance / 10, test=0.5)
+
+    choice, _ = tuned(score, "budget=12")
+    assert choice.configuration["model"] == "gated"
+    assert choice.configuration["learning-rate"] == 0.1
+
+
+def test_a_rate_that_is_set_stays():
+    choice, runner = tuned(lambda settings: fake(validation=0.5, test=0.5), "learning-rate=0.05")
+    assert "learning-rate" not in choice.configuration
+    assert len(runner.steps) == 2
+
+
 def test_validation_chooses_whatever_the_test_scores_are():
-    trials = [
-        [fake(validation=0.5, test=0.9), fake(validation=0.5, test=0.9)],
-        [fake(validation=0.5, test=0.1), fake(validation=0.6, test=0.1)],  # good on validation
-        [fake(validation=0.6, test=1.0), fake(validation=0.5, test=1.0)],  # as good
-        [fake(validation=1.0, test=1.0), fake(error="out of memory")],
-        [fake(validation=1.0), fake(validation=1.0)],
-    ]
-    assert choose(trials, TEST) == results.Choice(1, pytest.approx(0.55))
-    assert choose([[fake(error="out of memory")]], TEST) == results.Choice(error="out of memory")
-    assert choose([[fake(test=0.5)]], TEST).error.startswith("no run has best_validation")
+    scores = {
+        1e-5: fake(validation=0.5, test=0.9),
+        0.01: fake(validation=0.6, test=0.1),
+        0.1: fake(error="out of memory"),
+    }
+    words = ("learning-rate=0.05", "schedule=constant", "model=gcn")
+    choice, _ = tuned(lambda settings: scores[settings["weight-decay"]], *words)
+    assert choice == Choice({"weight-decay": 0.01}, pytest.approx(0.6), 3)
+    choice, _ = tuned(lambda settings: fake(error="out of memory"), *words)
+    assert (choice.configuration, choice.error) == ({}, "out of memory")
+    choice, _ = tuned(lambda settings: fake(test=0.5), *words)
+    assert choice.error.startswith("no run has best_validation")
 
 
 # --- Intervals and words
 # ----------------------------------------------------------------------------------------------
 
 
+TWINS = {"curved": "flat"}
+
+
 def rows_of(scores: Mapping[str, Any], **costs: tuple[float, float]) -> list[results.Row]:
     rows: list[results.Row] = [
         {
             "method": name,
+            "twin": TWINS.get(name, ""),
             "scores": list(values),
             "mean": float(np.mean(values)),
             "bytes": costs.get(name, (1, 1))[0],
@@ -290,6 +395,22 @@ def test_the_answer_names_the_best_or_those_that_are_level_and_what_they_cost():
     )
 
 
+def test_the_answer_begins_with_what_curvature_adds():
+    noise = np.array([0.0, 0.02, -0.02, 0.01, -0.01])
+    for gain, said in (
+        (0.1, "curved is above its flat twin flat (10.0 "),
+        (-0.1, "curved is below its flat twin flat (−10.0 "),
+        (0.0, "curved cannot be told apart from its flat twin flat ("),
+    ):
+        rows = rows_of({"curved": 0.5 + gain + noise, "flat": 0.5 + noise[::-1] / 10})
+        assert results.answer(rows, "data").startswith(said)
+        (row,) = [row for row in rows if row["method"] == "curved"]
+        test = stats.ttest_rel(row["scores"], 0.5 + noise[::-1] / 10)
+        low, high = test.confidence_interval(0.95)
+        expected = pytest.approx((gain, low, high), abs=1e-9)
+        assert tuple(row[key] for key in results.CURVATURE) == expected
+
+
 # --- Whole comparisons
 # ------------------------------------------------------------------------------------------------
 
@@ -331,6 +452,7 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
         "compare",
         "dataset=mine.pt",
         "methods=local,fedavg",
+        "learning-rate=0.01",
         "budget=2",
         "tuning-seeds=1",
         "seeds=3",
@@ -368,7 +490,7 @@ def test_own_graph_is_compared_from_one_command_that_goes_on(made, tmp_path, cap
                 assert row["scores"][place] == summary["best_validation"]["personal_accuracy_mean"]
     page = (tmp_path / "runs" / "comparison.md").read_text()
     assert page.splitlines()[2] == found["answer"]
-    assert "learning-rate=" in page
+    assert "weight-decay=" in page
     assert (
         found["answer"].replace("'", "&#39;") in (tmp_path / "runs" / "comparison.html").read_text()
     )
@@ -401,7 +523,7 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
 
     def failing(settings: Any, number: int, folder: str, name: str, token: str) -> str:
         if settings["method"] == "fedper" or (
-            settings["method"] == "local" and settings["learning-rate"] != 0.01
+            settings["method"] == "local" and settings["weight-decay"] != 1e-5
         ):
             return "out of memory"
         return whole(settings, number, folder, name, token)
@@ -413,7 +535,8 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
         "budget=2",
         "tuning-seeds=1",
         "seeds=2",
-        "weight-decay=0",
+        "learning-rate=0.01",
+        "model=gcn",
         "schedule=constant",
     ]
     assert main(["compare", *words, *SMALL]) == 1
@@ -425,7 +548,7 @@ def test_a_method_that_fails_is_named_with_the_reason_and_the_others_are_compare
     found = comparison(folder)
     assert [bool(row["error"]) for row in found["methods"]] == [False, False, True]
     chosen = {row["method"]: row["configuration"] for row in found["methods"]}
-    assert (chosen["local"], chosen["fedper"]) == ({"learning-rate": 0.01}, {})
+    assert (chosen["local"], chosen["fedper"]) == ({"weight-decay": 1e-5}, {})
     assert "no difference" in found["answer"] or "best of these 2" in found["answer"]
 
 
@@ -434,6 +557,7 @@ def test_data_whose_metric_is_no_accuracy_are_compared_by_it(made, tmp_path, min
         "dataset=minesweeper",
         f"data-dir={minesweeper_dir}",
         "methods=local,fedavg",
+        "learning-rate=0.01",
         "budget=1",
         "tuning-seeds=1",
     ]

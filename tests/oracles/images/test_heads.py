@@ -10,7 +10,7 @@ import torch
 from mpmath import mpf
 from torch import nn
 
-from curvfed.geometry import poincare, prototypes
+from curvfed.geometry import normal_coordinates, poincare, prototypes
 from curvfed.tasks.heads import HEADS, HeadSpec, PoincareHead, head_start, make_head, unit
 from curvfed.tasks.images.models import ImageModelSpec, head_spec
 from curvfed.tasks.images.nets import NETS
@@ -123,6 +123,22 @@ def test_gradients_of_a_poincare_head_are_finite_at_the_origin_and_far_out(dtype
     if not fixed:
         assert head.weight.grad.isfinite().all()
         assert head.weight.grad.any()
+
+
+@both_dtypes
+def test_the_flat_twin_of_a_poincare_head_is_its_limit_without_curvature(dtype):
+    spec = HeadSpec("poincare", 10, 20, fixed=True, start="uniform")
+    weight = given_head(spec, dtype).weight
+    twin = given_head(replace(spec, kind="prototypes"), dtype)
+    torch.testing.assert_close(twin.weight, weight, rtol=0, atol=0)
+    z = torch.cat([features([0.0, 1e-4, 0.3, 3.0, 100.0], 20, dtype), weight[:1].detach()])
+    z.requires_grad_()
+    limit = normal_coordinates.cdist(z.detach().double(), weight.double(), -1e-9)
+    torch.testing.assert_close(twin(z).double(), -limit, rtol=1e-5, atol=0)
+    classes = torch.tensor([[0, 3]] * len(z))
+    torch.testing.assert_close(twin.distances(z, classes), -twin(z).gather(1, classes))
+    twin(z).sum().backward()
+    assert z.grad.isfinite().all()
 
 
 def test_the_largest_logit_is_the_nearest_prototypes_and_for_equal_norms_that_of_largest_cosine():
