@@ -4,7 +4,8 @@ import contextlib
 import errno
 import logging
 import traceback
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -17,8 +18,8 @@ from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.node.configuration import is_real, partition_of, public_text
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.phases import check_phase
-from curvfed.client_app.reply import Handler, contributing
 from curvfed.client_app.resources import memory_errors
+from curvfed.client_app.rounds import contribute
 from curvfed.strategies.base.process_settings import own_settings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
@@ -51,6 +52,10 @@ from curvfed.tasks.errors import SafeError
 log = logging.getLogger("curvfed")
 
 app = ClientApp()
+
+Handler = Callable[[Client, Request, RecordDict], dict[str, Any]]
+"""(client, request, Flower's state of this node) -> the fields of the `Reply`, apart from its
+header and partition."""
 
 
 def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
@@ -85,11 +90,11 @@ OF_EVERY_RUN: dict[str, Handler] = {
 }
 OF_ROUNDS: dict[str, Handler] = OF_EVERY_RUN | {
     START: _answer_start,
-    TRAIN: contributing(rounds.train),
-    EVALUATE: contributing(rounds.evaluate),
-    FINE_TUNE: contributing(rounds.fine_tune),
-    CALIBRATE: contributing(rounds.calibrate),
-    CCVR: contributing(rounds.calibrate),
+    TRAIN: partial(contribute, rounds.train),
+    EVALUATE: partial(contribute, rounds.evaluate),
+    FINE_TUNE: partial(contribute, rounds.fine_tune),
+    CALIBRATE: partial(contribute, rounds.calibrate),
+    CCVR: partial(contribute, rounds.calibrate),
 }
 OF_ONE_SHOT: dict[str, Handler] = OF_EVERY_RUN | {
     MEASURE: _step("one_shot", "measure"),

@@ -15,7 +15,7 @@ from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import Local, load_arrays, to_numpy
+from curvfed.strategies.base.learner import Local, load_arrays
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
@@ -30,8 +30,7 @@ from curvfed.strategies.base.training import (
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import client_head, is_fixed, model_spec
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
-from curvfed.strategies.wire.checks import check_arrays
-from curvfed.strategies.wire.codec import EXACT, Precision
+from curvfed.strategies.wire.codec import EXACT, Precision, check_arrays
 from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, Description, Facts
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.examples import FAR_FEATURES
@@ -326,7 +325,9 @@ class Client:
         """
         if self.fixed:
             if fixed:
-                check_arrays(fixed, {name: to_numpy(tensor) for name, tensor in self.fixed.items()})
+                check_arrays(
+                    fixed, {name: tensor.numpy(force=True) for name, tensor in self.fixed.items()}
+                )
                 self.files.fixed.write(fixed, self.run)
             self.fixed_arrays = dict(fixed or self.files.fixed.read(self.run))
             load_arrays(self.fixed_arrays, self.tensors)

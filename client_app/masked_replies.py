@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import NONE, Inputs
-from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import Answer, masked_reals
 from curvfed.strategies.base.figures import BEFORE
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.masked_vector import (
     client_vector,
     parameters,
@@ -26,23 +25,38 @@ Vector = NDArray[np.float64]
 
 
 def masked_contribution(
-    client: Client, request: Request, state: RecordDict, contribution: Contribution
+    client: Client,
+    request: Request,
+    state: RecordDict,
+    contribution: Statistics,
+    received: Arrays | None,
+    bound: float,
 ) -> Answer:
-    """The masked contribution, after the peers' shares were read."""
-    bound = contribution.bound or client.config.secure.clip
+    """The masked contribution, after the peers' shares were read.
+
+    Parameters
+    ----------
+    received : dict of str to array or None
+        The parameters that it was computed from; None for sums over the data alone.
+    bound : float
+        Bound on what an example adds to an entry; 0 for `secure.clip`.
+    """
+    bound = bound or client.config.secure.clip
     encoding = partial(sum_encoding, bound)
     if request.header.phase == TRAIN:
-        vector, update = _update_vector(client, contribution)
+        vector, update = _update_vector(client, contribution, received or {})
     else:
         update = np.zeros(0)
         vector = client_vector(
             contribution.flatten(), contribution.weight, contribution.figures, bound
         )
-    inputs = _inputs(client, request, contribution.received, update, vector)
+    inputs = _inputs(client, request, received, update, vector)
     return masked_reals(client, request, state, vector, encoding, inputs)
 
 
-def _update_vector(client: Client, contribution: Contribution) -> tuple[Vector, Vector]:
+def _update_vector(
+    client: Client, contribution: Statistics, received: Arrays
+) -> tuple[Vector, Vector]:
     """The weighted change of the shared parameters with the figures of the round, and the change
     itself."""
     if not contribution.weight:
@@ -51,7 +65,7 @@ def _update_vector(client: Client, contribution: Contribution) -> tuple[Vector, 
         )
     limit = client.config.secure.clip
     weight = contribution.weight if client.config.weights == "examples" else 1
-    values, norm = weighted_update(contribution.arrays, contribution.received or {}, weight, limit)
+    values, norm = weighted_update(contribution.arrays, received, weight, limit)
     # Scores before training are left out: an evaluation of the same parameters sums them, perhaps
     # over other clients.
     figures = {

@@ -7,14 +7,15 @@ import numpy as np
 from flwr.app import RecordDict
 from numpy.typing import NDArray
 
+from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
 from curvfed.client_app.masked_replies import masked_contribution
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import Inputs
-from curvfed.client_app.reply import contributing
 from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
 from curvfed.strategies.base.one_shot import OneShotClient, Site
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.config.masked_vector import vector_length
 from curvfed.strategies.config.one_shot import client_half
@@ -53,15 +54,15 @@ def contribute(client: Client, request: Request, state: RecordDict) -> dict[str,
         (vector,) = statistics.arrays.values()
         inputs = Inputs.of_data(vector, request.header.phase)
         return masked(client, request, state, vector, inputs)
-    contribution = Contribution(statistics.arrays, statistics.weight, bound=vectors.bound)
-    return masked_contribution(client, request, state, contribution)
+    contribution = Statistics(statistics.arrays, statistics.weight)
+    return masked_contribution(client, request, state, contribution, None, vectors.bound)
 
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """Score the model."""
     if not is_masked(client.config, request.header.phase):
         end(client, state)
-    return contributing(_score)(client, request, state)
+    return rounds.contribute(_score, client, request, state)
 
 
 def _score(client: Client, request: Request) -> Contribution:

@@ -63,7 +63,7 @@ def collect_state(
     }
     if optimizer is not None:
         tensors |= {f"{OPTIMIZER}{key}": value for key, value in optimizer.state().items()}
-    return {key: tensor.detach().cpu().numpy() for key, tensor in tensors.items()}
+    return {key: tensor.numpy(force=True) for key, tensor in tensors.items()}
 
 
 def restore_state(

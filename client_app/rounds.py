@@ -1,13 +1,15 @@
 """What a client does in the phases of a round: it trains, is scored, fine-tunes, or sums over its
-examples, and contributes the result.
+examples, and contributes the result, in the open or masked.
 
-How a contribution is sent, in the open or masked, is decided in `curvfed.client_app.reply`.
+This is the only file of this folder that knows which of them a run uses.
 """
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from flwr.app import RecordDict
 from torch import nn
 
 from curvfed.client_app.client import Client
@@ -15,8 +17,9 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Trained
+from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import Request
+from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
 
 if TYPE_CHECKING:
     from curvfed.client_app.private_rounds import PrivateRounds
@@ -39,6 +42,54 @@ class Contribution(Statistics):
     received: Arrays | None = None
     bound: float = 0.0
     scored: nn.Module | None = None
+
+
+Work = Callable[[Client, Request], Contribution]
+"""What a client does in a phase."""
+
+
+def contribute(work: Work, client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
+    """Do the work of a phase, and contribute the result.
+
+    In a secure sum the client first reads the shares of its peers, so that a complaint is sent at
+    once. The personal state of a round is stored when its reply is made.
+
+    Parameters
+    ----------
+    state : RecordDict
+        Flower's state of this node.
+
+    Returns
+    -------
+    dict
+        The fields of the `Reply`, apart from its header and partition.
+    """
+    masked = is_masked(client.config, request.header.phase)
+    if masked:
+        from curvfed.client_app.secure import receive_shares
+
+        _, complaint = receive_shares(request, state)
+        if complaint:
+            return complaint
+    contribution = work(client, request)
+    if masked:
+        from curvfed.client_app.masked_replies import masked_contribution
+
+        bound = contribution.bound
+        fields = masked_contribution(
+            client, request, state, contribution, contribution.received, bound
+        )
+    else:
+        fields = {
+            "arrays": contribution.arrays,
+            "num_examples": contribution.weight,
+            "metrics": contribution.figures,
+        }
+        if contribution.scored is not None:
+            fields |= _confusion(client, request, contribution.scored)
+    if request.header.phase == TRAIN:
+        client.commit(request.header.round, base=request.stamp)
+    return fields
 
 
 def train(client: Client, request: Request) -> Contribution:
@@ -155,3 +206,15 @@ def _curvature(client: Client) -> dict[str, float]:
     if curvature is None or not client.shares_statistics:
         return {}
     return {"curvature": curvature.item()}
+
+
+def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:
+    """The confusion matrix on the test examples after the last round, if statistics may leave the
+    client."""
+    is_last = request.header.round == client.config.num_rounds
+    if client.config.may_stop_early:
+        is_last = is_last or request.parts.get(LAST_ROUND) is True
+    if not is_last or not client.shares_statistics:
+        return {}
+    counts = client.task.confusion(model)
+    return {"parts": {CONFUSION: counts}} if counts else {}

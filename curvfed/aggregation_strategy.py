@@ -9,6 +9,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,15 +21,14 @@ from flwr.serverapp.strategy import FedAvg
 from curvfed.strategies.base.aggregation import (
     Aggregation,
     AggregationError,
-    reweighted,
-    weighted_sum,
+    split_average,
 )
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.methods.fednova import FedNovaServer
-from curvfed.strategies.wire.checks import MessageError, check_arrays
-from curvfed.strategies.wire.codec import encode_arrays
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import check_arrays, encode_arrays
 
 NUM_STEPS = "num-steps"
 """The metric with the number of a client's optimiser steps, for FedNova."""
@@ -205,22 +205,28 @@ class AggregationStrategy(FedAvg):
         if not good:
             return None, None
         updates = {number: good[number][0] for number in sorted(good)}
+        weighted = updates
+        if self.weights == "uniform":
+            weighted = {
+                number: replace(update, weight=min(update.weight, 1))
+                for number, update in updates.items()
+            }
         # Values that are not finite are reported below.
         with self._lacking(), np.errstate(over="ignore", invalid="ignore"):
-            self.aggregation.aggregate(reweighted(updates, self.weights))
+            self.aggregation.aggregate(weighted)
         if reason := not_finite(self.aggregation.state()):
             raise AggregationError(
                 f"round {server_round}: {reason} after the aggregation", key="not-finite"
             )
-        total = sum(update.weight for update in updates.values())
-        if not total:
+        if not any(update.weight for update in updates.values()):
             return self._record(self.aggregation.global_model()), None
-        for name, counter in self._counters.items():
-            terms = [
-                (good[number][1][name], update.weight / total) for number, update in updates.items()
-            ]
-            mean = weighted_sum(np.zeros(counter.shape), terms)
-            self._counters[name] = np.rint(mean).astype(counter.dtype)
+        counters = {name: np.zeros(counter.shape) for name, counter in self._counters.items()}
+        counted = [
+            replace(update, arrays={name: good[number][1][name] for name in counters})
+            for number, update in updates.items()
+        ]
+        for name, mean in split_average(counters, counted).items():
+            self._counters[name] = np.rint(mean).astype(self._counters[name].dtype)
         contents = _common_metrics([good[number][2] for number in updates])
         metrics = self.train_metrics_aggr_fn(contents, self.weighted_by_key)
         return self._record(self.aggregation.global_model()), metrics

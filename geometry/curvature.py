@@ -93,7 +93,7 @@ def checked_edges(edge_index: Tensor, num_nodes: int) -> tuple[np.ndarray, np.nd
             f"edge_index: got shape {tuple(edge_index.shape)}, {edge_index.dtype}; must be (2, E),"
             " int64 or int32"
         )
-    edges = edge_index.detach().cpu().numpy().astype(np.int64)
+    edges = edge_index.numpy(force=True).astype(np.int64)
     outside = (edges < 0) | (edges >= num_nodes)
     _refuse(edges, outside.any(axis=0), f"is out of range; nodes are 0 … {num_nodes - 1}")
     source = edges[0]

@@ -169,7 +169,7 @@ class GlobalModel:
             "labels": labels,
             "predicted": predicted,
             "features": features[:SHOWN_FEATURES],
-            "prototypes": prototypes.detach().cpu().numpy(),
+            "prototypes": prototypes.numpy(force=True),
             "space": np.array("flat" if self._head == "linear" else self._head),
         }
         if self._is_own:

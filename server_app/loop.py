@@ -3,16 +3,16 @@ them; callbacks do the rest, such as evaluation and checkpoints."""
 
 import logging
 import time
+from dataclasses import replace
 
 import numpy as np
 
-from curvfed.server_app.answer import Answer
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.choice import callbacks_of
 from curvfed.server_app.cohort import Cohort, OpenCohort, Question
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.starting_model import set_starting_model
-from curvfed.strategies.base.aggregation import AggregationError, reweighted
+from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import EVALUATE, TRAIN
@@ -75,7 +75,22 @@ def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:
     clients = sample(list(run.federation.nodes), config.fraction_train, config.seed, number)
     answer = cohort.ask(Question(TRAIN, number, clients))
     aggregating = time.monotonic()
-    _aggregate(run, number, answer)
+    contributions = answer.contributions
+    if config.weights == "uniform":
+        contributions = {
+            partition: replace(contribution, weight=min(contribution.weight, 1))
+            for partition, contribution in contributions.items()
+        }
+    if any(contribution.arrays for contribution in contributions.values()):
+        if not any(contribution.weight for contribution in contributions.values()):
+            log.warning("round %d: no client that answered has training data", number)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            try:
+                run.model.aggregate(contributions)
+            except AggregationError as error:
+                raise RoundError(f"round {number}: {error}", key="aggregation") from None
+        if reason := not_finite(run.model.state()):
+            raise RoundError(f"round {number}: {reason} after the aggregation", key="not-finite")
     row = run.model.round_figures() | answer.row(run.federation)
     row["seconds_aggregation"] = time.monotonic() - aggregating
     for callback in callbacks:
@@ -89,25 +104,3 @@ def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:
     run.clock()
     for callback in callbacks:
         callback.stored(completed)
-
-
-def _aggregate(run: Run, number: int, answer: Answer) -> None:
-    """Combine the clients' contributions.
-
-    Raises
-    ------
-    RoundError
-        If they do not fit together, or the result is not finite.
-    """
-    contributions = answer.contributions
-    if not any(contribution.arrays for contribution in contributions.values()):
-        return  # nothing is shared
-    if not any(contribution.weight for contribution in contributions.values()):
-        log.warning("round %d: no client that answered has training data", number)
-    with np.errstate(over="ignore", invalid="ignore"):  # refused below
-        try:
-            run.model.aggregate(reweighted(contributions, run.config.weights))
-        except AggregationError as error:
-            raise RoundError(f"round {number}: {error}", key="aggregation") from None
-    if reason := not_finite(run.model.state()):
-        raise RoundError(f"round {number}: {reason} after the aggregation", key="not-finite")

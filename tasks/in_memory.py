@@ -79,4 +79,4 @@ def _images(where: str, images: NDArray[np.generic], labels: NDArray[np.generic]
 
 
 def _array(values: object) -> NDArray[np.generic]:
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+    return values.numpy(force=True) if isinstance(values, Tensor) else np.asarray(values)

@@ -13,12 +13,12 @@ from curvfed.deployments.predict.trained_run import (
     TrainedRun,
     node_here,
 )
-from curvfed.strategies.base.learner import load_arrays, to_numpy
+from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.named_arrays import named_state, select_prefix
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.wire.checks import check_arrays
+from curvfed.strategies.wire.codec import check_arrays
 from curvfed.strategies.wire.store import Store
 
 
@@ -71,7 +71,11 @@ def model_of(
     if client is None or not learner.own_model:
         check_arrays(
             sent,
-            {name: to_numpy(tensor) for name, tensor in tensors.items() if name not in personal},
+            {
+                name: tensor.numpy(force=True)
+                for name, tensor in tensors.items()
+                if name not in personal
+            },
         )
     load_arrays(sent, tensors)
     if client is not None and (personal or learner.own_model):
@@ -94,7 +98,9 @@ def model_of(
         )
     elif calibrated and run.checkpoint.calibrated:
         head = run.checkpoint.calibrated
-        check_arrays(head, {name: to_numpy(tensors[name]) for name in head.keys() & tensors})
+        check_arrays(
+            head, {name: tensors[name].numpy(force=True) for name in head.keys() & tensors}
+        )
         load_arrays(head, tensors)
         description = "global, with the calibrated classifier"
     return model.eval(), description

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -49,7 +48,11 @@ def check_names(arrays: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
         )
 
 
-def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Statistics]) -> Arrays:
+def split_average(
+    current: Mapping[str, NDArray[Any]],
+    updates: Sequence[Statistics],
+    weights: Sequence[float] | None = None,
+) -> Arrays:
     """Average of the shared parameters over the clients that replied, weighted by their numbers of
     examples.
 
@@ -65,11 +68,14 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Statist
     updates : sequence of Statistics
         In a fixed order: the sum is computed in this order and in float64, so that equal replies
         give equal bits.
+    weights : sequence of float, optional
+        Weights to use in place of the shares of the examples; they need not sum to 1. Updates of
+        weight 0 are not read.
 
     Returns
     -------
     dict of str to array
-        Relative error ≤ eps of the arrays' dtype, if all terms have one sign.
+        Rounded once: relative error ≤ eps of the arrays' dtype, if all terms have one sign.
 
     Raises
     ------
@@ -84,73 +90,31 @@ def split_average(current: Mapping[str, NDArray[Any]], updates: Sequence[Statist
     """
     for update in updates:
         check_names(update.arrays, current)
-    total = sum(update.weight for update in updates)
-    if total == 0:
-        return {name: array.copy() for name, array in current.items()}
-    weighted = [(update.arrays, update.weight / total) for update in updates if update.weight]
-    averages: Arrays = {}
-    for name, array in current.items():
-        terms = [(arrays[name], weight) for arrays, weight in weighted]
-        averages[name] = weighted_sum(array, terms)
+    if weights is None:
+        num_examples = sum(update.weight for update in updates)
+        if num_examples == 0:
+            return {name: array.copy() for name, array in current.items()}
+        weights = [update.weight / num_examples for update in updates]
+    averages = {name: np.empty(array.shape, array.dtype) for name, array in current.items()}
+    buffers = np.empty((2, _BLOCK))
+    for name, average in averages.items():
+        terms = [
+            (update.arrays[name].reshape(-1), weight)
+            for update, weight in zip(updates, weights, strict=True)
+            if weight
+        ]
+        flat = average.reshape(-1)
+        # In blocks that fit into the cache, so that only the result needs memory.
+        for begin in range(0, flat.size, _BLOCK):
+            block = slice(begin, min(begin + _BLOCK, flat.size))
+            term, total = (buffer[: block.stop - begin] for buffer in buffers)
+            total.fill(0)
+            for array, weight in terms:
+                np.copyto(term, array[block])  # casting within the multiplication takes longer
+                term *= weight
+                total += term
+            flat[block] = total
     return averages
-
-
-def weighted_sum(like: NDArray[Any], terms: Sequence[tuple[NDArray[Any], float]]) -> NDArray[Any]:
-    """Σ weight · array, computed in float64 and rounded once.
-
-    Parameters
-    ----------
-    like : array
-        Has the shape and the dtype of the terms and of the result.
-    terms : sequence of (array, float)
-        Added in this order, in blocks that fit into the cache, so that only the result needs
-        memory.
-
-    Examples
-    --------
-    >>> terms = [(np.ones(2, np.float32), 0.5), (np.arange(2, dtype=np.float32), 2.0)]
-    >>> weighted_sum(np.zeros(2, np.float32), terms).tolist()
-    [0.5, 2.5]
-    """
-    result = np.empty(like.shape, like.dtype)
-    terms_flat = [(array.reshape(-1), weight) for array, weight in terms]
-    out = result.reshape(-1)
-    width = min(_BLOCK, out.size)
-    term = np.empty(width)
-    sums = np.empty(width)
-    for begin in range(0, out.size, _BLOCK):
-        block = slice(begin, min(begin + _BLOCK, out.size))
-        product, total = (buffer[: block.stop - begin] for buffer in (term, sums))
-        total.fill(0)
-        for row, weight in terms_flat:
-            np.copyto(product, row[block])  # casting within the multiplication takes longer
-            product *= weight
-            total += product
-        out[block] = total
-    return result
-
-
-def reweighted(replies: Replies, weights: str) -> Replies:
-    """The replies with the numbers of examples that the aggregation should weight them by.
-
-    Parameters
-    ----------
-    replies : mapping of int to Statistics
-    weights : str
-        "examples": as they are; "uniform": every client with examples counts as if it had one.
-
-    Examples
-    --------
-    >>> replies = {0: Statistics({}, 30), 1: Statistics({}, 0)}
-    >>> [update.weight for update in reweighted(replies, "uniform").values()]
-    [1, 0]
-    """
-    if weights == "examples":
-        return replies
-    return {
-        partition: replace(update, weight=min(update.weight, 1))
-        for partition, update in replies.items()
-    }
 
 
 class Aggregation(ABC):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from curvfed.strategies.base.aggregation import check_names, split_average, weighted_sum
+from curvfed.strategies.base.aggregation import check_names, split_average
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.statistics import Arrays, Statistics
 
@@ -105,22 +105,25 @@ def weighted_step(start: Arrays, updates: Sequence[Statistics], weights: ArrayLi
     """
     for update in updates:
         check_names(update.arrays, start)
+    shares = np.asarray(weights, np.float64).tolist()
+    start_share = 1 - math.fsum(shares)  # the weight of θ
     averages = split_average(
         _buffers(start), [replace(update, arrays=_buffers(update.arrays)) for update in updates]
     )
-    shares = np.asarray(weights, np.float64).tolist()
-    weighted = [
-        (update.arrays, share) for update, share in zip(updates, shares, strict=True) if share
-    ]
-    start_weight = 1 - math.fsum(share for _, share in weighted)  # the weight of θ
-    for name, origin in start.items():
-        if not is_buffer(name):
-            averages[name] = weighted_sum(
-                origin,
-                [(origin, start_weight), *((arrays[name], share) for arrays, share in weighted)],
-            )
+    averages |= split_average(
+        _trained(start),
+        [
+            Statistics(_trained(start)),
+            *(replace(update, arrays=_trained(update.arrays)) for update in updates),
+        ],
+        [start_share, *shares],
+    )
     return {name: averages[name] for name in start}
 
 
 def _buffers(arrays: Mapping[str, NDArray[Any]]) -> Arrays:
     return {name: array for name, array in arrays.items() if is_buffer(name)}
+
+
+def _trained(arrays: Mapping[str, NDArray[Any]]) -> Arrays:
+    return {name: array for name, array in arrays.items() if not is_buffer(name)}

@@ -24,7 +24,7 @@ from curvfed.strategies.base.training import (
     train,
     training_only,
 )
-from curvfed.strategies.wire.checks import check_arrays
+from curvfed.strategies.wire.codec import check_arrays
 from curvfed.tasks.task import Batch, Task
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class Learner:
         MessageError
             If the arrays are not the expected ones.
         """
-        check_arrays(arrays, self.shared_arrays())
+        check_arrays(arrays, Learner.share(self))  # a method may share more
         load_arrays(arrays, self.local.tensors)
 
     def train(self) -> Trained:
@@ -264,13 +264,9 @@ class Learner:
         """The model after `fine_tune`; the shared model before it."""
         return self.local.model
 
-    def shared_arrays(self) -> Arrays:
-        """The shared parameters as they are now."""
-        return {name: to_numpy(self.local.tensors[name]) for name in self.local.shared}
-
     def share(self) -> Arrays:
         """The arrays of the client's reply: by default the shared parameters, and nothing else."""
-        return self.shared_arrays()
+        return {name: self.local.tensors[name].numpy(force=True) for name in self.local.shared}
 
     @property
     def scored(self) -> nn.Module:
@@ -363,17 +359,6 @@ def copy_tensors(tensors: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -
     """
     for name, target in targets.items():
         target.copy_(tensors[name])
-
-
-def to_numpy(tensor: Tensor) -> NDArray[Any]:
-    """A tensor as an array, without a copy if it is on the CPU.
-
-    Examples
-    --------
-    >>> to_numpy(nn.Parameter(torch.ones(2)))
-    array([1., 1.], dtype=float32)
-    """
-    return tensor.detach().cpu().numpy()
 
 
 def clones(tensors: Iterable[Tensor]) -> list[Tensor]:

@@ -41,7 +41,7 @@ def initial_aggregation(
     method = config.row
     state = named_state(build_model(model_spec(config, facts), config.seed))
     shared = {
-        name: tensor.detach().numpy()
+        name: tensor.numpy(force=True)
         for name, tensor in state.items()
         if not method.is_personal(name, facts.own_ends) and not is_fixed(config, name)
     }

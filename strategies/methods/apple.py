@@ -13,14 +13,15 @@ from torch import Tensor, nn
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, load_arrays, to_numpy
+from curvfed.strategies.base.learner import Learner, Local, load_arrays
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import is_buffer, join_groups, split_groups
 from curvfed.strategies.base.own_model import OWN, OwnModel
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import Trained, make_optimizer, train
-from curvfed.strategies.wire.checks import MessageError, check_arrays
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import check_arrays
 
 
 class Keys(Table):
@@ -244,7 +245,7 @@ class AppleClient(Learner):
         self.combine(self._cores(), self.local.shared)
 
     def _check(self, arrays: Arrays) -> None:
-        core = {name: to_numpy(tensor) for name, tensor in self._core.items()}
+        core = {name: tensor.numpy(force=True) for name, tensor in self._core.items()}
         senders = list(self._clients)
         if self._last:
             received = {name.split("/")[1] for name in arrays if name.startswith(CORE)}
@@ -305,7 +306,7 @@ class AppleClient(Learner):
 
     def share(self) -> Arrays:
         """w_i."""
-        return {name: to_numpy(tensor) for name, tensor in self._core.items()}
+        return {name: tensor.numpy(force=True) for name, tensor in self._core.items()}
 
     @staticmethod
     def restored(model: nn.Module, state: Arrays) -> nn.Module:

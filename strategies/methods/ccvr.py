@@ -217,7 +217,7 @@ def retrain(
             with torch.no_grad():  # instead of torch.optim, whose import takes seconds
                 for parameter, gradient in zip(head, torch.autograd.grad(loss, head), strict=True):
                     parameter -= learning_rate / max(len(batch), 1) * gradient
-    return head[0].detach().numpy(), head[1].detach().numpy()
+    return head[0].numpy(force=True), head[1].numpy(force=True)
 
 
 class VirtualFeatures(Calibration):

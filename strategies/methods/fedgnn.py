@@ -88,7 +88,7 @@ class FedGnnClient(Learner):
 
     def __init__(self, local: Local) -> None:
         super().__init__(local)
-        self._received = self._sent = self.shared_arrays()
+        self._received = self._sent = super().share()
 
     def receive(self, arrays: Arrays) -> None:
         """Load θ."""
@@ -99,7 +99,7 @@ class FedGnnClient(Learner):
         """FedAvg's training. Noise is drawn once, because the mean of several draws would reveal
         more."""
         trained = super().train()
-        self._sent = {name: self._hide(name, array) for name, array in self.shared_arrays().items()}
+        self._sent = {name: self._hide(name, array) for name, array in super().share().items()}
         return trained
 
     def share(self) -> Arrays:

@@ -13,7 +13,7 @@ from pydantic import Field
 from curvfed.strategies.base.aggregation import AggregationError, Replies, split_average
 from curvfed.strategies.base.figures import Figure, register
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, to_numpy
+from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.personal_averages import Matrix, PersonalAverages, cosines
 from curvfed.strategies.base.run_keys import RunKeys
@@ -197,7 +197,7 @@ class FedGtaClient(Learner):
 
     def share(self) -> Arrays:
         """The shared parameters, the moments and the confidence."""
-        shared = self.shared_arrays()
+        shared = super().share()
         return shared | self._graph_figures(shared["head.bias"].dtype)
 
     def _graph_figures(self, dtype: np.dtype[Any]) -> Arrays:
@@ -218,7 +218,7 @@ class FedGtaClient(Learner):
             MOMENTS: moments(soft, keys.moments),
             CONFIDENCE: smoothing_confidence(softer, degrees),
         }
-        return {name: to_numpy(tensor).astype(dtype) for name, tensor in figures.items()}
+        return {name: tensor.numpy(force=True).astype(dtype) for name, tensor in figures.items()}
 
 
 register(Figure("models_per_start", "models in a client's average, mean", digits=1))

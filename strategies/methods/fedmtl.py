@@ -23,7 +23,8 @@ from curvfed.strategies.base.named_arrays import (
 )
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.training import GradientTerm
-from curvfed.strategies.wire.checks import MessageError, check_arrays
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import check_arrays
 
 
 class Keys(Table):
@@ -229,7 +230,7 @@ class FedMtlClient(Learner):
 
     def receive(self, arrays: Arrays) -> None:
         """w_k, b_k and a_k."""
-        shared = self.shared_arrays()
+        shared = super().share()
         pulls = add_prefix(PULL, {name: shared[name] for name in self._pulls})
         check_arrays(arrays, shared | pulls | {WEIGHT: np.zeros(1)})
         self._weight = float(arrays[WEIGHT][0])

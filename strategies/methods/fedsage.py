@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from curvfed.strategies.base.aggregation import Average, Replies, check_names
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, load_arrays, to_numpy
+from curvfed.strategies.base.learner import Learner, Local, fresh_optimizer, load_arrays
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.base.named_arrays import (
     add_prefix,
@@ -23,7 +23,8 @@ from curvfed.strategies.base.named_arrays import (
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.training import Correction, Trained, train
-from curvfed.strategies.wire.checks import MessageError, check_arrays
+from curvfed.strategies.wire.checks import MessageError
+from curvfed.strategies.wire.codec import check_arrays
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.models import generator_training as generators
 from curvfed.tasks.graphs.models.generator_training import MISSING, REPRESENTATIONS, generator_part
@@ -241,7 +242,7 @@ class FedSageClient(Learner):
         batch = next(iter(local.task.batches(local.model)))
         self._inputs: GraphInputs = batch.inputs
         self._features = self._inputs.dense
-        self._template = package(self.shared_arrays(), keys)
+        self._template = package(super().share(), keys)
         spec = GeneratorSpec(
             self._features.shape[1], keys.width, keys.neighbours, local.config.dropout
         )
@@ -270,7 +271,7 @@ class FedSageClient(Learner):
     def receive(self, arrays: Arrays) -> None:
         """θ; while generators are trained also the gradient for the client's fGen and the others'
         packages."""
-        shared = self.shared_arrays()
+        shared = super().share()
         no_gradient = generator_part(self._template)
         numbers = sorted({name.split("/")[1] for name in arrays if name.startswith(PACKAGE)})
         expected = dict(shared)
@@ -347,9 +348,11 @@ class FedSageClient(Learner):
             self._generator, self._impaired, self.keys.sample
         )
         content = {name: np.array(array) for name, array in self._template.items()}
-        content |= {name: np.array(to_numpy(parameter)) for name, parameter in self._fgen.items()}
-        content[REPRESENTATIONS][: len(missing)] = to_numpy(representations)
-        content[MISSING][: len(missing)] = to_numpy(missing)
+        content |= {
+            name: np.array(parameter.numpy(force=True)) for name, parameter in self._fgen.items()
+        }
+        content[REPRESENTATIONS][: len(missing)] = representations.numpy(force=True)
+        content[MISSING][: len(missing)] = missing.numpy(force=True)
         return add_prefix(PACKAGE, content)
 
     def _answers(self) -> Arrays:
@@ -364,7 +367,7 @@ class FedSageClient(Learner):
                 fgen, inputs[REPRESENTATIONS], inputs[MISSING], self._features
             )
             answers |= {
-                f"{GRADIENT}{number}/{name}": to_numpy(gradient)
+                f"{GRADIENT}{number}/{name}": gradient.numpy(force=True)
                 for name, gradient in gradients.items()
             }
         return answers
@@ -386,7 +389,7 @@ class FedSageClient(Learner):
     def share(self) -> Arrays:
         """θ; while generators are trained also a package, and the gradients for the packages
         received."""
-        return self.shared_arrays() | self._answer
+        return super().share() | self._answer
 
     @property
     def scored(self) -> nn.Module:

@@ -11,7 +11,6 @@ import torch
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import collect_state
-from curvfed.strategies.base.aggregation import reweighted
 from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Statistics
@@ -32,6 +31,12 @@ Settings = Mapping[str, Any]
 Call = Callable[[], object]
 
 
+def weight_of(client: Client) -> int:
+    """The client's weight in the average."""
+    num_examples = client.task.num_examples
+    return min(num_examples, 1) if client.config.weights == "uniform" else num_examples
+
+
 def a_round(settings: Settings) -> Call:
     """The second round of client 0, over and over: nothing is aggregated in between."""
     client, facts = a_client(settings)
@@ -40,12 +45,7 @@ def a_round(settings: Settings) -> Call:
     learner.receive(server.sent_to(0))
     trained = learner.train()
     reply = {name: np.array(array) for name, array in learner.share().items()}
-    server.aggregate(
-        reweighted(
-            {0: Statistics(reply, client.task.num_examples, {"steps": trained.steps})},
-            client.config.weights,
-        )
-    )
+    server.aggregate({0: Statistics(reply, weight_of(client), {"steps": trained.steps})})
     learner.round = 2
 
     def once() -> None:
@@ -74,8 +74,8 @@ def some_rounds(
         assert trained is not None
         losses.append(trained.loss)
         reply = {name: np.array(array) for name, array in learner.share().items()}
-        update = Statistics(reply, client.task.num_examples, {"steps": trained.steps})
-        server.aggregate(reweighted({0: update}, client.config.weights))
+        update = Statistics(reply, weight_of(client), {"steps": trained.steps})
+        server.aggregate({0: update})
     if client.config.fine_tunes:
         client.fine_tune(num)
     if (calibration := client.config.calibration) is not None:

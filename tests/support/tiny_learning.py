@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from curvfed.strategies.base.learner import Learner, Local, to_numpy
+from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.build_method import learner_class
@@ -111,7 +111,9 @@ def local_of(config: RunConfig, *parts: Any) -> Local:
 
 def state(module: nn.Module) -> Arrays:
     """A network's parameters as they are now."""
-    return {name: np.array(to_numpy(tensor)) for name, tensor in named_state(module).items()}
+    return {
+        name: np.array(tensor.numpy(force=True)) for name, tensor in named_state(module).items()
+    }
 
 
 def softmax_loss(
@@ -155,7 +157,7 @@ def gradient(loss: Callable[[Arrays], float], arrays: Mapping[str, NDArray[Any]]
 def batches(task: Examples) -> list[tuple[NDArray[Any], NDArray[Any]]]:
     """The task's batches as arrays, in float64."""
     return [
-        (to_numpy(batch.inputs).astype(np.float64), to_numpy(batch.labels))
+        (batch.inputs.numpy(force=True).astype(np.float64), batch.labels.numpy(force=True))
         for batch in task.batches(nn.Identity())
     ]
 

@@ -14,7 +14,6 @@ from tiny_learning import Arrays, assert_near, batches, gradient, learner, softm
 from curvfed.deployments.predict import TrainedRun, predict
 from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.apple import AppleServer, Keys
@@ -64,7 +63,7 @@ def core(arrays: Arrays, partition: int) -> Arrays:
 
 
 def relations(found) -> np.ndarray:
-    return np.array(to_numpy(found.local_state()["relations"]))
+    return np.array(found.local_state()["relations"].numpy(force=True))
 
 
 def combined(cores: list[Arrays], weights) -> Arrays:
@@ -117,7 +116,7 @@ def test_core_and_relations_are_those_of_the_algorithm(number, dtype):
     expected = combined(cores, arrays["shares"] + apart)
     assert_near(state(found.scored), expected, tolerance)
     kept = {
-        name.removeprefix("own/"): to_numpy(array)
+        name.removeprefix("own/"): array.numpy(force=True)
         for name, array in found.local_state().items()
         if name != "relations"
     }
@@ -209,7 +208,7 @@ def test_of_a_few_cores_the_last_that_came_of_each_take_part():
     assert_near(found.share(), own)
     for name, array in own.items():
         np.testing.assert_allclose(
-            to_numpy(found.local_state()[f"last/{name}"]),
+            found.local_state()[f"last/{name}"].numpy(force=True),
             np.stack([cores[0][name], array, cores[2][name]]),
             rtol=0,
             atol=1e-8,

@@ -6,8 +6,6 @@ import torch
 from app_runs import QUICK, run
 from tiny_learning import assert_near, descend, learner, state
 
-from curvfed.strategies.base.learner import to_numpy
-
 RATE, EPOCHS = 0.3, 2
 
 
@@ -48,7 +46,7 @@ def test_both_models_are_those_of_the_algorithm(mu, dtype):
     assert_near(found.share(), shared, tolerance)
     assert_near(
         {
-            name.removeprefix("own/"): to_numpy(tensor)
+            name.removeprefix("own/"): tensor.numpy(force=True)
             for name, tensor in found.local_state().items()
         },
         own,

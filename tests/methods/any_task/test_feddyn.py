@@ -9,7 +9,6 @@ from errors import refuses
 from tiny_learning import assert_near, descend, learner, state
 
 from curvfed.strategies.base.aggregation import AggregationError
-from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.feddyn import FedDynServer
 from curvfed.strategies.wire.codec import decode_arrays
@@ -29,7 +28,7 @@ def copied(found):
 
 def kept(found):
     return {
-        name.removeprefix("drift/"): np.array(to_numpy(tensor))
+        name.removeprefix("drift/"): np.array(tensor.numpy(force=True))
         for name, tensor in found.local_state().items()
     }
 

@@ -24,7 +24,6 @@ from tiny_learning import (
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.predict import TrainedRun, predict
-from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.flower_records import lists_to_tuples
@@ -45,7 +44,7 @@ def with_labels(labels, method="fedrod", **settings):
 
 def own_head(found):
     return {
-        name.removeprefix("own-head/"): np.array(to_numpy(tensor))
+        name.removeprefix("own-head/"): np.array(tensor.numpy(force=True))
         for name, tensor in found.local_state().items()
     }
 
@@ -56,7 +55,7 @@ def algorithm(shared, own, task, rounds=1, rate=RATE):
         {name: np.array(array, np.float64) for name, array in one.items()} for one in (shared, own)
     )
     with np.errstate(divide="ignore"):
-        prior = np.log(np.bincount(to_numpy(task.train_labels), minlength=CLASSES))
+        prior = np.log(np.bincount(task.train_labels.numpy(force=True), minlength=CLASSES))
     for _ in range(rounds * EPOCHS):
         for x, labels in batches(task):
 
@@ -129,21 +128,24 @@ def test_where_all_classes_are_as_frequent_what_is_shared_is_fedavgs():
 def test_what_is_scored_is_the_sum_and_begins_as_the_generic_model():
     found = with_labels(SOME)
     x, shared = found.local.task.x, state(found.local.model)
-    generic = features(shared, to_numpy(x)) @ shared["head.weight"].T + shared["head.bias"]
-    np.testing.assert_allclose(to_numpy(found.scored(x)), generic, rtol=0, atol=1e-14)
+    generic = features(shared, x.numpy(force=True)) @ shared["head.weight"].T + shared["head.bias"]
+    np.testing.assert_allclose(found.scored(x).numpy(force=True), generic, rtol=0, atol=1e-14)
     found.train()
     shared, own = state(found.local.model), own_head(found)
-    z = features(shared, to_numpy(x))
+    z = features(shared, x.numpy(force=True))
     expected = z @ (shared["head.weight"] + own["weight"]).T + shared["head.bias"] + own["bias"]
-    np.testing.assert_allclose(to_numpy(found.scored(x)), expected, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(found.scored(x).numpy(force=True), expected, rtol=0, atol=1e-14)
     assert found.share().keys() == shared.keys()
-    kept = {name: np.array(to_numpy(tensor)) for name, tensor in found.local_state().items()}
+    kept = {
+        name: np.array(tensor.numpy(force=True)) for name, tensor in found.local_state().items()
+    }
     np.testing.assert_array_equal(
-        to_numpy(type(found).restored(found.local.model, kept)(x)), to_numpy(found.scored(x))
+        type(found).restored(found.local.model, kept)(x).numpy(force=True),
+        found.scored(x).numpy(force=True),
     )
     generic = z @ shared["head.weight"].T + shared["head.bias"]
     # whose head is as it was
-    np.testing.assert_allclose(to_numpy(found.local.model(x)), generic, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(found.local.model(x).numpy(force=True), generic, rtol=0, atol=1e-14)
 
 
 def test_a_long_gradient_of_the_own_head_is_shortened():

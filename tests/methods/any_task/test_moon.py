@@ -18,7 +18,6 @@ from tiny_learning import (
     state,
 )
 
-from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.methods import moon
 from curvfed.tasks.task import Batch
 
@@ -43,7 +42,7 @@ def copied(found):
 
 def kept(found):
     return {
-        name.removeprefix("previous/"): np.array(to_numpy(tensor))
+        name.removeprefix("previous/"): np.array(tensor.numpy(force=True))
         for name, tensor in found.local_state().items()
     }
 

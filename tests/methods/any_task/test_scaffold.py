@@ -9,9 +9,8 @@ from app_runs import Recorder, run
 from errors import refuses
 from tiny_learning import assert_near, batches, gradient, learner, softmax_loss, state
 
-from curvfed.strategies.base.aggregation import AggregationError, reweighted
+from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods.scaffold import Keys, ScaffoldServer
@@ -41,7 +40,7 @@ def copied(found):
 
 def kept(found):
     return {
-        name.removeprefix("own-variate/"): np.array(to_numpy(tensor))
+        name.removeprefix("own-variate/"): np.array(tensor.numpy(force=True))
         for name, tensor in found.local_state().items()
     }
 
@@ -366,18 +365,6 @@ def test_the_mean_of_a_run_is_unweighted_unless_told(weights, tmp_path):
             share * one[name].astype(np.float64) for share, one in zip(shares, came, strict=True)
         )
         np.testing.assert_allclose(array, mean, rtol=0, atol=4 * EPS)
-
-
-def test_equal_weights_are_of_those_with_examples():
-    replies = {0: Statistics({}, 0), 2: Statistics({}, 5, {"steps": 3}), 3: Statistics({}, 1)}
-    assert {
-        k: (update.weight, update.steps) for k, update in reweighted(replies, "uniform").items()
-    } == {
-        0: (0, 0),
-        2: (1, 3),
-        3: (1, 0),
-    }
-    assert reweighted(replies, "examples") == replies
 
 
 def test_running_statistics_have_no_variate(tmp_path):

@@ -11,7 +11,6 @@ from tiny_learning import assert_near, cross_entropy, gradient, local_of, state
 
 import curvfed.strategies.methods.adafgl as stage_two
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.training import make_optimizer
 from curvfed.strategies.config.parse import parse
@@ -202,11 +201,11 @@ def test_who_is_predicted_alike_and_what_it_makes_of_features(alpha, dtype):
     pairs = alike(told)
     assert 0 < pairs.sum() < NODES * (NODES - 1)
     found = predicted_alike(torch.from_numpy(told).to(dtype))
-    assert np.array_equal(to_numpy(found), pairs)
+    assert np.array_equal(found.numpy(force=True), pairs)
     assert found.dtype == dtype
     wide = smoothed_features(found, inputs, alpha, 3)
-    expected = smoothed(pairs, to_numpy(inputs.features.matrix), alpha, 3)
-    np.testing.assert_allclose(to_numpy(wide), expected, rtol=0, atol=tolerance(dtype))
+    expected = smoothed(pairs, inputs.features.matrix.numpy(force=True), alpha, 3)
+    np.testing.assert_allclose(wide.numpy(force=True), expected, rtol=0, atol=tolerance(dtype))
 
 
 def test_at_one_features_go_along_the_edges_alone():
@@ -228,13 +227,13 @@ def test_signed_weights_and_what_is_passed_on(beta, dtype):
         torch.from_numpy(matrix).to(dtype), torch.from_numpy(logits).to(dtype), beta
     )
     expected = weights_of(matrix, logits, beta)
-    np.testing.assert_allclose(to_numpy(found), expected, rtol=0, atol=tolerance(dtype))
+    np.testing.assert_allclose(found.numpy(force=True), expected, rtol=0, atol=tolerance(dtype))
     off = expected[~np.eye(NODES, dtype=bool)]
     assert expected.max() == 1
     assert -1 <= off.min() < 0 < off.max()
     sign = torch.nn.PReLU(init=0.25).to(dtype)
     np.testing.assert_allclose(
-        to_numpy(pass_messages(found, torch.from_numpy(logits).to(dtype), sign)),
+        pass_messages(found, torch.from_numpy(logits).to(dtype), sign).numpy(force=True),
         passed(expected, logits, 0.25),
         rtol=0,
         atol=10 * tolerance(dtype),
@@ -303,11 +302,13 @@ def test_a_node_that_no_label_reaches_is_wrong_and_too_few_labels_say_nothing():
 def test_the_network_and_its_loss_are_those_of_the_authors(confidence, dtype):
     net, inputs = network(confidence, dtype), inputs_of(dtype)
     net.eval()
-    told = soft(to_numpy(net.extractor(inputs)).astype(np.float64))
+    told = soft(net.extractor(inputs).numpy(force=True).astype(np.float64))
     arrays = {name: array.astype(np.float64) for name, array in state(net).items()}
-    features = to_numpy(inputs.features.matrix).astype(np.float64)
+    features = inputs.features.matrix.numpy(force=True).astype(np.float64)
     expected = mixture(arrays, features, told)
-    np.testing.assert_allclose(to_numpy(net(inputs)), expected, rtol=0, atol=10 * tolerance(dtype))
+    np.testing.assert_allclose(
+        net(inputs).numpy(force=True), expected, rtol=0, atol=10 * tolerance(dtype)
+    )
     np.testing.assert_allclose(np.exp(expected).sum(axis=1), 1)
     rows, labels = torch.tensor([0, 4, 7]), torch.tensor([2, 1, 0])
     loss = loss_of(arrays, features, told, rows, labels)
@@ -319,7 +320,10 @@ def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
     constants."""
     net, inputs = network(spec=replace(SPEC, dropout=0.0)), inputs_of()
     rows, labels = torch.tensor([0, 4, 7]), torch.tensor([2, 1, 0])
-    told, features = soft(to_numpy(net.extractor(inputs))), to_numpy(inputs.features.matrix)
+    told, features = (
+        soft(net.extractor(inputs).numpy(force=True)),
+        inputs.features.matrix.numpy(force=True),
+    )
     arrays = state(net)
     trained = {
         name: arrays[name] for name, parameter in net.named_parameters() if parameter.requires_grad
@@ -331,7 +335,7 @@ def test_a_step_goes_along_the_gradient_and_the_extractor_rests():
     net.train()
     net.loss(inputs, labels, rows).backward()
     slopes = {
-        name: to_numpy(parameter.grad)
+        name: parameter.grad.numpy(force=True)
         for name, parameter in net.named_parameters()
         if parameter.grad is not None
     }

@@ -11,7 +11,6 @@ from tiny_learning import assert_near, gradient, local_of, state
 
 from curvfed.server_app.directory.run_directory import default_name
 from curvfed.strategies.base.aggregation import AggregationError, split_average
-from curvfed.strategies.base.learner import to_numpy
 from curvfed.strategies.base.named_arrays import named_state
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
@@ -90,7 +89,9 @@ def learner(partition=0, dtype=torch.float64, train=(0, 1, 2), **settings):
 
 def server(found, rounds=2):
     """The server of a learner's run, with its start."""
-    shared = {name: np.array(to_numpy(tensor)) for name, tensor in found.local.tensors.items()}
+    shared = {
+        name: np.array(tensor.numpy(force=True)) for name, tensor in found.local.tensors.items()
+    }
     config = found.local.config
     run = RunKeys(num_rounds=rounds + 1)
     keys = config.fedsage.model_copy(update={"generator_rounds": rounds})
@@ -351,7 +352,7 @@ def other_package(dtype=np.float64, seed=2):
 def learner_template(dtype=np.float64):
     found = learner(dtype=torch.float64 if dtype == np.float64 else torch.float32)
     return package(
-        {name: to_numpy(tensor) for name, tensor in found.local.tensors.items()},
+        {name: tensor.numpy(force=True) for name, tensor in found.local.tensors.items()},
         found.local.config.fedsage,
     )
 
@@ -368,7 +369,7 @@ def test_the_gradient_for_another_client_is_that_of_the_distance_to_the_own_node
     torch.manual_seed(4)
     noise = torch.randn(3, 4, dtype=dtype).numpy().astype(np.float64)
     own, asked = (
-        to_numpy(found._features).astype(np.float64),
+        found._features.numpy(force=True).astype(np.float64),
         content[REPRESENTATIONS].astype(np.float64) + noise,
     )
     parameters = {name: array.astype(np.float64) for name, array in content.items() if "." in name}
@@ -628,7 +629,7 @@ def test_the_generator_of_features_is_the_one_of_the_program():
     network = FeatureGenerator(spec).double()
     rows = np.random.default_rng(0).normal(size=(5, 4))
     np.testing.assert_allclose(
-        to_numpy(network(torch.from_numpy(rows))), made(state(network), rows), atol=1e-12
+        network(torch.from_numpy(rows)).numpy(force=True), made(state(network), rows), atol=1e-12
     )
 
 
