@@ -4,7 +4,7 @@ import contextlib
 import errno
 import logging
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
@@ -17,10 +17,12 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
 from curvfed.client_app.node.configuration import is_real, partition_of, public_text
 from curvfed.client_app.node.node import Node
-from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.resources import memory_errors
 from curvfed.client_app.rounds import contribute
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.process_settings import own_settings
+from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.masked import TARGETS, is_masked
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log_to_stdout
@@ -102,6 +104,59 @@ OF_ONE_SHOT: dict[str, Handler] = OF_EVERY_RUN | {
     EVALUATE: _step("one_shot", "evaluate"),
 }
 """The handlers of a run's phases, by the kind of its method."""
+
+
+def _calibrates(client: Client, phase: str) -> bool:
+    calibration = client.config.calibration
+    return calibration is not None and calibration.phase == phase
+
+
+CONDITIONS: dict[str, Callable[[Client], bool]] = {
+    START: lambda client: bool(learner_class(client.method).asked_for(client.config.own_keys)),
+    FINE_TUNE: lambda client: client.config.fine_tunes,
+    CALIBRATE: lambda client: _calibrates(client, CALIBRATE),
+    CCVR: lambda client: _calibrates(client, CCVR),
+    **dict.fromkeys(
+        (KEYS, SHARES, CONFIRM, UNMASK, FORGET), lambda client: client.config.is_masked
+    ),
+}
+"""Phases that belong only to some runs of a method."""
+
+
+def check_phase(phase: str, message_type: str, client: Client, phases: Collection[str]) -> None:
+    """Refuse a message by its phase, before its handler runs.
+
+    Parameters
+    ----------
+    phase, message_type : str
+        The phase that the message names, and Flower's message type, which selected the handler.
+    client : Client
+    phases : collection of str
+        Those that the client's method has.
+
+    Raises
+    ------
+    ConfigError
+        If the phase does not belong to the run, or a node that takes part in secure sums alone
+        would send an unmasked reply.
+    """
+    if (
+        MESSAGE_TYPES.get(phase) != message_type
+        or phase not in phases
+        or (phase in CONDITIONS and not CONDITIONS[phase](client))
+    ):
+        raise ConfigError(
+            f'a message {message_type} of phase "{phase}" is no part of a run of method ='
+            f' "{client.config.method}"',
+            key="phase",
+        )
+    is_open = phase in TARGETS and not is_masked(client.config, phase)
+    if client.node.secure_sum and is_open:
+        raise ConfigError(
+            f'this node takes part in secure sums alone; phase "{phase}" would send its reply'
+            " unmasked",
+            key="secure-sum-only",
+        )
 
 
 def _answer(message: Message, context: Context) -> Message:

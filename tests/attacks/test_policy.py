@@ -16,13 +16,12 @@ from graph_fixtures import user_fields
 from hull_nodes import QUICK, arrays_of, blobs, hull_run, nodes_of
 from policies import with_policy
 
-from curvfed.client_app.app import OF_ROUNDS, app
+from curvfed.client_app.app import OF_ROUNDS, app, check_phase
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node.configuration import is_real
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.node import Node
-from curvfed.client_app.node.phases import check_phase
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.strategies.base.errors import ConfigError

@@ -19,8 +19,8 @@ from curvfed.deployments.sweep.plan import SUPERNODES, Plan, read_plan
 from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import check_page, kinds
 from curvfed.server_app.report.selection import Run, matching
+from curvfed.server_app.report.sweep_page import as_text, csv_text
 from curvfed.server_app.report.sweep_table import make_table
-from curvfed.server_app.report.sweep_text import as_text, csv_text
 from studies.papers.__main__ import combined_sweep
 from studies.papers.comparison import compare
 from studies.papers.pages import Sweep, sweep_files

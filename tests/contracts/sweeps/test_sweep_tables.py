@@ -19,9 +19,8 @@ from curvfed.deployments.commands.command import main
 from curvfed.deployments.sweep.plan import Planned, read_plan
 from curvfed.deployments.sweep.results import Results
 from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.sweep_page import make_page, write_page
+from curvfed.server_app.report.sweep_page import as_text, csv_text, make_page, write_page
 from curvfed.server_app.report.sweep_table import SweepTable, make_table
-from curvfed.server_app.report.sweep_text import as_text, csv_text
 from curvfed.strategies.base.errors import ConfigError
 
 METHODS = ("local", "fedavg", "flatland")

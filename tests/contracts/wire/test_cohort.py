@@ -28,7 +28,7 @@ LONG = 600.0
 @pytest.fixture(autouse=True)
 def patient(monkeypatch):
     """A pull of a thread is waited for: that it is not is what two tests are about."""
-    monkeypatch.setattr("curvfed.strategies.wire.reply_poller.PATIENCE", LONG)
+    monkeypatch.setattr("curvfed.strategies.wire.exchange.PATIENCE", LONG)
 
 
 @given(partitions, fractions, st.integers(0, 2**31 - 1), st.integers(0, 10**6), st.randoms())
@@ -221,7 +221,7 @@ HALF = 777
 
 def test_half_a_reply_holds_nobody_up(monkeypatch):
     """The timeout comes when nothing is left to come but the other half."""
-    monkeypatch.setattr("curvfed.strategies.wire.reply_poller.PATIENCE", 0.05)
+    monkeypatch.setattr("curvfed.strategies.wire.exchange.PATIENCE", 0.05)
     time = PausedClock()
     monkeypatch.setattr("curvfed.strategies.wire.exchange.time", time)
     grid = Network([[good(11, HALF)], [good(12, 2)], [good(13, 3)]])
@@ -238,7 +238,7 @@ def test_half_a_reply_holds_nobody_up(monkeypatch):
 
 
 def test_the_other_half_is_still_taken(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.reply_poller.PATIENCE", 0.05)
+    monkeypatch.setattr("curvfed.strategies.wire.exchange.PATIENCE", 0.05)
     grid = Network([[good(11, HALF), good(12, 2)], [good(13, 3)]])
     threading.Timer(0.3, grid.rest.set).start()
     replies, failures, _ = ask(grid, (11, 12, 13))
@@ -247,7 +247,7 @@ def test_the_other_half_is_still_taken(monkeypatch):
 
 
 def test_a_half_that_never_comes_is_lost(monkeypatch):
-    monkeypatch.setattr("curvfed.strategies.wire.reply_poller.PATIENCE", 0.05)
+    monkeypatch.setattr("curvfed.strategies.wire.exchange.PATIENCE", 0.05)
 
     class Lossy(Network):
         def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
