@@ -14,9 +14,8 @@ from torch import Tensor
 
 from curvfed.client_app.node.node import PREVIOUS, REFUSE, Node
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
-from curvfed.strategies.wire.array_file import file_parts, read
 from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.store import LostState, Store, StoreError
+from curvfed.strategies.wire.store import LostState, Store, StoreError, file_parts, read
 from curvfed.tasks.stored_files import make_private, write_atomically
 
 log = logging.getLogger("curvfed")

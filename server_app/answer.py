@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from curvfed.server_app.federation import Federation
-from curvfed.server_app.personal_figures import Cohort, column, mean_std, personal_figures
+from curvfed.server_app.personal_figures import CohortMeans, column, mean_std, personal_figures
 from curvfed.strategies.base.figures import MEANS
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.wire.checks import one_line
@@ -46,7 +46,7 @@ class Answer:
     bytes_down: dict[int, int]
     bytes_up: dict[int, int]
     complaints: dict[int, Parts] = field(default_factory=dict)
-    cohort: Cohort | None = None
+    cohort: CohortMeans | None = None
     total: Statistics | None = None
 
     @property

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field, replace
 from flwr.app import ArrayRecord
 
 from curvfed.server_app.answer import Answer, parts_size
-from curvfed.server_app.progress import PHASE_SILENCE
-from curvfed.server_app.run import Run, check_enough
+from curvfed.server_app.run import PHASE_SILENCE, Run, check_enough
 from curvfed.strategies.base.figures import check_sent
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics

@@ -14,7 +14,7 @@ Scores = Mapping[int, Mapping[str, float]]
 in `_before` for the model as received."""
 
 
-Cohort = Mapping[str, tuple[float, int]]
+CohortMeans = Mapping[str, tuple[float, int]]
 """Scores after a secure sum: the mean over the clients with the score, and their number."""
 
 
@@ -38,7 +38,7 @@ def column(scores: Scores, name: str) -> list[float]:
 
 
 def personal_figures(
-    scores: Scores, descriptions: Mapping[int, Description], cohort: Cohort | None = None
+    scores: Scores, descriptions: Mapping[int, Description], cohort: CohortMeans | None = None
 ) -> dict[str, Any]:
     """The personal part of a summary (P-FL).
 
@@ -73,7 +73,7 @@ def personal_figures(
     }
 
 
-def _figure(scores: Scores, name: str, cohort: Cohort | None) -> Figure:
+def _figure(scores: Scores, name: str, cohort: CohortMeans | None) -> Figure:
     if cohort is not None:
         mean, count = cohort.get(name, (None, 0))
         return Figure(mean, None, None, count)

@@ -15,7 +15,6 @@ from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.personal_figures import personal_figures
-from curvfed.server_app.progress import Progress
 from curvfed.server_app.run_warnings import (
     ABSENCES,
     FALLS,
@@ -51,6 +50,11 @@ WITHIN_ROUND = (TRAIN, KEYS, SHARES, CONFIRM, UNMASK, MEASURE, HULLS)
 """Phases whose messages count as the traffic of a round, or of a one-shot run."""
 
 
+ROUND_SILENCE = 1.0
+PHASE_SILENCE = 5.0
+"""Seconds without a line after which a round, or the replies of a slow phase, are logged."""
+
+
 class RoundError(KeyedError, RuntimeError):
     """A round or protocol cannot finish; the checkpoint of the previous round stays."""
 
@@ -71,6 +75,22 @@ def check_enough(answer: Answer, min_replies: int) -> None:
             f" {len(answer.seconds)}, needed are {needed} (min-replies). {answer.failure_summary}",
             key="too-few-replies",
         )
+
+
+class Progress:
+    """Logs the number of the round and of all rounds."""
+
+    def __init__(self, rounds: int) -> None:
+        self.rounds = rounds
+        self._said = time.monotonic()
+
+    def say(self, number: int, text: str, silence: float = 0.0) -> None:
+        """Log a line about a round, unless the last line is less than `silence` seconds old."""
+        now = time.monotonic()
+        if now - self._said >= silence:
+            self._said = now
+            place = {"rounds": (number, self.rounds)}  # by which a notebook knows the line
+            log.info("round %d/%d  %s", number, self.rounds, text, extra=place)
 
 
 class Run:

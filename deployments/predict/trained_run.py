@@ -23,9 +23,9 @@ from curvfed.strategies.config.model_spec import is_fixed
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.config.settings_file import read_settings
-from curvfed.strategies.wire.array_file import read
 from curvfed.strategies.wire.flower_records import lists_to_tuples
 from curvfed.strategies.wire.messages import Description, Facts
+from curvfed.strategies.wire.store import read
 from curvfed.tasks.errors import KeyedError
 
 

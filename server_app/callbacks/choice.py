@@ -1,5 +1,8 @@
 """The callbacks of a run, in the order in which they are called, and those of a few lines."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.calibration import CalibrationCallback
 from curvfed.server_app.callbacks.classifier_agreement import ClassifierAgreement
@@ -8,10 +11,10 @@ from curvfed.server_app.callbacks.evaluation import Evaluation
 from curvfed.server_app.callbacks.global_score import GlobalScore
 from curvfed.server_app.cohort import Cohort, class_titles
 from curvfed.server_app.directory import checkpoint as checkpoints
-from curvfed.server_app.progress import ROUND_SILENCE, in_words
-from curvfed.server_app.run import Run
+from curvfed.server_app.run import ROUND_SILENCE, Run
 from curvfed.server_app.run_warnings import note_absences, note_answers, note_training
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
@@ -147,5 +150,23 @@ class ProgressLine(Callback):
     def stored(self, completed: Round) -> None:
         """Log the figures of a round."""
         is_last = completed.number == self.run.last_round
-        text = in_words(completed.row, self.run.federation.metric)
+        text = _in_words(completed.row, self.run.federation.metric)
         self.run.progress.say(completed.number, text, 0 if is_last else ROUND_SILENCE)
+
+
+def _in_words(row: Mapping[str, Any], metric: str) -> str:
+    """The figures of a round in `rounds.csv` for the log."""
+    columns = {
+        GLOBAL_ACCURACY: "global",
+        "score": "AUC" if metric == "roc_auc" else "accuracy",
+        "loss": "loss",
+    }
+    texts = [
+        f"{words} {find(column).text(row[column])}"
+        for column, words in columns.items()
+        if row[column] is not None
+    ]
+    texts.append(f"{row['seconds']:.2f} s")
+    if row["dropped"]:
+        texts.append(f"{row['dropped']} dropped")
+    return "  ".join(texts)

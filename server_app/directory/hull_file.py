@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from curvfed.geometry.hull import convex_hull
 from curvfed.server_app.directory.npz import read_npz
-from curvfed.strategies.wire.array_file import read
+from curvfed.strategies.wire.store import read
 
 if TYPE_CHECKING:  # only one-shot runs load classifiers of hulls
     from curvfed.strategies.hull.classifier import Classifier

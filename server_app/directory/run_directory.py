@@ -21,8 +21,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.strategies.config.settings_file import SEALED_HEADING, read_settings
-from curvfed.strategies.wire.array_file import file_parts
-from curvfed.strategies.wire.store import Store
+from curvfed.strategies.wire.store import Store, file_parts
 from curvfed.tasks.registry import OWN
 from curvfed.tasks.stored_files import sealed, write_atomically
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from curvfed.strategies.config.settings_file import SEALED_HEADING
-from curvfed.strategies.wire.array_file import file_parts
+from curvfed.strategies.wire.store import file_parts
 from curvfed.tasks.stored_files import sealed
 
 

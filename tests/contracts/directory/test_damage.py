@@ -25,8 +25,7 @@ from curvfed.server_app.directory.run_directory import RunDirectory, check_name
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.settings_file import read_settings
-from curvfed.strategies.wire.array_file import read
-from curvfed.strategies.wire.store import LostState, Store, StoreError
+from curvfed.strategies.wire.store import LostState, Store, StoreError, read
 from curvfed.tasks import prepared
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec

@@ -11,8 +11,8 @@ from test_resume import interrupted
 
 from curvfed.server_app.warm_start import warm_start
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.wire.array_file import file_parts
 from curvfed.strategies.wire.codec import decode_arrays, decode_request
+from curvfed.strategies.wire.store import file_parts
 
 
 def first_sent(recorder):
