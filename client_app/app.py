@@ -26,6 +26,7 @@ from curvfed.strategies.config.masked import TARGETS, is_masked
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import decode_request, encode_reply
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
@@ -185,14 +186,7 @@ def _answer(message: Message, context: Context) -> Message:
         reply = Reply(header, partition, **fields)
         return Message(encode_reply(reply, client.precision), reply_to=message)
     except SafeError as error:
-        # In a simulation the server writes the error into the same log.
-        level = logging.WARNING if is_real(node_config) else logging.DEBUG
-        log.log(
-            level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error
-        )
-        reason = public_text(error, node_config)
-        if is_real(node_config) and partition >= 0:
-            _note_refusal(header, partition, node_config, reason)
+        reason = _note_error(error, header, partition, node_config)
     except Exception as error:
         log.error(
             "partition %d, %s of round %d failed\n%s",
@@ -208,6 +202,32 @@ def _answer(message: Message, context: Context) -> Message:
         if client is not None:
             forget(client)
     return Message(encode_reply(Reply(header, partition, error=reason)), reply_to=message)
+
+
+def refuse(message: Message, context: Context, error: SafeError) -> Message:
+    """Answer a message with this error, without running its phase."""
+    node_config = dict(context.node_config)
+    header = Header("", "", 0)
+    with contextlib.suppress(MessageError):  # of another version
+        header = decode_request(message.content).header
+    partition = partition_of(node_config)
+    reason = _note_error(error, header, partition, node_config)
+    return Message(encode_reply(Reply(header, partition, error=reason)), reply_to=message)
+
+
+def _note_error(
+    error: SafeError, header: Header, partition: int, node_config: dict[str, Any]
+) -> str:
+    """Log a foreseen error, note it in a real node's ledger, and return what may be sent of it."""
+    # In a simulation the server writes the error into the same log.
+    level = logging.WARNING if is_real(node_config) else logging.DEBUG
+    log.log(
+        level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error
+    )
+    reason = public_text(error, node_config)
+    if is_real(node_config) and partition >= 0:
+        _note_refusal(header, partition, node_config, reason)
+    return reason
 
 
 def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], reason: str) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import tempfile
 import tomllib
 from collections.abc import Iterator
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
@@ -64,6 +65,13 @@ def app_folder(method: str) -> Iterator[Path]:
             flush=True,
         )
         yield folder
+
+
+def bundle_digest(folder: Path) -> str:
+    """The digest of Flower's bundle of an app's folder, as a node's policy names it."""
+    from flwr.cli.build import build_fab_from_disk
+
+    return f"sha256:{sha256(build_fab_from_disk(folder)).hexdigest()}"
 
 
 def modules(package: Path, home: Path) -> dict[str, bytes]:

@@ -38,7 +38,8 @@ class Policy(Table):
         which the node has a part.
     runs : Runs
         `methods`: the allowed methods. `keys`: by key of a run, a list of allowed values or a
-        range. `lost_state`: as in the node's configuration.
+        range. `lost_state`: as in the node's configuration. `code`: whose code the node runs.
+        `starts`: the allowed starting parameters beside those that a run's seed yields.
     leaves : Leaves
         As in the node's configuration; the stricter of both applies. `hull_min_class_size`: the
         hull of a class with fewer training points stays at the node.

@@ -12,6 +12,11 @@ from curvfed.strategies.config.all_keys import defaults
 Item = TypeVar("Item")
 Listed = Annotated[tuple[Item, ...], Field(strict=False)]  # TOML has lists, not tuples
 Share = Annotated[float, Field(ge=0, le=1)]
+Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
+
+INSTALLED = "installed"
+ANY = "any"
+DIGESTS = 'a list of digests, "sha256:" and 64 hexadecimal digits,'
 
 
 class Range(Table):
@@ -46,8 +51,8 @@ class Data(Table):
 
 
 class Runs(Table):
-    """[runs]: the runs that the node takes part in, and its action after losing personal
-    parameters."""
+    """[runs]: the runs that the node takes part in, the code that it runs for them, and its action
+    after losing personal parameters."""
 
     methods: Listed[str] | None = Field(default=None, description="a list of names of methods")
     keys: Annotated[dict[str, Listed[Scalar] | Range], AfterValidator(_check_keys)] = Field(
@@ -56,6 +61,12 @@ class Runs(Table):
     )
     lost_state: Literal["refuse", "previous", "fresh"] | None = Field(
         default=None, description='"refuse", "previous" or "fresh"'
+    )
+    code: Literal["installed", "any"] | Listed[Digest] = Field(
+        default=INSTALLED, description=f'"installed", "any", or {DIGESTS} of bundles'
+    )
+    starts: Literal["any"] | Listed[Digest] = Field(
+        default=(), description=f'"any", or {DIGESTS} of starting parameters'
     )
 
 

@@ -31,6 +31,8 @@ POLICY = """\
 # methods = ["hull", "fedavg"]    # without this line: all
 # keys = { "local-epochs" = [1, 2], "hull.epsilon" = { min = 0.01 } }
 # lost-state = "refuse"           # lost personal parameters: "refuse", "previous", "fresh"
+# code = "installed"              # or "any", or digests of bundles whose own code may run here too
+# starts = []                     # digests of allowed starts from a file (init-from), or "any"
 # A run's "model" of another package, and for public data its "data-dir", must be listed in keys.
 
 [leaves]

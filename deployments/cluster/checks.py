@@ -178,6 +178,7 @@ def node_checks(
         Check("superlink", partial(check_superlink, link), commands=both),
         Check("clock", partial(check_clock, link), commands=both),
         Check("policy", partial(node_config.check_policy, node), commands=both),
+        Check("code", partial(node_config.check_code, node), commands=both),
         Check("keys", partial(node_config.check_keys, config), commands=both),
         Check("device", partial(node_config.check_device_memory, node), commands=both),
         Check("state", partial(check_folder, state, "state-path"), commands=both),

@@ -1,13 +1,16 @@
-"""A process per message without its start-up: a parent process with all imports is forked.
+"""The process of each message: it runs the code that the node chose, and starts without imports.
 
-A SuperNode starts the program `flwr-clientapp` for each message, and the imports of Flower and
-torch take seconds. Here a program of that name comes first on the SuperNode's PATH and sends its
-arguments to a parent process that has imported both. A fork of the parent then runs Flower's own
-code of the program. The app itself is not imported before, since it comes with the run.
+A SuperNode starts the program `flwr-clientapp` for each message. Here a program of that name comes
+first on the SuperNode's PATH. It runs Flower's own, guarded by `node_code`: code from the server is
+not imported unless the node's policy allows it.
+
+The imports of Flower and torch take seconds. So the program sends its arguments to a parent process
+that has imported both, and a fork of the parent does the work. The app is not imported before,
+since the policy may allow that of the run.
 
     python -P deployments/cluster/forked_clients.py flower-supernode ARGUMENTS …
 
-Without the parent, Flower's program runs as usual.
+Without the parent, or with `--cold` before `flower-supernode`, each program does its own imports.
 """
 
 import contextlib
@@ -32,6 +35,8 @@ import psutil
 
 PROGRAM = "flwr-clientapp"
 SERVE = "--serve"
+COLD = "--cold"
+CLIENT = "--client"
 FOLDER = "curvfed-warm-"
 HEAVY = (
     "torch",
@@ -57,7 +62,7 @@ replaces the reply to the next message, and from then on the node is one message
 
 _CLIENT = """
 import json, os, socket, sys
-place, program, *arguments = sys.argv[1:]
+place, interpreter, module, *arguments = sys.argv[1:]
 try:
     with socket.socket(socket.AF_UNIX) as line:
         line.settimeout(10)
@@ -67,25 +72,29 @@ try:
 except OSError:
     ready = b""
 if not ready:
-    os.execv(program, [program, *arguments])
+    os.execv(interpreter, [interpreter, "-P", module, "--client", *arguments])
 """
 
 
-def become_supernode(words: Sequence[str]) -> NoReturn:
-    """Start the parent of the forks as a child of this process, and become the SuperNode."""
+def become_supernode(words: Sequence[str], is_cold: bool = False) -> NoReturn:
+    """Put the guarded program on PATH, start the parent of its forks unless `is_cold`, and become
+    the SuperNode."""
     _remove_abandoned()
     # Readable only by this user, and short, since it is the path of a socket.
     folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER}{os.getpid()}-"))
-    real = Path(sys.executable).parent / PROGRAM
     client = folder / "client.py"
     client.write_text(_CLIENT, encoding="utf-8")
-    command = shlex.join([sys.executable, "-I", "-S", str(client), str(folder / "line"), str(real)])
+    line = str(folder / "line")
+    command = shlex.join(
+        [sys.executable, "-I", "-S", str(client), line, sys.executable, str(Path(__file__))]
+    )
     shim = folder / PROGRAM
     shim.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
     shim.chmod(0o700)
-    # Started by its path: as a module it imports this `curvfed`, but each run has its own.
-    serving = [sys.executable, "-P", __file__, SERVE, str(folder), str(os.getpid())]
-    subprocess.Popen(serving, stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD)
+    if not is_cold:
+        # Started by its path: as a module it imports this `curvfed`, but each run has its own.
+        serving = [sys.executable, "-P", __file__, SERVE, str(folder), str(os.getpid())]
+        subprocess.Popen(serving, stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD)
     os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
     os.execvp(words[0], list(words))
 
@@ -105,15 +114,31 @@ def serve(folder: Path, parent: int) -> None:
     try:
         for module in HEAVY:
             importlib.import_module(module)
-        (program,) = entry_points(group="console_scripts", name=PROGRAM)
+        program = _flower_program()
         # Ctrl-C is for the SuperNode, with which this process ends.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with _Parent(str(folder / "line"), program.load()) as server:
+        with _Parent(str(folder / "line"), program) as server:
             while os.getppid() == parent:
                 server.handle_request()
                 server.end_orphans()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _flower_program() -> Callable[[], object]:
+    """Flower's own program."""
+    (program,) = entry_points(group="console_scripts", name=PROGRAM)
+    run: Callable[[], object] = program.load()
+    return run
+
+
+def run_guarded(run: Callable[[], object], arguments: Sequence[str]) -> None:
+    """Do the work of Flower's program `run`, with code that the node chose."""
+    from curvfed.deployments.cluster.node_code import guard_program
+
+    guard_program()
+    sys.argv = [PROGRAM, *arguments]
+    run()
 
 
 class _Parent(socketserver.ForkingMixIn, socketserver.UnixStreamServer):
@@ -160,9 +185,8 @@ class _Client(socketserver.StreamRequestHandler):
         self.request.close()
         self.server.socket.close()
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        sys.argv = [PROGRAM, *json.loads(line)]
         try:
-            self.server.run()
+            run_guarded(self.server.run, json.loads(line))
         finally:
             sys.stdout.flush()  # the server ends the fork by os._exit, which does not
 
@@ -170,5 +194,9 @@ class _Client(socketserver.StreamRequestHandler):
 if __name__ == "__main__":
     if sys.argv[1] == SERVE:
         serve(Path(sys.argv[2]), int(sys.argv[3]))
+    elif sys.argv[1] == CLIENT:
+        run_guarded(_flower_program(), sys.argv[2:])
+    elif sys.argv[1] == COLD:
+        become_supernode(sys.argv[2:], is_cold=True)
     else:
         become_supernode(sys.argv[1:])

@@ -13,6 +13,8 @@ from typing import Any
 
 from curvfed.client_app.node.configuration import PATHS, absolute
 from curvfed.client_app.node.node import KEYS, Node
+from curvfed.client_app.node.policy import Policy
+from curvfed.client_app.node.policy_tables import ANY, INSTALLED
 from curvfed.deployments.cluster.errors import ClusterError, WrongUsageError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
@@ -108,6 +110,17 @@ def check_policy(node: Node) -> str:
         for key, value in table.items()
     ]
     return f"{node.policy_path or 'none'}: {'; '.join(lines) or 'the defaults'}"
+
+
+def check_code(node: Node) -> str:
+    """The code that the node runs."""
+    from curvfed.deployments.cluster.node_code import installed_code
+
+    code = (node.rules or Policy()).runs.code
+    if code == ANY:
+        return "any that the server sends: [runs] code in its policy"
+    others = ", ".join(digest for digest in code if code != INSTALLED)
+    return installed_code() + (f"; of bundles: {others}" if others else "")
 
 
 def check_data(node: Node) -> str:

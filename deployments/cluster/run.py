@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.arguments import Value, read_pairs
-from curvfed.deployments.bundle import app_folder
+from curvfed.deployments.bundle import app_folder, bundle_digest
 from curvfed.deployments.cluster import registry
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
@@ -198,6 +198,7 @@ def _submit(folder: ServerFolder, config: Mapping[str, Value]) -> str:
         command = flwr(
             folder, "run", app, options=["--run-config", toml_pairs(config), "--format", "json"]
         )
+        print(f"bundle {bundle_digest(app)}; a node runs its own code unless its policy names this")
         identity = str(command.show().ask()["run-id"])
     directory = ExpectedSummary(config).directory
     names = registry.read_names(folder, registry.RUNS)

@@ -56,10 +56,10 @@ def supernode(
     command = flower_supernode(
         folder, address, toml_pairs(config), port or free_ports(1)[0], health_port
     ).show()
-    if not cold:
-        fork = [sys.executable, "-P", forked_clients.__file__]
-        command = replace(command, words=[*fork, *command.words])
-    command.become()
+    guarded = [sys.executable, "-P", forked_clients.__file__]
+    if cold:
+        guarded.append(forked_clients.COLD)
+    replace(command, words=[*guarded, *command.words]).become()
 
 
 def flower_supernode(

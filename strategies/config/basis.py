@@ -62,14 +62,22 @@ def _configuration(config: RunConfig) -> bytes:
 
 @cache
 def code_digest() -> bytes:
-    """SHA-256 of the app's Python files in `ROOMS`, by name and content.
+    """The digest of the app's code as it is imported here.
 
     Code of other packages, such as a method of the user's own, is not part of it.
     """
-    digest = sha256()
+    code = {}
     for room in ROOMS:
         folder = Path(str(files(f"curvfed.{room}")))
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(json.dumps([room, *path.relative_to(folder).parts]).encode())
-            digest.update(sha256(path.read_bytes()).digest())
+        for path in folder.rglob("*.py"):
+            code[(room, *path.relative_to(folder).parts)] = path.read_bytes()
+    return digest_of_code(code)
+
+
+def digest_of_code(code: Mapping[tuple[str, ...], bytes]) -> bytes:
+    """SHA-256 of the Python files in `ROOMS`, by the parts of their paths and by content."""
+    digest = sha256()
+    for parts in sorted(code):
+        digest.update(json.dumps(parts).encode())
+        digest.update(sha256(code[parts]).digest())
     return digest.digest()

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 import curvfed.deployments.cluster.forked_clients
+from curvfed.deployments.cluster import node_code
 from curvfed.deployments.cluster.forked_clients import HEAVY, PROGRAM
 from curvfed.deployments.processes import wait_until
 
@@ -84,6 +85,9 @@ def nothing_heavy(folder: Path) -> dict[str, str]:
             package /= name
             package.mkdir(exist_ok=True)
             (package / "__init__.py").touch()
+    flower = folder.joinpath(*node_code.PROGRAM.split(".")).with_suffix(".py")
+    flower.parent.mkdir(parents=True)
+    flower.write_text(" = ".join([*node_code.REPLACED, "None"]))
     return environment
 
 
@@ -141,9 +145,10 @@ def test_a_program_is_a_fork_of_the_parent(forking, tmp_path):
 
 
 def test_the_app_is_not_imported_beforehand(forking, tmp_path):
-    """It comes with the run, and this folder's must not stand in its way."""
+    """A policy may allow that of the run, and this folder's must not stand in its way."""
     found = seen(forking, tmp_path)
-    assert found["of the app"] == []
+    assert "curvfed.deployments.cluster.node_code" in found["of the app"]
+    assert not any("client_app" in name for name in found["of the app"])
     assert Path(found["path"][0]).name.startswith("stand-in"), (
         "neither the working folder nor that of the program"
     )
@@ -185,7 +190,7 @@ def test_what_a_program_raises_is_printed_where_the_supernode_prints(tmp_path):
 
 
 @pytest.mark.long  # Flower is imported twice
-def test_without_the_parent_the_real_program_runs(tmp_path):
+def test_without_the_parent_the_guarded_program_runs(tmp_path):
     with started(nothing_heavy(tmp_path / "stand-in")) as forking:
         forking.parent.kill()
         psutil.wait_procs([forking.parent], 30)
