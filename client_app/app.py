@@ -221,9 +221,7 @@ def _note_error(
     """Log a foreseen error, note it in a real node's ledger, and return what may be sent of it."""
     # In a simulation the server writes the error into the same log.
     level = logging.WARNING if is_real(node_config) else logging.DEBUG
-    log.log(
-        level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error
-    )
+    log.log(level, "partition %d, %s of round %d: %s", partition, header.phase, header.round, error)
     reason = public_text(error, node_config)
     if is_real(node_config) and partition >= 0:
         _note_refusal(header, partition, node_config, reason)

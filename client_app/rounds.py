@@ -13,6 +13,7 @@ from flwr.app import RecordDict
 from torch import nn
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.node.start_check import check_start
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays, Statistics
@@ -196,6 +197,7 @@ def _prepare(client: Client, request: Request) -> Arrays:
     """
     client.prepare(request.required_facts, request.stamp)
     received = decode_arrays(request.arrays, client.precision)
+    check_start(client, request, received)
     client.receive(received, decode_arrays(request.fixed))
     return received
 

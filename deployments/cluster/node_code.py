@@ -94,9 +94,7 @@ def guard_program() -> None:
         setattr(program, name, getattr(guard, name))
 
 
-def chosen_app(
-    bundle: bytes, node_config: Mapping[str, Any], is_first: bool = False
-) -> App | None:
+def chosen_app(bundle: bytes, node_config: Mapping[str, Any], is_first: bool = False) -> App | None:
     """The app that answers a message of a run.
 
     Parameters
@@ -166,7 +164,7 @@ def _check_version(bundle: bytes, digest: str) -> None:
         raise ConfigError(
             f"this node runs its own {installed_code()}, and the run brought {app} (bundle"
             f" {digest}); allowed is the same version on both sides, or [runs] code ="
-            f' ["{digest}"] in the node\'s policy.toml, which lets the bundle\'s code run there',
+            f" [\"{digest}\"] in the node's policy.toml, which lets the bundle's code run there",
             key="other-code",
         )
 

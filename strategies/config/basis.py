@@ -42,6 +42,12 @@ def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> 
     )
 
 
+def start_digest(arrays: Arrays) -> str:
+    """The digest of the parameters that a run starts from, as they arrive and as a node's policy
+    names them."""
+    return f"sha256:{_digest_of(arrays).hex()}"
+
+
 def _digest_of(arrays: Arrays) -> bytes:
     digest = sha256()
     for name in sorted(arrays):
