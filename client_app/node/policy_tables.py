@@ -1,7 +1,7 @@
 """The tables of a node's `policy.toml`: [data], [runs], [leaves], [sums] and [privacy]."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, Field
 
@@ -14,8 +14,8 @@ Listed = Annotated[tuple[Item, ...], Field(strict=False)]  # TOML has lists, not
 Share = Annotated[float, Field(ge=0, le=1)]
 Digest = Annotated[str, Field(pattern="^sha256:[0-9a-f]{64}$")]
 
-INSTALLED = "installed"
-ANY = "any"
+INSTALLED: Final = "installed"
+ANY: Final = "any"
 DIGESTS = 'a list of digests, "sha256:" and 64 hexadecimal digits,'
 
 

@@ -69,7 +69,7 @@ class _Guard:
     def install_app_dependencies(self, *names: Any, **options: Any) -> Any:
         return self._flowers("install_app_dependencies", *names, **options)
 
-    def get_load_client_app_fn(self, **options: Any) -> Callable[..., App]:
+    def get_load_client_app_fn(self, **options: Any) -> Any:
         app = self._app
         if app is None:
             return self._flowers("get_load_client_app_fn", **options)
