@@ -17,7 +17,6 @@ from curvfed.client_app.node.start_check import check_start
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.base.training import Trained
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
@@ -119,7 +118,7 @@ def train(client: Client, request: Request) -> Contribution:
             key="private-statistics",
         )
     return Contribution(
-        _trained_arrays(client, received, trained),
+        learner.share(),
         client.task.num_examples,
         figures,
         received=received,
@@ -135,8 +134,8 @@ def _train_privately(client: Client, request: Request, private: "PrivateRounds")
     arrays = private.stored_reply(number, basis)
     if arrays is None:
         received = _prepare(client, request)
-        trained = client.fit(number)
-        arrays = _trained_arrays(client, received, trained)
+        client.fit(number)
+        arrays = client.learner.share()
         client.commit(number, base=request.stamp)
         private.store_reply(number, basis, arrays)
     else:
@@ -147,13 +146,6 @@ def _train_privately(client: Client, request: Request, private: "PrivateRounds")
         private.pay(number, arrays)
         figures["steps"] = float(private.release.times)
     return Contribution(arrays, client.task.num_examples, figures, received=received)
-
-
-def _trained_arrays(client: Client, received: Arrays, trained: Trained | None) -> Arrays:
-    """What the learner shares after training, in the open or as a summand."""
-    if client.config.is_masked and trained is not None:
-        return client.learner.summand(received, trained)
-    return client.learner.share()
 
 
 def evaluate(client: Client, request: Request) -> Contribution:

@@ -222,10 +222,6 @@ class Learner:
         """Names of the parameters that are both shared and trained, in the model's order."""
         return [name for name in self.local.shared if name in self.local.trained]
 
-    def summand(self, received: Arrays, trained: Trained) -> Arrays:
-        """The arrays that the client adds to a secure sum: by default those of an open reply."""
-        return self.share()
-
     def fine_tune(self) -> float | None:
         """Make a personal model, `tuned`, from the parameters received; called only for a client
         with examples.

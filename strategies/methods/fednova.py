@@ -7,7 +7,7 @@ import numpy as np
 
 from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import weighted_step
-from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
@@ -84,16 +84,38 @@ class FedNovaClient(Learner):
 
     hides_records = True
 
-    def summand(self, received: Arrays, trained: Trained) -> Arrays:
-        """θ + dₖ, and ‖aₖ‖₁."""
-        length = gradient_weight(trained.steps, _momentum(self.local.config))
+    def __init__(self, local: Local) -> None:
+        super().__init__(local)
+        self._received: Arrays = {}
+        self._steps = 0
+
+    def receive(self, arrays: Arrays) -> None:
+        """Load θ."""
+        super().receive(arrays)
+        self._received = arrays
+        self._steps = 0
+
+    def train(self) -> Trained:
+        """FedAvg's training."""
+        trained = super().train()
+        self._steps = trained.steps
+        return trained
+
+    def share(self) -> Arrays:
+        """θₖ; in a secure sum θ + dₖ, and ‖aₖ‖₁."""
+        shared = super().share()
+        config = self.local.config
+        if not config.secure_sum or not self._steps:
+            return shared
+        length = gradient_weight(self._steps, _momentum(config))
         normed = {
             name: (
                 array
                 if is_buffer(name)
-                else received[name] + (array - received[name].astype(np.float64)) / length
+                else self._received[name]
+                + (array - self._received[name].astype(np.float64)) / length
             )
-            for name, array in self.share().items()
+            for name, array in shared.items()
         }
         return normed | {LENGTH: np.array([length], np.float64)}
 
