@@ -68,11 +68,7 @@ class Answer:
     @property
     def failure_summary(self) -> str:
         """The first three reasons as text; "" for none."""
-        return "; ".join(self._reason_texts[:3])
-
-    @property
-    def _reason_texts(self) -> list[str]:
-        return [f"partition {partition}: {reason}" for partition, reason in self.reasons.items()]
+        return "; ".join(reason_texts(self.reasons)[:3])
 
     def row(self, federation: Federation) -> dict[str, Any]:
         """The row in `rounds.csv`; bytes are means over the clients with valid replies."""
@@ -93,7 +89,7 @@ class Answer:
             "bytes_down": sum(self.bytes_down[partition] for partition in self.replies)
             / max(len(self.replies), 1),
             "seconds_training": seconds * trained,
-            "reasons": one_line("; ".join(self._reason_texts), _MAX_REASONS),
+            "reasons": one_line("; ".join(reason_texts(self.reasons)), _MAX_REASONS),
         }
 
     def client_rows(self, weights: Mapping[int, float]) -> list[dict[str, Any]]:
@@ -117,6 +113,11 @@ class Answer:
                     row["num_examples"] = reply.num_examples
             rows.append(row)
         return rows
+
+
+def reason_texts(reasons: Mapping[int, str]) -> list[str]:
+    """The reasons as text, each with its partition."""
+    return [f"partition {partition}: {reason}" for partition, reason in reasons.items()]
 
 
 def parts_size(parts: Parts) -> int:

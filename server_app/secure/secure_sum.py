@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.server_app.answer import Answer
+from curvfed.server_app.answer import Answer, reason_texts
 from curvfed.server_app.cohort import Check
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
@@ -167,7 +167,7 @@ def secure_sum(
             if not reasons:
                 raise
             raise SecureSumError(
-                f"{error}. Left out: {'; '.join(_reason_texts(reasons))}", key=error.kind
+                f"{error}. Left out: {'; '.join(reason_texts(reasons))}", key=error.kind
             ) from None
     raise SecureSumError(
         f"the secure sum failed {ATTEMPTS} times: each time messages of some client did not verify",
@@ -326,7 +326,7 @@ class _Attempt:
             self._forget(phase.replies)
             if not self._missing:
                 raise
-            reasons = _reason_texts(self._missing)[:3]
+            reasons = reason_texts(self._missing)[:3]
             raise SecureSumError(f"{error}. {'; '.join(reasons)}", key=error.kind) from None
 
     def _forget(self, partitions: Iterable[int]) -> None:
@@ -345,7 +345,3 @@ def _check(receive: Check) -> Check:
             raise MessageError(str(error), key=error.kind) from None
 
     return check
-
-
-def _reason_texts(reasons: Mapping[int, str]) -> list[str]:
-    return [f"partition {partition}: {reason}" for partition, reason in reasons.items()]

@@ -64,11 +64,6 @@ class Statistics:
             error=self.error + other.error,
         )
 
-    def scale(self, factor: float) -> "Statistics":
-        """The arrays times a factor; weight and figures stay."""
-        arrays = {name: array * factor for name, array in self.arrays.items()}
-        return replace(self, arrays=arrays)
-
     def flatten(self) -> Vector:
         """All entries in one float64 vector, in the order of the arrays' names: a checkpoint has
         another order than a model."""
