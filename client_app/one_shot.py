@@ -35,7 +35,7 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 
 def contribute(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """The client's vector, masked."""
-    order_numbers, complaint = receive_shares(request, state)
+    order_numbers, complaint = receive_shares(client, request, state)
     if complaint:
         return complaint
     session = member_of(request, state).state.session

@@ -68,7 +68,7 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
     if masked:
         from curvfed.client_app.secure import receive_shares
 
-        _, complaint = receive_shares(request, state)
+        _, complaint = receive_shares(client, request, state)
         if complaint:
             return complaint
     contribution = work(client, request)

@@ -67,8 +67,12 @@ def shares(client: Client, request: Request, state: RecordDict) -> Answer:
     member = member_of(request, state)
     order_number = draw_order_number() if member.state.session.phase == HULLS else b""
     keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
+    roster = _roster(client, keys_of_all)
     try:
-        answer = member.share_keys(keys_of_all, order_number, _roster(client, keys_of_all))
+        statements = None
+        if client.ledger:
+            statements = client.ledger.begin(member.state.session, keys_of_all)
+        answer = member.share_keys(keys_of_all, order_number, roster, statements)
     except PeerError as error:
         return _complaint(error)
     _admit(client, member.state.session)
@@ -76,15 +80,18 @@ def shares(client: Client, request: Request, state: RecordDict) -> Answer:
     return {"parts": answer.as_parts()}
 
 
-def receive_shares(request: Request, state: RecordDict) -> tuple[dict[int, bytes], Answer]:
-    """Decrypt the shares that the peers sent this client, before it masks its reply.
+def receive_shares(
+    client: Client, request: Request, state: RecordDict
+) -> tuple[dict[int, bytes], Answer]:
+    """Decrypt the shares that the peers sent this client, before it masks its reply, and compare
+    what they state about ledgers.
 
     Returns
     -------
     payloads : dict of int to bytes
         By peer.
     complaint : dict
-        The reply if a share cannot be decrypted; else empty.
+        The reply if a share cannot be decrypted, or a peer's ledger lacks lines; else empty.
     """
     member = member_of(request, state)
     if member.state.session.phase != request.header.phase:
@@ -93,8 +100,11 @@ def receive_shares(request: Request, state: RecordDict) -> tuple[dict[int, bytes
             f" {request.header.phase}",
             key="other-phase",
         )
+    sent = member.state.statements
     try:
         payloads = member.receive_shares(BytesByPartition.from_parts(request.parts).by_partition)
+        if client.ledger:
+            client.ledger.compare(sent, member.state.statements)
     except PeerError as error:
         return {}, _complaint(error)
     _store(member, state)
@@ -185,7 +195,9 @@ def _note(client: Client, state: RecordDict, signed: ClientState) -> None:
         rules.check_contributors(signed.survivors, client.roster)
         basis = masked_basis(signed)
         inputs = Inputs.from_record(state[INPUTS])
-        client.ledger.sign(signed.session, signed.survivors, basis, inputs, rules.sums)
+        client.ledger.sign(
+            signed.session, signed.survivors, basis, inputs, rules.sums, signed.statements
+        )
         log.info(
             "secure sum of %s, round %d: signed %d members; %s",
             signed.session.phase,

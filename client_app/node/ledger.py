@@ -13,21 +13,23 @@ from typing import Any, Self
 import numpy as np
 
 from curvfed.client_app.node.inputs import Inputs
-from curvfed.client_app.node.ledger_file import LedgerFile
+from curvfed.client_app.node.ledger_file import Head, LedgerFile
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy_tables import Privacy, Sums
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.privacy.accountant import Release, epsilon_of
-from curvfed.strategies.secure_sum.errors import SecureSumError
+from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.session import Session
 
 RUN = "run"
+BEGUN = "begun"
 SUM = "sum"
 POINTS = "points"
 REFUSAL = "refusal"
 PRIVACY = "privacy"
+ACCEPTED = "accepted"
 """Kinds of lines."""
 
 _OF_SUMS = ("cohort", "phase", "of", "sketch", "update", "moved")
@@ -35,6 +37,10 @@ _OF_SUMS = ("cohort", "phase", "of", "sketch", "update", "moved")
 
 _OF_COSTS = ("run", "reply", *Release._fields)
 """The fields of a private reply's line that its cost is computed from."""
+
+_SIZE_BYTES = 8
+_DIGITS = 32
+"""Bytes of a ledger's size, and hexadecimal digits of its digest, as nodes state them."""
 
 AS_GOOD = 0.95
 """Privacy floor: given all sums over the same inputs, an attacker's error on any one vector is at
@@ -56,6 +62,9 @@ class Memory:
         The inputs and nodes of each sum.
     costs : list of dict
         Run, reply and releases of each private reply.
+    heads : dict of str to list
+        By the partition of a peer: size and digest of the last head that it stated in a sum which
+        this node signed.
     """
 
     runs: set[str] = field(default_factory=set)
@@ -63,6 +72,7 @@ class Memory:
     points: set[str] = field(default_factory=set)
     sums: list[dict[str, Any]] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
+    heads: dict[str, list[Any]] = field(default_factory=dict)
 
     def note(self, line: Mapping[str, Any]) -> None:
         """Add a line."""
@@ -71,6 +81,11 @@ class Memory:
         elif line["kind"] == SUM:
             self.sessions.add(line["session"])
             self.sums.append({name: line[name] for name in _OF_SUMS if name in line})
+            for peer, head in line["heads"].items():
+                # Of two sums at the same time, the one that was signed first may have begun later.
+                self.heads[peer] = max(head, self.heads.get(peer, head))
+        elif line["kind"] == ACCEPTED:
+            self.heads.pop(str(line["peer"]), None)
         elif line["kind"] == POINTS:
             self.points.update(line["points"])
         elif line["kind"] == PRIVACY:
@@ -79,13 +94,13 @@ class Memory:
     def as_json(self) -> dict[str, Any]:
         """The memory in the types of JSON."""
         sets = {name: sorted(getattr(self, name)) for name in ("runs", "sessions", "points")}
-        return {**sets, "sums": self.sums, "costs": self.costs}
+        return {**sets, "sums": self.sums, "costs": self.costs, "heads": self.heads}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Inverse of `as_json`."""
         sets = {name: set(fields[name]) for name in ("runs", "sessions", "points")}
-        return cls(**sets, sums=fields["sums"], costs=fields["costs"])
+        return cls(**sets, sums=fields["sums"], costs=fields["costs"], heads=fields["heads"])
 
 
 class Ledger(LedgerFile[Memory]):
@@ -98,6 +113,53 @@ class Ledger(LedgerFile[Memory]):
         with self.locked() as file:
             if run not in self.memory.runs:
                 self.write(file, RUN, run=run, **settings)
+
+    def begin(self, session: Session, peers: Collection[int]) -> dict[int, bytes]:
+        """Record that this node begins a sum, and state to each peer the heads of two ledgers: of
+        this node's own, and of the peer's as this node has recorded it.
+
+        After the sum the peers can tell a ledger that knows of it from one that does not.
+        """
+        with self.locked() as file:
+            self.write(file, BEGUN, run=session.run, phase=session.phase, round=session.round)
+            own = _stated(self.head.size, self.head.digest)
+            heads = self.memory.heads
+            return {peer: own + _stated(*heads.get(str(peer), (0, ""))) for peer in peers}
+
+    def compare(self, sent: Mapping[int, bytes], received: Mapping[int, bytes]) -> None:
+        """Compare what this node and its peers stated about each other's ledgers in one sum.
+
+        A head that a node stated is on its disk, also if the sum failed. So its chain has the head
+        as long as nothing was removed from it, whichever sums its peers have signed.
+
+        Raises
+        ------
+        PeerError
+            If a peer's ledger has fewer lines than this node has recorded.
+        SecureSumError
+            If this node's ledger lacks a line that a peer has recorded.
+        """
+        shorter = {
+            peer: "its ledger lacks lines that this node has recorded; if they are lost, `curvfed"
+            f" cluster ledger STATE-PATH --accept {peer}` goes on with it"
+            for peer, statement in received.items()
+            if _head_in(statement, 0).size < _head_in(sent.get(peer, b""), 1).size
+        }
+        with self.locked() as file:
+            others = [
+                peer
+                for peer, statement in received.items()
+                if not _head_in(statement, 1).is_in(file)
+            ]
+        if others:
+            raise SecureSumError(
+                f"this node's ledger lacks lines that partitions {others} have recorded; put back"
+                " its last copy, or if that is lost, the operators of these nodes can go on with"
+                " this one by `curvfed cluster ledger STATE-PATH --accept` and its partition-id",
+                key="ledger-lacks-lines",
+            )
+        if shorter:
+            raise PeerError(shorter)
 
     def check(self, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
         """Refuse a sum over these nodes that, with earlier sums of the same inputs, reveals more
@@ -131,15 +193,21 @@ class Ledger(LedgerFile[Memory]):
         basis: Basis,
         inputs: Inputs,
         rules: Sums,
+        statements: Mapping[int, bytes],
     ) -> None:
-        """Record that this node signs a sum over these nodes, of vectors from this basis, if the
-        earlier sums allow it.
+        """Record that this node signs a sum over these nodes, of vectors from this basis, with the
+        heads of their ledgers as they stated them, if the earlier sums allow it.
 
         Raises
         ------
         SecureSumError
             If it has signed this session before, or `check` refuses.
         """
+        stated = {}
+        for peer in sorted(cohort):
+            head = _head_in(statements.get(peer, b""), 0)
+            if head.size:
+                stated[str(peer)] = [head.size, head.digest]
         with self.locked() as file:
             digest = session.digest.hex()
             if digest in self.memory.sessions:
@@ -157,6 +225,7 @@ class Ledger(LedgerFile[Memory]):
                 session=digest,
                 cohort=sorted(cohort),
                 basis=basis.short,
+                heads=stated,
                 **inputs.as_fields(),
             )
 
@@ -267,6 +336,21 @@ def ledger_of(node: Node) -> Ledger:
     if node.signing_key:
         anchors.insert(0, node.signing_key.with_name(f"{node.signing_key.name}.ledger"))
     return Ledger(path, anchors)
+
+
+def _stated(size: int, digest: str) -> bytes:
+    """A head in a statement to a peer; zeros for none."""
+    return size.to_bytes(_SIZE_BYTES) + bytes.fromhex(digest[:_DIGITS].ljust(_DIGITS, "0"))
+
+
+def _head_in(statement: bytes, position: int) -> Head:
+    """One of the two heads in a peer's statement; none if the statement is of another length."""
+    length = _SIZE_BYTES + _DIGITS // 2
+    if len(statement) != 2 * length:
+        return Head()
+    text = statement[position * length : (position + 1) * length]
+    size = int.from_bytes(text[:_SIZE_BYTES])
+    return Head(size=size, digest=text[_SIZE_BYTES:].hex())
 
 
 def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], min_size: int) -> None:

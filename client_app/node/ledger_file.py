@@ -72,7 +72,7 @@ class Head:
     def is_in(self, file: int) -> bool:
         """Whether a line with this digest, or one that begins so, ends at this place in a file."""
         place = self.size - _DIGEST_DIGITS - len(_END) - 1
-        if place < 0:
+        if not 0 <= place < os.fstat(file).st_size:
             return not self.size
         return os.pread(file, len(self.digest), place) == self.digest.encode()
 
@@ -308,7 +308,7 @@ class LedgerFile(Generic[M]):
         """The anchors that there are, by their paths."""
         anchors = {}
         for path in self._anchors:
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 content = path.read_bytes()
                 if not is_whole(content):
                     raise ConfigError(
@@ -326,10 +326,9 @@ class LedgerFile(Generic[M]):
             recorded = Head(**anchor["head"])
             if recorded.size > head.size or not recorded.is_in(file):
                 raise ConfigError(
-                    f"this node's ledger {self.path} has {head.lines} lines and not the"
-                    f" {recorded.lines} that {path} records: it was removed, moved, or replaced by"
-                    " another copy. Put back the last copy; if it is lost, `curvfed cluster ledger"
-                    f" {self.path.parent} --reset {path}` goes on without it",
+                    f"this node's ledger {self.path} has not the {recorded.lines} lines that {path}"
+                    " records; put back its last copy, or if that is lost, go on without it by"
+                    f" `curvfed cluster ledger {self.path.parent} --reset {path}`",
                     key="other-ledger",
                 )
 

@@ -29,6 +29,14 @@ def ledger(
             help="Go on without the lines that this file records and that are lost.",
         ),
     ] = None,
+    accept: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="PARTITION-ID",
+            help="Go on with a node whose ledger lacks lines that this one has recorded.",
+        ),
+    ] = None,
 ) -> None:
     """Show each run, sum, revealed point and refusal in a node's ledger; for a server's folder, the
     actions of its users."""
@@ -46,6 +54,9 @@ def ledger(
             " state-path",
             key="no-ledger",
         )
+    if accept is not None:
+        _accept(paths, accept)
+        return
     for path in paths:
         print(path)
         for line in Ledger(path).lines():
@@ -63,24 +74,64 @@ def _reset(place: Path, anchor: Path) -> None:
         ledger = Ledger(place / Path(json.loads(anchor.read_bytes())["ledger"]).name, [anchor])
     except (OSError, ValueError) as error:
         raise ClusterError(f"{anchor} cannot be read: {error}", key="unreadable") from None
+    _check_owner(anchor)
     typer.confirm(
         f"{ledger.path} goes on without lines that {anchor} records. The node forgets what it has"
         " signed in them: a sum like a forgotten one, over other nodes, can reveal the data of a"
         " single node, and the points that its hulls revealed are counted anew. Go on?",
         abort=True,
     )
-    ledger.reset(by=os.environ.get("SUDO_USER") or getpass.getuser())
+    ledger.reset(by=_user())
     print(f"{ledger.path} goes on; its line of the reset names you")
+
+
+def _accept(paths: list[Path], peer: int) -> None:
+    """Go on with a peer whose ledger lacks lines, once the user has confirmed it."""
+    from curvfed.client_app.node.ledger import ACCEPTED, Ledger
+
+    (path, *others) = paths
+    if others:
+        raise ClusterError(
+            f"there are several ledgers in {path.parent}; needed is the state-path of one node",
+            key="several-ledgers",
+        )
+    _check_owner(path)
+    typer.confirm(
+        f"Partition {peer} has forgotten sums that {path} records. It can sign a sum like a"
+        " forgotten one, over other nodes, which can reveal the data of a single node. Go on with"
+        " it?",
+        abort=True,
+    )
+    Ledger(path).append(ACCEPTED, peer=peer, by=_user())
+    print(f"{path} goes on with partition {peer}; its line names you")
+
+
+def _check_owner(path: Path) -> None:
+    """Files that another user writes could not be read by the node."""
+    if path.stat().st_uid != os.geteuid():
+        raise ClusterError(
+            f"{path} belongs to another user, who runs the SuperNode: run this command as that"
+            " user, by sudo -u",
+            key="other-user",
+        )
+
+
+def _user() -> str:
+    return os.environ.get("SUDO_USER") or getpass.getuser()
 
 
 def _details(line: dict[str, object]) -> str:
     """The details of a line, by its kind."""
-    from curvfed.client_app.node.ledger import POINTS, REFUSAL, SUM
+    from curvfed.client_app.node.ledger import ACCEPTED, POINTS, REFUSAL, RUN, SUM
 
     if line["kind"] == SUM:
         return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"
     if line["kind"] == POINTS:
         return f"{len(line['points'])} points for the first time"  # type: ignore[arg-type]
+    if line["kind"] == RUN and "method" in line:
+        return f"method = {line['method']}"
+    if line["kind"] == ACCEPTED:
+        return f"partition {line['peer']}, by {line['by']}"
     if "by" in line:
         return f"by {line['by']}"
-    return str(line["reason"]) if line["kind"] == REFUSAL else f"method = {line['method']}"
+    return str(line["reason"]) if line["kind"] == REFUSAL else ""

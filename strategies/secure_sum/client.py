@@ -127,6 +127,7 @@ class SecureSumClient:
         keys: Mapping[int, PublicKeys],
         payload: bytes = b"",
         roster: Mapping[int, bytes] | None = None,
+        statements: Mapping[int, bytes] | None = None,
     ) -> EncryptedShares:
         """Share the secrets among the neighbours.
 
@@ -140,6 +141,9 @@ class SecureSumClient:
         roster : mapping of int to bytes, optional
             Raw Ed25519 public keys of all trusted clients. Without it a server could replace public
             keys by its own.
+        statements : mapping of int to bytes, optional
+            For each other client one of the same length, which only it can read: it goes with the
+            shares, or with the payload.
 
         Raises
         ------
@@ -168,10 +172,11 @@ class SecureSumClient:
         if roster is not None:
             check_signatures(state.session, {peer: keys[peer] for peer in receivers}, roster)
         secret = X25519PrivateKey.from_private_bytes(state.encryption_secret)
+        sent = {peer: (statements or {}).get(peer, b"") for peer in receivers}
         encrypted = {}
         for peer in receivers:
             nonce = self._entropy(crypto.NONCE_BYTES)
-            text = texts.get(peer, b"") + payload
+            text = texts.get(peer, b"") + sent[peer] + payload
             encrypted[peer] = encrypt(
                 session, secret, keys, sender=me, receiver=peer, nonce=nonce, plaintext=text
             )
@@ -181,6 +186,7 @@ class SecureSumClient:
             keys=dict(keys),
             payload=payload,
             shares={me: own_shares},
+            statements=sent,
         )
         return EncryptedShares.of(encrypted, commitment=commitment(session, me, state.seed))
 
@@ -227,6 +233,7 @@ class SecureSumClient:
         secret = X25519PrivateKey.from_private_bytes(state.encryption_secret)
         shares = dict(state.shares)
         payloads = {me: state.payload}
+        statements = {}
         unreadable = {}
         for peer, ciphertext in sorted(encrypted.items()):
             if not ciphertext and peer not in near and not state.payload:
@@ -240,7 +247,9 @@ class SecureSumClient:
             except SecureSumError as error:
                 unreadable[peer] = str(error)
             else:
-                payloads[peer] = text
+                end = max(0, len(text) - len(state.payload))
+                statements[peer] = text[:end]
+                payloads[peer] = text[end:]
         if unreadable:
             raise PeerError(unreadable)
         self._advance(
@@ -249,6 +258,7 @@ class SecureSumClient:
             encryption_secret=b"",
             payload=b"",
             shares=shares,
+            statements=statements,
             senders=tuple(sorted([me, *encrypted])),
         )
         return payloads

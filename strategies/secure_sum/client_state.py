@@ -33,6 +33,8 @@ class ClientState(Message):
     shares : mapping of int to bytes
         By sender, a share of its seed and one of its mask secret; this client's own among them from
         "receive shares" on.
+    statements : mapping of int to bytes
+        By client; from "receive shares" on those sent, from "mask input" on those received.
     senders : tuple of int
         All clients that sent shares, this one among them.
     basis : Basis or None
@@ -50,6 +52,7 @@ class ClientState(Message):
     seed: bytes = Field(default=b"", repr=False)
     payload: bytes = Field(default=b"", repr=False)
     shares: dict[int, bytes] = Field(default_factory=dict, repr=False)
+    statements: dict[int, bytes] = Field(default_factory=dict)
     senders: tuple[int, ...] = ()
     basis: Basis | None = None
     survivors: tuple[int, ...] = ()

@@ -369,10 +369,10 @@ def session(name: str) -> Session:
 
 def test_a_sum_is_signed_once_also_after_a_restart(tmp_path):
     path, inputs = tmp_path / "ledger.jsonl", Inputs.of_data(np.zeros(1), "train")
-    Ledger(path).sign(session("a"), [0, 1, 2], BASIS, inputs, Sums())
+    Ledger(path).sign(session("a"), [0, 1, 2], BASIS, inputs, Sums(), {})
     with pytest.raises(SecureSumError, match="answers once"):
-        Ledger(path).sign(session("a"), [0, 1, 2], BASIS, inputs, Sums())
-    Ledger(path).sign(session("b"), [0, 1, 2], BASIS, inputs, Sums())
+        Ledger(path).sign(session("a"), [0, 1, 2], BASIS, inputs, Sums(), {})
+    Ledger(path).sign(session("b"), [0, 1, 2], BASIS, inputs, Sums(), {})
     assert [one["run"] for one in Ledger(path).lines("sum")] == ["a", "b"]
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -382,10 +382,10 @@ def test_a_torn_line_is_left_out_and_the_next_one_is_whole(cut, tmp_path):
     path, inputs = tmp_path / "ledger.jsonl", Inputs.of_data(np.zeros(1), "train")
     book = Ledger(path)
     for name in "ab":
-        book.sign(session(name), [0, 1, 2], BASIS, inputs, Sums())
+        book.sign(session(name), [0, 1, 2], BASIS, inputs, Sums(), {})
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])  # what a power cut leaves
-    book.sign(session("c"), [0, 1, 2], BASIS, inputs, Sums())
+    book.sign(session("c"), [0, 1, 2], BASIS, inputs, Sums(), {})
     runs = [one["run"] for one in book.lines("sum")]
     assert runs in (["a", "c"], ["a", "b", "c"] if cut == 1 else ["a", "c"])
 
