@@ -10,6 +10,7 @@ bytes on the device, losses are checked, the method's own loss and head.
 
 import multiprocessing
 import time
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -21,6 +22,7 @@ from plain_loop import plain_steps
 
 from benchmarks.measure import Pair, Place, Row
 from curvfed.strategies.base.learner import Learner
+from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
@@ -116,7 +118,8 @@ def rows(place: Place) -> list[Row]:
             on_images.append(
                 _row(place, method, base | {"mixed-precision": True}, {}, f"{against}, bfloat16", 1)
             )
-    return [*(layers if place.processor == "cpu" else []), *on_graphs, adafgl, *on_images]
+    private = [_private_row(images, network) for network in ("cnn", "convnet")]
+    return [*(layers if place.processor == "cpu" else []), *on_graphs, adafgl, *on_images, *private]
 
 
 def _row(
@@ -147,6 +150,22 @@ def _row(
     repeats = 7 if passes > 1 else 5
     calls = 1 if plain else 1 + passes // 10
     return Row(f"{method}{changed}: {what}, {base['dataset']}", against, make, goal, repeats, calls)
+
+
+def _private_row(images: Settings, network: str) -> Row:
+    """FedAvg's steps on gradients of single examples with noise, and without either."""
+
+    def make() -> Pair:
+        plain = {**images, "model": network, "method": "fedavg", "batch-size": 128}
+        theirs = a_client(plain)[0].learner
+        rate = min(1.0, 128 / theirs.local.task.num_examples)
+        # with a given noise the accountant's package is not needed
+        steps = PrivateSteps(rate, clip=1.0, noise=1.0)
+        ours = Learner(replace(a_client(plain)[0].learner.local, private=steps))
+        return lambda: ours.run_epochs(1), lambda: theirs.run_epochs(1)
+
+    what = f"fedavg, dp.unit = record: steps of {network}, {images['dataset']}"
+    return Row(what, "without privacy", make, 3.0)
 
 
 def _linear_against_flat() -> Pair:

@@ -8,13 +8,18 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
+from curvfed.strategies.base.layer_gradients import (
+    LayerGradients,
+    Sums,
+    is_known,
+    trained_layers,
+)
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.training import GradientTerm, Loss, Stepper
 from curvfed.tasks.task import Batch, Task
 
-MAX_NUMBERS = {"cpu": 2**23, "cuda": 2**28}
-"""Numbers in the gradients that are in memory at a time, by kind of device: 32 MB, which a
-processor's cache half holds, and 1 GB."""
+MAX_NUMBERS = 2**23
+"""Numbers in the gradients that are in memory at a time: 32 MB."""
 
 
 @dataclass(frozen=True)
@@ -57,11 +62,11 @@ class PrivateSteps:
         A step divides by the expected number of examples. Without an example it adds noise alone.
         """
         model.train()
-        gradients = ExampleGradients(model, loss)
+        gradients = gradients_of(model, loss)
         for _ in range(steps):
             is_chosen = torch.from_numpy(self.source.uniform(task.num_examples) <= self.rate)
             batch = task.batch_of(is_chosen.nonzero().squeeze(1))
-            sums = gradients.clipped_sum(batch, self.clip)
+            sums = clipped_sum(gradients, batch, self.clip)
             for name, parameter in gradients.parameters.items():
                 noisy = self._noisy(sums[name]) / (self.rate * task.num_examples)
                 parameter.grad = noisy.to(parameter.dtype)
@@ -76,8 +81,40 @@ class PrivateSteps:
         return total.double() + self.noise * self.clip * noise.reshape(total.shape)
 
 
+def clipped_sum(
+    gradients: "LayerGradients | ExampleGradients", batch: Batch, clip: float
+) -> dict[str, Tensor]:
+    """The sum over the batch of the examples' gradients, each shortened to the norm `clip` over
+    all parameters.
+
+    A gradient that is not finite counts as 0: one example must not decide whether the sum is
+    finite.
+    """
+    sums = {name: torch.zeros_like(value) for name, value in gradients.parameters.items()}
+    if not len(batch.labels):
+        return sums
+    chunk = gradients.chunk
+    for inputs, labels in zip(batch.inputs.split(chunk), batch.labels.split(chunk), strict=True):
+        squares, add_up = gradients.squares_and_sums(Batch(inputs, labels))
+        is_finite = squares.isfinite()
+        if not is_finite.all():
+            squares, add_up = gradients.squares_and_sums(
+                Batch(inputs[is_finite], labels[is_finite])
+            )
+        for name, value in add_up(clip / squares.sqrt().clamp(min=clip)).items():
+            sums[name] += value
+    return sums
+
+
+def gradients_of(model: nn.Module, loss: Loss) -> "LayerGradients | ExampleGradients":
+    """The faster of both, where all layers with trained parameters have formulas."""
+    if all(map(is_known, trained_layers(model).values())):
+        return LayerGradients(model, loss)
+    return ExampleGradients(model, loss)
+
+
 class ExampleGradients:
-    """The gradients of single examples by `torch.func`.
+    """The gradients of single examples of any model by `torch.func`.
 
     Parameters
     ----------
@@ -90,6 +127,8 @@ class ExampleGradients:
     ----------
     parameters : dict of str to Parameter
         The parameters with a gradient.
+    chunk : int
+        Number of examples whose gradients are in memory at a time.
     """
 
     def __init__(self, model: nn.Module, loss: Loss) -> None:
@@ -99,6 +138,8 @@ class ExampleGradients:
             for name, parameter in whole.named_parameters()
             if parameter.requires_grad
         }
+        numbers = sum(value.numel() for value in self.parameters.values())
+        self.chunk = max(1, MAX_NUMBERS // numbers)
 
         def example_loss(values: dict[str, Tensor], inputs: Tensor, label: Tensor) -> Tensor:
             value: Tensor = functional_call(whole, values, (inputs, label))
@@ -108,27 +149,17 @@ class ExampleGradients:
             grad(example_loss), in_dims=(None, 0, 0), randomness="different"
         )
 
-    def clipped_sum(self, batch: Batch, clip: float) -> dict[str, Tensor]:
-        """The sum over the batch of the gradients, each shortened to the norm `clip` over all
-        parameters.
-
-        A gradient that is not finite counts as 0: one example must not decide whether the sum is
-        finite.
-        """
-        sums = {name: torch.zeros_like(value) for name, value in self.parameters.items()}
+    def squares_and_sums(self, batch: Batch) -> tuple[Tensor, Sums]:
+        """The squared norms (b,) of the examples' gradients over all parameters, and what adds
+        them up."""
         if not len(batch.labels):
-            return sums
+            return torch.zeros(0, device=batch.labels.device), lambda factors: {}
         values = {name: parameter.detach() for name, parameter in self.parameters.items()}
-        numbers = sum(value.numel() for value in values.values())
-        chunk = max(1, MAX_NUMBERS[batch.labels.device.type] // numbers)
-        for inputs, labels in zip(
-            batch.inputs.split(chunk), batch.labels.split(chunk), strict=True
-        ):
-            gradients = self._gradients(values, inputs, labels)
-            factors = _factors(gradients, clip)
-            for name, gradient in gradients.items():
-                sums[name] += torch.tensordot(factors, gradient, dims=1)
-        return sums
+        gradients = self._gradients(values, batch.inputs, batch.labels)
+        squares = [gradient.flatten(1).square().sum(dim=1) for gradient in gradients.values()]
+        return torch.stack(squares).sum(dim=0), lambda factors: {
+            name: torch.tensordot(factors, gradient, dims=1) for name, gradient in gradients.items()
+        }
 
 
 class _LossOfExample(nn.Module):
@@ -143,15 +174,3 @@ class _LossOfExample(nn.Module):
     def forward(self, inputs: Tensor, label: Tensor) -> Tensor:
         """The loss of one example: its inputs, and its label ()."""
         return self._loss(self.model, Batch(inputs[None], label[None]))
-
-
-def _factors(gradients: dict[str, Tensor], clip: float) -> Tensor:
-    """What each example's gradient is multiplied by; gradients that are not finite become 0."""
-    squares = [gradient.flatten(1).square().sum(dim=1) for gradient in gradients.values()]
-    norms = torch.stack(squares).sum(dim=0).sqrt()
-    if not norms.isfinite().all():
-        is_bad = ~norms.isfinite()
-        for gradient in gradients.values():
-            gradient[is_bad] = 0
-        norms = norms.where(~is_bad, 0)
-    return clip / norms.clamp(min=clip)

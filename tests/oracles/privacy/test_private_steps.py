@@ -6,8 +6,14 @@ import torch
 from scipy import stats
 from torch import nn
 
+from curvfed.strategies.base.layer_gradients import LayerGradients
 from curvfed.strategies.base.noise import Noise
-from curvfed.strategies.base.private_steps import ExampleGradients, PrivateSteps
+from curvfed.strategies.base.private_steps import (
+    ExampleGradients,
+    PrivateSteps,
+    clipped_sum,
+    gradients_of,
+)
 from curvfed.tasks.images.models import ImageModelSpec
 from curvfed.tasks.images.objectives import objective
 from curvfed.tasks.task import Batch
@@ -47,31 +53,37 @@ def test_clipped_sums_are_those_of_a_loop(loss, network, dtype):
     ]
     norms = [float(nn.utils.get_total_norm(gradient)) for gradient in gradients]
     clip = sorted(norms)[1]  # one gradient is longer
-    sums = ExampleGradients(model, function).clipped_sum(batch, clip)
-    for total, columns in zip(sums.values(), zip(*gradients, strict=True), strict=True):
-        expected = sum(
-            column * min(1.0, clip / norm) for column, norm in zip(columns, norms, strict=True)
-        )
-        assert torch.allclose(total, expected, rtol=1e-6, atol=1e-6 * clip)
+    for both in (gradients_of(model, function), ExampleGradients(model, function)):
+        sums = clipped_sum(both, batch, clip)
+        for total, columns in zip(sums.values(), zip(*gradients, strict=True), strict=True):
+            expected = sum(
+                column * min(1.0, clip / norm) for column, norm in zip(columns, norms, strict=True)
+            )
+            assert torch.allclose(total, expected, rtol=1e-6, atol=1e-6 * clip)
 
 
-def test_chunks_change_nothing(monkeypatch):
+@pytest.mark.parametrize("kind", [LayerGradients, ExampleGradients])
+def test_chunks_change_nothing(kind):
     model, batch, function = _parts("cross-entropy", "cnn", torch.float64)
-    whole = ExampleGradients(model, function).clipped_sum(batch, 0.1)
-    monkeypatch.setitem(ExampleGradients.clipped_sum.__globals__["MAX_NUMBERS"], "cpu", 1)
-    single = ExampleGradients(model, function).clipped_sum(batch, 0.1)
+    gradients = kind(model, function)
+    whole = clipped_sum(gradients, batch, 0.1)
+    gradients.chunk = 1
+    single = clipped_sum(gradients, batch, 0.1)
     for name, value in whole.items():
         assert torch.allclose(value, single[name], rtol=1e-9)
 
 
-def test_one_example_does_not_decide_whether_a_sum_is_finite():
+@pytest.mark.parametrize("kind", [LayerGradients, ExampleGradients])
+def test_one_example_does_not_decide_whether_a_sum_is_finite(kind):
     model, batch, function = _parts("cross-entropy", "cnn", torch.float32)
     batch.inputs[1] = float("inf")
-    sums = ExampleGradients(model, function).clipped_sum(batch, 1.0)
-    others = Batch(batch.inputs[[0, 2]], batch.labels[[0, 2]])
-    rest = ExampleGradients(model, function).clipped_sum(others, 1.0)
+    gradients = kind(model, function)
+    sums = clipped_sum(gradients, batch, 1.0)
+    rest = clipped_sum(gradients, Batch(batch.inputs[[0, 2]], batch.labels[[0, 2]]), 1.0)
     for name, value in sums.items():
         assert torch.allclose(value, rest[name], rtol=1e-6, atol=1e-7)
+    alone = Batch(batch.inputs[1:2], batch.labels[1:2])
+    assert not any(value.any() for value in clipped_sum(gradients, alone, 1.0).values())
 
 
 class _Scalars:
