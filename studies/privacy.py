@@ -43,8 +43,8 @@ SIZES: dict[int, dict[str, Any]] = {
     },
     6_000: {
         "images.train-subset": 60_000,
-        "open": {"num-rounds": 3},
-        "private": {"num-rounds": 8, "batch-size": 1_000},
+        "open": {"num-rounds": 2},
+        "private": {"num-rounds": 4, "batch-size": 1_000},
     },
 }
 """By images of a client, which are 1% fewer in training: the open run has the defaults of images,

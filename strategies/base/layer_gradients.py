@@ -28,7 +28,8 @@ Sums = Callable[[Tensor], dict[str, Tensor]]
 def is_known(module: nn.Module) -> bool:
     """Whether the layer's gradients have formulas here."""
     if isinstance(module, nn.Conv2d):
-        return module.groups == 1 and module.padding_mode == "zeros"
+        is_plain = module.groups == 1 and module.padding_mode == "zeros"
+        return is_plain and not isinstance(module.padding, str)
     return isinstance(module, nn.Linear | LinearHead | nn.GroupNorm)
 
 
@@ -122,11 +123,10 @@ def _layer(module: nn.Module, inputs: Tensor, gradient: Tensor) -> tuple[Tensor,
     """
     if isinstance(module, nn.GroupNorm):
         return _group_norm(module, inputs, gradient)
-    shape = module.weight.shape  # type: ignore[union-attr]
+    shape = module.get_parameter("weight").shape
     if isinstance(module, nn.Conv2d):
-        columns = F.unfold(
-            inputs, module.kernel_size, module.dilation, module.padding, module.stride
-        )
+        padding: Any = module.padding
+        columns = F.unfold(inputs, module.kernel_size, module.dilation, padding, module.stride)
         gradient = gradient.flatten(2)
     else:
         columns = inputs[..., None]
