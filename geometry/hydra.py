@@ -75,7 +75,9 @@ def hydra(distances: ArrayLike, dim: int = 2, curvature: float = -1.0) -> NDArra
     # Distances that fit no hyperbolic space give points off the hyperboloid; the radius then
     # follows from the time alone.
     nearest = min(1.0, float(time.min()))
-    radius = np.sqrt((time - nearest) / (time + nearest))
+    total = time + nearest
+    # Distances near the longest leave points whose time is 0 in float64: they lie at the origin.
+    radius = np.sqrt((time - nearest) / np.where(total > 0, total, 1))
     length = np.linalg.norm(space, axis=1)
     unit = space / np.where(length > 0, length, 1)[:, None]
     inside = np.minimum(radius, 1 - 1e-12)

@@ -14,6 +14,7 @@ from curvfed.deployments.commands.adapt import adapt
 from curvfed.deployments.commands.check import check
 from curvfed.deployments.commands.cluster import app as cluster
 from curvfed.deployments.commands.compare import compare
+from curvfed.deployments.commands.curvature import curvature
 from curvfed.deployments.commands.datasets import datasets
 from curvfed.deployments.commands.embed import embed
 from curvfed.deployments.commands.methods import methods
@@ -68,6 +69,7 @@ for command in (
     simulate,
     run,
     check,
+    curvature,
     compare,
     predict,
     export,

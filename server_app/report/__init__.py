@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from curvfed.server_app.report.comparison import draw_differences
+    from curvfed.server_app.report.graph_curvature import draw_curvature
     from curvfed.server_app.report.kinds import KINDS
     from curvfed.server_app.report.page import Page, Picture, html_page, markdown_page
     from curvfed.server_app.report.run_figures import run_figure
@@ -31,6 +32,7 @@ files of them."""
 
 _PLACES = {
     "draw_differences": "comparison",
+    "draw_curvature": "graph_curvature",
     "KINDS": "kinds",
     "Page": "page",
     "Picture": "page",
@@ -65,6 +67,7 @@ __all__ = [
     "Run",
     "Table",
     "check_page",
+    "draw_curvature",
     "draw_differences",
     "html_page",
     "known_name",

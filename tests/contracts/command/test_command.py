@@ -32,6 +32,7 @@ COMMANDS = [
     "run",
     "check",
     "compare",
+    "curvature",
     "predict",
     "sweep",
     "report",

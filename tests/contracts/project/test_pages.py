@@ -110,7 +110,15 @@ def test_commands_are_understood(page):
             name, *words = words
             command = command.get_command(click.Context(command), name)
         found = command.make_context(name, words).params
-        takes_names = name in ("simulate", "run", "check", "compare", "sweep", "report")
+        takes_names = name in (
+            "simulate",
+            "run",
+            "check",
+            "curvature",
+            "compare",
+            "sweep",
+            "report",
+        )
         named = (found.get("pairs") or [found["name"]]) if takes_names else []
         for word in named:
             known = package_files(SWEEPS if name in ("sweep", "report") else PRESETS)

@@ -1,0 +1,175 @@
+"""Whether the clients' graphs are curved, and differently: the curvature that distorts the
+distances of each client's graph least, beside Ricci curvatures and Gromov's δ."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from curvfed.client_app.data import load_data
+from curvfed.client_app.node.node import Node
+from curvfed.deployments.arguments import Request, UsageError
+from curvfed.geometry.distortion import Fit, fit, hyperbolicity
+from curvfed.server_app.report import Cell, Page, Table, draw_curvature, html_page, number
+from curvfed.strategies.base.run_keys import home
+from curvfed.tasks.graphs.data.client_graph import ClientGraph
+from curvfed.tasks.graphs.distances import sampled_distances
+from curvfed.tasks.graphs.lorentz.ricci import mean_ricci
+from curvfed.tasks.stored_files import write_atomically
+
+QUADRUPLES = 100_000
+"""Of nodes, by which δ is estimated."""
+
+FEWEST = 5
+"""Nodes in the largest component of a graph whose curvature is fitted."""
+
+
+@dataclass(frozen=True)
+class GraphCurvature:
+    """The curvature of one client's graph.
+
+    Attributes
+    ----------
+    client, nodes, fitted_nodes : int
+        The client's number, the nodes of its largest component, and those among them whose
+        distances are fitted.
+    diameter : float
+        The longest of these distances.
+    forman, ollivier : float
+        Mean Ricci curvatures of its edges.
+    delta : float
+        Mean δ over the mean distance: 0 for a tree.
+    fits : dict of int to Fit
+        By number of dimensions.
+    """
+
+    client: int
+    nodes: int
+    fitted_nodes: int
+    diameter: float
+    forman: float
+    ollivier: float
+    delta: float
+    fits: Mapping[int, Fit]
+
+
+def measure(
+    request: Request, client: int, dimensions: Sequence[int], most: int
+) -> GraphCurvature | None:
+    """The curvature of a client's graph; None if its largest component has too few nodes.
+
+    Raises
+    ------
+    UsageError, ConfigError, DataError
+        If the data are no graphs of nodes, or cannot be read.
+    """
+    graph = load_data(request.config, Node(partition=client, num_partitions=request.num_supernodes))
+    if not isinstance(graph, ClientGraph) or graph.graph_of_node is not None:
+        raise UsageError(
+            f'dataset = "{request.config.dataset}": the data are {graph.task}; allowed are nodes'
+            " of one graph per client",
+            key="not-a-graph",
+        )
+    distances, size = sampled_distances(graph, most)
+    if len(distances) < max(FEWEST, max(dimensions) + 1):
+        return None
+    mean_delta, _ = hyperbolicity(distances, QUADRUPLES)
+    pairs = distances[np.triu_indices(len(distances), 1)]
+    return GraphCurvature(
+        client=client,
+        nodes=size,
+        fitted_nodes=len(distances),
+        diameter=float(distances.max()),
+        forman=graph.forman,
+        ollivier=mean_ricci(graph, "ollivier", True, home() / "cache"),
+        delta=mean_delta / float(pairs.mean()),
+        fits={dim: fit(distances, dim) for dim in dimensions},
+    )
+
+
+def common(graphs: Sequence[GraphCurvature], dim: int) -> tuple[float, float]:
+    """The curvature that is best for all clients together, among those of the search, and its mean
+    distortion."""
+    means = {}
+    for curvature in graphs[0].fits[dim].curve:
+        errors = [graph.fits[dim].curve.get(curvature, math.inf) for graph in graphs]
+        means[curvature] = float(np.mean(errors))
+    best = min(means, key=means.__getitem__)
+    return best, means[best]
+
+
+def sentences(graphs: Sequence[GraphCurvature], dim: int) -> list[str]:
+    """What the fits in a number of dimensions say about curvature, and about tailored curvature."""
+    fits = [graph.fits[dim] for graph in graphs]
+    own = float(np.mean([client_fit.distortion for client_fit in fits]))
+    flat = float(np.mean([client_fit.flat for client_fit in fits]))
+    curvature, together = common(graphs, dim)
+    words = [
+        f"In {dim} dimensions, the mean distortion is {percent(own)} with each client's own"
+        f" curvature, {percent(together)} with the best common one ({number(curvature, 3)}), and"
+        f" {percent(flat)} in flat space."
+    ]
+    curvatures = [client_fit.curvature for client_fit in fits]
+    formans = [graph.forman for graph in graphs]
+    if len(graphs) > 2 and len(set(curvatures)) > 1 and len(set(formans)) > 1:
+        correlation = float(spearmanr(formans, curvatures).statistic)
+        words.append(
+            "The rank correlation of the clients' mean Forman curvature and their own curvature"
+            f" is {number(correlation, 2)}."
+        )
+    return words
+
+
+def table(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> Table:
+    """A row per client."""
+    columns = ["nodes", "diameter", "Forman", "Ollivier", "δ / mean distance"]
+    for dim in dimensions:
+        columns += [f"best curvature in {dim}", "distortion", "flat", "spherical"]
+    rows = []
+    for graph in graphs:
+        texts = [
+            number(graph.nodes),
+            number(graph.diameter, 0),
+            number(graph.forman, 2),
+            number(graph.ollivier, 3),
+            number(graph.delta, 3),
+        ]
+        for dim in dimensions:
+            client_fit = graph.fits[dim]
+            errors = (client_fit.distortion, client_fit.flat, client_fit.spherical)
+            texts += [number(client_fit.curvature, 3), *map(percent, errors)]
+        rows.append(([str(graph.client)], [Cell(text) for text in texts]))
+    legend = (
+        "Distortion: mean absolute error of the embedded distances over the mean distance, of"
+        f" {max(graph.fitted_nodes for graph in graphs)} nodes of the largest component at most."
+        " Embeddings are in closed form, by eigenvectors, at curvatures from −30 to 30; a search"
+        " from them would lower all distortions. Forman curvature counts triangles."
+    )
+    return Table("", ["client"], columns, rows, legend)
+
+
+def write_page(
+    graphs: Sequence[GraphCurvature], dimensions: Sequence[int], data: str, folder: Path
+) -> Path:
+    """Write `curvature.html` with the table and a figure for each number of dimensions."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = []
+    words = []
+    for dim in dimensions:
+        words += sentences(graphs, dim)
+        curves = [graph.fits[dim].curve for graph in graphs]
+        points = [(graph.forman, graph.fits[dim].curvature) for graph in graphs]
+        pictures.append(draw_curvature(dim, curves, points, folder / f"curvature-{dim}"))
+    title = f"Are the graphs of {data} curved?"
+    page = Page(title, words, [], pictures, [table(graphs, dimensions)])
+    path = folder / "curvature.html"
+    write_atomically(path, html_page(page).encode())
+    return path
+
+
+def percent(share: float) -> str:
+    """A share in percent; a dash if the distances do not fit into the space."""
+    return f"{100 * share:.1f}%" if math.isfinite(share) else "–"

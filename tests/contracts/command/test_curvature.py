@@ -1,0 +1,71 @@
+"""What `curvfed curvature` measures, writes and refuses."""
+
+import numpy as np
+import pytest
+from graph_fixtures import write_user_graph
+
+from curvfed.deployments.commands.command import main
+from curvfed.deployments.curvature import GraphCurvature, common, sentences
+from curvfed.geometry.distortion import Fit
+
+
+@pytest.fixture(autouse=True)
+def alone(own_home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def test_each_client_is_measured_and_drawn(tmp_path, capsys):
+    write_user_graph(tmp_path / "mine.pt")
+    words = ["dataset=mine.pt", "num-supernodes=2", "--dimensions", "2,3", "--nodes", "12"]
+    assert main(["curvature", *words, "--to", "out"]) == 0
+    printed = capsys.readouterr().out
+    for dim in (2, 3):
+        assert f"In {dim} dimensions, the mean distortion is " in printed
+        for suffix in ("png", "svg"):
+            assert (tmp_path / "out" / f"curvature-{dim}.{suffix}").exists()
+    page = (tmp_path / "out" / "curvature.html").read_text()
+    assert page.count("<img") == 2
+    assert "In 3 dimensions" in page
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["dataset=digits"], "works on nodes and graphs"),
+        (["dataset=trees", "--dimensions", "two"], "allowed are whole numbers"),
+        (["dataset=trees", "--dimensions", "0"], "allowed are whole numbers"),
+        (["dataset=trees", "--dimensions", "900"], "more than 900 nodes"),
+        (["dataset=coar"], "coar"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(words, told, capsys):
+    assert main(["curvature", "num-supernodes=2", *words]) == 2
+    captured = capsys.readouterr()
+    assert told in " ".join((captured.out + captured.err).split())
+
+
+def graph(
+    client: int, forman: float, curvature: float, curve: dict[float, float]
+) -> GraphCurvature:
+    least = min(curve.values())
+    fits = {2: Fit(curvature, least, least, curve[0.0], 0.5, curve)}
+    return GraphCurvature(client, 9, 9, 4.0, forman, 0.0, 0.0, fits)
+
+
+def test_own_curvature_is_set_beside_the_best_common_one_and_flat_space():
+    graphs = [
+        graph(0, -1.0, -0.1, {-1.0: 0.4, -0.1: 0.1, 0.0: 0.3}),
+        graph(1, -2.0, -1.0, {-1.0: 0.2, -0.1: 0.25, 0.0: 0.3}),
+        graph(2, -3.0, -1.0, {-1.0: 0.2, -0.1: 0.28, 0.0: 0.3}),
+    ]
+    assert common(graphs, 2) == (-0.1, pytest.approx(0.21))
+    first, second = sentences(graphs, 2)
+    assert first == (
+        "In 2 dimensions, the mean distortion is 16.7% with each client's own curvature, 21.0%"
+        " with the best common one (−0.100), and 30.0% in flat space."
+    )
+    # Ranks 3, 2, 1 and 3, 1.5, 1.5.
+    expected = np.corrcoef([3, 2, 1], [3, 1.5, 1.5])[0, 1]
+    assert f"is {expected:.2f}." in second
+    assert len(sentences(graphs[:1], 2)) == 1
