@@ -1,7 +1,7 @@
 """A client in its process: data and model are set up once, the personal state has a known round."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from curvfed.client_app.data import check_fits, class_names, load_data, make_task, statistics
 from curvfed.client_app.node.data_digest import keyed
-from curvfed.client_app.node.node import Node
+from curvfed.client_app.node.node import MIN_CLASS_SIZE, Node
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.errors import ConfigError
@@ -19,7 +19,7 @@ from curvfed.strategies.base.learner import Local, load_arrays
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, in_large_classes
 from curvfed.strategies.base.training import (
     Trained,
     TrainingError,
@@ -31,7 +31,15 @@ from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import client_head, is_fixed, model_spec
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.codec import EXACT, Precision, check_arrays
-from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE, Description, Facts
+from curvfed.strategies.wire.messages import (
+    CALIBRATE,
+    CCVR,
+    EVALUATE,
+    FINE_TUNE,
+    HULLS,
+    Description,
+    Facts,
+)
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.examples import FAR_FEATURES
 
@@ -167,8 +175,21 @@ class Client:
             digest=self.digest,
             partition_digest=self.data.partition_digest,
             num_partitions=self._num_partitions(),
-            statistics=statistics(self.data, self.config) if self.shares_statistics else {},
+            statistics=self._statistics(),
         )
+
+    def _statistics(self) -> dict[str, Any]:
+        """Figures about the data that may leave; class counts only if every class is large."""
+        if not self.shares_statistics:
+            return {}
+        figures = statistics(self.data, self.config)
+        if self.is_small(figures.get("class_counts", ())):
+            del figures["class_counts"]
+        return figures
+
+    def is_small(self, class_sizes: Iterable[int]) -> bool:
+        """Whether one of these classes has examples, but too few for its number to leave."""
+        return any(0 < size < self.node.min_class_size for size in class_sizes)
 
     def _num_partitions(self) -> int:
         """Number of parts of the public data set; 0 for a client with data of its own."""
@@ -177,9 +198,30 @@ class Client:
         return self.node.num_partitions
 
     def contributes(self, target: str) -> bool:
-        """Whether this client has examples that phase `target` sums over."""
+        """Whether this client has examples that phase `target` sums over. Raises as
+        `check_class_sizes`."""
+        if target in (HULLS, CALIBRATE, CCVR):
+            self.check_class_sizes()
         scores = target in (EVALUATE, FINE_TUNE)
         return bool(self.data.train.any() or (scores and self.data.test.any()))
+
+    def check_class_sizes(self) -> None:
+        """Refuse to contribute hulls or sums by class if all classes are too small.
+
+        Raises
+        ------
+        ConfigError
+            Names the policy's line, and no size of a class.
+        """
+        labels = np.asarray(self.data.labels)[np.asarray(self.data.train)]
+        minimum = self.node.min_class_size
+        if labels.size and not in_large_classes(labels, minimum).any():
+            raise ConfigError(
+                f"[leaves] hull-min-class-size = {minimum} in this node's policy ({MIN_CLASS_SIZE}"
+                " without a line): no class here has that many training examples, so nothing of"
+                " them may leave",
+                key="small-classes",
+            )
 
     def answer(self) -> dict[str, float]:
         """Figures of the data from which a personal parameter starts; empty if statistics may not
@@ -407,7 +449,7 @@ class Client:
                 " share-statistics or secure-sum",
                 key="private-statistics",
             )
-        return calibration.of_client(self.model, self.task)
+        return calibration.of_client(self.model, self.task, self.node.min_class_size)
 
     def commit(self, round_number: int, base: int) -> None:
         """Store the personal state of this round, and keep that of round `base`, which the server

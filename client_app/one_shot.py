@@ -1,6 +1,7 @@
 """A client's replies in a one-shot run: what it would reveal, its masked vector, its scores of the
 model."""
 
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.masked_replies import masked_contribution
 from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.inputs import Inputs
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
 from curvfed.strategies.base.one_shot import OneShotClient, Site
@@ -30,6 +32,7 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
     clients = request.parts.get("clients")
     if type(clients) is not int:
         raise MessageError('"clients" is not a whole number', key="clients")
+    client.check_class_sizes()
     return {"metrics": _half(client, request).measure(clients, request.parts)}
 
 
@@ -73,17 +76,23 @@ def _score(client: Client, request: Request) -> Contribution:
 def _half(client: Client, request: Request) -> OneShotClient:
     node = client.node
 
-    def reveal(points: NDArray[np.float64], total: int) -> None:
+    def reveal(points: NDArray[np.float64]) -> None:
         if client.ledger:
-            hashes = {keyed(repr(point.tolist()), node)[:16] for point in points}
-            client.ledger.reveal(client.run, hashes, total, node.hull_max_share)
+            hashes = [_hashes(array, node) for array in (points, client.data.points)]
+            client.ledger.reveal(client.run, *hashes, node.hull_max_share)
 
     site = Site(
         data=client.data,
         partition=client.partition,
         owns_data=node.owns_data,
-        min_class_size=node.rules.leaves.hull_min_class_size if node.rules else 1,
+        min_class_size=node.min_class_size,
         max_share=node.hull_max_share,
         reveal=reveal,
     )
     return client_half(client.config, request.required_facts.class_names, site)
+
+
+def _hashes(points: NDArray[np.float64], node: Node) -> set[str]:
+    """Hashes of points (n, 2), keyed by the node's secret."""
+    secret = bytes.fromhex(keyed("points", node))
+    return {blake2b(point.tobytes(), key=secret, digest_size=8).hexdigest() for point in points}

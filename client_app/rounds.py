@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from flwr.app import RecordDict
 from torch import nn
 
@@ -204,11 +205,12 @@ def _curvature(client: Client) -> dict[str, float]:
 
 def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, Any]:
     """The confusion matrix on the test examples after the last round, if statistics may leave the
-    client."""
+    client and every class has enough of them."""
     is_last = request.header.round == client.config.num_rounds
     if client.config.may_stop_early:
         is_last = is_last or request.parts.get(LAST_ROUND) is True
     if not is_last or not client.shares_statistics:
         return {}
     counts = client.task.confusion(model)
-    return {"parts": {CONFUSION: counts}} if counts else {}
+    class_sizes = np.bincount(counts[::3], counts[2::3]).tolist()
+    return {"parts": {CONFUSION: counts}} if counts and not client.is_small(class_sizes) else {}

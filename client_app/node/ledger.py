@@ -6,6 +6,7 @@ answer. A node with a damaged ledger answers nothing, since it no longer knows w
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Self
@@ -229,24 +230,27 @@ class Ledger(LedgerFile[Memory]):
                 **inputs.as_fields(),
             )
 
-    def reveal(self, run: str, points: Collection[str], total: int, limit: float) -> None:
+    def reveal(
+        self, run: str, points: AbstractSet[str], own: AbstractSet[str], limit: float
+    ) -> None:
         """Record the points that the node's hulls reveal, as keyed hashes, if all runs together
-        reveal at most a share of `limit`.
+        reveal at most a share of `limit` of the node's own points.
+
+        Other splits reveal other points. So all points count that the node has now, those to test
+        on, too, whichever run revealed them.
 
         Raises
         ------
         ConfigError
         """
         with self.locked() as file:
-            revealed = self.memory.points
-            new = sorted(set(points) - revealed)
-            if len(revealed) + len(new) > limit * total:
+            if len(own & (self.memory.points | points)) > limit * len(own):
                 raise ConfigError(
                     f"this node's hull-max-share is {limit:g} over all runs; with this one more of"
                     " its points would leave",
                     key="hull-max-share",
                 )
-            if new:
+            if new := sorted(points - self.memory.points):
                 self.write(file, POINTS, run=run, points=new)
 
     def check_budget(self, run: str, planned: Release, rounds: int, rules: Privacy) -> None:

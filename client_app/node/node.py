@@ -22,6 +22,10 @@ FRESH = "fresh"
 """A node that has lost the personal parameters of the requested round stays out of the run,
 continues from those of an earlier round, or starts afresh."""
 
+MIN_CLASS_SIZE = 5
+"""Default of [leaves] hull-min-class-size for data of the node's own: the hull of one or two
+examples is these examples, and the mean of few is close to each."""
+
 TEXT = "allowed is text in double quotes"
 FLAG = "allowed are true and false"
 
@@ -179,6 +183,18 @@ class Node(BaseModel):
     def owns_data(self) -> bool:
         """Whether the data are files of the node, and no part of a public data set."""
         return self.data_path is not None
+
+    @property
+    def min_class_size(self) -> int:
+        """Minimum number of examples of a class whose hull, sums or counts leave the node.
+
+        Without a line in the policy it is `MIN_CLASS_SIZE` for data of the node's own; parts of
+        public data are no secret.
+        """
+        if self.rules is None:
+            return 1
+        default = MIN_CLASS_SIZE if self.owns_data else 1
+        return self.rules.leaves.hull_min_class_size or default
 
     @property
     def state_root(self) -> Path:

@@ -41,8 +41,8 @@ class Policy(Table):
         range. `lost_state`: as in the node's configuration. `code`: whose code the node runs.
         `starts`: the allowed starting parameters beside those that a run's seed yields.
     leaves : Leaves
-        As in the node's configuration; the stricter of both applies. `hull_min_class_size`: the
-        hull of a class with fewer training points stays at the node.
+        As in the node's configuration; the stricter of both applies. `hull_min_class_size`: what is
+        computed from a class with fewer examples stays at the node, see `Node.min_class_size`.
     sums : Sums
         `contributors`: the minimum number of nodes in a sum. `roster_share`: the minimum share of
         the roster that takes part. `threshold_share`: the sum's threshold is above this share of

@@ -76,7 +76,9 @@ class Leaves(Table):
     secure_sum: bool = Field(default=False, description="true or false")
     share_statistics: bool | None = Field(default=None, description="true or false")
     hull_max_share: Share = Field(default=1.0, description="a share from 0 to 1")
-    hull_min_class_size: int = Field(default=1, ge=1, description="a whole number, 1 or more")
+    hull_min_class_size: int | None = Field(
+        default=None, ge=1, description="a whole number, 1 or more"
+    )
 
 
 class Sums(Table):

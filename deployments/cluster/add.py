@@ -38,8 +38,8 @@ POLICY = """\
 [leaves]
 # secure-sum = false              # true: its parameters leave it only in secure sums
 # share-statistics = false        # without this line: if the run requests them
-# hull-max-share = 1.0            # the largest share of its points that its hulls may reveal
-# hull-min-class-size = 1         # hull or moments of a class with fewer training points stay here
+# hull-max-share = 1.0            # the largest share of its points that hulls of all runs reveal
+# hull-min-class-size = 5         # hull, moments or counts of a class with fewer examples stay here
 
 [sums]
 # contributors = 3                # minimum number of nodes in a secure sum

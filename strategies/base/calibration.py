@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, in_large_classes
 from curvfed.tasks.errors import SafeError
 
 Array = NDArray[np.float64]
@@ -81,27 +81,30 @@ class Calibration(ABC):
         """See the class."""
         return 0.0
 
-    def of_client(self, model: Any, task: Any) -> tuple[Array, int]:
-        """A client's sums over the classifier inputs of its training images, and the number of
-        images that are counted.
+    def of_client(self, model: Any, task: Any, min_class_size: int) -> tuple[Array, int]:
+        """A client's sums over the classifier inputs of its training images, without those of
+        smaller classes, and the number of images that are counted.
 
         Raises
         ------
         DataError
             If the data are not images.
         """
-        total, features = self.collect(model, task)
+        total, features = self.collect(model, task, min_class_size)
         return total.pack(), self.num_counted(features)
 
     @classmethod
-    def collect(cls, model: Any, task: Any) -> tuple[Any, Any]:
-        """The sums over the training images, and the features (n, l)."""
+    def collect(cls, model: Any, task: Any, min_class_size: int = 1) -> tuple[Any, Any]:
+        """The sums over the training images, without those of smaller classes, and the features
+        (n, l)."""
         from curvfed.strategies.base.classifier_inputs import classifier_inputs
 
         features, labels = classifier_inputs(model, task)
+        is_large = in_large_classes(labels.numpy(), min_class_size)
+        features = features[is_large]
         classes, dim = model.get_parameter(f"{HEAD}weight").shape
         total = cls.sums.zeros(dim, classes)
-        total.add(features, labels)
+        total.add(features, labels[is_large])
         return total, features
 
     def num_counted(self, features: Any) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.base.one_shot import Figures, OneShotClient, OneShotServer, ServerPoints
-from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.statistics import Arrays, in_large_classes
 from curvfed.strategies.hull.classifier import Classifier
 from curvfed.strategies.hull.naming import accuracy, client_votes, name_groups
 from curvfed.strategies.wire.checks import MessageError, check_votes
@@ -21,6 +21,13 @@ VOTES = "votes"
 FALLEN = "fallen"
 """Names of the arrays of an evaluation; the second is [1] if a model that the client trains alone
 is far better."""
+
+STAY = (
+    "a class with fewer training points at a node than [leaves] hull-min-class-size in its policy,"
+    " 5 without a line, or than hull.min-class-size, stays at that node; merge such classes, or"
+    " leave them out (points.classes)"
+)
+"""Why classes can be missing from a sum."""
 
 MIN_TEST_POINTS = 10
 """With fewer test points a client does not compare the classifier with a model of its own."""
@@ -50,7 +57,7 @@ class ClassifierClient(OneShotClient):
 
     def large_classes(self, labels: NDArray[np.int64], minimum: int) -> NDArray[np.bool_]:
         """Whether the class of each training point has enough of them to leave the node, (n,)."""
-        return np.asarray(np.bincount(labels)[labels] >= max(minimum, self.site.min_class_size))
+        return in_large_classes(labels, max(minimum, self.site.min_class_size))
 
     def evaluate(self, arrays: Arrays) -> tuple[Figures, Arrays]:
         """The accuracy on the test points, and the votes of the training points on the classes of

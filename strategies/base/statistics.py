@@ -13,6 +13,11 @@ Arrays = dict[str, NDArray[Any]]
 Vector = NDArray[np.float64]
 
 
+def in_large_classes(labels: NDArray[np.int64], minimum: int) -> NDArray[np.bool_]:
+    """Whether the class of each example has at least this many examples, (n,)."""
+    return np.asarray(np.bincount(labels)[labels] >= minimum)
+
+
 @dataclass(frozen=True, eq=False)
 class Statistics:
     """The contribution of a client, or of several clients together.

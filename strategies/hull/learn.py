@@ -1,6 +1,7 @@
 """The server's learning from the hulls: it groups them, and trains a classifier on them (Sections
 5.6 and 5.7)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -12,10 +13,16 @@ from curvfed.strategies.hull.classifier_choice import (
     Comparison,
     calibrate,
     choose_classifier,
+    draw_points,
     train_classifier,
 )
 from curvfed.strategies.hull.codec import DecodedHulls
-from curvfed.strategies.hull.grouped_hulls import GroupedHulls, outlying_clients, without_clients
+from curvfed.strategies.hull.grouped_hulls import (
+    GroupedHulls,
+    outlying_clients,
+    turned_clients,
+    without_clients,
+)
 from curvfed.strategies.hull.grouping import group_hulls
 from curvfed.strategies.hull.public_parameters import PublicParameters
 
@@ -46,7 +53,12 @@ class Learned:
     classifier : Classifier
         Predicts groups.
     outlying : int array (o,)
-        The outlying anonymous clients.
+        The outlying anonymous clients, also the turned ones.
+    turned : int array (t,)
+        Those whose hulls fit the others' after a rotation or reflection.
+    effect : float
+        Share of the points drawn within the other clients' hulls that the classifier puts in
+        another group if it is trained with the outlying hulls, too.
     comparison : Comparison
         The comparison of an automatic choice; empty without one.
     """
@@ -56,11 +68,23 @@ class Learned:
     points: NDArray[np.float64]
     classifier: Classifier
     outlying: NDArray[np.int64]
+    turned: NDArray[np.int64]
+    effect: float
     comparison: Comparison = field(default_factory=Comparison)
 
     def per_vertex(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         """Values (h,) of the hulls, repeated for every vertex: (n,)."""
         return np.repeat(values, list(map(len, self.hulls.bins)))
+
+    def outlying_hulls(self, names: Sequence[str]) -> str:
+        """How many hulls of each group are outlying clients', in words; the groups' names are
+        "" where there is none."""
+        is_outlying = np.isin(self.hulls.clients, self.outlying)
+        totals = np.bincount(self.groups, minlength=len(names))
+        parts = np.bincount(self.groups[is_outlying], minlength=len(names))
+        counts = zip(names, parts, totals, strict=True)
+        texts = [f"{name or '(no name)'} {part} of {total}" for name, part, total in counts if part]
+        return ", ".join(texts)
 
 
 def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> Learned:
@@ -84,7 +108,8 @@ def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> 
         settings.seed,
     )
     bodies = GroupedHulls(vertices, groups, hulls.clients, public.curvature)
-    outlying = outlying_clients(bodies)
+    turned = turned_clients(bodies)
+    outlying = np.union1d(outlying_clients(bodies), turned)
     comparison = Comparison()
     if settings.kind == "auto":
         included = without_clients(bodies, outlying)
@@ -94,5 +119,19 @@ def learn(hulls: DecodedHulls, public: PublicParameters, settings: Settings) -> 
         classifier = train_classifier(
             bodies, settings.kind, settings.c, settings.hard, settings.seed
         )
+    effect = _effect(bodies, outlying, classifier, settings) if outlying.size else 0.0
     classifier = calibrate(classifier, included, settings.hard, settings.seed)
-    return Learned(hulls, groups, bodies.points, classifier, outlying, comparison)
+    return Learned(hulls, groups, bodies.points, classifier, outlying, turned, effect, comparison)
+
+
+def _effect(
+    bodies: GroupedHulls, outlying: NDArray[np.int64], classifier: Classifier, settings: Settings
+) -> float:
+    """`Learned.effect`, for this kind of classifier."""
+    others = without_clients(bodies, outlying)
+    points, _ = draw_points(others, settings.seed)
+    answers = []
+    for hulls in (bodies, others):
+        model = train_classifier(hulls, classifier.kind, classifier.c, settings.hard, settings.seed)
+        answers.append(model.predict(points))
+    return float((answers[0] != answers[1]).mean())

@@ -23,7 +23,8 @@ class LocalHulls:
     classes : tuple of int
         These classes, as the client numbers them.
     vertices : tuple of arrays (m, 2)
-        For each of these classes, the hull's vertices before quantisation.
+        For each of these classes, the points of the client that are the hull's vertices before
+        they are moved to the public radius and quantised.
     num_points : int
         The client's training points.
     moved : int
@@ -49,7 +50,8 @@ class LocalHulls:
         sent."""
         points = [np.zeros((0, 2))]
         for corners, hull in zip(self.vertices, self.hulls, strict=True):
-            points.append(corners[np.isin(public.quantizer.encode(corners), hull)])
+            inside, _ = public.quantizer.clamp(corners)
+            points.append(corners[np.isin(public.quantizer.encode(inside), hull)])
         return np.concatenate(points)
 
     @property
@@ -92,12 +94,13 @@ def local_hulls(
     thinned = 0
     for label in classes:
         mine = inside[labels == label]
-        corners = mine[convex_hull(mine, public.curvature)]
+        extreme = convex_hull(mine, public.curvature)
+        corners = mine[extreme]
         bins = np.unique(public.quantizer.encode(corners))
         centres = public.quantizer.decode(bins)
         corner_numbers = convex_hull(centres, public.curvature)
         thinned += max(0, len(corner_numbers) - public.cap)
         corner_numbers = corner_numbers[thin(centres[corner_numbers], public.curvature, public.cap)]
         hulls.append(np.sort(bins[corner_numbers]))
-        vertices.append(corners)
+        vertices.append(points[labels == label][extreme])
     return LocalHulls(tuple(hulls), tuple(classes), tuple(vertices), len(points), moved, thinned)

@@ -22,6 +22,7 @@ from curvfed.strategies.base.method import POINTS, OneShot
 from curvfed.strategies.base.one_shot import Evaluation, Half, Model, ServerPoints, Vectors
 from curvfed.strategies.base.point_classifier import (
     FALLEN,
+    STAY,
     VOTES,
     ClassifierClient,
     ClassifierServer,
@@ -106,7 +107,9 @@ def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], A
     counts = np.rint(rows[:, 0])
     classes = np.flatnonzero(counts)
     if len(classes) < 2:
-        raise ValueError(f"points of {len(classes)} classes; a classifier needs at least two")
+        raise ValueError(
+            f"points of {len(classes)} classes; a classifier needs at least two: {STAY}"
+        )
     counts = counts[classes]
     rows = rows[classes]
     means = rows[:, 1 : 1 + features] / counts[:, None]

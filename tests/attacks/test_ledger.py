@@ -24,13 +24,21 @@ from tiers import examples
 
 from curvfed.client_app import secure
 from curvfed.client_app.node.inputs import BUCKETS, Inputs, sketch
-from curvfed.client_app.node.ledger import AS_GOOD, Ledger, check_cohorts
+from curvfed.client_app.node.ledger import AS_GOOD, Ledger, check_cohorts, ledger_of
+from curvfed.client_app.node.node import Node
+from curvfed.client_app.node.policy import Policy
 from curvfed.client_app.node.policy_tables import Sums
+from curvfed.client_app.one_shot import _hashes
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_phases
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.masked_vector import decoded, sum_encoding, vector_length
+from curvfed.strategies.hull.local import local_hulls
+from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
+from curvfed.tasks.points.dataset import PointDataset
+from curvfed.tasks.points.point_spec import PointSpec
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -215,22 +223,49 @@ def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path):
             run(tmp_path, f"three-{seed}", nodes=nodes[:3], seed=seed, **QUICK)
 
 
-def test_points_count_over_all_runs(tmp_path):
-    """Runs with other seeds revealed half of the points, where hull-max-share allowed less in
-    each.
-    """
+PUBLIC = PublicParameters(-1.0, 0.999, 0.01, num_classes=2, num_clients=3, cap=128)
+
+
+@pytest.mark.parametrize(("limit", "least", "most"), [(1.0, 20, 20), (0.3, 1, 19), (0.05, 0, 0)])
+def test_points_count_over_all_splits(limit, least, most, tmp_path):
+    """A run with another split reveals other points. At 1.0 none of 20 is refused, as where the
+    points of all splits counted against those of one; below, all together stay under the limit."""
+    path = tmp_path / "cells.csv"
+    path.write_text(cells(0, 100))
+    node = Node(partition=0, data_path=path, state_path=tmp_path / "state", rules=Policy())
+    ledger = ledger_of(node)
+    done = 0
+    for seed in range(20):
+        data = PointDataset(PointSpec("own", tmp_path, split_seed=seed)).own(path)
+        hulls = local_hulls(data.train_points, data.train_labels, PUBLIC)
+        points, own = (_hashes(array, node) for array in (hulls.revealed(PUBLIC), data.points))
+        assert len(own) == 100
+        with suppress(ConfigError):
+            ledger.reveal(str(seed), points, own, limit)
+            done += 1
+    assert least <= done <= most
+    revealed = [point for line in ledger.lines("points") for point in line["points"]]
+    assert len(revealed) <= limit * 100
+
+
+def test_points_of_former_data_do_not_count(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.reveal("one", {"a", "b"}, {"a", "b"}, 1.0)
+    ledger.reveal("two", {"c"}, {"c", "d"}, 0.5)
+    with pytest.raises(ConfigError, match="hull-max-share"):
+        ledger.reveal("three", {"d"}, {"c", "d"}, 0.5)
+
+
+def test_runs_with_other_splits_end_at_the_limit(tmp_path):
     nodes = nodes_of(
-        tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.15}
+        tmp_path / "nodes", [cells(seed, 300) for seed in range(3)], **{"hull-max-share": 0.11}
     )
     done = 0
-    for seed in range(12):
+    for seed in range(4):
         with suppress(RoundError):
-            run(tmp_path, f"seed-{seed}", nodes=nodes, seed=seed, points__split_seed=seed, **QUICK)
+            run(tmp_path, str(seed), nodes=nodes, points__split_seed=seed, **QUICK)
             done += 1
-    assert 1 <= done < 12
-    for index, node in enumerate(nodes):
-        lines = Ledger(Path(node["state-path"]) / f"ledger-{index:05d}.jsonl").lines("points")
-        assert len({point for line in lines for point in line["points"]}) <= 0.15 * 300
+    assert 1 <= done < 4
 
 
 def test_nodes_that_always_sum_together_sign_no_other_sum(tmp_path):

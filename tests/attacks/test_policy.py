@@ -24,10 +24,12 @@ from curvfed.client_app.node.ledger import Ledger
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
 from curvfed.deployments.inprocess import simulated_nodes
+from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
+from curvfed.strategies.methods.discriminant import DiscriminantServer
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.codec import encode_arrays, encode_request
@@ -190,42 +192,77 @@ def test_a_model_of_another_package_is_imported_only_if_it_is_listed(tmp_path):
     assert policy.check_run(config, owns_data=True) == config
 
 
-def test_a_class_of_few_points_stays_at_home(tmp_path):
-    """Got: the one point of a rare class, to the bin."""
+@pytest.fixture
+def of_one_cell(tmp_path):
+    """Nodes of which the second alone has class 5, with a single cell; and that cell."""
     rare = blobs("02", seed=1)
-    rare = {
-        name: np.concatenate([part, blobs("5", per_class=2, test=0, seed=2)[name]])
-        for name, part in rare.items()
-    }
-    nodes = nodes_of(tmp_path / "nodes", [blobs("025", seed=7), rare, blobs("025", seed=8)])
-    counts = {}
-    for least in (1, 3):
-        chosen = with_policy(
-            tmp_path / str(least), nodes, f"[leaves]\nhull-min-class-size = {least}\n"
-        )
-        stored = arrays_of(hull_run(tmp_path, f"run{least}", nodes=chosen))
-        hulls = np.unique(np.stack([stored["client"], stored["hull"]], axis=1), axis=0)
-        counts[least] = len(hulls)
-    assert counts == {1: 9, 3: 8}
+    cell = np.array([[0.31, -0.42]])
+    rare["x_train"] = np.concatenate([rare["x_train"], cell])
+    rare["y_train"] = np.append(rare["y_train"], "5")
+    nodes = nodes_of(tmp_path / "nodes", [blobs("02", seed=7), rare, blobs("02", seed=8)])
+    return nodes, cell[0]
 
 
-def test_moments_of_a_rare_class_stay_at_home(tmp_path):
-    """The sums of a class that one client has alone would be that client's: of one cell, the
-    cell.
-    """
-    rare = blobs("02")
-    rare["y_train"] = np.array(["5", *rare["y_train"][1:]])
-    nodes = nodes_of(tmp_path / "nodes", [blobs("025", seed=7), rare, blobs("025", seed=8)])
-    summed = []
-    for least in (1, 3):
-        chosen = with_policy(
-            tmp_path / str(least), nodes, f"[leaves]\nhull-min-class-size = {least}\n"
-        )
-        found = run(
-            tmp_path, f"sum{least}", nodes=chosen, method="discriminant", discriminant__kind="lda"
-        )
-        summed.append(found.summary["metrics"]["points_summed"])
-    assert summed[0] - summed[1] == 1
+@pytest.mark.parametrize("line", ["", "hull-min-class-size = 1\n"], ids=["default", "one"])
+def test_a_class_of_one_cell_stays_at_home(line, of_one_cell, tmp_path):
+    """Without a least size the published model has the cell to the bin, as a corner of its class."""
+    nodes, cell = of_one_cell
+    chosen = with_policy(tmp_path, nodes, f"[leaves]\n{line}")
+    found = hull_run(tmp_path, nodes=chosen, hull__classifier="depth")
+    distance = np.linalg.norm(found.model["corners"] - cell, axis=1).min()
+    assert (distance < 3e-3) == bool(line)
+
+
+@pytest.mark.parametrize("line", ["", "hull-min-class-size = 1\n"], ids=["default", "one"])
+def test_moments_of_one_cell_stay_at_home(line, of_one_cell, tmp_path, monkeypatch):
+    """The sums of a class that one client has alone are that client's: of one cell, the cell."""
+    nodes, cell = of_one_cell
+    chosen = with_policy(tmp_path, nodes, f"[leaves]\n{line}")
+    sums = []
+    learn = DiscriminantServer.learn
+    monkeypatch.setattr(
+        DiscriminantServer,
+        "learn",
+        lambda half, total: sums.append(total.arrays["sums"]) or learn(half, total),
+    )
+    run(tmp_path, nodes=chosen, method="discriminant", discriminant__kind="lda")
+    count, *tangent = sums[0].reshape(3, 6)[2, :3]
+    norm = np.linalg.norm(cell)
+    expected = np.arctanh(norm) * cell / norm
+    assert round(count) == bool(line)
+    assert np.allclose(tangent, expected * bool(line), atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["hull", "discriminant"])
+def test_nodes_whose_classes_are_all_small_say_which_line_keeps_them(method, tmp_path):
+    nodes = nodes_of(tmp_path / "nodes", [blobs("02", per_class=4, seed=seed) for seed in range(3)])
+    recorder = Recorder()
+    with pytest.raises(RoundError, match=r"\[leaves\] hull-min-class-size = 5") as refused:
+        run(tmp_path, nodes=nodes, method=method, intercept=recorder)
+    assert "4" not in str(refused.value).partition("hull-min")[2]
+    assert not recorder.replies("hulls")
+
+
+def test_too_few_large_classes_are_named(tmp_path):
+    rare = blobs("25", per_class=4)
+    part = {name: np.concatenate([array, rare[name]]) for name, array in blobs("0").items()}
+    nodes = nodes_of(tmp_path / "nodes", [part, part])
+    with pytest.raises(RoundError, match=r"2 hulls for 3 classes: .*hull-min-class-size"):
+        hull_run(tmp_path, nodes=nodes)
+
+
+def test_counts_of_a_small_class_stay_at_home(tmp_path):
+    """Class counts and the confusion matrix leave only where no class is small."""
+    nodes = nodes_of(
+        tmp_path / "nodes", [blobs("02", seed=1), blobs("02", per_class=4, test=5, seed=2)]
+    )
+    found = run(
+        tmp_path, nodes=nodes, method="fedavg", dataset="own", share_statistics=True, num_rounds=1
+    )
+    counted = ["class_counts" in client["statistics"] for client in found.described["clients"]]
+    assert counted == [True, False]
+    rows = (found.path / "confusion.csv").read_text().splitlines()
+    assert {line.partition(",")[0] for line in rows[1:]} == {"1"}
 
 
 # --- How large a sum is

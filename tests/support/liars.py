@@ -1,5 +1,5 @@
-"""Clients that lie about their points: on the rim, noise, shuffled labels, switched names, or aimed
-at a class."""
+"""Clients that lie about their points: on the rim, noise, shuffled labels, switched names, aimed at a
+class, or turned half around."""
 
 import numpy as np
 
@@ -24,6 +24,8 @@ def lied(part: Part, how: str, classes: int, seed: int) -> Part:
         return np.concatenate([said, points[labels != 0]]), np.concatenate(
             [labels[labels == 0], labels[labels != 0]]
         )
+    if how == "negative":
+        return -points, labels
     if how == "rim":
         return 0.998 * circle, labels
     if how == "noise":

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.figures import HULL_COUNTS
 from curvfed.strategies.base.one_shot import Figures, Half, Vectors
 from curvfed.strategies.base.point_classifier import ClassifierClient
 from curvfed.strategies.base.statistics import Statistics
@@ -73,7 +74,7 @@ class HullClient(HullHalf, ClassifierClient):
         public = self.public(clients)
         local = self._hulls(public)
         self._check_share(local, public)
-        self.site.reveal(local.revealed(public), local.num_points)
+        self.site.reveal(local.revealed(public))
         slots = draw_slots(public.num_classes, len(local.hulls))
         position = client_position(order_numbers, self.site.partition)
         return Statistics({"hulls": encode_hulls(local.hulls, position, slots, public)})
@@ -94,7 +95,7 @@ class HullClient(HullHalf, ClassifierClient):
     def _check_share(self, local: LocalHulls, public: PublicParameters) -> None:
         """Refuse to reveal more than this node's own configuration allows."""
         limit = self.site.max_share
-        if local.share_revealed > limit:
+        if local.num_revealed > limit * len(self.points.points):
             raise ConfigError(
                 f"this node's hull-max-share is {limit:g}, and more of its points would leave it at"
                 f" epsilon = {public.epsilon:g}",
@@ -158,3 +159,26 @@ class HullClient(HullHalf, ClassifierClient):
                         f" {100 * share:.0f}%"
                     )
         return "it has too few points for hulls that hide any"
+
+
+def check_hull_counts(figures: Figures) -> None:
+    """Refuse counts about a client's hulls that are incomplete or contradict each other; a client
+    may send none.
+
+    Raises
+    ------
+    MessageError
+    """
+    sent = [name for name in HULL_COUNTS if name in figures]
+    if sent and len(sent) < len(HULL_COUNTS):
+        raise MessageError(
+            f"it sends {', '.join(sent)} of its hulls; allowed are {', '.join(HULL_COUNTS)}, or"
+            " none",
+            key="hull-counts",
+        )
+    if sent and max(figures["revealed"], figures["moved"]) > figures["points"]:
+        raise MessageError(
+            f"{figures['revealed']:g} points are revealed and {figures['moved']:g} moved of"
+            f" {figures['points']:g}",
+            key="hull-counts",
+        )

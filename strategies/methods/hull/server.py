@@ -20,6 +20,7 @@ from curvfed.strategies.base.one_shot import (
 )
 from curvfed.strategies.base.point_classifier import (
     FALLEN,
+    STAY,
     VOTES,
     ClassifierServer,
     confidence,
@@ -28,17 +29,17 @@ from curvfed.strategies.base.point_classifier import (
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.hull.classifier_choice import KEYS
 from curvfed.strategies.hull.codec import DecodedHulls, decode_hulls, without_forged
+from curvfed.strategies.hull.errors import HullError
 from curvfed.strategies.hull.learn import Learned, Settings, learn
 from curvfed.strategies.hull.naming import NONE, accuracy, name_groups, names_by_votes
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.methods.hull import Keys
-from curvfed.strategies.methods.hull.client import HullHalf
+from curvfed.strategies.methods.hull.client import HullHalf, check_hull_counts
 from curvfed.strategies.methods.hull.true_hulls import (
     against_clients_hulls,
     drawn_hulls,
     drawn_true_hulls,
 )
-from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import Description, Parts
 
 log = logging.getLogger("curvfed")
@@ -184,7 +185,13 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         """Group the hulls and train on them, without labels."""
         public = self.public(int(total.arrays["group_size"]))
         keys = self.keys
-        learned = learn(_hulls_in(total), public, learn_settings(keys, self.setting.run.seed))
+        hulls = _hulls_in(total)
+        if len(hulls.bins) < public.num_classes:
+            raise HullError(
+                f"{len(hulls.bins)} hulls for {public.num_classes} classes: {STAY}",
+                key="too-few-hulls",
+            )
+        learned = learn(hulls, public, learn_settings(keys, self.setting.run.seed))
         log.info(
             "%d hulls of %d clients in %d groups; C = %g",
             len(learned.hulls.bins),
@@ -225,6 +232,8 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
             is_free = np.outer([not name for name in names], ~np.isin(classes, names))
             voted, figures["votes_agreed"] = names_by_votes(sums[VOTES] * is_free, classes)
             names = tuple(name or vote for name, vote in zip(names, voted, strict=True))
+        if learned.outlying.size:
+            figures["outlying_hulls"] = learned.outlying_hulls(names)
         arrays = drawn_hulls(learned, public) | {"names": np.array(names)}
         arrays |= point_arrays(points, predicted)
         if points.pooled is not None:
@@ -245,12 +254,24 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
                 " few points are vertices of hulls, which hide nothing of them; a larger"
                 " hull.epsilon or a lower hull.cap sends fewer"
             )
-        if outliers:
+        turned = metrics.get("clients_turned", 0)
+        clients = metrics.get("clients_decoded", outliers)
+        detail = (
+            f" (outlying hulls by class: {metrics.get('outlying_hulls')}; trained with them, the"
+            f" classifier puts {metrics.get('outliers_effect', 0):.1%} of the points drawn within"
+            " the others in another group). hull.classifier=auto leaves them out. The sum does not"
+            " say whose they are: let every site check its labels and its embedding"
+        )
+        if turned:
+            texts["turned"] = (
+                f"{turned} of {clients} clients have hulls that fit the others' only after a"
+                f" rotation or reflection of the disc, as of another embedding{detail}"
+            )
+        if outliers > turned:
             texts["odd"] = (
-                f"{outliers} of {metrics.get('clients_decoded', outliers)} clients are outliers:"
-                " their hulls lie where other clients have other classes, as with shuffled labels,"
-                " another embedding or made-up points; the sum does not say who they are, so let"
-                " every site check its labels and its embedding"
+                f"{outliers - turned} of {clients} clients are outliers: their hulls lie where"
+                " other clients have other classes, as with shuffled labels, another embedding or"
+                f" made-up points{detail}"
             )
         if refused:
             texts["refused"] = (
@@ -271,29 +292,6 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
                 " hull.classifier"
             )
         return texts
-
-
-def check_hull_counts(figures: Figures) -> None:
-    """Refuse counts about a client's hulls that are incomplete or contradict each other; a client
-    may send none.
-
-    Raises
-    ------
-    MessageError
-    """
-    sent = [name for name in HULL_COUNTS if name in figures]
-    if sent and len(sent) < len(HULL_COUNTS):
-        raise MessageError(
-            f"it sends {', '.join(sent)} of its hulls; allowed are {', '.join(HULL_COUNTS)}, or"
-            " none",
-            key="hull-counts",
-        )
-    if sent and max(figures["revealed"], figures["moved"]) > figures["points"]:
-        raise MessageError(
-            f"{figures['revealed']:g} points are revealed and {figures['moved']:g} moved of"
-            f" {figures['points']:g}",
-            key="hull-counts",
-        )
 
 
 def learn_settings(keys: Keys, seed: int) -> Settings:
@@ -336,6 +334,9 @@ def _figures(learned: Learned, public: PublicParameters, keys: Keys) -> dict[str
         "classifier_temperature": classifier.temperature,
         "clients_odd": len(learned.outlying),
     }
+    if learned.outlying.size:
+        figures["clients_turned"] = len(learned.turned)
+        figures["outliers_effect"] = learned.effect
     if learned.comparison.choices:
         for choice in learned.comparison.choices:
             figures[f"left_out_{choice.kind}"] = choice.share

@@ -66,7 +66,7 @@ def drawn_true_hulls(clients: Iterable[ClientPoints], public: PublicParameters) 
     classes: list[int] = []
     for client in clients:
         hulls = _local(client, public)
-        vertices += hulls.vertices
+        vertices += [public.quantizer.clamp(corners)[0] for corners in hulls.vertices]
         classes += hulls.classes
     sizes = list(map(len, vertices))
     return {

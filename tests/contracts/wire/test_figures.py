@@ -18,7 +18,7 @@ from curvfed.strategies.base.figures import (
     names,
     register,
 )
-from curvfed.strategies.methods.hull.server import check_hull_counts
+from curvfed.strategies.methods.hull.client import check_hull_counts
 from curvfed.strategies.wire.checks import MessageError
 
 METHODS = ("flatland", "hyperfed", "spherefed", "fedgnn", "gcfl", "fedgta", "hull", "discriminant")

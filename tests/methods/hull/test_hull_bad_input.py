@@ -26,6 +26,9 @@ from curvfed.strategies.wire.exchange import FederationError
 PAIR = [blobs("02"), blobs("20", seed=1)]
 """Two good clients of two classes."""
 
+TINY = "[sums]\ncontributors = 2\n[leaves]\nhull-min-class-size = 1\n"
+"""The policy of nodes whose classes have less than five points."""
+
 
 def npz(points, labels) -> dict:
     """All of them for training, the first one for a test, too."""
@@ -96,7 +99,8 @@ ODD = {
 @pytest.mark.parametrize("epsilon", only([0.01, 2.0], {0.01}.__contains__))
 @pytest.mark.parametrize("case", ODD)
 def test_odd_points_are_summed_and_trained_on(case, epsilon, tmp_path):
-    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", ODD[case]), hull__epsilon=epsilon)
+    nodes = with_policy(tmp_path, nodes_of(tmp_path / "nodes", ODD[case]), TINY)
+    run = hull_run(tmp_path, nodes=nodes, hull__epsilon=epsilon)
     assert run.summary["status"] == "completed"
     assert len(run.described["clients"]) == len(ODD[case])
     if case != "from csv":
@@ -109,7 +113,7 @@ def test_odd_points_are_summed_and_trained_on(case, epsilon, tmp_path):
 @pytest.mark.parametrize("svm", ["soft", "hard"])
 def test_two_classes_in_the_same_place(svm, tmp_path):
     """Nothing separates them: a soft margin trains all the same, a hard one says that it cannot."""
-    same = [npz([[0.1, 0.1], [0.2, 0.1], [0.1, 0.2]] * 2, "000222")] * 2
+    same = [npz([[0.1, 0.1], [0.2, 0.1], [0.1, 0.2]] * 4, "000222000222")] * 2
     settings = {"nodes": nodes_of(tmp_path / "nodes", same), "hull__svm": svm, "hull__c": "auto"}
     if svm == "hard":
         with refuses("unlearnable", error=RoundError):

@@ -328,7 +328,7 @@ def test_a_run_that_crashed_without_the_hulls_starts_anew(phase, tmp_path):
 
 
 def test_hulls_that_nothing_can_be_learned_from_are_kept_for_other_settings(tmp_path):
-    x, y = np.array([[0.1, 0.1], [0.2, 0.1], [0.1, 0.2]] * 2), np.array(list("000222"))
+    x, y = np.array([[0.1, 0.1], [0.2, 0.1], [0.1, 0.2]] * 4), np.array(list("000222000222"))
     same = {"x_train": x, "y_train": y, "x_test": x[:1], "y_test": y[:1]}
     nodes = nodes_of(tmp_path / "nodes", [same, same])
     with refuses("unlearnable", error=RoundError):

@@ -1,8 +1,11 @@
 """Clients whose hulls are made up or whose labels are shuffled: what they cost, and that they are
 told."""
 
+import re
+
 import numpy as np
 import pytest
+from hull_nodes import blobs, hull_run, nodes_of
 from liars import lied
 
 from curvfed.strategies.hull.codec import DecodedHulls
@@ -64,7 +67,7 @@ def honest():
 
 def test_honest_clients_are_not_odd_and_probabilities_fit(honest):
     _, test, found, share = honest
-    assert found.outlying.size == 0
+    assert found.outlying.size == found.turned.size == 0
     assert share > 0.85
     sure = found.classifier.probabilities(test[0]).max(axis=1).mean()
     assert abs(sure - share) < 0.1
@@ -92,3 +95,27 @@ def test_liars_cost_little_and_are_told(honest, how, liars, loss, classifier):
     # Names of classes are never sent, so that a client that switches them sends the hulls of an
     # honest one.
     assert found.outlying.size == (0 if how == "switched" else liars)
+
+
+@pytest.mark.parametrize("liars", [1, 3])
+def test_turned_hulls_are_told_and_left_out(honest, liars):
+    """Trained with them, as by the classifiers with a name, the multinomial model is worse."""
+    parts, test, _, share = honest
+    given = [lied(part, "negative", CLASSES, 0) for part in parts[:liars]] + parts[liars:]
+    with_them = learned(given, "plane")
+    assert len(with_them.turned) == liars
+    assert with_them.effect > 0.01
+    if liars == 3:
+        without = learned(given, "auto")
+        assert right(without, test) >= share - 0.02
+        assert right(without, test) > right(with_them, test)
+
+
+def test_a_run_says_which_classes_have_turned_hulls(tmp_path):
+    parts = [blobs("0135", seed=seed) for seed in range(5)]
+    parts[2] |= {name: -parts[2][name] for name in ("x_train", "x_test")}
+    run = hull_run(tmp_path, nodes=nodes_of(tmp_path / "nodes", parts), hull__classifier="depth")
+    text = run.summary["warnings"][run.summary["warning_keys"].index("turned")]
+    assert text.startswith("1 of 5 clients have hulls that fit the others' only after a rotation")
+    assert sorted(re.findall(r"\d 1 of 5", text)) == [f"{name} 1 of 5" for name in "0135"]
+    assert "odd" not in run.summary["warning_keys"]

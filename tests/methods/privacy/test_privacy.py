@@ -68,17 +68,17 @@ def kept_names(found: Run, partition: int = 0) -> set[str]:
 
 
 def own_graphs(folder: Path, scale: float = 1.0) -> list[dict]:
-    """Four real nodes with graphs of their own, of 60, 70, 80 and 90 nodes."""
-    graphs = [user_fields(60 + 10 * index, seed=index) for index in range(4)]
+    """Four real nodes with graphs of their own, of 120, 130, 140 and 150 nodes."""
+    graphs = [user_fields(120 + 10 * index, seed=index) for index in range(4)]
     return real_nodes(folder, [graph | {"x": scale * graph["x"]} for graph in graphs])
 
 
 def own_images(folder: Path) -> list[dict]:
-    """Four real nodes with folders of images of their own, of 24, 26, 28 and 30 images."""
+    """Four real nodes with folders of images of their own, of 52, 54, 56 and 58 images."""
     nodes = real_nodes(folder, [{}] * 4)
     for index, node in enumerate(nodes):
         node["data-path"] = str(folder / f"images{index}")
-        write_classes(folder / f"images{index}", {"cat": 10 + index, "dog": 14 + index}, seed=index)
+        write_classes(folder / f"images{index}", {"cat": 24 + index, "dog": 28 + index}, seed=index)
     return nodes
 
 
