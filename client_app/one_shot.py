@@ -76,10 +76,10 @@ def _score(client: Client, request: Request) -> Contribution:
 def _half(client: Client, request: Request) -> OneShotClient:
     node = client.node
 
-    def reveal(points: NDArray[np.float64]) -> None:
+    def reveal(points: NDArray[np.float64], own: NDArray[np.float64]) -> None:
         if client.ledger:
-            hashes = [_hashes(array, node) for array in (points, client.data.points)]
-            client.ledger.reveal(client.run, *hashes, node.hull_max_share)
+            hashes = _hashes(points, node)
+            client.ledger.reveal(client.run, hashes, _hashes(own, node), node.hull_max_share)
 
     site = Site(
         data=client.data,

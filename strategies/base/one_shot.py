@@ -92,8 +92,8 @@ class Site:
     max_share : float
         Maximum share of its points that the node reveals.
     reveal : callable
-        Records points (m, 2) of the data that the contribution reveals; raises ConfigError if the
-        node does not allow it.
+        Records points (m, 2) that the contribution reveals, of all those (n, 2) that the client
+        has; raises ConfigError if the node does not allow it.
     """
 
     data: Any
@@ -101,7 +101,7 @@ class Site:
     owns_data: bool
     min_class_size: int
     max_share: float
-    reveal: Callable[[NDArray[np.float64]], None]
+    reveal: Callable[[NDArray[np.float64], NDArray[np.float64]], None]
 
 
 class OneShotClient(Half):

@@ -148,7 +148,7 @@ def turned_clients(bodies: GroupedHulls) -> Integers:
     turned = np.minimum(by_turn[:, 0, 2:-1].min(axis=1), by_turn[:, 1].min(axis=1))
     far, near = np.where(counts[:, None] < MANY_HULLS, TURNED_FEW, TURNED).T
     is_turned = (in_place > far * np.median(in_place)) & (turned < near * in_place)
-    return clients[is_turned & (counts > 1)]
+    return np.asarray(clients[is_turned & (counts > 1)])
 
 
 def _distances_of_turns(points: NDArray[np.complex128], places: NDArray[np.complex128]) -> Array:

@@ -74,7 +74,7 @@ class HullClient(HullHalf, ClassifierClient):
         public = self.public(clients)
         local = self._hulls(public)
         self._check_share(local, public)
-        self.site.reveal(local.revealed(public))
+        self.site.reveal(local.revealed(public), self.points.points)
         slots = draw_slots(public.num_classes, len(local.hulls))
         position = client_position(order_numbers, self.site.partition)
         return Statistics({"hulls": encode_hulls(local.hulls, position, slots, public)})
