@@ -7,7 +7,7 @@ import numpy as np
 
 from curvfed.strategies.base.aggregation import Average, Replies
 from curvfed.strategies.base.deviations import weighted_step
-from curvfed.strategies.base.learner import Learner, Local
+from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
@@ -84,10 +84,7 @@ class FedNovaClient(Learner):
 
     hides_records = True
 
-    def __init__(self, local: Local) -> None:
-        super().__init__(local)
-        self._received: Arrays = {}
-        self._steps = 0
+    _steps = 0
 
     def receive(self, arrays: Arrays) -> None:
         """Load θ."""
