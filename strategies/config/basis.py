@@ -7,20 +7,22 @@ from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.wire.messages import Facts
+
+if TYPE_CHECKING:
+    from curvfed.strategies.secure_sum.messages import Basis
 
 ROOMS = ("client_app", "geometry", "strategies", "tasks")
 """The app's packages that a client computes and masks its vector by."""
 
 
-def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> Basis:
+def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> "Basis":
     """The basis of a vector.
 
     Parameters
@@ -34,6 +36,8 @@ def basis_of(arrays: Arrays, fixed: Arrays, facts: Facts, config: RunConfig) -> 
         As the run was started with: before missing values are resolved and before a node decides
         how its own data are read.
     """
+    from curvfed.strategies.secure_sum.messages import Basis
+
     return Basis(
         parameters=sha256(_digest_of(arrays) + _digest_of(fixed)).digest(),
         facts=_digest(vars(facts)),
