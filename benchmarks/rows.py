@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from benchmarks import graphs, local_training, one_shot, operations, server, whole_runs
+from benchmarks import graphs, ledgers, local_training, one_shot, operations, server, whole_runs
 from benchmarks.measure import Place, Row
 
 TOPICS: dict[str, Callable[[Place], list[Row]]] = {
@@ -17,6 +17,7 @@ TOPICS: dict[str, Callable[[Place], list[Row]]] = {
     "hulls": one_shot.hulls,
     "decode": one_shot.decoding,
     "secure-sum": one_shot.secure_sum,
+    "ledger": ledgers.rows,
     "whole": whole_runs.rows,
     "many-clients": whole_runs.many_clients,
 }
