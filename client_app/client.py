@@ -29,6 +29,7 @@ from curvfed.strategies.base.training import (
 )
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import client_head, is_fixed, model_spec
+from curvfed.strategies.config.privacy import sum_release, sums_once
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.codec import EXACT, Precision, check_arrays
 from curvfed.strategies.wire.messages import (
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
     from curvfed.client_app.private_rounds import PrivateRounds
     from curvfed.strategies.base.private_steps import PrivateSteps
+    from curvfed.strategies.secure_sum.session import Session
 
 log = logging.getLogger("curvfed")
 
@@ -147,7 +149,7 @@ class Client:
         self._stamp: int | None = None
 
     def _private_rounds(self, replies: Store) -> "PrivateRounds | None":
-        if self.config.dp.unit != "record":
+        if self.config.dp.unit != "record" or sums_once(self.config):
             return None
         from curvfed.client_app.private_rounds import PrivateRounds
 
@@ -165,6 +167,10 @@ class Client:
         """
         if self.private_rounds is not None:
             self.private_rounds.check_budget()
+        elif self.is_private and self.ledger and self.node.rules:
+            self._check_small_classes()
+            release, rounds = sum_release(self.config)
+            self.ledger.check_budget(self.run, release, rounds, self.node.rules.privacy)
         return Description(
             task=self.data.task,
             space=self.data.space,
@@ -191,6 +197,44 @@ class Client:
         """Whether one of these classes has examples, but too few for its number to leave."""
         return any(0 < size < self.node.min_class_size for size in class_sizes)
 
+    def pay_for_sum(self, session: "Session") -> None:
+        """Write the cost of a differentially private sum into the ledger, before the masked vector
+        leaves. Each session has noise of its own, and costs once.
+
+        Raises
+        ------
+        ConfigError
+            If the run has had all its sums, or the policy's budget is spent.
+        """
+        if self.ledger is None or self.node.rules is None:
+            return
+        self._check_small_classes()
+        release, rounds = sum_release(self.config)
+        self.ledger.pay(
+            self.run,
+            release,
+            rounds,
+            self.node.rules.privacy,
+            reply=session.digest.hex(),
+            round=session.round,
+            unit=self.config.dp.unit,
+        )
+
+    def _check_small_classes(self) -> None:
+        """Refuse private sums, which have small classes too, of a node that bounds no epsilon.
+
+        Raises
+        ------
+        ConfigError
+        """
+        rules = self.node.rules
+        if rules and rules.privacy.max_epsilon is None and self.node.min_class_size > 1:
+            raise ConfigError(
+                "dp.unit: in private sums noise alone hides small classes: this node takes part in"
+                " them with a line [privacy] max-epsilon in its policy",
+                key="no-privacy-budget",
+            )
+
     def _num_partitions(self) -> int:
         """Number of parts of the public data set; 0 for a client with data of its own."""
         if not self.data.partition_digest or self.node.num_partitions is None:
@@ -200,6 +244,8 @@ class Client:
     def contributes(self, target: str) -> bool:
         """Whether this client has examples that phase `target` sums over. Raises as
         `check_class_sizes`."""
+        if self.is_private:
+            return True  # whether it has examples is hidden
         if target in (HULLS, CALIBRATE, CCVR):
             self.check_class_sizes()
         scores = target in (EVALUATE, FINE_TUNE)

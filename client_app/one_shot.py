@@ -58,7 +58,9 @@ def contribute(client: Client, request: Request, state: RecordDict) -> dict[str,
         inputs = Inputs.of_data(vector, request.header.phase)
         return masked(client, request, state, vector, inputs)
     contribution = Statistics(statistics.arrays, statistics.weight)
-    return masked_contribution(client, request, state, contribution, None, vectors.bound)
+    return masked_contribution(
+        client, request, state, contribution, None, vectors.bound, variances=vectors.variances
+    )
 
 
 def evaluate(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:

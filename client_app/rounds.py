@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import RecordDict
+from numpy.typing import NDArray
 from torch import nn
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.start_check import check_start
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
+from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.masked import is_masked
 from curvfed.strategies.wire.codec import decode_arrays
@@ -38,11 +40,14 @@ class Contribution(Statistics):
         Bound on what an example adds to an entry; 0 for `secure.clip`.
     scored : Module, optional
         The model of the scores, for the confusion matrix after the last round.
+    variances : array, optional
+        Of the noise on differentially private sums; see `Vectors`.
     """
 
     received: Arrays | None = None
     bound: float = 0.0
     scored: nn.Module | None = None
+    variances: NDArray[np.float64] | None = None
 
 
 Work = Callable[[Client, Request], Contribution]
@@ -76,9 +81,14 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
     if masked:
         from curvfed.client_app.masked_replies import masked_contribution
 
-        bound = contribution.bound
         fields = masked_contribution(
-            client, request, state, contribution, contribution.received, bound
+            client,
+            request,
+            state,
+            contribution,
+            contribution.received,
+            contribution.bound,
+            variances=contribution.variances,
         )
     else:
         fields = {
@@ -177,7 +187,11 @@ def calibrate(client: Client, request: Request) -> Contribution:
     sums, num_examples = client.sums(request.header.phase)
     calibration = client.config.calibration
     bound = calibration.bound if calibration else 0.0
-    return Contribution({"sums": sums}, num_examples, bound=bound)
+    variances = None
+    if calibration and calibration.is_private:
+        classes, dim = client.model.get_parameter(f"{HEAD}weight").shape
+        variances = calibration.variances(dim, classes)
+    return Contribution({"sums": sums}, num_examples, bound=bound, variances=variances)
 
 
 def _prepare(client: Client, request: Request) -> Arrays:

@@ -44,6 +44,9 @@ STATE = "secure-sum"
 
 Answer = dict[str, Any]
 
+Hide = Callable[[NDArray[np.uint64], FixedPoint, Session], NDArray[np.uint64]]
+"""Adds a client's share of the noise to its residues."""
+
 
 def keys(client: Client, request: Request, state: RecordDict) -> Answer:
     """Advertise fresh public keys for the sum that the server announces; empty if this client
@@ -140,10 +143,15 @@ def masked_reals(
     values: NDArray[np.float64],
     encoding: Callable[[int], FixedPoint],
     inputs: Inputs,
+    hide: Hide | None,
 ) -> Answer:
     """The reply with a masked vector of real numbers; `encoding` takes the number of clients
-    asked."""
-    vector = encoding(member_of(request, state).state.session.num_asked).encode(values)
+    asked, `hide` adds noise."""
+    session = member_of(request, state).state.session
+    fixed_point = encoding(session.num_asked)
+    vector = fixed_point.encode(values)
+    if hide is not None:
+        vector = hide(vector, fixed_point, session)
     return masked(client, request, state, vector, inputs)
 
 

@@ -112,7 +112,9 @@ class OneShotRun(Run):
         self.summed = sorted(answer.replies)
         self.metrics |= {**summed.figures, "clients_summed": len(self.summed)}
         if question.residues is None:
-            self.metrics |= {"points_summed": summed.weight, "sum_error": summed.error}
+            self.metrics["sum_error"] = summed.error
+            if not summed.noise:
+                self.metrics["points_summed"] = summed.weight
         else:
             # A client that drops out after its vector is summed counts as a dropout too.
             self.metrics["dropouts"] = len(self.federation.nodes) - self._unmasked
@@ -166,6 +168,7 @@ class OneShotRun(Run):
             "metrics": self.metrics,
             "totals": self.state.totals,
             "weight": summed.weight,
+            "noise": summed.noise,
             "summed": self.summed,
         }
         self._store.save(SUMMED, summed.arrays, metadata, durable=True)
@@ -188,7 +191,7 @@ class OneShotRun(Run):
         self.metrics = metadata["metrics"]
         self.state.totals = metadata["totals"]
         self.summed = metadata["summed"]
-        return Statistics(arrays, metadata["weight"])
+        return Statistics(arrays, metadata["weight"], noise=metadata["noise"])
 
     def _finish(self, summed: Statistics, points: ServerPoints, cohort: MaskedCohort) -> None:
         """Learn from the sum, score, write."""
@@ -203,7 +206,8 @@ class OneShotRun(Run):
         self.model = Average(learned.arrays)
         evaluation = Evaluation()
         if template := self.half.template(learned.arrays):
-            sums = self._evaluate(template, cohort)
+            is_private = self.config.dp.unit != "none"
+            sums = template if is_private else self._evaluate(template, cohort)
             evaluation = self.half.evaluate(learned, sums, points, self.summed)
             self.metrics |= evaluation.figures
             self.state.scored["last"] = [] if evaluation.accuracy is None else [evaluation.accuracy]

@@ -77,14 +77,18 @@ class CalibrationCallback(Callback):
         )
         answer = self._cohort.ask(question)
         summed = total(list(answer.contributions.values()))
-        if summed.weight == 0:
+        if summed.weight == 0 and not calibration.is_private:
             raise CalibrationError(
                 f"{name}: no client that answered has training data", key="no-training-data"
             )
         head = {
             key.removeprefix(HEAD): array for key, array in model.items() if key.startswith(HEAD)
         }
-        classifier = calibration.classifier(summed.arrays[SUMS], summed.weight, head, summed.error)
+        sums = summed.arrays[SUMS]
+        if calibration.is_private:
+            classifier = calibration.private_classifier(sums, head, summed.noise)
+        else:
+            classifier = calibration.classifier(sums, summed.weight, head, summed.error)
         run.calibrated = _checked(name, classifier)
         score = self._global_score.score(run.calibrated)
         run.state.scored["calibrated"] = score

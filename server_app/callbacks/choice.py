@@ -38,7 +38,7 @@ def callbacks_of(run: Run, cohort: Cohort) -> list[Callback]:
         ClientHistory(run),
         BestRound(run),
         *calibrations,
-        Evaluation(run, cohort),
+        *([] if run.config.dp.unit != "none" else [Evaluation(run, cohort)]),
         *([EarlyStopping(run)] if run.config.early_stopping else []),
         Confusion(run),
         CheckpointCallback(run),

@@ -17,8 +17,8 @@ from curvfed.server_app.federation import Federation
 from curvfed.server_app.personal_figures import majority_accuracy, personal_figures
 from curvfed.strategies.base.figures import BEST, GLOBAL_ACCURACY, RUN, names
 from curvfed.strategies.base.run_keys import RunKeys, home
+from curvfed.strategies.config.privacy import epsilon_after
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.privacy.record import epsilon_spent
 from curvfed.tasks.stored_files import write_atomically
 
 LAST = 3
@@ -67,11 +67,11 @@ def summary(
             "global_accuracy_uncalibrated": last[-1],
             "global_accuracy_calibrated": calibrated,
         }
-    if config.dp.unit == "record":
+    if config.dp.unit != "none":
         sizes = {size for size in state.examples.values() if size}
         asked = max(state.train_requests.values(), default=0)
         metrics |= {
-            "privacy_epsilon": epsilon_spent(config, config.dp, sizes, asked),
+            "privacy_epsilon": epsilon_after(config, sizes, asked),
             "privacy_delta": config.dp.delta,
         }
     if reason := state.scored.get("not_calibrated"):

@@ -13,6 +13,7 @@ from curvfed.server_app.secure.secure_sum import SumsOfRun
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.masked_vector import check_mean, mean_update
+from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
@@ -32,6 +33,7 @@ class MaskedCohort(Cohort):
         ------
         ConfigError
         """
+        check_enough_clients(self.run.config, len(clients))
         check_session(self.run.header(phase), clients, self._sums)
 
     def ask(self, question: Question) -> Answer:
@@ -48,14 +50,16 @@ class MaskedCohort(Cohort):
             )
             return replace(answer, total=total)
         like = model.summand() if is_training else question.sums
+        bound = question.bound or run.config.update_clip
+        noise = sum_noise(run.config)
         answer, total = masked_phase(
-            step, header, question.clients, self._sums, like, question.bound, basis=basis
+            step, header, question.clients, self._sums, like, bound, noise, basis=basis
         )
         if is_training:
             check_enough(answer, run.config.min_replies)
             sent = model.sent_to(0)
             try:
-                check_mean(total, sent, self._sums.keys.clip)
+                check_mean(total, sent, run.config.update_clip)
             except SecureSumError as error:
                 raise RoundError(f"round {question.round}: {error}", key=error.kind) from None
             total = replace(total, arrays=mean_update(total, like, sent))

@@ -18,6 +18,7 @@ from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.masked_vector import decoded, sum_encoding, vector_length
 from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.hull.errors import HullError
+from curvfed.strategies.privacy.noise_shares import honest_shares
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.secure_sum.messages import Basis
@@ -36,6 +37,7 @@ def masked_phase(
     sums: SumsOfRun,
     like: Arrays,
     bound: float = 0.0,
+    noise: float = 0.0,
     *,
     basis: Basis,
 ) -> tuple[Answer, Statistics]:
@@ -47,6 +49,9 @@ def masked_phase(
         The names and shapes of the arrays that a client contributes; none for figures alone.
     bound : float
         Bound on the values, per example; 0 for `secure.clip`.
+    noise : float
+        The noise multiplier of differentially private sums; the members add more, so that enough is
+        left without some of their shares.
     basis : Basis
         What each vector must be computed from.
 
@@ -65,6 +70,7 @@ def masked_phase(
     length = vector_length(sum(array.size for array in like.values()))
     residues = np.zeros(length, np.uint64)
     reasons = []
+    excess = 0.0
     for group in groups(clients) if sums.keys.fixed_groups else [clients]:
         try:
             phase, group_sum = secure_sum(
@@ -82,6 +88,7 @@ def masked_phase(
             continue
         phases.append(phase)
         residues = add(residues, group_sum, SUM_PRIME)
+        excess += _excess(header, sorted(phase.replies), sums)
     if not phases:
         raise RoundError(
             f"round {header.round}, {header.phase}: {'; '.join(reasons)}", key="no-sum"
@@ -96,7 +103,15 @@ def masked_phase(
             "%.0f%% of the updates were longer than secure.clip and were shortened to it",
             100 * share,
         )
-    return replace(phase, cohort=means), replace(total, clients=len(phase.replies))
+    total = replace(total, clients=len(phase.replies), noise=noise * excess**0.5)
+    return replace(phase, cohort=means), total
+
+
+def _excess(header: Header, clients: list[int], sums: SumsOfRun) -> float:
+    """The variance of the noise in a sum of these clients, over that of its honest shares."""
+    opening = Opening(target=header.phase, modulus=SUM_PRIME, length=1, clients=clients)
+    session = opening.session(header, sums.run, sums.keys)
+    return len(clients) / honest_shares(len(clients), session.needed)
 
 
 def residue_phase(

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import Privacy
 from curvfed.strategies.base.statistics import Arrays, in_large_classes
 from curvfed.tasks.errors import SafeError
 
@@ -20,6 +21,12 @@ Array = NDArray[np.float64]
 
 SLACK = 1 + 1e-9
 """Factor that allows for rounding of sums in float64."""
+
+GRID = 2.0**-12
+"""Step of features in differentially private sums: sums of their products are exact in float64."""
+
+MAX_REACH = 16.0
+"""Maximum length of such features: 2^20 products of them are below 2^53 steps."""
 
 
 class CalibrationError(SafeError, ValueError):
@@ -54,6 +61,8 @@ class Calibration(ABC):
         The method's own keys.
     run : RunKeys
         The keys of every run, with their defaults resolved.
+    privacy : Privacy
+        With a unit, the sums are differentially private.
 
     Attributes
     ----------
@@ -72,31 +81,47 @@ class Calibration(ABC):
     sums: type[FeatureSums]
     counts_classes = False
 
-    def __init__(self, keys: Any, run: RunKeys) -> None:
+    def __init__(self, keys: Any, run: RunKeys, privacy: Privacy) -> None:
         self.keys = keys
         self.run = run
+        self.is_private = privacy.unit != "none"
+        self.max_length = privacy.clip
 
     @property
     def bound(self) -> float:
         """See the class."""
-        return 0.0
+        return max(1.0, self.reach**2) if self.is_private else 0.0
+
+    @property
+    def reach(self) -> float:
+        """Maximum length of features in differentially private sums; longer ones are shortened to
+        it."""
+        return self.max_length
 
     def of_client(self, model: Any, task: Any, min_class_size: int) -> tuple[Array, int]:
         """A client's sums over the classifier inputs of its training images, without those of
         smaller classes, and the number of images that are counted.
+
+        Differentially private sums have all classes, since an image must not add or remove others,
+        and say alone how many images they count: 0 here.
 
         Raises
         ------
         DataError
             If the data are not images.
         """
+        if self.is_private:
+            total, _ = self.collect(model, task, reach=self.reach)
+            return total.pack(), 0
         total, features = self.collect(model, task, min_class_size)
         return total.pack(), self.num_counted(features)
 
     @classmethod
-    def collect(cls, model: Any, task: Any, min_class_size: int = 1) -> tuple[Any, Any]:
+    def collect(
+        cls, model: Any, task: Any, min_class_size: int = 1, reach: float | None = None
+    ) -> tuple[Any, Any]:
         """The sums over the training images, without those of smaller classes, and the features
-        (n, l)."""
+        (n, l), shortened to `reach`."""
         from curvfed.strategies.base.classifier_inputs import classifier_inputs
 
         features, labels = classifier_inputs(model, task)
@@ -104,8 +129,29 @@ class Calibration(ABC):
         features = features[is_large]
         classes, dim = model.get_parameter(f"{HEAD}weight").shape
         total = cls.sums.zeros(dim, classes)
-        total.add(features, labels[is_large])
+        total.add(features if reach is None else on_grid(features, reach), labels[is_large])
         return total, features
+
+    def variances(self, features: int, classes: int) -> Array:
+        """Variances of the noise on the entries of differentially private sums, for a noise
+        multiplier of 1: an example's entries, squared and divided by them, add up to at most 1.
+        """
+        raise NotImplementedError
+
+    def private_classifier(self, total: Array, head: Arrays, noise: float) -> Arrays:
+        """`classifier` from differentially private sums.
+
+        Parameters
+        ----------
+        noise : float
+            The root of the factor of `variances` in the total's noise.
+
+        Raises
+        ------
+        CalibrationError
+            If the noise leaves nothing.
+        """
+        raise NotImplementedError
 
     def num_counted(self, features: Any) -> int:
         """The number of images with these features that are counted; by default all."""
@@ -159,6 +205,23 @@ def check_products(products: Array, noise: float = 0.0) -> None:
         raise CalibrationError(
             "sums of products that are larger than their squares allow", key="products-too-large"
         )
+
+
+def on_grid(features: ArrayLike, reach: float) -> Array:
+    """Features (n, l) shortened to a length of at most `reach`, and each entry to a multiple of
+    `GRID`, towards 0, which makes nothing longer. The sums of their products are then exact: an
+    example changes them by its own products alone, in whatever order they are added."""
+    z = np.clip(np.asarray(features, np.float64), -1e100, 1e100)  # whose squares are finite
+    lengths = np.linalg.norm(z, axis=1, keepdims=True)
+    # The last factor is more than the rounding of all the lengths and squares.
+    short = z * np.minimum(1, reach / np.maximum(lengths, 1e-300) * (1 - 2.0**-40))
+    return np.asarray(np.trunc(short / GRID) * GRID)
+
+
+def triangle_variances(features: int) -> Array:
+    """Variances for the products of an example of length 1, packed: 1 for squares, 1/2 for the
+    others, each of which stands for two entries of the matrix."""
+    return pack_symmetric((1 + np.eye(features)) / 2)
 
 
 def triangle(features: int) -> int:

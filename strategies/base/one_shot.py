@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Points
+from curvfed.strategies.base.shared_tables import Points, Privacy
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.messages import Description, Parts
 
@@ -31,6 +31,8 @@ class Setting:
     run : RunKeys
     points : Points
         The keys of the points.
+    privacy : Privacy
+        The keys of differential privacy.
     class_names : tuple of str
         The federation's classes.
     """
@@ -38,6 +40,7 @@ class Setting:
     keys: Any
     run: RunKeys
     points: Points
+    privacy: Privacy
     class_names: tuple[str, ...]
 
 
@@ -53,11 +56,15 @@ class Vectors:
     modulus : int
         For vectors of residues; 0 for real numbers. The sums of residues of several groups of
         clients are decoded one by one.
+    variances : array (length,), optional
+        Of the noise on differentially private vectors, for a noise multiplier of 1: what an example
+        adds to the entries, squared and divided by them, is at most 1 together.
     """
 
     length: int
     bound: float = 0.0
     modulus: int = 0
+    variances: NDArray[np.float64] | None = None
 
 
 class Half(ABC):
@@ -111,7 +118,14 @@ class OneShotClient(Half):
     ----------
     setting : Setting
     site : Site
+
+    Attributes
+    ----------
+    hides_records : bool
+        Whether `Half.vectors` has variances with `dp.unit = record`.
     """
+
+    hides_records: ClassVar[bool] = False
 
     def __init__(self, setting: Setting, site: Site) -> None:
         super().__init__(setting)

@@ -283,8 +283,13 @@ class Privacy(Table):
         gt=0,
         description=(
             "maximum norm of what one unit adds, the gradient of an example or the update of a"
-            " client; longer ones are shortened to it, and the noise is proportional to it"
+            " client, or the features of an example in sums; longer ones are shortened to it, and"
+            " the noise is proportional to it"
         ),
+    )
+    force: bool = Field(
+        default=False,
+        description="allow dp.unit = client with fewer than 100 clients in a round",
     )
 
 

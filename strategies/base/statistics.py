@@ -35,6 +35,9 @@ class Statistics:
     error : float
         Bound on the absolute error of the arrays' entries, from the fixed-point numbers of a secure
         sum.
+    noise : float
+        The root of the factor of the variances of differentially private sums; 0 for sums without
+        noise.
 
     Examples
     --------
@@ -48,6 +51,7 @@ class Statistics:
     figures: Mapping[str, float] = field(default_factory=dict)
     clients: int = 1
     error: float = 0.0
+    noise: float = 0.0
 
     @property
     def steps(self) -> int:

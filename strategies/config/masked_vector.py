@@ -128,7 +128,7 @@ def parameters(received: Mapping[str, NDArray[Any]]) -> Arrays:
 
 def check_mean(total: Statistics, sent: Arrays, limit: float) -> None:
     """Refuse a mean change that is longer than `limit`: members shorten theirs to it, so some
-    member did not follow the protocol.
+    member did not follow the protocol. Noise is allowed twice its length.
 
     Raises
     ------
@@ -136,8 +136,9 @@ def check_mean(total: Statistics, sent: Arrays, limit: float) -> None:
     """
     changes = [total.arrays[name] for name in parameters(sent) if name in total.arrays]
     norm = float(np.linalg.norm([np.linalg.norm(change) for change in changes]))
-    rounding = total.error * sum(change.size for change in changes) ** 0.5
-    if norm > limit * total.weight * (1 + ROUNDING) + rounding:
+    entry = total.error + 2 * total.noise * limit
+    slack = entry * sum(change.size for change in changes) ** 0.5
+    if norm > limit * total.weight * (1 + ROUNDING) + slack:
         raise SecureSumError(
             f"the changes of the members add up to the length {norm:.3g} over {total.weight}"
             f" examples; allowed is {limit:g} for each (secure.clip), to which members shorten"

@@ -30,4 +30,5 @@ def server_class(config: RunConfig) -> Any:
 
 
 def _setting(config: RunConfig, class_names: tuple[str, ...]) -> Setting:
-    return Setting(config.keys_of(config.row), config, config.points, class_names)
+    keys = config.keys_of(config.row)
+    return Setting(keys, config, config.points, config.dp, class_names)

@@ -1,8 +1,19 @@
 """Which runs can be differentially private; others are refused with the reason."""
 
 from collections.abc import Collection, Iterator
+from itertools import chain
 
+from curvfed.strategies.base.calibration import MAX_REACH
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.base.shared_tables import NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
+from curvfed.strategies.privacy.record import epsilon_spent
+
+MIN_CLIENTS = 100
+"""Minimum number of clients in a round that hides each of them."""
+
+SHARES = "secure-sum = true: each client adds a share of the noise inside the sum"
 
 NOT_IMAGES = (
     "a data set of images: the nodes of a graph are in the gradients of their neighbours, and graph"
@@ -27,8 +38,60 @@ def privacy_conflict(config: RunConfig, tasks: Collection[str]) -> tuple[str, st
     if privacy.epsilon is None:
         return "dp.epsilon dp.unit", "a number for dp.epsilon"
     if privacy.unit == "client":
-        return "dp.unit", "none and record"
-    return next(_conflicts_of_records(config, tasks), ("", ""))
+        conflicts = _conflicts_of_clients(config)
+    elif sums_once(config):
+        conflicts = _conflicts_of_sums(config)
+    else:
+        conflicts = _conflicts_of_records(config, tasks)
+    return next(chain(conflicts, _conflicts_of_figures(config)), ("", ""))
+
+
+def sums_once(config: RunConfig) -> bool:
+    """Whether one secure sum over the records is all that leaves the clients of a run."""
+    is_calibration = config.calibration is not None and config.num_rounds == 0
+    return config.row.is_one_shot or is_calibration
+
+
+def sum_release(config: RunConfig) -> tuple[Release, int]:
+    """A differentially private secure sum of a run, and their number: one if records are hidden,
+    one in each round if clients are.
+
+    That a client is not in every round gives nothing: the server draws who trains, and sees it.
+    """
+    privacy = config.dp
+    assert privacy.epsilon is not None, "a run with dp.unit has dp.epsilon"
+    times = 1 if sums_once(config) else max(config.num_rounds, 1)
+    return Release(noise_multiplier(privacy.epsilon, privacy.delta, times=times)), times
+
+
+def sum_noise(config: RunConfig) -> float:
+    """The noise multiplier of the secure sums of a run; 0 without noise."""
+    is_noisy = config.dp.unit == "client" or (config.dp.unit == "record" and sums_once(config))
+    return sum_release(config)[0].noise if is_noisy else 0.0
+
+
+def epsilon_after(config: RunConfig, sizes: Collection[int], rounds: int) -> float:
+    """Epsilon of a run after some of its rounds, as `epsilon_spent`."""
+    if config.dp.unit == "record" and not sums_once(config):
+        return epsilon_spent(config, config.dp, sizes, rounds)
+    times = 1 if sums_once(config) else rounds
+    return epsilon_of([Release(sum_noise(config), times=times)], config.dp.delta)
+
+
+def check_enough_clients(config: RunConfig, number: int) -> None:
+    """Refuse to hide single clients among fewer than `MIN_CLIENTS`.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if config.dp.unit == "client" and number < MIN_CLIENTS and not config.dp.force:
+        raise ConfigError(
+            f"dp.unit = client with {number} clients in a round: the noise that hides one of them"
+            f" is larger than the mean of so few; allowed are {MIN_CLIENTS} or more, of which 1,000"
+            " make a useful model, or dp.force = true",
+            key="too-few-to-hide",
+        )
 
 
 def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator[tuple[str, str]]:
@@ -47,7 +110,11 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
             "no mixed images, whose loss is one of two examples: hyperfed.mixup = 0",
         )
     if config.calibration is not None:
-        yield "dp.unit method", "a method without a calibration, whose sums are not private"
+        yield (
+            "dp.unit method num-rounds",
+            "a method without a calibration, or num-rounds = 0, which calibrates the model that the"
+            " run starts from",
+        )
     if config.aggregation == "consistent":
         yield (
             "dp.unit aggregation",
@@ -61,6 +128,64 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
         )
     if config.mixed_precision:
         yield "dp.unit mixed-precision", "mixed-precision = false"
+
+
+def _hides_records(config: RunConfig) -> bool:
+    from curvfed.strategies.config.build_method import learner_class
+
+    row = config.row
+    return not row.is_one_shot and "hides_records" in vars(learner_class(row))
+
+
+def _conflicts_of_sums(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """Conflicts with `dp.unit = record` in a run of one secure sum."""
+    if not config.secure_sum:
+        yield "dp.unit secure-sum", SHARES
+    if config.row.is_one_shot and not _sum_hides_records(config):
+        yield (
+            "dp.unit method",
+            "a method whose sums a single record changes little: discriminant, or spherefed and"
+            " ccvr with num-rounds = 0",
+        )
+    if config.dp.clip > MAX_REACH:
+        yield "dp.unit dp.clip", f"dp.clip <= {MAX_REACH:g}, the length of features in the sums"
+
+
+def _conflicts_of_clients(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """Conflicts with `dp.unit = client`."""
+    row = config.row
+    if not config.secure_sum:
+        yield "dp.unit secure-sum", SHARES
+    if row.is_one_shot or config.calibration is not None:
+        yield "dp.unit method", "a method that trains in rounds, without a calibration"
+    elif not _shares_parameters_alone(config):
+        yield "dp.unit method", "a method whose clients share parameters and nothing else"
+    if config.aggregation not in ("average", "fedopt", *NEED_ONLY_MEAN):
+        yield (
+            "dp.unit aggregation",
+            f"one of average, fedopt, {', '.join(NEED_ONLY_MEAN)}, which need the mean alone",
+        )
+    if config.weights != "uniform":
+        yield "dp.unit weights", "weights = uniform: numbers of examples are not private"
+
+
+def _sum_hides_records(config: RunConfig) -> bool:
+    from curvfed.strategies.config.one_shot import client_class
+
+    return bool(client_class(config).hides_records)
+
+
+def _shares_parameters_alone(config: RunConfig) -> bool:
+    from curvfed.strategies.base.learner import Learner
+    from curvfed.strategies.config.build_method import learner_class
+
+    learner = learner_class(config.row)
+    is_plain = learner.summand is Learner.summand and learner.share is Learner.share
+    return is_plain and not (learner.reports_statistics or learner.lists_clients)
+
+
+def _conflicts_of_figures(config: RunConfig) -> Iterator[tuple[str, str]]:
+    """Conflicts with every `dp.unit`: figures that would leave the clients."""
     if config.fine_tunes:
         yield (
             "dp.unit fine-tune-epochs fine-tune",
@@ -74,10 +199,3 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
         )
     if config.share_statistics:
         yield "dp.unit share-statistics", "share-statistics = false"
-
-
-def _hides_records(config: RunConfig) -> bool:
-    from curvfed.strategies.config.build_method import learner_class
-
-    row = config.row
-    return not row.is_one_shot and "hides_records" in vars(learner_class(row))

@@ -118,13 +118,18 @@ class RunConfig(RunKeys):
     def calibration(self) -> "Calibration | None":
         """How the server makes a new classifier after the last round; None for most methods."""
         calibration = self.network.calibration
-        return None if calibration is None else calibration(self.own_keys, self)
+        return None if calibration is None else calibration(self.own_keys, self, self.dp)
 
     @property
     def num_public_classes(self) -> int | None:
         """The public number of classes; None if the clients name their classes."""
         number: int | None = self.table("hull").num_classes
         return number
+
+    @property
+    def update_clip(self) -> float:
+        """Maximum norm of a client's update in a secure sum."""
+        return self.dp.clip if self.dp.unit == "client" else self.secure.clip
 
     @property
     def is_masked(self) -> bool:
@@ -190,8 +195,10 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     if "users" in KINDS[task].partitions and has_users(config.dataset, config.data_path):
         choices["partition"] = "users"
     choices |= method.settings.get(task, {})
-    if config.dp.unit == "record":
+    if config.dp.unit != "none":
         choices["fine_tune_epochs"] = 0
+    if config.dp.unit == "client":
+        choices["weights"] = "uniform"
     optimizer = config.optimizer or choices["optimizer"]
     choices.setdefault("optimizer_state", "fresh" if optimizer == "sgd" else "kept")
     if not kind.has_validation:

@@ -28,6 +28,7 @@ from curvfed.strategies.base.calibration import (
 )
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import IMAGES, Method, Network
+from curvfed.strategies.base.private_moments import moment_variances, plausible_moments
 from curvfed.strategies.base.statistics import Arrays
 
 
@@ -138,6 +139,12 @@ def length(features: int, classes: int) -> int:
     return classes * (1 + features + triangle(features))
 
 
+def _by_kind(moments: Array, features: int) -> Array:
+    """Moments (C, 1 + l + l(l + 1)/2) in the order of `ClassSums.pack`."""
+    pieces = np.split(moments, [1, 1 + features], axis=1)
+    return np.concatenate([piece.ravel() for piece in pieces])
+
+
 def sample(
     sums: ClassSums, per_class: int, seed: int
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
@@ -243,7 +250,24 @@ class VirtualFeatures(Calibration):
     def classifier(self, total: Array, examples: int, head: Arrays, noise: float) -> Arrays:
         """Weight and bias, trained further on features drawn from the Gaussians of the classes."""
         classes, dim = head["weight"].shape
-        sums = self.check(total, examples, dim, classes, noise)
+        return self._retrained(self.check(total, examples, dim, classes, noise), head)
+
+    def variances(self, features: int, classes: int) -> Array:
+        """As `moment_variances`."""
+        return _by_kind(moment_variances(features, classes, self.reach), features)
+
+    def private_classifier(self, total: Array, head: Arrays, noise: float) -> Arrays:
+        """As `classifier`, from plausible moments."""
+        classes, dim = head["weight"].shape
+        pieces = np.split(total, [classes, classes * (1 + dim)])
+        noisy = np.concatenate([piece.reshape(classes, -1) for piece in pieces], axis=1)
+        moments = plausible_moments(noisy, dim, noise, self.reach)
+        if not moments[:, 0].any():
+            raise CalibrationError("ccvr: the noise leaves no class", key="only-noise")
+        sums = ClassSums.unpack(_by_kind(moments, dim), dim, classes)
+        return self._retrained(sums, head)
+
+    def _retrained(self, sums: ClassSums, head: Arrays) -> Arrays:
         keys = self.keys
         features, labels = sample(sums, keys.per_class, self.run.seed)
         steps = (keys.learning_rate, keys.epochs, self.run.batch_size, self.run.seed)

@@ -16,8 +16,13 @@ from pydantic import Field
 
 from curvfed.geometry import poincare
 from curvfed.geometry.classifiers.logistic import Log0Logistic, QuadraticLogistic
-from curvfed.strategies.base.calibration import pack_symmetric, triangle, unpack_symmetric
-from curvfed.strategies.base.keys import Table
+from curvfed.strategies.base.calibration import (
+    on_grid,
+    pack_symmetric,
+    triangle,
+    unpack_symmetric,
+)
+from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import POINTS, OneShot
 from curvfed.strategies.base.one_shot import Evaluation, Half, Model, ServerPoints, Vectors
 from curvfed.strategies.base.point_classifier import (
@@ -28,6 +33,11 @@ from curvfed.strategies.base.point_classifier import (
     ClassifierServer,
     confidence,
     point_arrays,
+)
+from curvfed.strategies.base.private_moments import (
+    moment_variances,
+    plausible_moments,
+    pool_products,
 )
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.hull.classifier import Classifier, Kind
@@ -44,14 +54,21 @@ class Keys(Table):
         default="qda",
         description="lda: one covariance for all classes; qda: one for each class",
     )
+    reach: Rate | None = Field(
+        default=None,
+        gt=0,
+        le=16,
+        description=(
+            "maximum length of a point's tangent vector in the sums, at curvature -1; longer ones"
+            " are shortened to it; auto: 16, of points within 2e-7 of the rim, or with dp.unit 4,"
+            " within .04, for the noise grows with its square"
+        ),
+    )
 
 
 REACH = 16.0
-"""Maximum length of a tangent vector in the sums, at curvature -1: longer vectors, of points within
-2e-7 of the rim, are shortened to it."""
-
-BOUND = REACH**2
-"""Maximum that one point adds to an entry of the sums."""
+PRIVATE_REACH = 4.0
+"""The defaults of `discriminant.reach`."""
 
 
 FEATURES = 2
@@ -62,7 +79,9 @@ def length(features: int, classes: int) -> int:
     return classes * (1 + features + triangle(features))
 
 
-def class_moments(tangents: Array, labels: NDArray[np.int64], classes: int) -> Array:
+def class_moments(
+    tangents: Array, labels: NDArray[np.int64], classes: int, reach: float = REACH
+) -> Array:
     """For each class the number of points, their sum and their products (upper triangle): one
     vector (`length`,).
 
@@ -72,9 +91,11 @@ def class_moments(tangents: Array, labels: NDArray[np.int64], classes: int) -> A
         At curvature -1.
     labels : int array (n,)
         0 to classes - 1.
+    reach : float
+        Longer tangent vectors are shortened to it.
     """
     norms = np.linalg.norm(tangents, axis=1, keepdims=True)
-    short = tangents * np.minimum(1, REACH / np.maximum(norms, 1))
+    short = tangents * np.minimum(1, reach / np.maximum(norms, min(reach, 1)))
     moments: list[Array] = []
     for label in range(classes):
         points = short[labels == label]
@@ -168,13 +189,31 @@ def discriminant(total: Array, kind: str, curvature: float) -> Classifier:
 class MomentsOfClasses(Half):
     """What both halves know about a client's vector."""
 
+    @property
+    def is_private(self) -> bool:
+        """Whether the moments are differentially private."""
+        return self.setting.privacy.unit != "none"
+
+    @property
+    def reach(self) -> float:
+        """See `Keys`."""
+        reach: float = self.keys.reach or (PRIVATE_REACH if self.is_private else REACH)
+        return reach
+
     def vectors(self, clients: int) -> Vectors:
         """Vectors of real numbers."""
-        return Vectors(length(FEATURES, len(self.setting.class_names)), BOUND)
+        classes = len(self.setting.class_names)
+        bound = max(1.0, self.reach**2)
+        if not self.is_private:
+            return Vectors(length(FEATURES, classes), bound)
+        variances = moment_variances(FEATURES, classes, self.reach).ravel()
+        return Vectors(variances.size, bound, variances=variances)
 
 
 class DiscriminantClient(MomentsOfClasses, ClassifierClient):
     """The client's half: moments of log0 of the training points of each class."""
+
+    hides_records = True
 
     def contribution(self, clients: int, order_numbers: Mapping[int, bytes]) -> Statistics:
         """The moments, and the number of points."""
@@ -188,12 +227,19 @@ class DiscriminantClient(MomentsOfClasses, ClassifierClient):
             )
         positions = [classes.index(name) if name in classes else 0 for name in data.class_names]
         labels = np.array(positions)[data.train_labels]
-        # The sums over a class that only one client has are that client's.
-        is_large = self.large_classes(labels, 1)
+        # The sums over a class that only one client has are that client's, unless noise hides them;
+        # a point that adds or removes a whole class would need more of it.
+        is_large = self.large_classes(labels, 1) | self.is_private
         labels = labels[is_large].astype(np.int64)
         unit = torch.from_numpy(data.train_points[is_large] * np.sqrt(-data.curvature))
-        moments = class_moments(poincare.log0(unit, -1.0).numpy(), labels, len(classes))
-        return Statistics({"sums": moments}, len(labels))
+        tangents = poincare.log0(unit, -1.0).numpy()
+        if not self.is_private:
+            moments = class_moments(tangents, labels, len(classes), self.reach)
+            return Statistics({"sums": moments}, len(labels))
+        moments = class_moments(on_grid(tangents, self.reach), labels, len(classes))
+        if self.keys.kind == "lda":
+            moments = pool_products(moments.reshape(len(classes), -1), FEATURES).ravel()
+        return Statistics({"sums": moments})
 
 
 class DiscriminantServer(MomentsOfClasses, ClassifierServer):
@@ -206,7 +252,11 @@ class DiscriminantServer(MomentsOfClasses, ClassifierServer):
         """The classifier."""
         kind = self.keys.kind
         curvature = self.setting.points.curvature
-        classifier = discriminant(total.arrays["sums"], kind, curvature)
+        moments = total.arrays["sums"]
+        if self.is_private:
+            rows = moments.reshape(len(self.setting.class_names), -1)
+            moments = plausible_moments(rows, FEATURES, total.noise, self.reach, kind == "lda")
+        classifier = discriminant(moments, kind, curvature)
         return Model(classifier.arrays(), {"classifier": kind}, classifier)
 
     def evaluate(
@@ -218,10 +268,9 @@ class DiscriminantServer(MomentsOfClasses, ClassifierServer):
         names = self.setting.class_names
         elected = enumerate(elect_names(sums[VOTES]))
         disputed = sum(label not in (-1, group) for group, label in elected)
-        figures: dict[str, Any] = {
-            "clients_fallen": int(sums[FALLEN][0]),
-            "classes_disputed": disputed,
-        }
+        figures: dict[str, Any] = {}
+        if not self.is_private:  # otherwise no client is asked
+            figures = {"clients_fallen": int(sums[FALLEN][0]), "classes_disputed": disputed}
         score = None
         predicted = np.empty(0, np.int64)
         if points.test is not None:

@@ -18,6 +18,7 @@ from curvfed.strategies.base.calibration import (
     check_vector,
     pack_symmetric,
     triangle,
+    triangle_variances,
     unpack_symmetric,
 )
 from curvfed.strategies.base.keys import Proximity, Rate, Table
@@ -233,7 +234,30 @@ class ClosedForm(Calibration):
     @property
     def bound(self) -> float:
         """1 for features of length 1."""
-        return 1.0 if self.keys.normalize else 0.0
+        return 1.0 if self.keys.normalize else super().bound
+
+    @property
+    def reach(self) -> float:
+        """1 for features of length 1."""
+        return 1.0 if self.keys.normalize else super().reach
+
+    def variances(self, features: int, classes: int) -> Array:
+        """The products of an example are at most reach² long, its other entries reach; either has
+        half of the budget."""
+        squares = 2 * self.reach**4 * triangle_variances(features)
+        return np.concatenate([squares, np.full(features * classes, 2 * self.reach**2)])
+
+    def private_classifier(self, total: Array, head: Arrays, noise: float) -> Arrays:
+        """With the largest eigenvalue of V's noise as a ridge, 2·√l standard deviations: smaller
+        eigenvalues of V are noise. Negative ones count as 0."""
+        classes, dim = head["weight"].shape
+        split = triangle(dim)
+        gram = unpack_symmetric(total[:split], dim)
+        targets = total[split:].reshape(dim, classes)
+        deviation = noise * self.reach**2
+        ridge = self.keys.ridge * max(gram.trace(), 0) + 2 * dim**0.5 * deviation
+        solution = solve(gram, targets, ridge)
+        return {"weight": solution.astype(head["weight"].dtype)}
 
     def check(
         self, vector: Array, examples: int, features: int, classes: int, noise: float = 0.0

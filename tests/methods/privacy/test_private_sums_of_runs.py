@@ -1,0 +1,169 @@
+"""Runs with differentially private secure sums: what leaves a node, what it costs, how much noise
+the sum has, and which runs are refused."""
+
+import json
+
+import numpy as np
+import pytest
+from app_runs import Recorder, run, value_names
+from policies import with_policy
+
+from curvfed.server_app.run import RoundError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.all_keys import defaults
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.privacy.accountant import noise_multiplier
+from curvfed.strategies.privacy.noise_shares import honest_shares
+from curvfed.strategies.wire.exchange import FederationError
+
+pytestmark = pytest.mark.usefixtures("own_home")
+
+SUMS = {
+    "method": "discriminant",
+    "dataset": "uniform",
+    "points__num": 300,
+    "secure_sum": True,
+    "dp__unit": "record",
+    "dp__epsilon": 4.0,
+}
+ROUNDS = {
+    "method": "fedavg",
+    "dataset": "trees",
+    "secure_sum": True,
+    "num_rounds": 2,
+    "learning_rate": 0.0,
+    "weight_decay": 0.0,
+    "dp__unit": "client",
+    "dp__epsilon": 8.0,
+    "dp__force": True,
+}
+"""Without any update, so that the model's change is the noise."""
+
+
+def costs(folder, partition=0):
+    lines = (folder / f"state{partition}" / f"ledger-{partition:05d}.jsonl").read_text()
+    parsed = [json.loads(line) for line in lines.splitlines()]
+    return [line for line in parsed if line["kind"] == "privacy"]
+
+
+def nodes_in(folder, policy):
+    nodes = [
+        {"partition-id": number, "num-partitions": 3, "state-path": str(folder / f"state{number}")}
+        for number in range(3)
+    ]
+    return with_policy(folder, nodes, policy)
+
+
+def test_one_noisy_sum_leaves_is_paid_once_and_the_budget_ends_the_next(tmp_path):
+    nodes = nodes_in(tmp_path, "[privacy]\nmax-epsilon = 5\n")
+    recorder = Recorder()
+    made = run(tmp_path, "first", nodes=nodes, clients=3, intercept=recorder, **SUMS)
+    for reply in recorder.replies("hulls"):
+        assert {name.partition(".")[0] for name in value_names(reply)} <= {
+            "header",
+            "arrays",
+            "parts",
+        }
+        assert not reply["header"]["num_examples"]
+    assert not recorder.replies("evaluate")
+    assert all(not reply["statistics"] for reply in recorder.replies("describe"))
+    (line,) = costs(tmp_path)
+    assert line["noise"] == noise_multiplier(4.0, 1e-5)
+    assert made.summary["metrics"]["privacy_epsilon"] == pytest.approx(4, rel=1e-3)
+    assert "points_summed" not in made.summary["metrics"]
+    with pytest.raises(FederationError, match=r"max-epsilon = 5"):
+        run(tmp_path, "second", nodes=nodes, clients=3, **SUMS)
+    assert len(costs(tmp_path)) == 1
+
+
+def test_the_noise_of_client_level_rounds_is_what_the_promise_needs(tmp_path):
+    clients = 6
+    made = run(tmp_path, clients=clients, **ROUNDS)
+    model = made.model
+    start = run(tmp_path, "start", clients=clients, **ROUNDS | {"num_rounds": 0})
+    begun = start.model
+    change = np.concatenate([(model[name] - begun[name]).ravel() for name in model])
+    excess = clients / honest_shares(clients, 4)
+    deviation = noise_multiplier(8.0, 1e-5, times=2) * (2 * excess) ** 0.5 / clients
+    assert np.std(change) == pytest.approx(deviation, rel=0.05)
+    assert made.summary["metrics"]["privacy_epsilon"] == pytest.approx(8, rel=1e-3)
+
+
+def test_a_lying_server_gets_no_scores_and_no_second_sum(tmp_path):
+    """A node answers other phases of its method with a refusal, and a sum of a later round too."""
+    asked = []
+
+    def intercept(request, handle):
+        header = request.content.config_records["header"]
+        if header["phase"] == "keys":
+            for phase, kind in (("evaluate", "evaluate"), ("measure", "query.measure")):
+                asked.append(refusal(request, handle, phase, kind))
+        return handle(request)
+
+    def refusal(request, handle, phase, kind):
+        header = request.content.config_records["header"]
+        before, message_type = header["phase"], request.metadata.message_type
+        header["phase"] = phase
+        request.metadata.message_type = kind
+        reply = handle(request)
+        header["phase"] = before
+        request.metadata.message_type = message_type
+        return reply.content.config_records["header"]["error"]
+
+    run(tmp_path, clients=3, intercept=intercept, **SUMS)
+    assert len(asked) == 6
+    assert all("is no part of a run" in error for error in asked[::2])
+
+
+REFUSED = [
+    ({"secure-sum": False}, "adds a share of the noise"),
+    ({"method": "hull"}, "discriminant, or spherefed and ccvr"),
+    ({"method": "pca", "dataset": "own"}, "discriminant, or spherefed and ccvr"),
+    ({"method": "spherefed", "dataset": "digits", "num-rounds": 3}, "num-rounds = 0"),
+    ({"method": "ccvr", "dataset": "digits", "num-rounds": 0, "dp.clip": 17.0}, "dp.clip <= 16"),
+    ({"share-statistics": True}, "share-statistics = false"),
+]
+REFUSED_CLIENTS = [
+    ({"secure-sum": False}, "adds a share of the noise"),
+    ({"method": "discriminant", "dataset": "uniform"}, "trains in rounds"),
+    ({"method": "spherefed", "dataset": "digits"}, "without a calibration"),
+    ({"method": "scaffold"}, "share parameters and nothing else"),
+    ({"weights": "examples"}, "weights = uniform"),
+    ({"fine-tune-epochs": 1}, "fine-tune-epochs = 0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("unit", "keys", "reason"),
+    [("record", *case) for case in REFUSED] + [("client", *case) for case in REFUSED_CLIENTS],
+)
+def test_what_no_noise_hides_is_refused_with_the_reason(unit, keys, reason):
+    method = {"method": "discriminant" if unit == "record" else "fedavg"}
+    private = {"dp.unit": unit, "dp.epsilon": 1.0, "secure-sum": True}
+    with pytest.raises(ConfigError, match=reason):
+        parse(defaults() | method | private | keys)
+
+
+def test_few_clients_are_refused_with_the_reason(tmp_path):
+    with pytest.raises(ConfigError, match=r"3 clients in a round.*allowed are 100 or more"):
+        run(tmp_path, clients=3, **ROUNDS | {"dp__force": False})
+
+
+def test_a_resumed_sum_is_not_made_anew(tmp_path):
+    nodes = nodes_in(tmp_path, "")
+    made = run(tmp_path, nodes=nodes, clients=3, **SUMS)
+    (made.path / "summary.json").unlink()
+    run(tmp_path, nodes=nodes, clients=3, resume=True, **SUMS)
+    assert len(costs(tmp_path)) == 1
+
+
+def test_a_lost_sum_needs_another_run(tmp_path):
+    """The node cannot know that nobody saw it."""
+    nodes = nodes_in(tmp_path, "")
+    made = run(tmp_path, nodes=nodes, clients=3, **SUMS)
+    (made.path / "summary.json").unlink()
+    for path in (made.path / "checkpoint" / "hulls").iterdir():
+        path.unlink()
+    with pytest.raises(RoundError):
+        run(tmp_path, nodes=nodes, clients=3, resume=True, **SUMS)
+    assert len(costs(tmp_path)) == 1

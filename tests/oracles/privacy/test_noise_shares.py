@@ -1,0 +1,78 @@
+"""Shares of discrete Gaussian noise against the law that they and their sums must have."""
+
+import math
+from random import Random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from curvfed.strategies.base.noise import Noise
+from curvfed.strategies.privacy.noise_shares import (
+    add_exact,
+    add_rounded,
+    discrete_gaussian,
+    honest_shares,
+)
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME, FixedPoint
+from curvfed.strategies.secure_sum.modular import add
+
+DRAWS = 4000
+
+
+def p_value(numbers, variance):
+    """Of the chi-square test that integers are discrete Gaussian; the tails are two cells."""
+    end = int(2.5 * math.sqrt(variance))
+    support = np.arange(-40 * end - 40, 40 * end + 41)
+    weights = np.exp(-(support.astype(float) ** 2) / (2 * variance))
+    cells = np.clip(support, -end - 1, end + 1)
+    law = np.bincount(cells + end + 1, weights / weights.sum())
+    observed = np.bincount(np.clip(numbers, -end - 1, end + 1) + end + 1, minlength=len(law))
+    return stats.chisquare(observed, law * len(numbers)).pvalue
+
+
+@pytest.mark.parametrize("variance", [1, 2, 7, 60])
+def test_the_sampler_has_its_law(variance):
+    numbers = np.array(discrete_gaussian([variance] * DRAWS, Random(variance)))
+    assert p_value(numbers, variance) > 0.01
+    assert p_value(numbers + 1, variance) < 1e-6, "the test would see a shift"
+
+
+def test_wide_noise_is_normal_and_has_every_last_digit():
+    variance = 2**81 + 12345
+    numbers = discrete_gaussian([variance] * DRAWS, Random(0))
+    assert stats.kstest(np.array(numbers, float) / math.sqrt(variance), "norm").pvalue > 0.01
+    digits = np.bincount([number % 16 for number in numbers])
+    assert stats.chisquare(digits).pvalue > 0.01
+
+
+def test_shares_of_those_who_stay_add_up_to_the_noise_with_dropouts_and_colluders():
+    """10 members, 7 stay, one of them tells its share: the other 6 are noise enough."""
+    variance = 60.0
+    honest = honest_shares(10, 7)
+    nothing = np.zeros(DRAWS, np.uint64)
+    sums = nothing
+    for member in range(honest):
+        variances = np.full(DRAWS, variance / honest)
+        sums = add(sums, add_exact(nothing, variances, SUM_PRIME, Random(member)), SUM_PRIME)
+    assert honest == 6
+    steps = FixedPoint(1.0, 10, SUM_PRIME)
+    assert p_value((steps.decode(sums) * steps.scale).astype(int), variance) > 0.01
+
+
+@pytest.mark.parametrize(
+    ("members", "threshold", "honest"),
+    [(2, 2, 1), (3, 2, 1), (5, 5, 4), (10, 7, 6), (11, 8, 6), (100, 67, 57), (1000, 667, 567)],
+)
+def test_a_tenth_of_the_members_may_collude_and_at_least_one(members, threshold, honest):
+    assert honest_shares(members, threshold) == honest
+
+
+def test_rounded_noise_is_normal():
+    noise = Noise()
+    noise.seed([1])
+    deviations = np.full(DRAWS, 2.0**30)
+    sums = add_rounded(np.full(DRAWS, SUM_PRIME - 1, np.uint64), deviations, SUM_PRIME, noise)
+    signed = FixedPoint(1.0, 1, SUM_PRIME)
+    numbers = signed.decode(sums) * signed.scale
+    assert stats.kstest(numbers / 2.0**30, "norm").pvalue > 0.01
