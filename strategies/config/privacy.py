@@ -180,7 +180,7 @@ def _shares_parameters_alone(config: RunConfig) -> bool:
     from curvfed.strategies.config.build_method import learner_class
 
     learner = learner_class(config.row)
-    is_plain = learner.summand is Learner.summand and learner.share is Learner.share
+    is_plain = learner.share is Learner.share
     return is_plain and not (learner.reports_statistics or learner.lists_clients)
 
 
