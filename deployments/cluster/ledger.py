@@ -42,6 +42,7 @@ def ledger(
     actions of its users."""
     from curvfed.client_app.node.ledger import Ledger
     from curvfed.strategies.base.run_keys import home
+    from curvfed.strategies.wire.checks import one_line
 
     place = folder.expanduser().absolute() if folder else home() / "personal"
     if reset:
@@ -60,10 +61,11 @@ def ledger(
     for path in paths:
         print(path)
         for line in Ledger(path).lines():
-            step = (
-                f"{line.get('run', '')}  {line.get('phase', '')} {line.get('round', '')}".rstrip()
-            )
-            print(f"  {line['time']}  {line['kind']:8} {step:40} {_details(line)}".rstrip())
+            # Names of runs and reasons come from others: nothing there may control the terminal.
+            parts = (one_line(str(line.get(name, ""))) for name in ("run", "phase", "round"))
+            step = "{}  {} {}".format(*parts).rstrip()
+            details = one_line(_details(line))
+            print(f"  {line['time']}  {line['kind']:8} {step:40} {details}".rstrip())
 
 
 def _reset(place: Path, anchor: Path) -> None:

@@ -16,6 +16,7 @@ from scipy.stats import t
 from curvfed.deployments.compare.keys import SCORES
 from curvfed.deployments.compare.request import Comparison
 from curvfed.deployments.compare.tuning import Choice
+from curvfed.server_app.directory.tables import frame_csv
 from curvfed.server_app.report import (
     Cell,
     Page,
@@ -228,7 +229,7 @@ def write_results(
     files = {
         "md": markdown_page(page, folder),
         "html": html_page(page),
-        "csv": pd.json_normalize(rows).to_csv(index=False, lineterminator="\n"),
+        "csv": frame_csv(pd.json_normalize(rows)),
         "json": json.dumps({"answer": conclusion, "level": LEVEL, "methods": rows}, indent=1),
     }
     for suffix, text in files.items():

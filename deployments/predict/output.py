@@ -9,6 +9,7 @@ from curvfed.deployments.output_file import check_output
 from curvfed.deployments.predict.prediction import Prediction
 from curvfed.deployments.predict.trained_run import PredictError
 from curvfed.deployments.terminal import check_written
+from curvfed.server_app.directory.tables import frame_csv
 from curvfed.tasks.stored_files import write_atomically
 
 if TYPE_CHECKING:  # pandas takes a second to import
@@ -51,13 +52,15 @@ def write(prediction: Prediction, data: str, out: Path | None) -> None:
         If the output cannot be written.
     """
     table = prediction.table()
-    if out is None:
-        table.to_csv(sys.stdout, index=False, float_format="%.6f")
-        check_written()
-    elif out.suffix.lower() == ".csv":
-        write_atomically(out, table.to_csv(index=False, float_format="%.6f").encode())
-    else:
+    if out is not None and out.suffix.lower() == ".h5ad":
         _with_columns(Path(data).expanduser(), table, out)
+        return
+    text = frame_csv(table, float_format="%.6f")
+    if out is None:
+        sys.stdout.write(text)
+        check_written()
+    else:
+        write_atomically(out, text.encode())
 
 
 def _with_columns(path: Path, table: "DataFrame", out: Path) -> None:

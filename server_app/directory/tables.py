@@ -6,11 +6,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import CLIENT, ROUND, names
 from curvfed.tasks.stored_files import write_atomically
+
+if TYPE_CHECKING:  # pandas takes a second to import
+    from pandas import DataFrame
 
 KEYS = ("round", "phase")
 """The first columns of both tables."""
@@ -28,7 +31,7 @@ TEXTS = {
 }
 """Columns of text."""
 
-_FORMULA = tuple("=+-@")
+_FORMULA = tuple("=+-@\t\r")
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -140,11 +143,23 @@ def _cell(value: Any) -> Any:
 
 
 def text_cell(text: str) -> str:
-    """A text that a spreadsheet does not take for a formula: an apostrophe before = + - @, unless
-    it is a number. Names of classes and nodes come from others."""
+    """A text that a spreadsheet does not take for a formula: an apostrophe before = + - @, a tab or
+    a carriage return, unless it is a number. Names of classes and nodes come from others."""
     return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
 
 
 def from_text_cell(cell: str) -> str:
     """Inverse of `text_cell`."""
     return cell[1:] if cell[:1] == "'" and cell[1:2] in _FORMULA else cell
+
+
+def frame_csv(frame: "DataFrame", float_format: str | None = None) -> str:
+    """A table of pandas as CSV, with its texts as `text_cell` writes them."""
+
+    def cell(value: Any) -> Any:
+        return text_cell(value) if isinstance(value, str) else value
+
+    safe = frame.rename(columns=cell)
+    for name in safe.select_dtypes(exclude="number"):
+        safe[name] = safe[name].map(cell)
+    return str(safe.to_csv(index=False, float_format=float_format, lineterminator="\n"))

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from curvfed.server_app.directory.tables import frame_csv
 from curvfed.server_app.report import kinds
 from curvfed.server_app.report.page import Page, Picture, html_page, markdown_page
 from curvfed.server_app.report.panels import NothingToDraw
@@ -133,7 +134,7 @@ def csv_text(table: SweepTable) -> str:
     units = [find(figure).unit for figure in table.cells[FIGURE]]
     cells = table.cells.assign(unit=units, best=table.cells["best"].astype(int))
     keys = list(dict.fromkeys([*table.rows, *table.columns, FIGURE]))
-    return str(cells[[*keys, *CSV_COLUMNS]].to_csv(index=False, lineterminator="\n"))
+    return frame_csv(cells[[*keys, *CSV_COLUMNS]])
 
 
 def as_text(table: SweepTable) -> Table:

@@ -6,6 +6,7 @@ import io
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from app_runs import run
 from errors import refuses
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.client_app import masked_replies
-from curvfed.server_app.directory.tables import from_text_cell, text_cell
+from curvfed.server_app.directory.tables import frame_csv, from_text_cell, text_cell
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked_vector import check_mean
@@ -57,10 +58,17 @@ def test_every_mean_of_shortened_changes_is_allowed_and_no_longer_one(change, we
             check_mean(total, sent, limit)
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+SUM(A1)", "-2+3", "@cmd", '=HYPERLINK("x")'])
+@pytest.mark.parametrize("name", ["=1+1", "+SUM(A1)", "-2+3", "@cmd", "\t=1", '=HYPERLINK("x")'])
 def test_no_name_is_a_formula(name):
     assert text_cell(name) == "'" + name
     assert from_text_cell(text_cell(name)) == name
+
+
+def test_no_cell_of_a_frame_is_a_formula():
+    """Tables of predictions, comparisons and sweeps; numbers stay numbers."""
+    frame = pd.DataFrame({"=image": ["@x.png", "b"], "class": ["=1+1", "-2"], "score": [-0.5, 1]})
+    lines = frame_csv(frame, float_format="%.2f").splitlines()
+    assert lines == ["'=image,class,score", "'@x.png,'=1+1,-0.50", "b,-2,1.00"]
 
 
 @pytest.mark.parametrize("name", ["-1", "+1.5", "-1e-3", "T cell", "CD4+", "", "'quoted'"])
