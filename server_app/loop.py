@@ -11,9 +11,11 @@ from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.choice import callbacks_of
 from curvfed.server_app.cohort import Cohort, OpenCohort, Question
 from curvfed.server_app.run import RoundError, Run
+from curvfed.server_app.run_warnings import note_lengths
 from curvfed.server_app.starting_model import set_starting_model
 from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.named_arrays import not_finite
+from curvfed.strategies.base.robust import update_bound, update_lengths, within_bound
 from curvfed.strategies.wire.exchange import sample
 from curvfed.strategies.wire.messages import EVALUATE, TRAIN
 
@@ -85,8 +87,10 @@ def _round(run: Run, cohort: Cohort, callbacks: list[Callback]) -> None:
         if not any(contribution.weight for contribution in contributions.values()):
             log.warning("round %d: no client that answered has training data", number)
         with np.errstate(over="ignore", invalid="ignore"):  # refused below
+            lengths = update_lengths(run.model, contributions)
+            note_lengths(run.state, number, lengths, update_bound(run.model))
             try:
-                run.model.aggregate(contributions)
+                run.model.aggregate(within_bound(run.model, contributions, lengths))
             except AggregationError as error:
                 raise RoundError(f"round {number}: {error}", key="aggregation") from None
         if reason := not_finite(run.model.state()):

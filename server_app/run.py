@@ -20,6 +20,7 @@ from curvfed.server_app.run_warnings import (
     FALLS,
     LOST,
     REFUSED,
+    UPDATES,
     note_lost,
     unmeasured,
     warnings,
@@ -144,7 +145,7 @@ class Run:
         self.current_round = 0
         self._counted = time.monotonic()
         self.notes: dict[str, str] = {}  # warnings of the secure sums, by key
-        self._warned = {FALLS, ABSENCES, LOST, REFUSED}
+        self._warned = {FALLS, ABSENCES, LOST, REFUSED, UPDATES}
 
     def extra_metrics(self) -> dict[str, Any]:
         """Figures of the aggregation for the summary, by name."""

@@ -19,6 +19,7 @@ from curvfed.server_app.federation import Federation, grouped
 from curvfed.server_app.personal_figures import personal_figures
 from curvfed.strategies.base.figures import PERSONAL_ACCURACY
 from curvfed.strategies.base.keys import ProximalTerm
+from curvfed.strategies.base.robust import BOUND
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import fields
@@ -46,12 +47,24 @@ ABSENCES = "absences"
 LOST = "lost"
 """Keys of the warnings about absent clients and lost state, which are logged by reply."""
 
+UPDATES = "updates"
+"""Key of the warning about long updates, which are logged when a client sends the first."""
+
+LONG = 5.0
+"""An update of more than this many medians of the round's lengths is a warning."""
+
+LONGEST = 1e300
+"""Stored for an infinite length, which JSON lacks."""
+
 LARGE_LOSS = 1e3
 """Smallest training loss that is a warning: guessing among a million classes has a loss of 14."""
 
 MOST_NAMED = 5
 """Largest number of clients that a sentence names."""
 
+ADVICE_LONG = (
+    "such an update can ruin the model; aggregation = robust or a smaller update-bound limits it"
+)
 ADVICE = "local training can undo what a model knows; a lower learning-rate makes its steps smaller"
 
 
@@ -87,6 +100,35 @@ def note_training(state: State, answer: Answer, federation: Federation) -> None:
             course["back"] = None
         elif "round" in course and not course["back"] and accuracy >= course["from"] - BACK:
             course["back"] = answer.header.round
+
+
+def note_lengths(state: State, number: int, lengths: Mapping[int, float], bound: float) -> None:
+    """Record updates that are far longer than the others', and log each client's first.
+
+    Parameters
+    ----------
+    number : int
+        The round.
+    lengths : mapping of partition to float
+        As `curvfed.strategies.base.robust.update_lengths` gives them.
+    bound : float
+        Updates beyond it are left out; 0 for none.
+    """
+    for partition, length in lengths.items():
+        if length <= LONG:
+            continue
+        record = state.long_updates.setdefault(partition, {"rounds": 0, "length": 0.0})
+        if not record["rounds"]:
+            outcome = "it is left out" if 0 < bound < length else ADVICE_LONG
+            log.warning(
+                "round %d: the update of client %d is %.3g times as long as the median: %s",
+                number,
+                partition,
+                length,
+                outcome,
+            )
+        record["rounds"] += 1
+        record["length"] = max(record["length"], min(length, LONGEST))
 
 
 def note_absences(state: State, cohort: Iterable[int], answer: Answer) -> None:
@@ -179,6 +221,7 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
             if state.one_answer
             else ""
         ),
+        UPDATES: _long_updates(state),
         FALLS: _falls(fallen, len(federation.nodes)),
         ABSENCES: _absences(state),
         LOST: "; ".join(_lost(partition, loss) for partition, loss in sorted(state.lost.items())),
@@ -316,6 +359,23 @@ def _absences(state: State) -> str:
     ]
     return (
         f"clients were out in rounds in which they were asked to train: {_some(texts)}"
+        if texts
+        else ""
+    )
+
+
+def _long_updates(state: State) -> str:
+    """The clients whose updates are long in most rounds or beyond every honest length, the longest
+    first: a small client's update is long now and then."""
+    ordered = sorted(state.long_updates.items(), key=lambda item: (-item[1]["length"], item[0]))
+    texts = [
+        f"client {partition} in {record['rounds']} rounds, up to {record['length']:.3g} times"
+        for partition, record in ordered
+        if 2 * record["rounds"] > state.train_requests.get(partition, 0) or record["length"] > BOUND
+    ]
+    return (
+        "clients sent updates that are far longer than the median of their round:"
+        f" {_some(texts)}; they may be false, and what follows in other clients their effect"
         if texts
         else ""
     )

@@ -14,7 +14,13 @@ from curvfed.strategies.base.keys import AUTO, kebab
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed
-from curvfed.strategies.config.run_config import RunConfig, flatten, plain, resolve_defaults
+from curvfed.strategies.config.run_config import (
+    ROBUST_NAMES,
+    RunConfig,
+    flatten,
+    plain,
+    resolve_defaults,
+)
 from curvfed.tasks.registry import source_of
 
 if TYPE_CHECKING:
@@ -103,6 +109,8 @@ def is_in_use(key: str, config: RunConfig, task: str) -> bool:
     own_tables = type(config).model_fields.keys() - RunConfig.model_fields.keys()
     tables = {task, *map(kebab, own_tables), *config.sinks.split(",")}
     tables.add(config.aggregation.partition(":")[0])
+    if config.aggregation in ROBUST_NAMES:
+        tables.add("robust")
     if config.is_masked:
         tables.add("secure")
     if config.dp.unit != "none":

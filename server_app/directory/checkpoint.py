@@ -22,6 +22,18 @@ CALIBRATED = "calibrated/"
 STORED_NAMES = {"fixed_holders": "told", "train_requests": "asked"}
 """Fields of the state that a checkpoint stores under another name."""
 
+BY_PARTITION = (
+    "stamps",
+    "latest",
+    "examples",
+    "courses",
+    "train_requests",
+    "absences",
+    "lost",
+    "long_updates",
+)
+"""Fields of the state whose keys are partitions; JSON has texts."""
+
 log = logging.getLogger("curvfed")
 
 
@@ -65,6 +77,9 @@ class State:
     lost : dict of partition to figures
         For each client that lost its personal parameters: the "round" of the lost state, and the
         round "from" which it continued, 0 for a fresh state.
+    long_updates : dict of partition to figures
+        Number of "rounds" in which a client's update was far longer than the others', and the
+        largest "length" in medians of a round.
     one_answer : bool
         Whether every model predicts a single class after the last round.
     largest_loss : float
@@ -94,6 +109,7 @@ class State:
     train_requests: dict[int, int] = field(default_factory=dict)
     absences: dict[int, dict[str, Any]] = field(default_factory=dict)
     lost: dict[int, dict[str, int]] = field(default_factory=dict)
+    long_updates: dict[int, dict[str, float]] = field(default_factory=dict)
     one_answer: bool = False
     largest_loss: float = 0.0
     validated: int = 0
@@ -195,9 +211,8 @@ def load(store: Store, federation: Federation) -> tuple[State, Checkpoint, Feder
     federation = with_facts(federation, saved.pop("before"))
     for name, stored_name in STORED_NAMES.items():
         saved[name] = saved.pop(stored_name)
-    # JSON keys are text
-    for name in ("stamps", "latest", "examples", "courses", "train_requests", "absences", "lost"):
-        saved[name] = {int(partition): value for partition, value in saved[name].items()}
+    for name in BY_PARTITION:
+        saved[name] = {int(partition): value for partition, value in saved.get(name, {}).items()}
     return State(**saved), Checkpoint.of(arrays), federation
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from curvfed.strategies.base.keys import CHOSEN, Form, Proximity, Rate, Table
-from curvfed.strategies.base.shared_tables import FlowerName
+from curvfed.strategies.base.shared_tables import FlowerName, RobustName
 
 RunName = Annotated[
     str,
@@ -333,13 +333,17 @@ class RunKeys(Table):
             " curvfed.callbacks; needed only where the server runs"
         ),
     )
-    aggregation: Literal["average", "consistent", "fednova", "fedopt", FlowerName] = Field(
-        default=CHOSEN,
-        description=(
-            "how the server combines the shared parameters; auto: the method's aggregation. Another"
-            " one gives the method another base, such as spherefed on fednova. flower:NAME is"
-            " Flower's own strategy of that name, with its arguments in the table flower"
-        ),
+    aggregation: Literal["average", "consistent", "fednova", "fedopt", RobustName, FlowerName] = (
+        Field(
+            default=CHOSEN,
+            description=(
+                "how the server combines the shared parameters; auto: the method's aggregation."
+                " Another one gives the method another base, such as spherefed on fednova. median,"
+                " trimmed-mean, krum and geometric-median limit what false updates of a minority"
+                " of the clients can do; robust chooses one of them. flower:NAME is Flower's own"
+                " strategy of that name, with its arguments in the table flower"
+            ),
+        )
     )
     weights: Literal["examples", "uniform"] = Field(
         default=CHOSEN,
@@ -347,6 +351,15 @@ class RunKeys(Table):
             "weight of a client in the server's average: its number of training examples, or"
             " uniform: equal for all clients with training examples; auto: examples, or uniform for"
             " methods whose papers use it"
+        ),
+    )
+    update_bound: Rate | None = Field(
+        default=None,
+        ge=0,
+        description=(
+            "an update that is longer than this many medians of the round's lengths is left out of"
+            " the round, and a warning names the client; 0: none is left out; auto: 100, or 5 with"
+            " a robust aggregation. Under a secure sum nobody can see an update"
         ),
     )
     mixed_precision: bool = Field(

@@ -1,4 +1,5 @@
-"""The tables of keys of data, secure sums, differential privacy, Flower's strategies and sinks."""
+"""The tables of keys of data, secure sums, differential privacy, Flower's strategies, robust
+aggregations and sinks."""
 
 from typing import Annotated, Literal
 
@@ -7,6 +8,8 @@ from pydantic import Field
 from curvfed.strategies.base.keys import Form, Rate, Table
 
 Experiment = Annotated[str, Form(pattern=r"^.+$", words="a line of text, not empty")]
+
+RobustName = Literal["median", "trimmed-mean", "krum", "geometric-median", "robust"]
 
 FlowerName = Literal[
     "flower:FedAdagrad",
@@ -99,6 +102,21 @@ class Flower(Table):
         default=None,
         ge=0,
         description="how much more a client with a large loss weighs, for QFedAvg; 0: no more",
+    )
+
+
+class Robust(Table):
+    """Keys of the robust aggregations."""
+
+    share: Rate = Field(
+        default=0.25,
+        ge=0,
+        lt=0.5,
+        description=(
+            "share of the clients that may send false updates: trimmed-mean leaves out this share"
+            " of the weight at either end of each parameter, krum this share of the clients;"
+            " median and geometric-median stand up to half of the weight"
+        ),
     )
 
 
@@ -331,6 +349,7 @@ SHARED: dict[str, type[Table]] = {
     "secure": Secure,
     "dp": Privacy,
     "flower": Flower,
+    "robust": Robust,
     "mlflow": MLflow,
     "wandb": WandB,
 }

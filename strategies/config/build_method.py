@@ -12,7 +12,7 @@ from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.model_spec import build_model, is_fixed, model_spec
-from curvfed.strategies.config.run_config import AGGREGATION_METHODS, RunConfig
+from curvfed.strategies.config.run_config import AGGREGATION_METHODS, ROBUST_NAMES, RunConfig
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import Facts
@@ -71,6 +71,10 @@ def new_aggregation(arrays: Arrays, config: RunConfig, clients: Sequence[int]) -
         from curvfed.strategies.base.flower_strategy import FlowerStrategy
 
         return FlowerStrategy(arrays, config.flower, config, clients)
+    if config.aggregation in ROBUST_NAMES:
+        from curvfed.strategies.base.robust import ROBUST
+
+        return ROBUST[config.aggregation](arrays, config.robust, config, clients)
     row = config.row
     if config.aggregation != row.aggregation:
         row = METHODS[AGGREGATION_METHODS[config.aggregation]]

@@ -11,6 +11,7 @@ from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.config.privacy import privacy_conflict
 from curvfed.strategies.config.run_config import (
     AGGREGATION_METHODS,
+    ROBUST_NAMES,
     RunConfig,
     resolve_defaults,
 )
@@ -20,7 +21,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import GENERATED, OWN, tasks_of
 
-BASES = (*AGGREGATION_METHODS, *FLOWER)
+BASES = (*AGGREGATION_METHODS, *ROBUST_NAMES, *FLOWER)
 """Aggregations with one model for all clients; a method with one of them can use any other."""
 
 PLAIN_SGD = ("fednova", "scaffold")

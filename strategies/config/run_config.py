@@ -3,7 +3,7 @@ the values that replace "auto"."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from pydantic import PrivateAttr, create_model
 
@@ -17,6 +17,8 @@ from curvfed.strategies.base.shared_tables import (
     MLflow,
     Points,
     Privacy,
+    Robust,
+    RobustName,
     Secure,
     WandB,
 )
@@ -34,6 +36,9 @@ AGGREGATION_METHODS = {
     "fedopt": "fedopt",
 }
 """The aggregations that other methods can use too, and the method of each."""
+
+ROBUST_NAMES = get_args(RobustName)
+"""The robust aggregations, and the name that chooses one."""
 
 LORENTZ_MODELS = ("lorentz", "gated", "split")
 """Networks whose layers FlatLand's keys describe, for every method."""
@@ -57,6 +62,7 @@ class RunConfig(RunKeys):
     secure: Secure = Secure()
     dp: Privacy = Privacy()
     flower: Flower = Flower()
+    robust: Robust = Robust()
     mlflow: MLflow = MLflow()
     wandb: WandB = WandB()
     _unread: dict[str, Scalar] = PrivateAttr(default_factory=dict)
@@ -204,9 +210,11 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     if not kind.has_validation:
         test_size = choices["test_size"] if config.test_size is None else config.test_size
         choices["train_size"] = 1 - test_size
-    return config.model_copy(
-        update={name: value for name, value in choices.items() if getattr(config, name) is None}
-    )
+    resolved = {name: value for name, value in choices.items() if getattr(config, name) is None}
+    if config.aggregation == "robust":
+        # Of parameters that only a part of the network shares, the clients' updates differ most.
+        resolved["aggregation"] = "median" if method.personal else "geometric-median"
+    return config.model_copy(update=resolved)
 
 
 def _field(table: str) -> str:

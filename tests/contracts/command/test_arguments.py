@@ -179,10 +179,8 @@ def test_every_table_is_of_use_to_a_method():
         for name in METHODS
         for task in METHODS[name].tasks[:1]
     ] + [
-        (
-            resolve_defaults(parse({"method": "fedavg", "aggregation": "flower:Krum"}), "nodes"),
-            "nodes",
-        )
+        (resolve_defaults(parse({"method": "fedavg", "aggregation": base}), "nodes"), "nodes")
+        for base in ("flower:Krum", "krum")
     ]
     assert {table for table in tables for run in runs if is_in_use(f"{table}.key", *run)} == tables
     own = [(method, table) for method in METHODS for table in tables if method.startswith(table)]

@@ -549,7 +549,7 @@ def test_a_sum_is_enough_for_averages_and_hulls():
 
 
 @pytest.mark.parametrize(
-    "base", ["consistent", "fednova", "flower:FedMedian", "flower:Krum", "flower:QFedAvg"]
+    "base", ["consistent", "fednova", "krum", "flower:FedMedian", "flower:Krum", "flower:QFedAvg"]
 )
 def test_a_base_that_needs_more_than_a_sum_is_named(base):
     raw = {"method": "fedavg", "dataset": "digits", "aggregation": base, "secure-sum": True}

@@ -1,0 +1,347 @@
+"""Aggregations that a minority of false updates moves only a little, and the bound on the length of
+an update."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from curvfed.strategies.base.aggregation import (
+    Aggregation,
+    AggregationError,
+    Average,
+    Replies,
+    check_names,
+)
+from curvfed.strategies.base.deviations import Matrix, gram, weighted_step
+from curvfed.strategies.base.named_arrays import is_buffer
+from curvfed.strategies.base.shared_tables import Robust
+from curvfed.strategies.base.statistics import Arrays, Statistics, Vector
+
+FEWEST = 3
+"""Minimum number of updates that are compared: of two, none is the longer than usual."""
+
+BOUND, BOUND_ROBUST = 100.0, 5.0
+"""The key `update-bound` without a value, for other and for robust aggregations."""
+
+HEAVIEST = 2
+"""A client counts at most this many times the median weight, for it states its number of examples
+itself."""
+
+LONGEST = 2.0
+"""Deviations count up to this many medians of their lengths."""
+
+_BLOCK = 65_536  # entries of a sum of squares in the arrays' own precision
+_ENTRIES = 2**20  # of a block that is sorted
+_STEPS = 1000
+_TOLERANCE = 1e-10
+
+
+def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
+    """Length of each client's update, divided by the median over the clients that moved.
+
+    The lengths of the trained arrays and of the running statistics are compared separately; the
+    larger quotient counts. Arrays that the client was not sent count as they are.
+
+    Returns
+    -------
+    dict of int to float
+        By partition; infinite if a square exceeds the dtype. Empty with fewer than `FEWEST` updates
+        that moved.
+    """
+    if len(replies) < FEWEST:
+        return {}
+    lengths = {}
+    for partition, update in replies.items():
+        start = model.sent_to(partition)
+        squares = {True: 0.0, False: 0.0}
+        for name, array in update.arrays.items():
+            squares[is_buffer(name)] += _square(array, start.get(name))
+        lengths[partition] = np.sqrt([squares[False], squares[True]])
+    table = np.array(list(lengths.values())).reshape(-1, 2)
+    if (table.max(axis=1, initial=0) > 0).sum() < FEWEST:
+        return {}
+    medians = [np.median(column[column > 0]) if column.any() else math.inf for column in table.T]
+    return {partition: float((pair / medians).max()) for partition, pair in lengths.items()}
+
+
+def _square(array: NDArray[Any], start: NDArray[Any] | None) -> float:
+    """Squared length of array − start, in blocks of the array's dtype."""
+    flat = array.reshape(-1)
+    origin = np.zeros_like(flat) if start is None else start.reshape(-1)
+    total = 0.0
+    for begin in range(0, flat.size, _BLOCK):
+        block = flat[begin : begin + _BLOCK] - origin[begin : begin + _BLOCK]
+        total += float(np.einsum("i,i->", block, block))
+    return total
+
+
+def within_bound(model: Aggregation, replies: Replies, lengths: Mapping[int, float]) -> Replies:
+    """The replies without the updates beyond the key `update-bound`.
+
+    Parameters
+    ----------
+    lengths : mapping of int to float
+        As `update_lengths` gives them.
+    """
+    bound = update_bound(model) or math.inf
+    return {p: update for p, update in replies.items() if lengths.get(p, 0.0) <= bound}
+
+
+def update_bound(model: Aggregation) -> float:
+    """The value of the key `update-bound`; 0 for none."""
+    bound = model.run.update_bound
+    if bound is None:
+        return BOUND_ROBUST if isinstance(model, RobustAggregation) else BOUND
+    return bound
+
+
+class RobustAggregation(Average):
+    """One model for all clients, from which a minority of clients can move only a little.
+
+    A client without examples is left out; no client counts more than `HEAVIEST` times the median
+    weight.
+    """
+
+    keys: Robust
+
+    def begin(self, arrays: Arrays) -> None:
+        """Start without weights."""
+        super().begin(arrays)
+        self._weights: dict[int, float] = {}
+
+    def aggregate(self, replies: Replies) -> None:
+        """Combine the replies."""
+        for update in replies.values():
+            check_names(update.arrays, self._arrays)
+        updates = {partition: update for partition, update in replies.items() if update.weight}
+        if updates:
+            weights = np.array([update.weight for update in updates.values()], np.float64)
+            weights = np.minimum(weights, HEAVIEST * np.median(weights))
+            self.combine(updates, weights)
+
+    @abstractmethod
+    def combine(self, updates: Replies, weights: Vector) -> None:
+        """Set the model from the updates of clients with examples, and their weights (K,)."""
+
+    def weights(self) -> dict[int, float]:
+        """The weights of the clients' updates in the last round, if there are any."""
+        return self._weights
+
+
+class TrimmedMean(RobustAggregation):
+    """Mean of each parameter without the smallest and the largest values, a share `robust.share` of
+    the weight at either end (Yin et al., ICML 2018)."""
+
+    name = "trimmed-mean"
+
+    def combine(self, updates: Replies, weights: Vector) -> None:
+        """Trim."""
+        self._arrays = trimmed_average(
+            self._arrays, list(updates.values()), weights, self.keys.share * weights.sum()
+        )
+
+
+class Median(RobustAggregation):
+    """Weighted median of each parameter (Yin et al., ICML 2018)."""
+
+    name = "median"
+
+    def combine(self, updates: Replies, weights: Vector) -> None:
+        """Take the medians."""
+        self._arrays = medians(self._arrays, list(updates.values()), weights)
+
+
+class _Weighted(RobustAggregation):
+    """An average of the updates whose weights depend on the distances between them. Running
+    statistics are medians."""
+
+    @abstractmethod
+    def shares(self, products: Matrix, weights: Vector) -> Vector:
+        """The weights (K,) of the updates, which sum to 1.
+
+        Parameters
+        ----------
+        products : array (K, K)
+            Inner products of the deviations (`curvfed.strategies.base.deviations.gram`).
+        weights : array (K,)
+        """
+
+    def combine(self, updates: Replies, weights: Vector) -> None:
+        """Average.
+
+        Raises
+        ------
+        AggregationError
+            If no update is short enough to be squared.
+        """
+        values = list(updates.values())
+        products = gram(self._arrays, [update.arrays for update in values])
+        is_finite = np.isfinite(products.diagonal())
+        if not is_finite.any():
+            raise AggregationError("every update is too long to be squared", key="too-long")
+        shares = np.zeros(len(values))
+        lengths = np.sqrt(products.diagonal()[is_finite])
+        longest = LONGEST * np.median(lengths)
+        factors = np.ones_like(lengths)
+        np.divide(longest, lengths, out=factors, where=lengths > longest)
+        bounded = products[np.ix_(is_finite, is_finite)] * np.outer(factors, factors)
+        shares[is_finite] = factors * self.shares(bounded, weights[is_finite])
+        self._weights = dict(zip(updates, shares.tolist(), strict=True))
+        running = {name: array for name, array in self._arrays.items() if is_buffer(name)}
+        self._arrays = weighted_step(self._arrays, values, shares) | medians(
+            running, values, weights
+        )
+
+
+class Krum(_Weighted):
+    """Average of the updates that are closest to their nearest neighbours: Multi-Krum (Blanchard et
+    al., NeurIPS 2017), which leaves out a share `robust.share` of the clients, rounded down."""
+
+    name = "krum"
+
+    def shares(self, products: Matrix, weights: Vector) -> Vector:
+        """The weights of the chosen updates."""
+        number = len(weights)
+        liars = int(self.keys.share * number)
+        squares = products.diagonal()
+        distances = np.sort(squares[:, None] + squares - 2 * products, axis=1)  # the first: itself
+        scores = distances[:, : max(number - liars - 1, 2)].sum(axis=1)
+        chosen = np.argsort(scores, kind="stable")[: number - liars]
+        shares = np.zeros(number)
+        shares[chosen] = weights[chosen]
+        return shares / shares.sum()
+
+
+class GeometricMedian(_Weighted):
+    """The smoothed geometric median (Pillutla et al., IEEE Transactions on Signal Processing 2022):
+    the mean, in which updates count less the further they lie from it.
+
+    Clients' updates differ much. With the geometric median itself, those that have little to learn
+    decide; so distances count as at least their median, which the geometric median gives.
+    """
+
+    name = "geometric-median"
+
+    def shares(self, products: Matrix, weights: Vector) -> Vector:
+        """The point's weights, as a mean of the updates."""
+        distances = distances_from(products, geometric_median(products, weights))
+        return geometric_median(products, weights, float(np.median(distances)))
+
+
+ROBUST: dict[str, type[RobustAggregation]] = {
+    rule.name: rule for rule in (Median, TrimmedMean, Krum, GeometricMedian)
+}
+"""The robust aggregations, by their names in the key `aggregation`."""
+
+
+def distances_from(products: Matrix, shares: Vector) -> Vector:
+    """Distances ‖z − xₖ‖ of K points from z = Σ pₖ xₖ, by their inner products and pₖ."""
+    projected = products @ shares
+    squares = products.diagonal() - 2 * projected + shares @ projected
+    distances: Vector = np.sqrt(np.maximum(squares, 0))
+    return distances
+
+
+def geometric_median(products: Matrix, weights: Vector, smallest: float = 0.0) -> Vector:
+    """Weights of the mean that minimises Σ wₖ h(‖z − xₖ‖), by Weiszfeld's iteration; h(d) = d, and
+    for d below ν h(d) = d²/2ν + ν/2.
+
+    Parameters
+    ----------
+    products : array (K, K)
+        Inner products of the points xₖ.
+    weights : array (K,)
+        wₖ > 0.
+    smallest : float
+        ν; at least 1e-4 of the longest xₖ, for products of float32 do not resolve shorter
+        distances.
+
+    Returns
+    -------
+    array (K,)
+        pₖ ≥ 0 with Σ pₖ = 1 and z = Σ pₖ xₖ.
+
+    Examples
+    --------
+    >>> points = np.array([[0.0], [1.0], [100.0]])
+    >>> bool(geometric_median(points @ points.T, np.ones(3)) @ points < 1.1)
+    True
+    """
+    resolved = 1e-4 * math.sqrt(products.diagonal().max())
+    smallest = max(smallest, resolved, np.finfo(np.float64).tiny)
+    shares = weights / weights.sum()
+    objective = math.inf
+    for _ in range(_STEPS):
+        distances = distances_from(products, shares)
+        counted = np.maximum(distances, smallest)
+        previous = objective
+        objective = float(weights @ (distances**2 / counted + counted)) / 2
+        if objective >= previous * (1 - _TOLERANCE):
+            break
+        shares = weights / counted
+        shares /= shares.sum()
+    return shares
+
+
+def medians(
+    like: Mapping[str, NDArray[Any]], updates: Sequence[Statistics], weights: Vector
+) -> Arrays:
+    """Weighted median of every entry; the mean of the two middle values if the weight is halved
+    between them."""
+    # Whole numbers: a quarter on both sides of the middle touches the one or two middle values.
+    return trimmed_average(like, updates, weights, weights.sum() / 2 - 0.25)
+
+
+def trimmed_average(
+    like: Mapping[str, NDArray[Any]],
+    updates: Sequence[Statistics],
+    weights: Vector,
+    trim: float,
+) -> Arrays:
+    """Trimmed mean (`trimmed_mean`) of every entry.
+
+    Parameters
+    ----------
+    like : mapping of str to array
+        Names, shapes and dtypes of the result.
+    """
+    width = max(_ENTRIES // len(updates), 1)
+    averages: Arrays = {}
+    for name, array in like.items():
+        flat = np.empty(array.size, array.dtype)
+        rows = [update.arrays[name].reshape(-1) for update in updates]
+        for begin in range(0, flat.size, width):
+            block = slice(begin, begin + width)
+            values = np.stack([row[block] for row in rows]).astype(np.float64)
+            flat[block] = trimmed_mean(values, weights, trim)
+        averages[name] = flat.reshape(array.shape)
+    return averages
+
+
+def trimmed_mean(values: Matrix, weights: Vector, trim: float) -> Vector:
+    """Weighted mean of each column without a weight of `trim` at either end.
+
+    Parameters
+    ----------
+    values : array (K, n)
+    weights : array (K,)
+    trim : float
+        Below half of the total weight. A value at the edge counts with the rest of its weight.
+
+    Examples
+    --------
+    >>> trimmed_mean(np.array([[1.0], [2.0], [4.0], [99.0]]), np.ones(4), 1.0)
+    array([3.])
+    """
+    order = np.argsort(values, axis=0, kind="stable")
+    ordered_weights = weights[order]
+    ends = np.cumsum(ordered_weights, axis=0)
+    begins = ends - ordered_weights
+    kept = np.minimum(ends, weights.sum() - trim) - np.maximum(begins, trim)
+    kept = np.maximum(kept, 0)
+    total: Vector = (kept * np.take_along_axis(values, order, axis=0)).sum(axis=0)
+    return total / kept.sum(axis=0)

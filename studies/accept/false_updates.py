@@ -1,0 +1,148 @@
+"""Runs in which one or two of ten clients send false updates, under several aggregations.
+
+    python -m studies.accept.false_updates [--only fedavg,flatland] [--rules own,robust]
+
+prints accuracies in percent, and which clients the run names. "own" is the method without the key
+aggregation. Needs no data; ten minutes
+on one core for own and robust.
+"""
+
+import argparse
+import csv
+import json
+import logging
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Message
+
+from curvfed.deployments.inprocess import simulate
+from curvfed.strategies.wire.arrays import decode_arrays
+from curvfed.strategies.wire.messages import (
+    TRAIN,
+    Header,
+    decode_reply,
+    decode_request,
+    encode_reply,
+)
+
+CLIENTS = 10
+LIARS = (0, 1, 2)
+"""Numbers of clients that lie: the first ones."""
+
+IMAGES: dict[str, Any] = {"dataset": "digits", "num-rounds": 20, "fine-tune-epochs": 0}
+NODES: dict[str, Any] = {"dataset": "trees", "num-rounds": 30}
+METHODS: dict[str, dict[str, Any]] = {
+    "fedavg": IMAGES,
+    "hyperfed": IMAGES,
+    "spherefed": IMAGES,
+    "flatland": NODES,
+}
+"""All other keys have their defaults: digits in Dirichlet parts, trees in METIS parts."""
+
+SEEDS = (0,)
+
+Lie = Callable[[Any, Any, np.random.Generator], Any]
+"""(parameters received, parameters trained, generator) -> parameters sent, for one array."""
+
+LIES: dict[str, Lie] = {
+    "flip x 10": lambda received, trained, _: received - 10 * (trained - received),
+    "flip x 4": lambda received, trained, _: received - 4 * (trained - received),
+    "flip": lambda received, trained, _: 2 * received - trained,
+    "noise": lambda received, _, generator: received + generator.standard_normal(received.shape),
+    "1e20": lambda received, *_: np.full_like(received, 1e20),
+}
+"""The update times −10, −4 (shorter than a bound of 5 medians) and −1 (as long as an honest one);
+standard normal noise; the same huge number in every entry."""
+
+
+class Liars:
+    """Makes the updates of the first clients false.
+
+    Parameters
+    ----------
+    number : int
+        Number of these clients.
+    lie : callable
+    """
+
+    def __init__(self, number: int, lie: Lie) -> None:
+        self._number = number
+        self._lie = lie
+
+    def __call__(self, request: Message, handle: Callable[[Message], Message]) -> Message:
+        """Answer as the client does, with other parameters."""
+        header = request.content.config_records["header"]
+        received = {}
+        if header["phase"] == TRAIN:
+            received = decode_arrays(decode_request(request.content).arrays)
+        answer = handle(request)
+        if header["phase"] != TRAIN or not answer.has_content():
+            return answer
+        expected = Header(str(header["run"]), TRAIN, int(str(header["round"])))
+        reply = decode_reply(answer.content, expected)
+        if reply.partition >= self._number:
+            return answer
+        generator = np.random.default_rng((reply.partition, expected.round))
+        arrays = {
+            name: self._lie(received[name], trained, generator).astype(trained.dtype)
+            for name, trained in reply.arrays.items()
+        }
+        return Message(encode_reply(replace(reply, arrays=arrays)), reply_to=request)
+
+
+def accuracy(method: str, rule: str, seed: int, number: int, lie: str) -> tuple[float | None, str]:
+    """Accuracy of a run in percent, and the clients that its warnings name as false; None and the
+    error if the run fails."""
+    settings = METHODS[method] | {"method": method, "seed": seed, "report": False}
+    if rule != "own":
+        settings["aggregation"] = rule
+    with tempfile.TemporaryDirectory() as folder:
+        settings["results-dir"] = folder
+        liars = Liars(number, LIES[lie]) if number else None
+        try:
+            path = simulate(settings, CLIENTS, intercept=liars)
+        except Exception as error:
+            return None, f"{type(error).__name__}: {error}"
+        summary = json.loads((path / "summary.json").read_text(encoding="utf-8"))
+        with (path / "clients.csv").open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    keys = zip(summary["warning_keys"], summary["warnings"], strict=True)
+    told = "; ".join(text for key, text in keys if key == "updates")
+    value = summary["global_accuracy"]
+    if value is None:  # every client has a model of its own: the mean of those that never lie
+        last = {int(row["partition"]): float(row["score"] or "nan") for row in rows}
+        value = np.mean([value for partition, value in last.items() if partition >= max(LIARS)])
+    return 100 * value, told
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print a line per run, and a table of means at the end."""
+    parser = argparse.ArgumentParser(prog="python -m studies.accept.false_updates")
+    parser.add_argument("--only", default=",".join(METHODS))
+    parser.add_argument("--rules", default="own,robust")
+    parser.add_argument("--lies", default=",".join(LIES))
+    parser.add_argument("--keep", type=Path, help="file for the figures, as JSON")
+    options = parser.parse_args(arguments)
+    logging.getLogger("curvfed").setLevel(logging.ERROR)
+    results: dict[str, Any] = {}
+    for method in options.only.split(","):
+        for rule in options.rules.split(","):
+            for lie in ("none", *options.lies.split(",")):
+                for number in LIARS[1:] if lie != "none" else LIARS[:1]:
+                    runs = [accuracy(method, rule, seed, number, lie) for seed in SEEDS]
+                    name = f"{method} | {rule} | {lie} | {number}"
+                    results[name] = runs
+                    values = [value for value, _ in runs if value is not None]
+                    mean = f"{np.mean(values):.1f}" if len(values) == len(runs) else "ends"
+                    print(f"{name} | {mean} | {runs[0][1][:160]}", flush=True)
+    if options.keep:
+        options.keep.write_text(json.dumps(results, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

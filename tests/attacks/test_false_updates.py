@@ -1,0 +1,91 @@
+"""Clients that send false updates in the open: the run goes on, names them, and a robust aggregation
+keeps the model."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from app_runs import forged, partition_of, phase_of, run
+from flwr.app import Message
+
+from curvfed.strategies.base.statistics import Statistics
+
+pytestmark = pytest.mark.usefixtures("own_home", "clock")
+
+CLIENTS = 5
+LIAR = 2
+SETTINGS = {"dataset": "trees", "num_rounds": 4, "clients": CLIENTS}
+
+
+class Liar:
+    """Answers every train message of one client with `factor` times its parameters, or with one
+    number in every entry."""
+
+    def __init__(self, factor: float = 1.0, entry: float | None = None) -> None:
+        self.factor = factor
+        self.entry = entry
+        self.node = 0
+
+    def false(self, array):
+        return self.factor * array if self.entry is None else np.full_like(array, self.entry)
+
+    def __call__(self, request: Message, handle):
+        phase = phase_of(request.content)
+        if phase == "describe":
+            reply = handle(request)
+            if partition_of(reply.content) == LIAR:
+                self.node = request.metadata.dst_node_id
+            return reply
+        if phase != "train" or request.metadata.dst_node_id != self.node:
+            return handle(request)
+        change = forged(
+            lambda reply: replace(
+                reply,
+                arrays={
+                    name: self.false(array).astype(array.dtype)
+                    for name, array in reply.arrays.items()
+                },
+            )
+        )
+        return change(request, handle)
+
+
+@pytest.mark.parametrize("method", ["flatland", "gcfl"])
+def test_a_huge_reply_ends_no_run_and_its_sender_is_named(method, tmp_path, caplog):
+    lie = run(tmp_path, method=method, intercept=Liar(entry=1e20), **SETTINGS)
+    assert lie.summary["status"] == "completed"
+    assert f"the update of client {LIAR} is" in caplog.text
+    (told,) = [text for text in lie.summary["warnings"] if "far longer" in text]
+    assert f"client {LIAR} in 4 rounds" in told
+    assert "falls" not in lie.summary["warning_keys"]
+
+    def silent(request: Message, handle):
+        reply = handle(request)
+        is_liar = phase_of(request.content) == "train" and partition_of(reply.content) == LIAR
+        return None if is_liar else reply
+
+    absent = run(tmp_path, "absent", method=method, intercept=silent, **SETTINGS)
+    for name, array in absent.model.items():
+        np.testing.assert_array_equal(lie.model[name], array, err_msg=name)
+
+
+@pytest.mark.parametrize("method", ["fedavg", "flatland"])
+def test_a_robust_aggregation_keeps_the_model(method, tmp_path):
+    settings = SETTINGS | {"method": method, "aggregation": "robust"}
+    honest = run(tmp_path, "honest", **settings)
+    lie = run(tmp_path, "lie", intercept=Liar(factor=-10.0), **settings)
+    chosen = "geometric-median" if method == "fedavg" else "median"
+    assert lie.summary["settled"]["aggregation"] == chosen
+    assert "updates" in lie.summary["warning_keys"]
+    assert "updates" not in honest.summary["warning_keys"]
+    model, changed = (Statistics(found.model).flatten() for found in (honest, lie))
+    assert np.linalg.norm(changed - model) < 0.3 * np.linalg.norm(model)
+
+
+def test_a_resumed_run_names_the_same_clients(tmp_path):
+    settings = SETTINGS | {"method": "fedavg", "aggregation": "krum"}
+    whole = run(tmp_path, "whole", intercept=Liar(factor=-10.0), **settings)
+    run(tmp_path, "parts", intercept=Liar(factor=-10.0), **settings | {"num_rounds": 2})
+    parts = run(tmp_path, "parts", resume=True, intercept=Liar(factor=-10.0), **settings)
+    assert parts.model_bytes.partition(b"}}")[2] == whole.model_bytes.partition(b"}}")[2]
+    assert parts.summary["warnings"] == whole.summary["warnings"]
