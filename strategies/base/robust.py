@@ -212,8 +212,8 @@ class Krum(_Weighted):
         scores = distances[:, : max(number - liars - 1, 2)].sum(axis=1)
         chosen = np.argsort(scores, kind="stable")[: number - liars]
         shares = np.zeros(number)
-        shares[chosen] = weights[chosen]
-        return shares / shares.sum()
+        shares[chosen] = weights[chosen] / weights[chosen].sum()
+        return shares
 
 
 class GeometricMedian(_Weighted):
@@ -273,7 +273,7 @@ def geometric_median(products: Matrix, weights: Vector, smallest: float = 0.0) -
     """
     resolved = 1e-4 * math.sqrt(products.diagonal().max())
     smallest = max(smallest, resolved, np.finfo(np.float64).tiny)
-    shares = weights / weights.sum()
+    shares: Vector = weights / weights.sum()
     objective = math.inf
     for _ in range(_STEPS):
         distances = distances_from(products, shares)
@@ -282,8 +282,8 @@ def geometric_median(products: Matrix, weights: Vector, smallest: float = 0.0) -
         objective = float(weights @ (distances**2 / counted + counted)) / 2
         if objective >= previous * (1 - _TOLERANCE):
             break
-        shares = weights / counted
-        shares /= shares.sum()
+        pulls = weights / counted
+        shares = pulls / pulls.sum()
     return shares
 
 
@@ -343,5 +343,6 @@ def trimmed_mean(values: Matrix, weights: Vector, trim: float) -> Vector:
     begins = ends - ordered_weights
     kept = np.minimum(ends, weights.sum() - trim) - np.maximum(begins, trim)
     kept = np.maximum(kept, 0)
-    total: Vector = (kept * np.take_along_axis(values, order, axis=0)).sum(axis=0)
-    return total / kept.sum(axis=0)
+    total = (kept * np.take_along_axis(values, order, axis=0)).sum(axis=0)
+    means: Vector = total / kept.sum(axis=0)
+    return means

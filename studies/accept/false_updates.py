@@ -22,13 +22,8 @@ from flwr.app import Message
 
 from curvfed.deployments.inprocess import simulate
 from curvfed.strategies.wire.arrays import decode_arrays
-from curvfed.strategies.wire.messages import (
-    TRAIN,
-    Header,
-    decode_reply,
-    decode_request,
-    encode_reply,
-)
+from curvfed.strategies.wire.codec import decode_reply, decode_request, encode_reply
+from curvfed.strategies.wire.messages import TRAIN, Header
 
 CLIENTS = 10
 LIARS = (0, 1, 2)
