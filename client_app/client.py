@@ -181,6 +181,7 @@ class Client:
             digest=self.digest,
             partition_digest=self.data.partition_digest,
             num_partitions=self._num_partitions(),
+            group=self.group if self.config.is_masked else (),
             statistics=self._statistics(),
         )
 
@@ -241,13 +242,21 @@ class Client:
             return 0
         return self.node.num_partitions
 
+    @property
+    def group(self) -> tuple[int, ...]:
+        """The partitions with which a real node is summed; none in a simulation."""
+        return self.ledger.group(self.partition, self.roster) if self.ledger else ()
+
     def contributes(self, target: str) -> bool:
-        """Whether this client has examples that phase `target` sums over. Raises as
+        """Whether this client takes part in sums of phase `target`: a simulated one if it has
+        examples for it, a real node always, as its group sums with all its members. Raises as
         `check_class_sizes`."""
         if self.is_private:
             return True  # whether it has examples is hidden
         if target in (HULLS, CALIBRATE, CCVR):
             self.check_class_sizes()
+        if self.node.is_real:
+            return True
         scores = target in (EVALUATE, FINE_TUNE)
         return bool(self.data.train.any() or (scores and self.data.test.any()))
 

@@ -1,5 +1,7 @@
 """A client's masked reply: the server sees only the sum over the cohort."""
 
+import logging
+from dataclasses import replace
 from functools import partial
 from random import Random, SystemRandom
 
@@ -8,17 +10,15 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.data_digest import keyed
-from curvfed.client_app.node.inputs import NONE, Inputs
-from curvfed.client_app.secure import Answer, masked_reals
+from curvfed.client_app.secure import Answer, masked_reals, member_of
 from curvfed.strategies.base.calibration import GRID
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.config.masked_vector import (
     ROUNDING,
     client_vector,
-    parameters,
     sum_encoding,
+    vector_length,
     weighted_update,
 )
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
@@ -28,6 +28,8 @@ from curvfed.strategies.secure_sum.fixed_point import FixedPoint
 from curvfed.strategies.secure_sum.modular import Residues
 from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.messages import TRAIN, Request
+
+log = logging.getLogger("curvfed")
 
 Vector = NDArray[np.float64]
 
@@ -40,6 +42,7 @@ def masked_contribution(
     received: Arrays | None,
     bound: float,
     *,
+    max_weight: float,
     variances: Vector | None = None,
 ) -> Answer:
     """The masked contribution, after the peers' shares were read.
@@ -50,23 +53,34 @@ def masked_contribution(
         The parameters that it was computed from; None for sums over the data alone.
     bound : float
         Bound on what an example adds to an entry; 0 for `secure.clip`.
+    max_weight : float
+        A larger weight is reduced to this.
     variances : array, optional
         Of the noise on differentially private sums; see `Vectors`.
     """
+    weight = int(min(contribution.weight, max_weight))
+    share = weight / contribution.weight if contribution.weight else 1.0
+    if share < 1:
+        log.warning(
+            "%s of round %d: the weight is reduced from %d examples to %d, so that the others hide"
+            " this node (weight-share)",
+            request.header.phase,
+            request.header.round,
+            contribution.weight,
+            weight,
+        )
     bound = bound or client.config.update_clip
     if request.header.phase == TRAIN:
-        vector, update = _update_vector(client, contribution, received or {})
+        num_values = member_of(request, state).state.session.length - vector_length(0)
+        reduced = replace(contribution, weight=weight)
+        vector = _update_vector(client, reduced, received or {}, num_values)
         if client.config.dp.unit == "client":
-            variances = np.full(update.size, bound**2)
+            variances = np.full(num_values, bound**2)
     else:
-        update = np.zeros(0)
-        vector = client_vector(
-            contribution.flatten(), contribution.weight, contribution.figures, bound
-        )
+        values = share * contribution.flatten()
+        vector = client_vector(values, weight, contribution.figures, bound)
     hide = None if variances is None else partial(_with_noise, client, request, variances)
-    inputs = _inputs(client, request, received, update, vector)
-    encoding = partial(sum_encoding, bound)
-    return masked_reals(client, request, state, vector, encoding, inputs, hide)
+    return masked_reals(client, request, state, vector, partial(sum_encoding, bound), hide)
 
 
 def _with_noise(
@@ -103,37 +117,25 @@ def _with_noise(
 
 
 def _update_vector(
-    client: Client, contribution: Statistics, received: Arrays
-) -> tuple[Vector, Vector]:
-    """The weighted change of the shared parameters with the figures of the round, and the change
-    itself."""
+    client: Client, contribution: Statistics, received: Arrays, num_values: int
+) -> Vector:
+    """The weighted change of the shared parameters with the figures of the round; zeros with the
+    figures alone without training examples."""
     limit = client.config.update_clip
     if client.config.dp.unit == "client":
         # A client without data adds nothing but noise; who it is stays hidden.
         values, _ = weighted_update(contribution.arrays, received, 1, limit * (1 - ROUNDING))
-        return client_vector(values, 1, {}, limit), values
-    if not contribution.weight:
-        raise SecureSumError(
-            "a client without training examples has nothing to add", key="no-examples"
-        )
-    weight = contribution.weight if client.config.weights == "examples" else 1
-    values, norm = weighted_update(contribution.arrays, received, weight, limit)
+        return client_vector(values, 1, {}, limit)
+    weight = contribution.weight
+    values = np.zeros(num_values)
+    norm = 0.0
+    if weight:
+        weight = weight if client.config.weights == "examples" else 1
+        values, norm = weighted_update(contribution.arrays, received, weight, limit)
     # Scores before training are left out: an evaluation of the same parameters sums them, perhaps
     # over other clients.
     figures = {
         name: value for name, value in contribution.figures.items() if not name.endswith(BEFORE)
     }
     figures["clipped"] = float(norm > limit)
-    return client_vector(values, weight, figures, limit), values / weight
-
-
-def _inputs(
-    client: Client, request: Request, received: Arrays | None, update: Vector, vector: Vector
-) -> Inputs:
-    """What the ledger records of the vector."""
-    if received is None:
-        return Inputs.of_data(vector, request.header.phase)
-    if not client.ledger:
-        return NONE
-    secret = keyed("sketch", client.node)
-    return Inputs.of_parameters(parameters(received), update, vector, request.header.phase, secret)
+    return client_vector(values, weight, figures, limit)

@@ -12,7 +12,6 @@ from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
 from curvfed.client_app.masked_replies import masked_contribution
 from curvfed.client_app.node.data_digest import keyed
-from curvfed.client_app.node.inputs import Inputs
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
@@ -38,7 +37,7 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
 
 def contribute(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
     """The client's vector, masked."""
-    order_numbers, complaint = receive_shares(client, request, state)
+    received, complaint = receive_shares(client, request, state)
     if complaint:
         return complaint
     session = member_of(request, state).state.session
@@ -52,14 +51,20 @@ def contribute(client: Client, request: Request, state: RecordDict) -> dict[str,
             "the sum does not fit the vectors that this client's configuration makes",
             key="sum-size",
         )
-    statistics = half.contribution(session.num_asked, order_numbers)
+    statistics = half.contribution(session.num_asked, received.order_numbers)
     if vectors.modulus:
         (vector,) = statistics.arrays.values()
-        inputs = Inputs.of_data(vector, request.header.phase)
-        return masked(client, request, state, vector, inputs)
+        return masked(client, request, state, vector)
     contribution = Statistics(statistics.arrays, statistics.weight)
     return masked_contribution(
-        client, request, state, contribution, None, vectors.bound, variances=vectors.variances
+        client,
+        request,
+        state,
+        contribution,
+        None,
+        vectors.bound,
+        max_weight=received.max_weight,
+        variances=vectors.variances,
     )
 
 

@@ -4,6 +4,7 @@ examples, and contributes the result, in the open or masked.
 This is the only file of this folder that knows which of them a run uses.
 """
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -71,10 +72,12 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
         The fields of the `Reply`, apart from its header and partition.
     """
     masked = is_masked(client.config, request.header.phase)
+    max_weight = math.inf
     if masked:
         from curvfed.client_app.secure import receive_shares
 
-        _, complaint = receive_shares(client, request, state)
+        from_peers, complaint = receive_shares(client, request, state)
+        max_weight = from_peers.max_weight
         if complaint:
             return complaint
     contribution = work(client, request)
@@ -89,6 +92,7 @@ def contribute(work: Work, client: Client, request: Request, state: RecordDict) 
             contribution.received,
             contribution.bound,
             variances=contribution.variances,
+            max_weight=max_weight,
         )
     else:
         fields = {

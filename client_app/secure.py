@@ -2,7 +2,9 @@
 connects them."""
 
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,6 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.node.inputs import Inputs
 from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.masked import TARGETS
 from curvfed.strategies.config.secure_phases import MASKED, Opening
@@ -36,8 +37,8 @@ from curvfed.strategies.wire.messages import HULLS, Request
 
 log = logging.getLogger("curvfed")
 
-INPUTS = "secure-sum-inputs"
-"""Name of the record with the ledger's entry for the vector masked last."""
+COUNT_BYTES = 4
+"""Bytes with which a real node states its number of examples to its peers."""
 
 STATE = "secure-sum"
 """Name of the record with the secrets of a sum, until its last message."""
@@ -48,11 +49,30 @@ Hide = Callable[[NDArray[np.uint64], FixedPoint, Session], NDArray[np.uint64]]
 """Adds a client's share of the noise to its residues."""
 
 
+@dataclass(frozen=True)
+class FromPeers:
+    """What the members of a sum sent each other, unseen by the server.
+
+    Attributes
+    ----------
+    order_numbers : dict of int to bytes
+        By member, in a sum of hulls.
+    max_weight : float
+        The largest weight of this client beside the others.
+    """
+
+    order_numbers: dict[int, bytes] = field(default_factory=dict)
+    max_weight: float = math.inf
+
+
 def keys(client: Client, request: Request, state: RecordDict) -> Answer:
     """Advertise fresh public keys for the sum that the server announces; empty if this client
     contributes nothing."""
     opening = Opening.from_parts(request.parts)
-    session = opening.session(request.header, client.config, client.config.secure)
+    is_group = client.node.is_real
+    session = opening.session(
+        request.header, client.config, client.config.secure, is_group=is_group
+    )
     if last := _stored(state):
         _check_order(last.state, session)
     _admit(client, session)
@@ -66,33 +86,32 @@ def keys(client: Client, request: Request, state: RecordDict) -> Answer:
 
 
 def shares(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Share the secrets with the peers, encrypted; for hulls with an order number."""
+    """Share the secrets with the peers, encrypted; with them a real node states its number of
+    examples, and for hulls a client an order number."""
     member = member_of(request, state)
-    order_number = draw_order_number() if member.state.session.phase == HULLS else b""
+    payload = draw_order_number() if member.state.session.phase == HULLS else b""
+    if client.node.is_real:
+        payload = _rounded(int(client.data.train.sum())).to_bytes(COUNT_BYTES) + payload
     keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
     roster = _roster(client, keys_of_all)
     try:
         statements = None
         if client.ledger:
             statements = client.ledger.begin(member.state.session, keys_of_all)
-        answer = member.share_keys(keys_of_all, order_number, roster, statements)
+        answer = member.share_keys(keys_of_all, payload, roster, statements)
     except PeerError as error:
         return _complaint(error)
-    _admit(client, member.state.session)
     _store(member, state)
     return {"parts": answer.as_parts()}
 
 
-def receive_shares(
-    client: Client, request: Request, state: RecordDict
-) -> tuple[dict[int, bytes], Answer]:
+def receive_shares(client: Client, request: Request, state: RecordDict) -> tuple[FromPeers, Answer]:
     """Decrypt the shares that the peers sent this client, before it masks its reply, and compare
     what they state about ledgers.
 
     Returns
     -------
-    payloads : dict of int to bytes
-        By peer.
+    received : FromPeers
     complaint : dict
         The reply if a share cannot be decrypted, or a peer's ledger lacks lines; else empty.
     """
@@ -109,15 +128,28 @@ def receive_shares(
         if client.ledger:
             client.ledger.compare(sent, member.state.statements)
     except PeerError as error:
-        return {}, _complaint(error)
+        return FromPeers(), _complaint(error)
+    received = FromPeers(payloads)
+    if client.node.rules:
+        counts = {peer: int.from_bytes(text[:COUNT_BYTES]) for peer, text in payloads.items()}
+        others = sum(counts.values()) - counts[client.partition]
+        received = FromPeers(
+            {peer: text[COUNT_BYTES:] for peer, text in payloads.items()},
+            client.node.rules.max_weight(others),
+        )
     _store(member, state)
-    return payloads, {}
+    return received, {}
+
+
+def _rounded(number: int) -> int:
+    """The largest power of two up to a number, or 0: peers learn no more of it."""
+    return 1 << (number.bit_length() - 1) if number else 0
 
 
 def masked(
-    client: Client, request: Request, state: RecordDict, vector: NDArray[np.uint64], inputs: Inputs
+    client: Client, request: Request, state: RecordDict, vector: NDArray[np.uint64]
 ) -> Answer:
-    """The reply with the masked vector, after `receive_shares`; `inputs` are for the ledger."""
+    """The reply with the masked vector, after `receive_shares`."""
     member = member_of(request, state)
     basis = basis_of(
         decode_arrays(request.arrays),
@@ -125,10 +157,6 @@ def masked(
         request.required_facts,
         client.requested,
     )
-    state[INPUTS] = inputs.as_record()
-    # The senders may be in the sum; `confirm` checks those who are.
-    if client.node.rules and client.ledger:
-        client.ledger.check(member.state.senders, inputs, client.node.rules.sums)
     masked_input = member.mask_input(vector, basis)
     _store(member, state)
     digest = checksum(masked_input, member.state.session, client.partition)
@@ -142,7 +170,6 @@ def masked_reals(
     state: RecordDict,
     values: NDArray[np.float64],
     encoding: Callable[[int], FixedPoint],
-    inputs: Inputs,
     hide: Hide | None,
 ) -> Answer:
     """The reply with a masked vector of real numbers; `encoding` takes the number of clients
@@ -152,14 +179,14 @@ def masked_reals(
     vector = fixed_point.encode(values)
     if hide is not None:
         vector = hide(vector, fixed_point, session)
-    return masked(client, request, state, vector, inputs)
+    return masked(client, request, state, vector)
 
 
 def confirm(client: Client, request: Request, state: RecordDict) -> Answer:
     """Sign the survivors of the sum. From here on shares are revealed only for these survivors."""
     member = member_of(request, state)
     signature = member.confirm(Survivors.from_parts(request.parts).survivors, _signing_key(client))
-    _note(client, state, member.state)
+    _note(client, member.state)
     _store(member, state)
     return {"parts": Confirmation(signature=signature).as_parts()}
 
@@ -189,23 +216,21 @@ def end(client: Client, state: RecordDict) -> None:
 
 
 def _admit(client: Client, session: Session) -> None:
-    """Refuse a sum by the node's policy: once when the server opens it, and again when its members
-    are fixed, before secrets leave."""
-    if client.node.rules:
-        client.node.rules.check_sum(session, client.roster)
+    """Refuse a sum that is not over the node's group, or over fewer nodes than its policy allows.
+
+    Later steps need no check: a group's threshold is all its members.
+    """
+    if client.node.rules and client.ledger:
+        client.ledger.check(session.clients, client.group)
+        client.node.rules.check_contributors(len(session.clients))
 
 
-def _note(client: Client, state: RecordDict, signed: ClientState) -> None:
-    """Record that this client signs a sum over these survivors, if its policy and its ledger allow
-    it. Called before the signature leaves."""
-    rules = client.node.rules
-    if rules and client.ledger:
-        rules.check_contributors(signed.survivors, client.roster)
+def _note(client: Client, signed: ClientState) -> None:
+    """Record that this client signs a sum over these survivors, if its ledger allows it. Called
+    before the signature leaves."""
+    if client.ledger:
         basis = masked_basis(signed)
-        inputs = Inputs.from_record(state[INPUTS])
-        client.ledger.sign(
-            signed.session, signed.survivors, basis, inputs, rules.sums, signed.statements
-        )
+        client.ledger.sign(signed.session, signed.survivors, basis, client.group, signed.statements)
         log.info(
             "secure sum of %s, round %d: signed %d members; %s",
             signed.session.phase,

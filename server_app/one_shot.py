@@ -17,7 +17,6 @@ from curvfed.server_app.directory.npz import write_npz
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.run import RoundError, Run
 from curvfed.server_app.secure.masked_cohort import MaskedCohort
-from curvfed.server_app.secure.masked_phases import groups
 from curvfed.server_app.server_data import read_server_points
 from curvfed.strategies.base.aggregation import Average
 from curvfed.strategies.base.errors import ConfigError
@@ -89,12 +88,12 @@ class OneShotRun(Run):
         half = self.half
         half.check_classes(self.federation.descriptions.values())
         clients = list(self.federation.nodes)
-        client_groups = self._groups(clients)
+        client_groups = self._groups(cohort, clients)
         for group in client_groups:
             cohort.check(HULLS, group)
         if able := self._measure(client_groups):
             clients = able
-            client_groups = self._groups(able)
+            client_groups = self._groups(cohort, able)
         if text := half.describe(max(map(len, client_groups))):
             log.info("%d sums; %s", len(client_groups), text)
         if half.is_dry_run:
@@ -121,7 +120,7 @@ class OneShotRun(Run):
             self.state.add(seconds_aggregation=summed.figures["seconds_decoding"])
         return summed
 
-    def _groups(self, clients: Sequence[int]) -> list[Sequence[int]]:
+    def _groups(self, cohort: MaskedCohort, clients: Sequence[int]) -> list[list[int]]:
         """The clients of each sum."""
         if len(clients) < MIN_CLIENTS:
             raise ConfigError(
@@ -129,7 +128,7 @@ class OneShotRun(Run):
                 " nothing",
                 key="too-few-clients",
             )
-        return groups(clients, self.half.num_groups(len(clients)))
+        return cohort.groups(clients, self.half.num_groups(len(clients)))
 
     def _measure(self, client_groups: Sequence[Sequence[int]]) -> list[int]:
         """Ask the clients what they would reveal; the clients that can take part, or none if this

@@ -1,24 +1,23 @@
-"""The node's ledger: a line for each run, sum, private reply, set of revealed points and refusal;
-it decides whether the node joins the next sum.
+"""The node's ledger: a line for each run, sum, change of the group, private reply, set of revealed
+points and refusal; it decides whether the node joins the next sum.
 
 A line is written and synced before its answer leaves, so a line torn by a crash belongs to no
 answer. A node with a damaged ledger answers nothing, since it no longer knows what it has revealed.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, Self
 
-import numpy as np
-
-from curvfed.client_app.node.inputs import Inputs
 from curvfed.client_app.node.ledger_file import Head, LedgerFile
 from curvfed.client_app.node.node import Node
-from curvfed.client_app.node.policy_tables import Privacy, Sums
+from curvfed.client_app.node.policy_tables import Privacy
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.privacy.accountant import Release, epsilon_of
 from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.messages import Basis
@@ -31,10 +30,8 @@ POINTS = "points"
 REFUSAL = "refusal"
 PRIVACY = "privacy"
 ACCEPTED = "accepted"
+REGROUP = "regroup"
 """Kinds of lines."""
-
-_OF_SUMS = ("cohort", "phase", "of", "sketch", "update", "moved")
-"""The fields of a sum's line that later sums are compared with."""
 
 _OF_COSTS = ("run", "reply", *Release._fields)
 """The fields of a private reply's line that its cost is computed from."""
@@ -43,12 +40,8 @@ _SIZE_BYTES = 8
 _DIGITS = 32
 """Bytes of a ledger's size, and hexadecimal digits of its digest, as nodes state them."""
 
-AS_GOOD = 0.95
-"""Privacy floor: given all sums over the same inputs, an attacker's error on any one vector is at
-least this fraction of the error from the smallest sum alone."""
-
-ROUNDING = 1e-9
-"""Tolerated relative error of a leverage, far above that of a pseudo-inverse in float64."""
+QUARTER = timedelta(days=90)
+"""The time in which changes of a node's group are counted."""
 
 
 @dataclass
@@ -59,8 +52,10 @@ class Memory:
     ----------
     runs, sessions, points : set of str
         Runs that asked, sums that the node signed, points that its hulls revealed.
-    sums : list of dict
-        The inputs and nodes of each sum.
+    cohorts : set of tuple of int
+        The nodes of each sum since the last change of the group.
+    regroups : list of str
+        The times of these changes.
     costs : list of dict
         Run, reply and releases of each private reply.
     heads : dict of str to list
@@ -71,7 +66,8 @@ class Memory:
     runs: set[str] = field(default_factory=set)
     sessions: set[str] = field(default_factory=set)
     points: set[str] = field(default_factory=set)
-    sums: list[dict[str, Any]] = field(default_factory=list)
+    cohorts: set[tuple[int, ...]] = field(default_factory=set)
+    regroups: list[str] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
     heads: dict[str, list[Any]] = field(default_factory=dict)
 
@@ -81,12 +77,15 @@ class Memory:
             self.runs.add(line["run"])
         elif line["kind"] == SUM:
             self.sessions.add(line["session"])
-            self.sums.append({name: line[name] for name in _OF_SUMS if name in line})
+            self.cohorts.add(tuple(line["cohort"]))
             for peer, head in line["heads"].items():
                 # Of two sums at the same time, the one that was signed first may have begun later.
                 self.heads[peer] = max(head, self.heads.get(peer, head))
         elif line["kind"] == ACCEPTED:
             self.heads.pop(str(line["peer"]), None)
+        elif line["kind"] == REGROUP:
+            self.cohorts.clear()
+            self.regroups.append(line["time"])
         elif line["kind"] == POINTS:
             self.points.update(line["points"])
         elif line["kind"] == PRIVACY:
@@ -95,13 +94,15 @@ class Memory:
     def as_json(self) -> dict[str, Any]:
         """The memory in the types of JSON."""
         sets = {name: sorted(getattr(self, name)) for name in ("runs", "sessions", "points")}
-        return {**sets, "sums": self.sums, "costs": self.costs, "heads": self.heads}
+        others = {"regroups": self.regroups, "costs": self.costs, "heads": self.heads}
+        return {**sets, "cohorts": sorted(self.cohorts), **others}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Inverse of `as_json`."""
-        sets = {name: set(fields[name]) for name in ("runs", "sessions", "points")}
-        return cls(**sets, sums=fields["sums"], costs=fields["costs"], heads=fields["heads"])
+        sets: dict[str, Any] = {name: set(fields[name]) for name in ("runs", "sessions", "points")}
+        others = {name: fields[name] for name in ("regroups", "costs", "heads")}
+        return cls(**sets, cohorts=set(map(tuple, fields["cohorts"])), **others)
 
 
 class Ledger(LedgerFile[Memory]):
@@ -162,29 +163,57 @@ class Ledger(LedgerFile[Memory]):
         if shorter:
             raise PeerError(shorter)
 
-    def check(self, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
-        """Refuse a sum over these nodes that, with earlier sums of the same inputs, reveals more
-        than a single sum.
+    def group(self, partition: int, roster: Collection[int] | None) -> tuple[int, ...]:
+        """The nodes that this node is summed with: its group in the roster, else those of its first
+        sum; itself alone if it has neither.
+
+        Raises
+        ------
+        ConfigError
+            If the roster lacks this node.
+        """
+        if roster is None:
+            with self.locked():
+                return min(self.memory.cohorts, default=(partition,))
+        for group in groups(roster):
+            if partition in group:
+                return tuple(group)
+        raise ConfigError(
+            f"{partition}.pem, this node's own key, is not in the roster of its --node-config",
+            key="not-in-roster",
+        )
+
+    def check(self, members: Collection[int], group: tuple[int, ...]) -> None:
+        """Refuse a sum over other nodes than this node's group, and any sum after the group has
+        changed.
+
+        Two sums over different nodes reveal their difference, whatever method, start or seed they
+        have (So et al., Securing secure aggregation, AAAI 2023).
 
         Raises
         ------
         SecureSumError
         """
         with self.locked():
-            self._check_sum(cohort, inputs, rules)
+            self._check_members(members, group)
 
-    def _check_sum(self, cohort: Collection[int], inputs: Inputs, rules: Sums) -> None:
-        former = self.memory.sums
-        check_cohorts(
-            [line["cohort"] for line in former if inputs.are_those_of(line, rules.nearness)],
-            cohort,
-            rules.contributors,
-        )
-        if rules.fixed_groups and any(set(line["cohort"]) != set(cohort) for line in former):
+    def _check_members(self, members: Collection[int], group: tuple[int, ...]) -> None:
+        is_new = len(group) == 1 and not self.memory.cohorts
+        expected = tuple(sorted(members)) if is_new else group
+        if former := sorted(self.memory.cohorts - {expected}):
             raise SecureSumError(
-                "[sums] fixed-groups = true in this node's policy: it always sums with the same"
-                " nodes",
-                key="fixed-groups",
+                f"this node has been summed with partitions {list(former[0])}, and its group is now"
+                f" {list(expected)}; `curvfed cluster regroup` says what a change reveals",
+                key="changed-group",
+            )
+        missing = sorted(set(expected) - set(members))
+        added = sorted(set(members) - set(expected))
+        if missing or added:
+            change = f"without {missing}" if missing else f"with {added}"
+            raise SecureSumError(
+                f"this node is always summed with partitions {list(expected)}; a sum {change} would"
+                " reveal their difference",
+                key="other-group",
             )
 
     def sign(
@@ -192,8 +221,7 @@ class Ledger(LedgerFile[Memory]):
         session: Session,
         cohort: Collection[int],
         basis: Basis,
-        inputs: Inputs,
-        rules: Sums,
+        group: tuple[int, ...],
         statements: Mapping[int, bytes],
     ) -> None:
         """Record that this node signs a sum over these nodes, of vectors from this basis, with the
@@ -216,7 +244,7 @@ class Ledger(LedgerFile[Memory]):
                     "this node has signed this secure sum before, and answers once",
                     key="signed-sum",
                 )
-            self._check_sum(cohort, inputs, rules)
+            self._check_members(cohort, group)
             self.write(
                 file,
                 SUM,
@@ -227,8 +255,37 @@ class Ledger(LedgerFile[Memory]):
                 cohort=sorted(cohort),
                 basis=basis.short,
                 heads=stated,
-                **inputs.as_fields(),
             )
+
+    def changed_cohorts(self, group: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """The nodes of former sums, where they are not this group."""
+        with self.locked():
+            return sorted(self.memory.cohorts - {group})
+
+    def regroup(self, limit: int, **fields: Any) -> None:
+        """Record that the node may be summed with other nodes than before.
+
+        Parameters
+        ----------
+        limit : int
+            Maximum number of changes in a quarter.
+
+        Raises
+        ------
+        ConfigError
+            If the limit is reached.
+        """
+        with self.locked() as file:
+            since = f"{datetime.now(UTC) - QUARTER:%Y-%m-%dT%H:%M:%SZ}"
+            recent = [time for time in self.memory.regroups if time > since]
+            if len(recent) >= limit:
+                raise ConfigError(
+                    f"this node's group has changed {len(recent)} times in {QUARTER.days} days"
+                    f" ({', '.join(recent)}); allowed is {limit}: [sums] regroups-per-quarter in"
+                    " its policy",
+                    key="regroups-per-quarter",
+                )
+            self.write(file, REGROUP, **fields)
 
     def reveal(
         self, run: str, points: AbstractSet[str], own: AbstractSet[str], limit: float
@@ -355,46 +412,3 @@ def _head_in(statement: bytes, position: int) -> Head:
     text = statement[position * length : (position + 1) * length]
     size = int.from_bytes(text[:_SIZE_BYTES])
     return Head(size=size, digest=text[_SIZE_BYTES:].hex())
-
-
-def check_cohorts(former: Sequence[Collection[int]], new: Collection[int], min_size: int) -> None:
-    """Refuse a sum that, with earlier sums of the same inputs, reveals more about one node than a
-    single sum.
-
-    Sums of uncorrelated vectors over the rows of a 0-1 matrix M (sums × nodes) give a linear
-    estimate of node i's vector with the relative error √(1 − hᵢ), hᵢ = (M⁺M)ᵢᵢ. One sum over n
-    nodes has hᵢ = 1/n; a node whose vector follows exactly has hᵢ = 1. If a combination of sums is
-    a sum over m nodes, some hᵢ ≥ 1/m.
-
-    Parameters
-    ----------
-    former : sequence of collections of int
-        The nodes in each signed sum.
-    new : collection of int
-    min_size : int
-        No combination may be a sum over fewer nodes.
-
-    Raises
-    ------
-    SecureSumError
-    """
-    cohorts = {frozenset(cohort) for cohort in (*former, new)}
-    if len(cohorts) == 1:
-        return
-    nodes = sorted(frozenset().union(*cohorts))
-    rows = [np.isin(nodes, list(cohort)) for cohort in cohorts]
-    sums = np.array(rows, np.float64)
-    leverage = np.diag(np.linalg.pinv(sums) @ sums).max()
-    alone = 1 / min(map(len, cohorts))
-    # A sum over min_size - 1 nodes has exactly this leverage, and rounding can put it just below.
-    too_few = leverage >= (1 - ROUNDING) / (min_size - 1)
-    if leverage > 1 - AS_GOOD**2 * (1 - alone) or too_few:
-        missing = sorted(set(nodes) - set(new))
-        added = sorted(set(new) - frozenset.intersection(*cohorts))
-        change = f"without {missing}" if missing else f"with {added}"
-        raise SecureSumError(
-            f"this node has signed a sum of the same inputs over other nodes; one {change} beside"
-            " it would reveal too much about single nodes. Start all nodes of before and resume"
-            " the run, or begin another run with another seed",
-            key="revealing-difference",
-        )

@@ -3,10 +3,8 @@
 import json
 import math
 import tomllib
-from collections.abc import Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -18,10 +16,6 @@ from curvfed.strategies.base.shared_tables import Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, flatten
 from curvfed.tasks import plugins
 from curvfed.tasks.registry import is_named
-
-if TYPE_CHECKING:
-    from curvfed.strategies.secure_sum.errors import SecureSumError
-    from curvfed.strategies.secure_sum.session import Session
 
 READING = ("label-key", "embedding-key", "classes", "curvature", "split-seed")
 """The keys of [data] for reading a node's own file; those of a run are `points.…`."""
@@ -44,10 +38,9 @@ class Policy(Table):
         As in the node's configuration; the stricter of both applies. `hull_min_class_size`: what is
         computed from a class with fewer examples stays at the node, see `Node.min_class_size`.
     sums : Sums
-        `contributors`: the minimum number of nodes in a sum. `roster_share`: the minimum share of
-        the roster that takes part. `threshold_share`: the sum's threshold is above this share of
-        its members. `neighbours`: the minimum number. `fixed_groups` and `nearness` are for the
-        ledger.
+        `contributors`: the minimum number of nodes in a sum. `regroups_per_quarter`: how often the
+        node's group may change in 90 days. `weight_share`: the largest share of the examples of a
+        sum that this node's may be. `others_examples`: the minimum number of the others' together.
     privacy : Privacy
         `max_epsilon` at `delta`: what all private runs together may cost. With it the node takes
         part in private runs alone.
@@ -139,50 +132,42 @@ class Policy(Table):
                 )
         return self.read_as(config)
 
-    def check_sum(self, session: "Session", roster: Mapping[int, bytes] | None) -> None:
-        """Refuse a secure sum that is too small, before this node takes part in it.
-
-        Parameters
-        ----------
-        session : Session
-        roster : mapping or None
-            The public keys of all nodes by partition. Without one, `roster_share` cannot be
-            checked.
+    def check_contributors(self, number: int) -> None:
+        """Refuse a sum over fewer nodes than the policy allows.
 
         Raises
         ------
         SecureSumError
         """
-        members = len(session.clients)
-        sums = self.sums
-        self.check_contributors(session.clients, roster)
-        if session.needed <= sums.threshold_share * members:
-            raise _small(
-                f"a threshold of {session.needed} of {members}",
-                "threshold-share",
-                sums.threshold_share,
-            )
-        min_degree = sums.neighbours or replace(session, neighbours=0).degree
-        if session.degree < min(min_degree, members - 1):
-            raise _small(f"{session.degree} neighbours", "neighbours", min_degree)
+        if number < self.sums.contributors:
+            from curvfed.strategies.secure_sum.errors import SecureSumError
 
-    def check_contributors(
-        self, contributors: Collection[int], roster: Mapping[int, bytes] | None
-    ) -> None:
-        """Refuse a sum over fewer nodes than the policy allows, also after nodes have dropped out.
+            raise SecureSumError(
+                f"this node takes no part in a secure sum over {number} nodes: [sums] contributors"
+                f" = {self.sums.contributors} in its policy",
+                key="small-sum",
+            )
+
+    def max_weight(self, others: int) -> float:
+        """The largest weight of this node in a sum beside others of this number of examples.
 
         Raises
         ------
         SecureSumError
+            If the others have too few.
         """
-        number = len(contributors)
         sums = self.sums
-        if number < sums.contributors:
-            raise _small(f"{number} nodes", "contributors", sums.contributors)
-        if roster is not None and number < sums.roster_share * len(roster):
-            raise _small(
-                f"{number} of {len(roster)} nodes in the roster", "roster-share", sums.roster_share
+        if others < sums.others_examples:
+            from curvfed.strategies.secure_sum.errors import SecureSumError
+
+            raise SecureSumError(
+                "the other members have too few examples to hide this node's: [sums]"
+                f" others-examples = {sums.others_examples} in its policy",
+                key="few-examples",
             )
+        if sums.weight_share == 1:
+            return math.inf
+        return others * sums.weight_share / (1 - sums.weight_share)
 
 
 def read_policy(path: Path | None) -> Policy:
@@ -262,16 +247,6 @@ def _fits(value: Scalar, allowed: tuple[Scalar, ...] | Range) -> bool:
 def _refused(key: str, value: Scalar, line: str) -> ConfigError:
     return ConfigError(
         f"this node's policy.toml does not allow {key} = {_toml(value)}: {line}", key="policy"
-    )
-
-
-def _small(size: str, line: str, limit: float) -> "SecureSumError":
-    from curvfed.strategies.secure_sum.errors import SecureSumError
-
-    return SecureSumError(
-        f"this node takes no part in a secure sum over {size}: [sums] {line} = {limit:g} in its"
-        " policy",
-        key="small-sum",
     )
 
 

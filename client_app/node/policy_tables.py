@@ -85,13 +85,9 @@ class Sums(Table):
     """[sums]: the smallest secure sums that the node takes part in."""
 
     contributors: int = Field(default=3, ge=2, description="a whole number, 2 or more")
-    roster_share: Share = Field(default=0.5, description="a share from 0 to 1")
-    threshold_share: float = Field(
-        default=0.5, ge=0.5, lt=1, description="a share from 0.5 to below 1"
-    )
-    neighbours: int | None = Field(default=None, ge=1, description="a whole number, 1 or more")
-    fixed_groups: bool = Field(default=False, description="true or false")
-    nearness: Share = Field(default=0.1, description="a share from 0 to 1")
+    weight_share: float = Field(default=0.5, gt=0, le=1, description="a share above 0, up to 1")
+    others_examples: int = Field(default=10, ge=0, description="a whole number, 0 or more")
+    regroups_per_quarter: int = Field(default=1, ge=0, description="a whole number, 0 or more")
 
 
 class Privacy(Table):

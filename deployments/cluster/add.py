@@ -43,11 +43,9 @@ POLICY = """\
 
 [sums]
 # contributors = 3                # minimum number of nodes in a secure sum
-# roster-share = 0.5              # minimum share of the roster that takes part
-# threshold-share = 0.5           # more than this share of its nodes must stay to the end
-# neighbours = 4                  # minimum number that shares its secrets; default: a safe number
-# fixed-groups = false
-# nearness = 0.1
+# weight-share = 0.5              # the largest share of a sum's examples that the node may have
+# others-examples = 10            # minimum number of examples of all other nodes together
+# regroups-per-quarter = 1        # how often its members may change: `curvfed cluster regroup`
 """
 """The `policy.toml` of a new node; each line is a comment with the default."""
 

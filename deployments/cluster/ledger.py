@@ -38,8 +38,8 @@ def ledger(
         ),
     ] = None,
 ) -> None:
-    """Show each run, sum, revealed point and refusal in a node's ledger; for a server's folder, the
-    actions of its users."""
+    """Show each run, sum, change of the group, revealed point and refusal in a node's ledger; for a
+    server's folder, the actions of its users."""
     from curvfed.client_app.node.ledger import Ledger
     from curvfed.strategies.base.run_keys import home
     from curvfed.strategies.wire.checks import one_line
@@ -124,7 +124,7 @@ def _user() -> str:
 
 def _details(line: dict[str, object]) -> str:
     """The details of a line, by its kind."""
-    from curvfed.client_app.node.ledger import ACCEPTED, POINTS, REFUSAL, RUN, SUM
+    from curvfed.client_app.node.ledger import ACCEPTED, POINTS, REFUSAL, REGROUP, RUN, SUM
 
     if line["kind"] == SUM:
         return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"
@@ -134,6 +134,10 @@ def _details(line: dict[str, object]) -> str:
         return f"method = {line['method']}"
     if line["kind"] == ACCEPTED:
         return f"partition {line['peer']}, by {line['by']}"
+    if line["kind"] == REGROUP:
+        return (
+            f"from {line['former']} to {line['group'] or 'those of the next sum'}, by {line['by']}"
+        )
     if "by" in line:
         return f"by {line['by']}"
     return str(line["reason"]) if line["kind"] == REFUSAL else ""

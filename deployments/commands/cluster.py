@@ -24,6 +24,7 @@ NAMES = (
     "revoke",
     "status",
     "ledger",
+    "regroup",
     "run",
 )
 

@@ -10,8 +10,10 @@ from curvfed.server_app.cohort import Check, Cohort, Question
 from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase, residue_phase
 from curvfed.server_app.secure.secure_sum import SumsOfRun
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.basis import basis_of
+from curvfed.strategies.config.checks import check_groups
 from curvfed.strategies.config.masked_vector import check_mean, mean_update
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
 from curvfed.strategies.secure_sum.errors import SecureSumError
@@ -24,7 +26,11 @@ class MaskedCohort(Cohort):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        self._sums = SumsOfRun(run.config, run.config.secure, notes=run.notes)
+        described = run.federation.descriptions.items()
+        stated = {partition: client.group for partition, client in described if client.group}
+        if stated:
+            check_groups(run.config)
+        self._sums = SumsOfRun(run.config, run.config.secure, notes=run.notes, stated=stated)
 
     def check(self, phase: str, clients: Sequence[int]) -> None:
         """Refuse clients that no secure sum is possible over, before any of them is asked.
@@ -34,7 +40,21 @@ class MaskedCohort(Cohort):
         ConfigError
         """
         check_enough_clients(self.run.config, len(clients))
-        check_session(self.run.header(phase), clients, self._sums)
+        for group in self.groups(clients, 1):
+            check_session(self.run.header(phase), group, self._sums)
+
+    def groups(self, clients: Sequence[int], number: int) -> list[list[int]]:
+        """The clients of each sum: the fixed groups of real nodes, or a number of groups.
+
+        Raises
+        ------
+        ConfigError
+            If no group of real nodes is complete.
+        """
+        try:
+            return self._sums.groups(clients, number)
+        except SecureSumError as error:
+            raise ConfigError(str(error), key=error.kind) from None
 
     def ask(self, question: Question) -> Answer:
         """See `Cohort`."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure.secure_sum import Ask, SumsOfRun, secure_sum
+from curvfed.server_app.secure.secure_sum import START_ALL, Ask, SumsOfRun, secure_sum
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
@@ -71,7 +71,7 @@ def masked_phase(
     residues = np.zeros(length, np.uint64)
     reasons = []
     excess = 0.0
-    for group in groups(clients) if sums.keys.fixed_groups else [clients]:
+    for group in _groups(header, clients, sums, 0 if sums.keys.fixed_groups else 1):
         try:
             phase, group_sum = secure_sum(
                 ask,
@@ -89,13 +89,7 @@ def masked_phase(
         phases.append(phase)
         residues = add(residues, group_sum, SUM_PRIME)
         excess += _excess(header, sorted(phase.replies), sums)
-    if not phases:
-        raise RoundError(
-            f"round {header.round}, {header.phase}: {'; '.join(reasons)}", key="no-sum"
-        )
-    for reason in reasons:
-        log.warning("round %d, %s: a group is left out: %s", header.round, header.phase, reason)
-    phase = joined(phases)
+    phase = _joined(header, phases, reasons, sums)
     encoding = sum_encoding(bound or sums.keys.clip, len(clients))
     total, means = decoded(residues, encoding, like)
     if share := means.get("clipped", (0.0, 0))[0]:
@@ -110,7 +104,7 @@ def masked_phase(
 def _excess(header: Header, clients: list[int], sums: SumsOfRun) -> float:
     """The variance of the noise in a sum of these clients, over that of its honest shares."""
     opening = Opening(target=header.phase, modulus=SUM_PRIME, length=1, clients=clients)
-    session = opening.session(header, sums.run, sums.keys)
+    session = opening.session(header, sums.run, sums.keys, is_group=bool(sums.stated))
     return len(clients) / honest_shares(len(clients), session.needed)
 
 
@@ -142,7 +136,7 @@ def residue_phase(
     RoundError
         If all groups fail.
     """
-    client_groups = groups(clients, half.num_groups(len(clients)))
+    client_groups = _groups(header, clients, sums, half.num_groups(len(clients)))
     phases: list[Answer] = []
     decoded_sums: list[Statistics] = []
     reasons = []
@@ -161,30 +155,39 @@ def residue_phase(
             continue
         phases.append(phase)
         decoded_sums.append(replace(statistics, clients=len(phase.replies)))
-    if not phases:
-        raise RoundError("; ".join(reasons), key="no-sum")
-    for reason in reasons:
-        log.warning("a group of clients is left out: %s", reason)
+    phase = _joined(header, phases, reasons, sums)
     total = half.join(decoded_sums, max(map(len, client_groups)))
     costs = {"groups_left_out": len(reasons), "seconds_decoding": seconds}
-    return joined(phases), replace(total, figures={**total.figures, **costs})
+    return phase, replace(total, figures={**total.figures, **costs})
 
 
-def groups(clients: Sequence[int], number: int = 0) -> list[Sequence[int]]:
-    """Divide the clients into groups of about equal size, in ascending order of partitions.
+def _groups(
+    header: Header, clients: Sequence[int], sums: SumsOfRun, number: int
+) -> list[list[int]]:
+    """The clients of each sum of a phase; raises RoundError if no group is complete."""
+    try:
+        return sums.groups(clients, number)
+    except SecureSumError as error:
+        raise RoundError(f"round {header.round}, {header.phase}: {error}", key=error.kind) from None
 
-    Parameters
-    ----------
-    number : int
-        The number of groups; 0 for groups of 5 to 9, and one group of up to 9 clients.
+
+def _joined(
+    header: Header, phases: Sequence[Answer], reasons: Sequence[str], sums: SumsOfRun
+) -> Answer:
+    """The phases of several groups as one, without the groups that failed for these reasons.
+
+    Raises
+    ------
+    RoundError
+        If too few clients are left.
     """
-    number = number or (len(clients) // 5 if len(clients) > 9 else 1)
-    return [group.tolist() for group in np.array_split(sorted(clients), number)]
-
-
-def joined(phases: Sequence[Answer]) -> Answer:
-    """The phases of several groups as one."""
-    return replace(
+    place = f"round {header.round}, {header.phase}"
+    remedy = f"; {START_ALL}" if sums.stated else ""
+    if not phases:
+        raise RoundError(f"{place}: {'; '.join(reasons)}{remedy}", key="no-sum")
+    for reason in reasons:
+        log.warning("%s: a group of clients is left out: %s", place, reason)
+    phase = replace(
         phases[0],
         replies=_all(phase.replies for phase in phases),
         reasons=_all(phase.reasons for phase in phases),
@@ -192,6 +195,13 @@ def joined(phases: Sequence[Answer]) -> Answer:
         bytes_down=_all(phase.bytes_down for phase in phases),
         bytes_up=_all(phase.bytes_up for phase in phases),
     )
+    if reasons and len(phase.replies) < sums.run.min_replies:
+        raise RoundError(
+            f"{place}: {len(phase.replies)} good replies, needed are {sums.run.min_replies}"
+            f" (min-replies): {'; '.join(reasons)}{remedy}",
+            key="too-few-replies",
+        )
+    return phase
 
 
 def _all(mappings: Iterable[Mapping[int, T]]) -> dict[int, T]:
@@ -213,7 +223,7 @@ def check_session(header: Header, clients: Sequence[int], sums: SumsOfRun) -> No
         log.warning("2 clients: each of them can compute the other's vector from the sum")
     opening = Opening(target=header.phase, modulus=SUM_PRIME, length=1, clients=list(clients))
     try:
-        opening.session(header, sums.run, sums.keys)
+        opening.session(header, sums.run, sums.keys, is_group=bool(sums.stated))
     except SecureSumError as error:
         raise ConfigError(
             f"secure sums of {len(clients)} clients (secure.threshold, fraction-train): {error}",

@@ -252,12 +252,13 @@ class Secure(Table):
             " always all"
         ),
     )
-    fixed_groups: bool = Field(
-        default=False,
+    fixed_groups: bool | None = Field(
+        default=None,
         description=(
-            "sum the clients in fixed groups of 5 to 9; a group with a missing member is left out"
-            " of the round. It protects over many rounds, where different cohorts together reveal"
-            " more than each one"
+            "sum the clients in fixed groups of 5 to 9, or in one of up to 9; a group with a"
+            " missing member is left out of the round. It protects over many rounds and runs, where"
+            " different cohorts together reveal more than each one; auto: for real nodes, which sum"
+            " in no other way, and not in a simulation"
         ),
     )
     clip: Rate = Field(

@@ -149,7 +149,7 @@ def check_data(config: RunConfig) -> None:
     if config.secure_sum:
         _check_secure_sum(resolved)
     if config.secure.fixed_groups:
-        _check_groups(resolved)
+        check_groups(resolved)
     if len(tasks) == 1 and not KINDS[task].has_validation:
         if config.train_size is not None:
             raise _conflict(
@@ -268,20 +268,25 @@ def _check_secure_sum(config: RunConfig) -> None:
         )
 
 
-def _check_groups(config: RunConfig) -> None:
-    """Refuse fixed groups where some of their members may be left out."""
-    if config.fraction_train != 1:
-        raise _conflict(
-            config,
-            "secure.fixed-groups fraction-train",
-            "fraction-train = 1.0, for a group sums with all its members or not at all",
+def check_groups(config: RunConfig) -> None:
+    """Refuse keys that do not fit fixed groups, where they are configured or the clients are real
+    nodes.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if config.secure.fixed_groups is False:
+        raise ConfigError(
+            "secure.fixed-groups = false: allowed is auto or true, because real nodes are summed in"
+            " fixed groups alone",
+            key="secure-fixed-groups",
         )
-    if config.secure.threshold is not None:
-        raise _conflict(
-            config,
-            "secure.fixed-groups secure.threshold",
-            "secure.threshold = auto, for a group sums with all its members or not at all",
-        )
+    needed = {"fraction-train": 1.0, "secure.threshold": "auto", "secure.neighbours": "auto"}
+    for key, value in (needed | {"hull.groups": 1}).items():
+        if config[key] != value:
+            allowed = f"{key} = {value}, for a fixed group sums with all its members or not at all"
+            raise _conflict(config, f"secure.fixed-groups {key}", allowed)
 
 
 def _check_points(config: RunConfig) -> None:

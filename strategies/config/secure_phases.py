@@ -1,4 +1,9 @@
-"""The first message of a secure sum: the masked phase and its clients. The clients check it."""
+"""The first message of a secure sum, its masked phase and its clients, which the clients check; and
+the groups in which clients are summed."""
+
+from collections.abc import Collection
+
+import numpy as np
 
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Secure
@@ -34,8 +39,16 @@ class Opening(Message):
     clients: list[int]
     asked: int = 0
 
-    def session(self, header: Header, run: RunKeys, keys: Secure) -> Session:
+    def session(
+        self, header: Header, run: RunKeys, keys: Secure, *, is_group: bool = False
+    ) -> Session:
         """The session; its threshold and neighbours come from each side's own configuration.
+
+        Parameters
+        ----------
+        is_group : bool
+            Whether the clients are a fixed group, which sums with all its members or not at all,
+            whatever the configuration.
 
         Raises
         ------
@@ -46,6 +59,7 @@ class Opening(Message):
             raise SecureSumError(
                 f"phase {self.target!r} is not masked in this run", key="unmasked-phase"
             )
+        is_group = is_group or bool(keys.fixed_groups)
         return Session(
             run=header.run,
             phase=self.target,
@@ -53,7 +67,19 @@ class Opening(Message):
             modulus=self.modulus,
             length=self.length,
             clients=tuple(self.clients),
-            threshold=len(self.clients) if keys.fixed_groups else keys.threshold or 0,
-            neighbours=keys.neighbours or 0,
+            threshold=len(self.clients) if is_group else keys.threshold or 0,
+            neighbours=0 if is_group else keys.neighbours or 0,
             asked=self.asked,
         )
+
+
+def groups(clients: Collection[int], number: int = 0) -> list[list[int]]:
+    """Divide the clients into groups of about equal size, in ascending order of partitions.
+
+    Parameters
+    ----------
+    number : int
+        The number of groups; 0 for groups of 5 to 9, and one group of up to 9 clients.
+    """
+    number = number or (len(clients) // 5 if len(clients) > 9 else 1)
+    return [group.tolist() for group in np.array_split(sorted(clients), number)]

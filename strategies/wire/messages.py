@@ -182,6 +182,9 @@ class Description:
         Shape of an image, such as "3x32x32"; "" for other tasks.
     num_partitions : int
         Number of parts of the public data set; 0 for a client with its own data.
+    group : tuple of int
+        Under secure sums the partitions with which a real node is summed, its own among them;
+        its own alone as long as it has no group. Empty in a simulation.
     """
 
     task: str
@@ -194,6 +197,7 @@ class Description:
     statistics: Mapping[str, Any] = field(default_factory=dict)
     shape: str = ""
     num_partitions: int = 0
+    group: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

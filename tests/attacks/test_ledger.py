@@ -5,34 +5,37 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import combinations
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from app_runs import real_nodes, run
+from errors import refuses
 from graph_fixtures import user_fields
 from hull_nodes import QUICK, nodes_of
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 from policies import with_policy
 from secure_sums import BASIS
 from tiers import examples
 
-from curvfed.client_app import secure
-from curvfed.client_app.node.inputs import BUCKETS, Inputs, sketch
-from curvfed.client_app.node.ledger import AS_GOOD, Ledger, check_cohorts, ledger_of
+from curvfed.client_app import masked_replies
+from curvfed.client_app.node.ledger import Ledger, ledger_of
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
-from curvfed.client_app.node.policy_tables import Sums
 from curvfed.client_app.one_shot import _hashes
+from curvfed.deployments.commands.command import main
+from curvfed.deployments.run_results import toml_pairs
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_phases
+from curvfed.server_app.secure.secure_sum import SumsOfRun, complete_groups
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.masked_vector import decoded, sum_encoding, vector_length
+from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.hull.local import local_hulls
 from curvfed.strategies.hull.public_parameters import PublicParameters
 from curvfed.strategies.secure_sum.errors import SecureSumError
@@ -42,47 +45,42 @@ from curvfed.tasks.points.point_spec import PointSpec
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
-TOO_MUCH = "would reveal too much about single nodes"
-
 
 class Observer:
-    """All that an honest server sees of the sums of training, and for the comparison what went into
-    them."""
+    """What an honest server sees of the sums of training, and for the comparison each client's
+    part."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.sums: list[tuple[list[int], np.ndarray]] = []
-        self.vectors: dict[int, np.ndarray] = {}
-        sum_up, mask = masked_phases.secure_sum, secure.masked_reals
+        self.sums: list[dict[str, np.ndarray]] = []
+        self.parts: list[tuple[list[str], np.ndarray]] = []
+        decode, weigh = masked_phases.decoded, masked_replies.weighted_update
 
-        def seen(ask: Any, header: Any, *others: Any, **keywords: Any) -> Any:
-            phase, total = sum_up(ask, header, *others, **keywords)
-            if header.phase == "train":
-                like = {"": np.zeros(len(total) - vector_length(0))}
-                summed, _ = decoded(total, sum_encoding(1000.0, len(phase.sent)), like)
-                self.sums.append((sorted(phase.replies), summed.arrays[""]))
-            return phase, total
+        def seen(residues: Any, encoding: Any, like: Any) -> Any:
+            total, means = decode(residues, encoding, like)
+            if like:
+                self.sums.append(dict(total.arrays))
+            return total, means
 
-        def own(
-            client: Any, request: Any, state: Any, values: np.ndarray, *others: Any, **keywords: Any
-        ) -> Any:
-            if request.header.phase == "train":
-                self.vectors[client.partition] = values[: -vector_length(0)]
-            return mask(client, request, state, values, *others, **keywords)
+        def own(arrays: Any, *others: Any) -> Any:
+            vector, norm = weigh(arrays, *others)
+            self.parts.append((sorted(arrays), vector))
+            return vector, norm
 
-        patch.setattr(masked_phases, "secure_sum", seen)
-        patch.setattr("curvfed.client_app.masked_replies.masked_reals", own)
+        patch.setattr(masked_phases, "decoded", seen)
+        patch.setattr(masked_replies, "weighted_update", own)
 
-    def errors(self, sums: Sequence[tuple[list[int], np.ndarray]]) -> dict[int, float]:
-        """Relative error of the least-squares estimate of each client's vector from these sums."""
-        nodes = sorted(self.vectors)
-        matrix = np.array([[node in cohort for node in nodes] for cohort, _ in sums], float)
-        found = np.linalg.pinv(matrix) @ np.array([total for _, total in sums])
-        return {
-            node: float(
-                np.linalg.norm(guess - self.vectors[node]) / np.linalg.norm(self.vectors[node])
-            )
-            for node, guess in zip(nodes, found, strict=True)
-        }
+    def error(self, estimate: Mapping[str, np.ndarray], client: int) -> float:
+        """Relative error of an estimate of what a client contributed to the first sum."""
+        names, vector = self.parts[client]
+        ends = np.cumsum([self.sums[0][name].size for name in names])[:-1]
+        own = dict(zip(names, np.split(vector, ends), strict=True))
+        truth = np.concatenate([own[name] for name in estimate])
+        found = np.concatenate([array.ravel() for array in estimate.values()])
+        return float(np.linalg.norm(found - truth) / np.linalg.norm(truth))
+
+    def difference(self) -> dict[str, np.ndarray]:
+        """Of the first sum and the last, where both have the same parameters."""
+        return {name: self.sums[0][name] - array for name, array in self.sums[-1].items()}
 
 
 @pytest.fixture
@@ -106,25 +104,39 @@ def cells(seed: int, number: int = 60) -> str:
 
 SUMMED = {"method": "fedavg", "secure_sum": True, "num_rounds": 1}
 
+LATER: dict[str, dict[str, Any]] = {
+    "the same run": {},
+    "another method": {"method": "fedper"},
+    "another seed": {"seed": 5},
+    "other settings": {"learning_rate": 1e-30, "aggregation": "fedopt"},
+}
+"""Runs after a first one, which one node less takes part in."""
 
-def without_ledgers(patch: pytest.MonkeyPatch) -> None:
-    for name in ("check", "sign"):
-        patch.setattr(Ledger, name, lambda *_: None)
+OTHERS = r"always summed with partitions \[0, 1, 2, 3\]; a sum without \[3\]"
 
 
-def test_the_same_run_without_one_node_told_its_vector_exactly(tmp_path, observer, monkeypatch):
-    """The difference of the two sums is the vector of the node that was away, to the last bit."""
+def lying(patch: pytest.MonkeyPatch, chosen: Callable[[Sequence[int]], list[int]] = list) -> None:
+    """A server that sums the nodes that it likes."""
+    patch.setattr(SumsOfRun, "groups", lambda sums, clients, number: [chosen(clients)])
+
+
+def test_no_later_run_sums_fewer_nodes(tmp_path, observer, monkeypatch):
+    """The difference of two sums was the vector of the node that was away, to the last bit."""
     nodes = hospitals(tmp_path / "nodes")
     run(tmp_path, "first", nodes=nodes, **SUMMED)
-    alone = observer.errors(observer.sums[:1])
-    with pytest.raises(RoundError, match=TOO_MUCH) as refused:
-        run(tmp_path, "second", nodes=nodes[:3], **SUMMED)
-    assert "without [3]" in str(refused.value)
+    with refuses(
+        "incomplete-group", "[0, 1, 2, 3] are not summed without partitions [3]", error=ConfigError
+    ):
+        run(tmp_path, "away", nodes=nodes[:3], **SUMMED)
+    lying(monkeypatch)
+    for name, settings in LATER.items():
+        with pytest.raises(RoundError, match=OTHERS):
+            run(tmp_path, name.replace(" ", "-"), nodes=nodes[:3], **SUMMED | settings)
     assert len(observer.sums) == 1
-    without_ledgers(monkeypatch)
-    run(tmp_path, "third", nodes=nodes[:3], **SUMMED)
-    assert alone[3] > 0.1
-    assert observer.errors(observer.sums)[3] < 1e-6  # the attack is real
+    monkeypatch.setattr(Ledger, "_check_members", lambda *_: None)
+    run(tmp_path, "unguarded", nodes=nodes[:3], **SUMMED | LATER["another method"])
+    assert observer.error(observer.sums[0], 3) > 0.1
+    assert observer.error(observer.difference(), 3) < 1e-6  # the attack is real
 
 
 def test_a_round_that_is_resumed_without_one_node_waits_for_it(tmp_path, observer):
@@ -133,94 +145,64 @@ def test_a_round_that_is_resumed_without_one_node_waits_for_it(tmp_path, observe
     # as after a kill between the sum and the checkpoint
     shutil.rmtree(tmp_path / "run" / "checkpoint")
     again = {**SUMMED, "resume": True}
-    with pytest.raises(Exception, match=TOO_MUCH + "|3 of 4"):
+    with pytest.raises(Exception, match=r"without partitions \[3\]|3 of 4"):
         run(tmp_path, nodes=nodes[:3], **again)
     assert len(observer.sums) == 1
     run(tmp_path, nodes=nodes, **again)  # the same cohort is asked anew, and tells nothing new
-    assert observer.sums[1][0] == observer.sums[0][0]
-    assert np.allclose(observer.sums[1][1], observer.sums[0][1], rtol=0, atol=1e-6)
+    assert all(np.allclose(array, 0, rtol=0, atol=1e-6) for array in observer.difference().values())
 
 
-def test_other_cohorts_at_parameters_that_stand_still_tell_nothing_more(
-    tmp_path, observer, monkeypatch
-):
+def test_a_server_that_draws_other_nodes_each_round_gets_one_sum(tmp_path, observer, monkeypatch):
     """Sums over four different threes of four nodes were solved for every single vector."""
     nodes = hospitals(tmp_path / "nodes")
-    still = SUMMED | {
-        "aggregation": "fedopt",
-        "fedopt__learning_rate": 1e-30,
-        "fraction_train": 0.75,
-        "num_rounds": 8,
-    }
-    # else the same parameters give other updates
-    still |= {"optimizer_state": "fresh", "dropout": 0.0}
-    with pytest.raises(RoundError, match=TOO_MUCH):
-        run(tmp_path, "guarded", nodes=nodes, **still)
-    cohorts = {tuple(cohort) for cohort, _ in observer.sums}
-    assert len(cohorts) == 1
-    together, alone = observer.errors(observer.sums), observer.errors(observer.sums[:1])
-    assert all(together[node] >= AS_GOOD * alone[node] for node in alone)
-    without_ledgers(monkeypatch)
-    observer.sums.clear()
-    run(tmp_path, "open", nodes=nodes, **still)
-    assert max(observer.errors(observer.sums).values()) < 1e-6  # the attack is real
+    with refuses("secure-fixed-groups-with-fraction-train", error=ConfigError):
+        run(tmp_path, "drawn", nodes=nodes, **SUMMED | {"fraction_train": 0.75})
+    drawn = iter([[0, 1, 2]] * 3 + [[0, 1, 3]])  # two checks before the rounds
+    lying(monkeypatch, lambda clients: next(drawn))
+    with pytest.raises(RoundError, match="a sum without"):
+        run(tmp_path, nodes=nodes, **SUMMED | {"num_rounds": 2})
+    assert len(observer.sums) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "before", "later"),
-    [
-        ("small steps", {}, {"learning_rate": 1e-4, "fraction_train": 0.75, "num_rounds": 8}),
-        (
-            "another method",
-            {"weights": "examples"},
-            {"method": "scaffold", "weights": "examples", "local_epochs": 1},
-        ),
-    ],
-)
-def test_other_ways_to_the_same_vectors(name, before, later, tmp_path, observer):
-    """An update that stays as it was while the parameters move, and a method that sends more beside
-    the same parameters."""
-    nodes = hospitals(tmp_path / "nodes")
-    plain = SUMMED | {
-        "optimizer": "sgd",
-        "optimizer_state": "fresh",
-        "dropout": 0.0,
-        "local_epochs": 1,
-    }
-    if before:
-        run(tmp_path, "first", nodes=nodes, **plain | before)
-    with pytest.raises(RoundError, match=TOO_MUCH):
-        run(tmp_path, "second", nodes=nodes[:3] if before else nodes, **plain | later)
-    assert len({tuple(cohort) for cohort, _ in observer.sums}) == 1
-
-
-@pytest.mark.parametrize("method", ["spherefed", "ccvr"])
-def test_a_calibration_counts_as_sums_over_the_data_whatever_the_model(
-    method, tmp_path, monkeypatch
-):
-    """Class counts do not depend on the model: with another model the difference of two sums would
-    be a node's own."""
-    sources: dict[str, set[str]] = {}
-    mask = secure.masked_reals
-
-    def seen(client: Any, request: Any, state: Any, vector: Any, encoding: Any, inputs: Any) -> Any:
-        sources.setdefault(request.header.phase, set()).add(inputs.source)
-        return mask(client, request, state, vector, encoding, inputs)
-
-    monkeypatch.setattr("curvfed.client_app.masked_replies.masked_reals", seen)
-    settings = {"images__train_subset": 120, "images__test_subset": 40, "fine_tune_epochs": 0}
-    run(tmp_path, method=method, dataset="digits", secure_sum=True, num_rounds=1, **settings)
-    assert sources["calibrate" if method == "spherefed" else "ccvr"] == {"data"}
-
-
-def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path):
+def test_hulls_of_all_nodes_but_one_are_not_summed_after_those_of_all(tmp_path, monkeypatch):
     """The hulls that only the first sum has were those of the node that was away; another seed
     changes few others."""
     nodes = nodes_of(tmp_path / "nodes", [cells(seed) for seed in range(4)])
     run(tmp_path, "all", nodes=nodes, **QUICK)
-    for seed in (0, 1):
-        with pytest.raises(RoundError, match=TOO_MUCH):
-            run(tmp_path, f"three-{seed}", nodes=nodes[:3], seed=seed, **QUICK)
+    lying(monkeypatch)
+    with pytest.raises(RoundError, match=OTHERS):
+        run(tmp_path, "three", nodes=nodes[:3], seed=1, **QUICK)
+
+
+def graphs_of(*trained: int) -> list[dict[str, Any]]:
+    """Graphs with these numbers of training nodes; 0 for the default."""
+    graphs = []
+    for seed, number in enumerate(trained):
+        role = torch.arange(60) < number
+        masks = {"train_mask": role, "val_mask": role & False, "test_mask": ~role}
+        graphs.append(user_fields(60, seed=seed) | (masks if number < 60 else {}))
+    return graphs
+
+
+def test_a_node_without_examples_is_summed_all_the_same(tmp_path):
+    """A sum without it would be over other nodes than the one of scores."""
+    nodes = real_nodes(tmp_path / "nodes", graphs_of(60, 60, 60, 0))
+    found = run(tmp_path, nodes=nodes, **SUMMED)
+    assert [row["replies"] for row in found.rounds if row["phase"] == "train"] == ["4"]
+
+
+def test_members_with_an_example_each_hide_no_other(tmp_path, observer):
+    """The sum was the vector of the third member to 9%."""
+    nodes = real_nodes(tmp_path / "nodes", graphs_of(60, 1, 1))
+    with pytest.raises(RoundError, match="have too few examples to hide this node's"):
+        run(tmp_path, "few", nodes=nodes, **SUMMED)
+    assert not observer.sums
+    for share, low, high in ((0.5, 0.4, 10), (1.0, 0, 0.1)):
+        policy = f"[sums]\nothers-examples = 2\nweight-share = {share}\n"
+        observer.sums.clear()
+        observer.parts.clear()
+        run(tmp_path, f"run{share}", nodes=with_policy(tmp_path, nodes, policy), **SUMMED)
+        assert low < observer.error(observer.sums[0], 0) < high
 
 
 PUBLIC = PublicParameters(-1.0, 0.999, 0.01, num_classes=2, num_clients=3, cap=128)
@@ -268,134 +250,81 @@ def test_runs_with_other_splits_end_at_the_limit(tmp_path):
     assert 1 <= done < 4
 
 
-def test_nodes_that_always_sum_together_sign_no_other_sum(tmp_path):
-    nodes = with_policy(
-        tmp_path / "p", hospitals(tmp_path / "nodes"), "[sums]\nfixed-groups = true\n"
-    )
-    run(tmp_path, "first", nodes=nodes, **SUMMED)
-    with pytest.raises(RoundError, match="fixed-groups = true in this node's policy"):
-        run(tmp_path, "second", nodes=nodes[:3], seed=5, **SUMMED)
+def signer(folder: Path, roster: Sequence[int] | None = None) -> Callable[..., None]:
+    """Node 0 signs sums of a run over some nodes."""
+    ledger = Ledger(folder / "ledger.jsonl")
+    return lambda run, cohort: ledger.sign(session(run), cohort, BASIS, ledger.group(0, roster), {})
 
 
-def test_another_seed_is_another_start_and_may_have_other_nodes(tmp_path):
+def test_the_first_sum_decides_the_group_without_a_roster(tmp_path):
+    sign = signer(tmp_path)
+    sign("a", [0, 1, 2])
+    for cohort, change in (([0, 1], "without [2]"), ([0, 1, 2, 3], "with [3]")):
+        with refuses("other-group", change, error=SecureSumError):
+            sign("b", cohort)
+    sign("c", [0, 1, 2])
+
+
+def test_the_roster_decides_the_group_and_a_changed_one_is_refused(tmp_path):
+    with refuses("other-group", "without [4]", error=SecureSumError):
+        signer(tmp_path, range(5))("a", [0, 1, 2, 3])
+    signer(tmp_path, range(5))("a", range(5))
+    for roster in (range(6), range(4), None):
+        with refuses("changed-group" if roster else "other-group", error=SecureSumError):
+            signer(tmp_path, roster)("b", roster or range(4))
+    Ledger(tmp_path / "ledger.jsonl").regroup(1)
+    with refuses("regroups-per-quarter", "allowed is 1", error=ConfigError):
+        Ledger(tmp_path / "ledger.jsonl").regroup(1)
+    signer(tmp_path, range(6))("b", range(6))
+    with refuses("not-in-roster", error=ConfigError):
+        signer(tmp_path, [1, 2, 3])("c", [1, 2, 3])
+
+
+def test_an_operator_changes_the_group_once_a_quarter(tmp_path, capsys):
     nodes = hospitals(tmp_path / "nodes")
-    run(tmp_path, "first", nodes=nodes, **SUMMED)
-    assert (
-        run(tmp_path, "second", nodes=nodes[:3], seed=5, **SUMMED).summary["status"] == "completed"
-    )
-
-
-@given(st.lists(st.sets(st.integers(0, 7), min_size=3), min_size=1, max_size=5), st.integers(2, 4))
-@example([{0, 1, 2, 3, 4, 5, 6}, {2, 3, 4}], 4)
-@example([{0, 1, 2, 3, 4, 5, 6}, {0, 1, 5, 6}], 4)
-@examples(200)
-def test_what_is_allowed_leaves_no_sum_over_fewer_and_no_better_estimate(
-    cohorts: list[set[int]], least: int
-):
-    """By brute force: over all sets of fewer than the least number of nodes, and over the estimates
-    of random vectors."""
-    *former, new = cohorts
-    try:
-        check_cohorts(former, new, least)
-    except SecureSumError:
-        return
-    nodes = sorted(set().union(*cohorts))
-    matrix = np.array([[node in cohort for node in nodes] for cohort in cohorts], float)
-    if len({frozenset(one) for one in cohorts}) > 1:
-        rank = np.linalg.matrix_rank(matrix)
-        for size in range(1, min(least, len(nodes))):
-            for few in combinations(range(len(nodes)), size):
-                others = np.delete(matrix, few, axis=1)
-                assert np.linalg.matrix_rank(others) == rank
-        vectors = np.random.default_rng(0).standard_normal((len(nodes), 4000))
-        errors = np.linalg.norm(
-            np.linalg.pinv(matrix) @ (matrix @ vectors) - vectors, axis=1
-        ) / np.linalg.norm(vectors, axis=1)
-        alone = np.sqrt(1 - 1 / min(map(len, cohorts)))
-        assert errors.min() >= AS_GOOD * alone - 0.02
-
-
-@pytest.mark.parametrize("rounds", [40])
-def test_many_cohorts_of_many_nodes_are_refused_in_time(rounds):
-    """A server that draws another three quarters of 40 nodes in every round, from parameters that
-    stand still."""
-    rng = np.random.default_rng(0)
-    books: dict[int, list[set[int]]] = {node: [] for node in range(40)}
-    released: list[set[int]] = []
-    for _ in range(rounds):
-        cohort = set(rng.choice(40, 30, replace=False).tolist())
-        signed_by = 0
-        for node in cohort:
-            try:
-                check_cohorts(books[node], cohort, 3)
-            except SecureSumError:
-                continue
-            books[node].append(cohort)
-            signed_by += 1
-        if signed_by >= 20:
-            released.append(cohort)
-    matrix = np.array([[node in cohort for node in range(40)] for cohort in released], float)
-    told = np.diag(np.linalg.pinv(matrix) @ matrix)
-    assert 1 <= len(released) < rounds
-    assert np.sqrt(1 - told.max()) >= AS_GOOD * np.sqrt(1 - 1 / 30)
-
-
-def line(inputs: Inputs) -> dict[str, Any]:
-    return {"phase": inputs.phase, **inputs.as_fields()}
-
-
-def parameters(scale: float = 1.0, seed: int = 0, size: int = 5000) -> dict[str, np.ndarray]:
-    return {
-        "w": scale * np.random.default_rng(seed).standard_normal((size, 4)).astype(np.float32),
-        "b": np.ones(3, np.float32),
-    }
-
-
-@pytest.mark.parametrize(
-    ("step", "near"), [(0.0, True), (1e-30, True), (0.05, True), (0.2, False), (1.0, False)]
-)
-def test_inputs_are_the_same_where_the_parameters_hardly_moved(step, near):
-    vector, start = np.zeros(4), parameters()
-    update = start["w"].ravel().astype(np.float64)
-    later = {
-        name: array + step * parameters(seed=1)[name] * (name == "w")
-        for name, array in start.items()
-    }
-    first, second = (
-        Inputs.of_parameters(one, update * sign, vector, "train", "secret")
-        for one, sign in ((start, 1), (later, -1))
-    )
-    assert second.are_those_of(line(first), 0.1) == near
-
-
-def test_a_sketch_keeps_distances():
-    start, other = parameters(), parameters(seed=1)
-    true = np.sqrt(sum(np.square(start[name] - other[name]).sum() for name in start))
-    found = np.linalg.norm(sketch(start, "ab" * 8) - sketch(other, "ab" * 8))
-    assert abs(found / true - 1) < 3 * np.sqrt(2 / BUCKETS)
-
-
-def test_other_phases_and_shapes_are_other_inputs():
-    vector, none = np.zeros(4), np.zeros(0)
-    first = Inputs.of_parameters(parameters(), none, vector, "train", "secret")
-    others = [
-        Inputs.of_parameters(parameters(), none, vector, "evaluate", "secret"),
-        Inputs.of_parameters(parameters(size=4999), none, vector, "train", "secret"),
+    (tmp_path / "north").mkdir()
+    commands = [
+        ["cluster", "regroup", str(tmp_path / "north"), "--yes", "--node-config", toml_pairs(node)]
+        for node in nodes
     ]
-    assert not any(other.are_those_of(line(first), 1.0) for other in others)
-    data = Inputs.of_data(vector, "hulls")
-    assert data.are_those_of(line(Inputs.of_data(np.ones(2), "hulls")), 0.0)
+    assert main(commands[0]) == 0
+    assert "nothing is to be changed" in capsys.readouterr().out
+    run(tmp_path, "four", nodes=nodes, **SUMMED)
+    assert [main(words) for words in commands[:3]] == [0, 0, 0]
+    assert "summed with partitions [0, 1, 2, 3]; its next sum" in capsys.readouterr().out
+    run(tmp_path, "three", nodes=nodes[:3], **SUMMED)
+    assert main(commands[0]) == 1
+    assert "allowed is 1: [sums] regroups-per-quarter" in capsys.readouterr().err
+    assert main(["cluster", "ledger", nodes[0]["state-path"]]) == 0
+    assert "from [[0, 1, 2, 3]] to those of the next sum, by " in capsys.readouterr().out
 
 
-def test_equal_updates_are_the_same_inputs_wherever_they_were_made():
-    """At a small learning rate an update moves the parameters by its own length, and the next one
-    is the same."""
-    update, vector = np.random.default_rng(3).standard_normal(20_000), np.zeros(4)
-    first = Inputs.of_parameters(parameters(), update, vector, "train", "secret")
-    later = Inputs.of_parameters(parameters(seed=5), 1.01 * update, vector, "train", "secret")
-    other = Inputs.of_parameters(parameters(seed=5), update[::-1].copy(), vector, "train", "secret")
-    assert later.are_those_of(line(first), 0.1)
-    assert not other.are_those_of(line(first), 0.1)
+@given(st.sets(st.integers(0, 500), min_size=1, max_size=60), st.randoms())
+@examples(200)
+def test_a_roster_divides_its_nodes(roster: set[int], rng: Random):
+    """Every node finds the same groups, whatever the order of its files."""
+    shuffled = sorted(roster, key=lambda _: rng.random())
+    divided = groups(shuffled)
+    assert sorted(node for group in divided for node in group) == sorted(roster)
+    assert divided == groups(sorted(roster))
+    assert all(5 <= len(group) <= 9 for group in divided) or len(divided) == 1
+
+
+@given(st.data())
+@examples(200)
+def test_a_server_sums_groups_that_are_whole_and_agree(data: st.DataObject):
+    """Groups that miss a node, or that not all members state, are named and left out."""
+    roster = list(range(data.draw(st.integers(1, 40))))
+    present = data.draw(st.sets(st.sampled_from(roster), min_size=1))
+    unlike = data.draw(st.sets(st.sampled_from(roster)))
+    stated = {p: tuple(g) for g in groups(roster) for p in g}
+    stated |= {p: (*stated[p], 99) for p in unlike}
+    complete, reasons = complete_groups(sorted(present), stated)
+    for group in groups(roster):
+        is_whole = set(group) <= present and not unlike & set(group)
+        assert (group in complete) == (is_whole and len(group) > 1)
+    left_out = present - {p for group in complete for p in group}
+    assert bool(left_out) == bool(reasons)
 
 
 def session(name: str) -> Session:
@@ -403,24 +332,24 @@ def session(name: str) -> Session:
 
 
 def test_a_sum_is_signed_once_also_after_a_restart(tmp_path):
-    path, inputs = tmp_path / "ledger.jsonl", Inputs.of_data(np.zeros(1), "train")
-    Ledger(path).sign(session("a"), [0, 1, 2], BASIS, inputs, Sums(), {})
+    path = tmp_path / "ledger.jsonl"
+    signer(tmp_path)("a", [0, 1, 2])
     with pytest.raises(SecureSumError, match="answers once"):
-        Ledger(path).sign(session("a"), [0, 1, 2], BASIS, inputs, Sums(), {})
-    Ledger(path).sign(session("b"), [0, 1, 2], BASIS, inputs, Sums(), {})
+        signer(tmp_path)("a", [0, 1, 2])
+    signer(tmp_path)("b", [0, 1, 2])
     assert [one["run"] for one in Ledger(path).lines("sum")] == ["a", "b"]
     assert path.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("cut", [1, 20, 200])
 def test_a_torn_line_is_left_out_and_the_next_one_is_whole(cut, tmp_path):
-    path, inputs = tmp_path / "ledger.jsonl", Inputs.of_data(np.zeros(1), "train")
+    path = tmp_path / "ledger.jsonl"
     book = Ledger(path)
     for name in "ab":
-        book.sign(session(name), [0, 1, 2], BASIS, inputs, Sums(), {})
+        signer(tmp_path)(name, [0, 1, 2])
     whole = path.read_bytes()
     path.write_bytes(whole[:-cut])  # what a power cut leaves
-    book.sign(session("c"), [0, 1, 2], BASIS, inputs, Sums(), {})
+    signer(tmp_path)("c", [0, 1, 2])
     runs = [one["run"] for one in book.lines("sum")]
     assert runs in (["a", "c"], ["a", "b", "c"] if cut == 1 else ["a", "c"])
 
@@ -461,9 +390,10 @@ def test_killed_writers_tear_no_line_of_others(tmp_path):
         assert numbers == list(range(len(numbers)))
 
 
-def test_the_ledger_names_runs_sums_and_refusals(tmp_path):
+def test_the_ledger_names_runs_sums_and_refusals(tmp_path, monkeypatch):
     nodes = hospitals(tmp_path / "nodes")
     run(tmp_path, "first", nodes=nodes, **SUMMED)
+    lying(monkeypatch)
     with pytest.raises(RoundError):
         run(tmp_path, "second", nodes=nodes[:3], **SUMMED)
     lines = Ledger(Path(nodes[0]["state-path"]) / "ledger-00000.jsonl").lines()

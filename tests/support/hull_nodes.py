@@ -101,11 +101,11 @@ def nodes_of(
     """Configurations of real nodes with the arrays of an .npz or the text of a .csv each, and disks
     of their own.
 
-    Their policy lets two of them sum, for the tests of what is read and summed.
+    Their policy lets two of them sum a few points, for the tests of what is read and summed.
     """
     folder.mkdir(exist_ok=True)
     policy = folder / "policy.toml"
-    policy.write_text("[sums]\ncontributors = 2\n")
+    policy.write_text("[sums]\ncontributors = 2\nothers-examples = 0\n")
     nodes = []
     for index, part in enumerate(parts):
         path = folder / f"{index}.{'csv' if isinstance(part, str) else 'npz'}"

@@ -52,6 +52,7 @@ ON_A_CLUSTER = [
     "status",
     "run",
     "ledger",
+    "regroup",
     "doctor",
 ]
 SMALL = ["num-rounds=2", "embedding-dim=8", "num-supernodes=2"]

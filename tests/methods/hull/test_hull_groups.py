@@ -37,10 +37,8 @@ def nonsense(monkeypatch: pytest.MonkeyPatch, forgers: set[int]) -> None:
     """These clients send one altered symbol under a good mask."""
     encode = one_shot.masked
 
-    def masked(client, request, state, vector, inputs):
-        return encode(
-            client, request, state, vector ^ np.uint64(client.partition in forgers), inputs
-        )
+    def masked(client, request, state, vector):
+        return encode(client, request, state, vector ^ np.uint64(client.partition in forgers))
 
     monkeypatch.setattr(one_shot, "masked", masked)
 

@@ -11,7 +11,6 @@ from flwr.app import Message
 from graph_fixtures import user_fields
 
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure.masked_phases import groups
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import SUMMED
 from curvfed.strategies.base.statistics import Statistics
@@ -24,6 +23,7 @@ from curvfed.strategies.config.masked_vector import (
     vector_length,
     weighted_update,
 )
+from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.secure_sum.errors import SecureSumError
 
 CLIENTS = 4
@@ -402,7 +402,9 @@ def test_fixed_groups_sum_all_together_and_leave_out_a_group_with_a_member_missi
     assert [row["replies"] for row in partly.rounds if row["phase"] == "train"] == ["12", "6"]
 
 
-@pytest.mark.parametrize("other", [{"fraction_train": 0.5}, {"secure__threshold": 3}])
+@pytest.mark.parametrize(
+    "other", [{"fraction_train": 0.5}, {"secure__threshold": 3}, {"secure__neighbours": 2}]
+)
 def test_fixed_groups_need_all_clients(other, tmp_path):
     (key,) = other
     kind = f"secure-fixed-groups-with-{key.replace('__', '-').replace('_', '-')}"

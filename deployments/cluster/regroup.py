@@ -1,0 +1,73 @@
+"""`curvfed cluster regroup`: let a node be summed with other nodes than before."""
+
+import getpass
+import os
+from typing import Annotated
+
+import typer
+
+from curvfed.deployments.cluster.errors import ClusterError
+from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.cluster.options import NodeConfig
+from curvfed.deployments.groups import Application
+
+app = Application(add_completion=False)
+
+
+@app.command()
+def regroup(
+    ctx: typer.Context,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Its folder.")],
+    node_config: NodeConfig,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Let a node be summed with other nodes than before, once its roster has changed, or nodes
+    without a roster have; the policy's regroups-per-quarter limits how often."""
+    from curvfed.client_app.node.ledger import ledger_of
+    from curvfed.client_app.node.node import Node
+    from curvfed.client_app.node.policy import Policy
+    from curvfed.client_app.node.roster import read_roster
+    from curvfed.deployments.cluster.node_config import read_config
+    from curvfed.strategies.base.errors import ConfigError
+
+    folder = ServerFolder(ctx.obj).find_node(node)
+    settings = Node.read(read_config(node_config, folder.policy))
+    ledger = ledger_of(settings)
+    roster = read_roster(settings)
+    group = () if roster is None else ledger.group(settings.partition, roster)
+    former = ledger.changed_cohorts(group)
+    if not former:
+        print(
+            f"{ledger.path}: no sum over other nodes than {list(group)}; nothing is to be changed"
+        )
+        return
+    print(_warning(former, group))
+    if not yes:
+        typer.confirm("Change the group?", abort=True)
+    limit = (settings.rules or Policy()).sums.regroups_per_quarter
+    by = os.environ.get("SUDO_USER") or getpass.getuser()
+    try:
+        ledger.regroup(limit, former=former, group=group, by=by)
+    except ConfigError as error:
+        raise ClusterError(str(error), key=error.kind) from None
+    print(f"{ledger.path}: recorded; the next sum is over the new group")
+
+
+def _warning(former: list[tuple[int, ...]], group: tuple[int, ...]) -> str:
+    """What a server can learn from sums over the former and the new nodes."""
+    earlier = ", ".join(str(list(cohort)) for cohort in former)
+    if not group:
+        return (
+            f"This node has been summed with partitions {earlier}; its next sum decides with whom"
+            " from now on. Whoever has sums from before and after can subtract them: what remains"
+            " is what the nodes that left or came contribute, exactly for sums over the data alone"
+            " (hulls, calibrations), and for updates as far as the others' have not changed."
+        )
+    moved = sorted({node for cohort in former for node in set(cohort) ^ set(group)})
+    text = (
+        f"This node has been summed with partitions {earlier}, and now is with {list(group)}."
+        " Whoever has sums from before and after can subtract them: what remains is what"
+        f" partitions {moved} contribute, exactly for sums over the data alone (hulls,"
+        " calibrations), and for updates as far as the others' have not changed."
+    )
+    return f"{text} One node alone hides behind nobody." if len(moved) == 1 else text
