@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Compiled files are kept, whatever the shell says: without them every process of the tests compiles torch and Flower anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup run tree lint compiled test test-long test-hosts accept comparisons paper bench gpu docs compat reference lock clean
+.PHONY: help setup run tree lint compiled test test-long test-hosts accept comparisons paper bench gpu docs compat reference lock release clean
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -14,6 +14,7 @@ WORKERS := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) < 8 ? $$(getconf _NPR
 # uv instead of pip: it installs only into this environment, whatever else is active, and takes a minute where pip takes ten.
 INSTALL = $(VENV)/bin/uv pip install --quiet --python $(PY)
 LOCK = $(VENV)/bin/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-header --generate-hashes
+CYCLONEDX := 7.5.0
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +87,16 @@ reference: setup ## regenerate docs/configuration.md, docs/figures.md, docs/comm
 lock: setup ## regenerate both requirements files from pyproject.toml (`rm requirements.txt requirements-dev.txt` first to raise every version)
 	$(LOCK) --output-file requirements.txt
 	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt
+
+release: setup ## wheel, source archive, bill of materials and checksums in dist/, signed with `make release KEY=~/.ssh/id_ed25519`; uploads nothing
+	rm -rf dist
+	$(VENV)/bin/uv build --quiet --out-dir dist
+	$(VENV)/bin/uv tool run --quiet --from cyclonedx-bom==$(CYCLONEDX) cyclonedx-py requirements requirements.txt \
+		--pyproject pyproject.toml --mc-type application --output-reproducible --output-file dist/$$(ls dist/*.whl | xargs basename --suffix=-py3-none-any.whl).cdx.json
+	cd dist && rm -f .gitignore && sha256sum * > SHA256SUMS
+	@if [[ -n "$(KEY)" ]]; then ssh-keygen -Y sign -f "$(KEY)" -n curvfed-release dist/SHA256SUMS; \
+	else echo 'nothing is signed: KEY=~/.ssh/id_ed25519 names the key'; fi
+	@cd dist && ls -l
 
 clean: ## remove environments, caches and build products; results stay
 	rm -rf .venv .venv-compat .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.fab

@@ -279,32 +279,26 @@ class OpenCohort(Cohort):
 
 
 def check_reply(run: Run, reply: Reply) -> None:
-    """Refuse a changed number of examples, and impossible numbers of steps and of confusions.
+    """Refuse more examples than the client described or trained on before, and impossible numbers
+    of steps and of confusions.
 
     Raises
     ------
     MessageError
     """
-    expected = run.state.examples.get(reply.partition)
-    if reply.header.phase == TRAIN:
-        if expected is None:
-            expected = run.federation.descriptions[reply.partition].statistics.get("num_train")
-        if expected is not None and reply.num_examples != expected:
-            raise MessageError(
-                f"num_examples is {reply.num_examples}; it was {expected} before",
-                key="num-examples",
-            )
+    described = run.federation.examples.get(reply.partition)
+    expected = run.state.examples.get(reply.partition, described)
+    claim = reply.num_examples
+    is_training = reply.header.phase == TRAIN
+    if expected is not None and (claim > expected or (is_training and claim != expected)):
+        raise MessageError(f"claims {claim} examples; it described {expected}", key="num-examples")
+    if is_training:
         config = run.config
         # A batch of clusters counts all its nodes, at least one of which is a training node.
         size = config.batch_size
         if not KINDS[run.federation.facts.task].batches_training_only:
             size = min(size, 1)
-        check_steps(reply.metrics.get("steps"), reply.num_examples, config.local_epochs, size)
-    elif expected is not None and reply.num_examples > expected:
-        raise MessageError(
-            f"num_examples is {reply.num_examples}; it trained on {expected}",
-            key="num-examples",
-        )
+        check_steps(reply.metrics.get("steps"), claim, config.local_epochs, size)
     if CONFUSION in reply.parts:
         _check_confusion(run, reply)
 

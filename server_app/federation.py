@@ -6,7 +6,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,16 @@ class Federation:
     facts : Facts
     refused : dict of str to str
         The reason for each node that cannot take part, by name.
+    examples : dict of partition to int
+        The number of training examples that each client described; empty if it stays at the client
+        or in a secure sum.
     """
 
     nodes: dict[int, int]
     descriptions: dict[int, Description]
     facts: Facts
     refused: dict[str, str]
+    examples: dict[int, int] = field(default_factory=dict)
 
     @property
     def metric(self) -> str:
@@ -155,12 +159,13 @@ def connect(grid: Grid, config: RunConfig, run: str, expected: Sequence[int] = (
         )
     if learner_class(config.row).lists_clients:
         facts = replace(facts, partitions=tuple(descriptions))
-    federation = Federation(
-        {partition: partitions[partition] for partition in descriptions},
-        descriptions,
-        facts,
-        refused,
-    )
+    nodes_of_run = {partition: partitions[partition] for partition in descriptions}
+    examples = {}
+    if not (config.is_masked or config.row.is_one_shot):
+        examples = {
+            partition: replies[node].num_examples for partition, node in nodes_of_run.items()
+        }
+    federation = Federation(nodes_of_run, descriptions, facts, refused, examples)
     return _ask_for_start(grid, config, run, federation)
 
 

@@ -37,6 +37,9 @@ once it is within BACK of the old value."""
 FEW = 10
 """Minimum number of test examples of a fall; with fewer it may be chance."""
 
+OVERWEIGHT = 0.9
+"""Largest share of all examples that a client can claim without a warning."""
+
 FALLS = "falls"
 """Key of the warning about falls, which are logged by client."""
 
@@ -179,12 +182,26 @@ def mostly_absent(state: State) -> list[int]:
     ]
 
 
+def _overweight(sizes: Mapping[int, int | None]) -> str:
+    """A warning about a client that claims nearly all examples of several clients."""
+    known = {partition: size for partition, size in sizes.items() if size}
+    largest = max(known, key=known.__getitem__, default=-1)
+    if len(known) < 3 or known[largest] <= OVERWEIGHT * sum(known.values()):
+        return ""
+    return (
+        f"client {largest} claims {known[largest]:,} of {sum(known.values()):,} examples, so the"
+        " model is nearly its own; if it does not have them, leave it out, or count each client"
+        " once by weights=uniform"
+    )
+
+
 def warnings(config: RunConfig, federation: Federation, state: State) -> dict[str, str]:
     """The warnings of the run so far: sentences by key."""
     sizes = {
         partition: description.statistics.get("num_train")
         for partition, description in federation.descriptions.items()
-    } | state.examples
+    }
+    sizes |= federation.examples | state.examples
     empty = [partition for partition, size in sorted(sizes.items()) if size == 0]
     fallen = {
         partition: course
@@ -204,6 +221,7 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
             if empty
             else ""
         ),
+        "weight": _overweight(sizes) if config.weights == "examples" else "",
         "tests": _untested(federation),
         "features": _features(federation),
         "loss": (
