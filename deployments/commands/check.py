@@ -57,15 +57,15 @@ def check(
     # These imports take seconds, and a wrong key is reported at once.
     from curvfed.deployments.preflight import check_machine, look_at_data
     from curvfed.deployments.secure_sum_check import check_secure_sums
-    from curvfed.strategies.privacy.record import describe_cost
+    from curvfed.strategies.config.privacy import privacy_cost
 
     check_machine(request)
     lines, data = look_at_data(request, MAX_CLIENTS, downloads=False)
     console.print(key_table(request, data, everything))
     if request.resolved.is_masked:
         lines += check_secure_sums(request.resolved, request.num_supernodes)
-    if data is not None and (size := int(data.train.sum())) and request.config.dp.unit == "record":
-        lines.append(describe_cost(request.resolved, request.resolved.dp, size))
+    if data is not None and (size := int(data.train.sum())) and request.config.dp.unit != "none":
+        lines.append(privacy_cost(request.resolved, size))
     if unread := unread_keys(request.config):
         lines.append(f"{NOTE}{unread}")
     for line in lines:

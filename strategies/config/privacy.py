@@ -8,7 +8,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.shared_tables import NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
-from curvfed.strategies.privacy.record import epsilon_spent
+from curvfed.strategies.privacy.record import describe_cost, epsilon_spent, promise
 
 MIN_CLIENTS = 100
 """Minimum number of clients in a round that hides each of them."""
@@ -76,6 +76,23 @@ def epsilon_after(config: RunConfig, sizes: Collection[int], rounds: int) -> flo
         return epsilon_spent(config, config.dp, sizes, rounds)
     times = 1 if sums_once(config) else rounds
     return epsilon_of([Release(sum_noise(config), times=times)], config.dp.delta)
+
+
+def privacy_cost(config: RunConfig, num_examples: int) -> str:
+    """The noise of a client with this number of training examples, in a sentence.
+
+    Raises
+    ------
+    ConfigError
+        As `describe_cost`.
+    """
+    if config.dp.unit == "record" and not sums_once(config):
+        return describe_cost(config, config.dp, num_examples)
+    release, number = sum_release(config)
+    return (
+        f"differential privacy: {promise(config.dp)}; secure sums: {number}, each with noise of"
+        f" {release.noise:.3g} x the most that one {config.dp.unit} adds"
+    )
 
 
 def check_enough_clients(config: RunConfig, number: int) -> None:

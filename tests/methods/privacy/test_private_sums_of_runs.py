@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from app_runs import Recorder, run, value_names
+from hull_nodes import nodes_of
 from policies import with_policy
 
 from curvfed.server_app.run import RoundError
@@ -89,30 +90,35 @@ def test_the_noise_of_client_level_rounds_is_what_the_promise_needs(tmp_path):
     assert made.summary["metrics"]["privacy_epsilon"] == pytest.approx(8, rel=1e-3)
 
 
-def test_a_lying_server_gets_no_scores_and_no_second_sum(tmp_path):
-    """A node answers other phases of its method with a refusal, and a sum of a later round too."""
+def test_a_lying_server_gets_no_scores(tmp_path):
     asked = []
 
     def intercept(request, handle):
         header = request.content.config_records["header"]
         if header["phase"] == "keys":
-            for phase, kind in (("evaluate", "evaluate"), ("measure", "query.measure")):
-                asked.append(refusal(request, handle, phase, kind))
+            message_type = request.metadata.message_type
+            header["phase"] = request.metadata.message_type = "evaluate"
+            asked.append(handle(request).content.config_records["header"]["error"])
+            header["phase"] = "keys"
+            request.metadata.message_type = message_type
         return handle(request)
 
-    def refusal(request, handle, phase, kind):
-        header = request.content.config_records["header"]
-        before, message_type = header["phase"], request.metadata.message_type
-        header["phase"] = phase
-        request.metadata.message_type = kind
-        reply = handle(request)
-        header["phase"] = before
-        request.metadata.message_type = message_type
-        return reply.content.config_records["header"]["error"]
-
     run(tmp_path, clients=3, intercept=intercept, **SUMS)
-    assert len(asked) == 6
-    assert all("is no part of a run" in error for error in asked[::2])
+    assert len(asked) == 3
+    assert all("is no part of a run" in error for error in asked)
+
+
+def test_a_node_with_own_data_needs_a_budget(tmp_path):
+    """Noise alone hides its small classes."""
+    points = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 2))
+    parts = [{"data": points, "label": np.arange(40) % 2}] * 3
+    nodes = nodes_of(tmp_path / "nodes", parts)
+    with pytest.raises(FederationError, match=r"\[privacy\] max-epsilon"):
+        run(tmp_path, "first", nodes=nodes, **SUMS | {"dataset": "own"})
+    policy = tmp_path / "nodes" / "policy.toml"
+    policy.write_text(policy.read_text() + "[privacy]\nmax-epsilon = 4\n")
+    made = run(tmp_path, "second", nodes=nodes, **SUMS | {"dataset": "own"})
+    assert made.summary["status"] == "completed"
 
 
 REFUSED = [
