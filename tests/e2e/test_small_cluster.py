@@ -5,7 +5,7 @@ import psutil
 import pytest
 import torch
 from graph_fixtures import user_fields
-from local_cluster import SERVER, cluster, shares
+from local_cluster import SERVER, cluster, shares, signed
 
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.processes import wait_until
@@ -37,6 +37,25 @@ def test_a_run_is_gone_on_with_and_all_is_on_record(tmp_path):
         ),
         120,
     )
+
+
+@pytest.mark.long
+def test_nodes_without_their_ledgers_sign_nothing(tmp_path):
+    """With the keys of a roster; each message reaches a new process."""
+    states = [tmp_path / "state" / str(number) for number in range(3)]
+    pairs = ["method=fedavg", "secure-sum=true", "dataset=trees", "embedding-dim=8", "num-rounds=1"]
+    configs = [
+        f'{share} state-path="{state}"' for share, state in zip(shares(3), states, strict=True)
+    ]
+    with cluster(tmp_path / "files", signed(tmp_path / "keys", configs)) as nodes:
+        code, output = nodes.run(*pairs, "run-name=one")
+        assert code == 0, output
+        for number, state in enumerate(states):
+            (state / f"ledger-{number:05d}.jsonl").unlink()
+        code, output = nodes.run(*pairs, "run-name=two")
+    assert code == 1
+    assert "ledger-00000.jsonl has not the" in output
+    assert "that signing-key.ledger records" in output
 
 
 @pytest.mark.long

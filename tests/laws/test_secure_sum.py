@@ -165,6 +165,22 @@ def test_a_sparse_graph(note):
     assert {len(revealed) for revealed in run.revealed.values()} <= set(range(12, 22))
 
 
+@pytest.mark.parametrize("note", [b"", b"from me"])
+def test_a_statement_reaches_the_client_that_it_is_for(note):
+    """The neighbours, and with a payload all others."""
+    run = Run(session(70, neighbours=8), vectors(session(70))).until("keys")
+    for p, member in run.clients.items():
+        statements = {q: f"{p:02} to {q:02}".encode() for q in run.keys}
+        sent = member.share_keys(run.keys, note, run.roster, statements)
+        run.server.receive_shares(p, sent)
+    for p, incoming in run.server.close_shares().items():
+        payloads = run.clients[p].receive_shares(incoming)
+        found = run.clients[p].state.statements
+        assert found == {q: f"{q:02} to {p:02}".encode() for q in found}
+        assert len(found) == (69 if note else 8)
+        assert set(payloads.values()) == {note}
+
+
 def test_notes_reach_all_others():
     run = Run(
         session(70, neighbours=8), vectors(session(70)), {2: "share"}, payload=b"from me"
