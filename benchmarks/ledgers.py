@@ -25,8 +25,7 @@ def rows(place: Place) -> list[Row]:
 
         def check() -> None:
             prepare(ledger)
-            with ledger.locked():
-                pass
+            ledger.check(GROUP, tuple(GROUP))
 
         check()
         return check, other
