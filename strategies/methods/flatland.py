@@ -20,9 +20,6 @@ from curvfed.tasks.errors import DataError
 
 log = logging.getLogger("curvfed")
 
-REACH = 4.0
-"""k starts within ±4 standard deviations, beyond which both maps are nearly constant."""
-
 LORENTZ_PERSONAL = ("*.time", "*.gate", "k", "estimator.*")
 """The personal parameters: the columns m that multiply time coordinates, the gates, and k and its
 estimator, which set the curvature."""
@@ -31,22 +28,23 @@ estimator, which set the curvature."""
 class Keys(Table):
     """Keys of FlatLand and its ablations."""
 
-    curvature_init: Literal["forman", "ollivier", "literal", "mlp", "constant"] = Field(
+    curvature_init: Literal["forman", "ollivier", "fit", "literal", "mlp", "constant"] = Field(
         default="forman",
         description=(
             "initial curvature of a client, if the method tailors it: forman, ollivier: from the"
             " mean Forman-Ricci or Ollivier-Ricci curvature of its edges, standardised over the"
-            " clients; literal: k is the mean Forman-Ricci curvature itself, as in the paper, where"
-            " the published map is flat below -10; constant: -1; mlp: -1, changed by a small"
-            " personal network on statistics of the graph"
+            " clients; fit: the curvature of least distortion of its distances, as `curvfed"
+            " curvature` finds it, for nodes alone; literal: k is the mean Forman-Ricci curvature"
+            " itself, as in the paper, where the published map is flat below -10; constant: -1;"
+            " mlp: -1, changed by a small personal network on statistics of the graph"
         ),
     )
-    curvature_map: Literal["sigmoid", "exp"] = Field(
+    curvature_map: Literal["sigmoid", "exp", "wide"] = Field(
         default="sigmoid",
         description=(
             "the squared radius K, for the curvature -1/K, as a function of the trained scalar k:"
-            " sigmoid: sigmoid(k) + 0.5, as published; or exp(3 tanh 10k), from 1/20 to 20, which"
-            " moves fast"
+            " sigmoid: sigmoid(k) + 0.5, as published; exp: exp(3 tanh 10k), from 1/20 to 20, which"
+            " moves fast; or wide: exp(6 tanh 5k), from 1/403 to 403"
         ),
     )
     triangles: bool = Field(
@@ -129,22 +127,32 @@ class CurvatureClient(Learner):
 
     @torch.no_grad()
     def start(self, facts: Any) -> None:
-        """Set k: with "literal" to the raw curvature, otherwise to the standardised one."""
-        from curvfed.tasks.graphs.lorentz.curvature import CURVATURE_MAPS, graph_statistics
+        """Set k: with "literal" to the raw curvature, with "fit" by the curvature that fits the
+        graph, otherwise to the standardised one."""
+        from curvfed.tasks.graphs.lorentz.curvature import (
+            CURVATURE_MAPS,
+            REACH,
+            graph_statistics,
+            start_of_fit,
+        )
+        from curvfed.tasks.graphs.lorentz.fitted import fitted_curvature
 
         local = self.local
+        cache = home() / "cache"
+        chosen = CURVATURE_MAPS[self.keys.curvature_map]
         if "k" not in local.tensors or "k" in local.shared:
             return
         if (statistics := local.tensors.get("estimator.statistics")) is not None:
             statistics.copy_(graph_statistics(local.data))
         if self.keys.curvature_init == "literal":
             local.tensors["k"].fill_(self.answer(local.data, self.keys)["ricci"])
+        elif self.keys.curvature_init == "fit":
+            local.tensors["k"].fill_(start_of_fit(fitted_curvature(local.data, cache), chosen))
         elif facts.ricci_std > 0:
             curvature = self.answer(local.data, self.keys)["ricci"]
             deviations = (curvature - facts.ricci_mean) / facts.ricci_std
             deviations = min(max(deviations, -REACH), REACH)
-            deviation = CURVATURE_MAPS[self.keys.curvature_map].deviation
-            local.tensors["k"].fill_(deviations * deviation)
+            local.tensors["k"].fill_(deviations * chosen.deviation)
 
 
 def learned_curvature(keys: Keys) -> Network:

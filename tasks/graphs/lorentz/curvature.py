@@ -23,18 +23,25 @@ class CurvatureMap:
     ----------
     radius : callable
         k -> K, increasing, 1 at k = 0.
+    inverse : callable
+        K -> k, for K in the open range of `radius`.
     deviation : float
         The k of a graph whose mean Ricci curvature is one standard deviation above the clients'
         mean.
     """
 
     radius: Callable[[Tensor], Tensor]
+    inverse: Callable[[float], float]
     deviation: float
 
 
 def _sigmoid_radius(k: Tensor) -> Tensor:
     """FlatLand, Appendix E.2: K in (0.5, 1.5), so the curvature is in (-2, -2/3)."""
     return torch.sigmoid(k) + 0.5
+
+
+def _sigmoid_inverse(radius: float) -> float:
+    return math.log((radius - 0.5) / (1.5 - radius))
 
 
 def _exp_radius(k: Tensor) -> Tensor:
@@ -46,11 +53,42 @@ def _exp_radius(k: Tensor) -> Tensor:
     return torch.exp(3 * torch.tanh(10 * k))
 
 
+def _exp_inverse(radius: float) -> float:
+    return math.atanh(math.log(radius) / 3) / 10
+
+
+def _wide_radius(k: Tensor) -> Tensor:
+    """Log K in (-6, 6), so the curvature is in (-403, -1/403): room for the curvatures that fit
+    the clients' graphs of citations, -.05 to -.4."""
+    return torch.exp(6 * torch.tanh(5 * k))
+
+
+def _wide_inverse(radius: float) -> float:
+    return math.atanh(math.log(radius) / 6) / 5
+
+
 # Functions of the module, not lambdas, because a network is stored with its map.
 CURVATURE_MAPS = {
-    "sigmoid": CurvatureMap(_sigmoid_radius, 1.0),
-    "exp": CurvatureMap(_exp_radius, 1 / 30),
+    "sigmoid": CurvatureMap(_sigmoid_radius, _sigmoid_inverse, 1.0),
+    "exp": CurvatureMap(_exp_radius, _exp_inverse, 1 / 30),
+    "wide": CurvatureMap(_wide_radius, _wide_inverse, 1 / 15),
 }
+
+
+REACH = 4.0
+"""k starts within ±4 deviations of a map, beyond which the maps are nearly constant."""
+
+
+def start_of_fit(curvature: float, chosen: CurvatureMap) -> float:
+    """The k of a curvature, at most 0, or the nearest k at which a run starts."""
+    farthest = REACH * chosen.deviation
+    ends = [
+        float(chosen.radius(torch.tensor(k, dtype=torch.float64))) for k in (-farthest, farthest)
+    ]
+    radius = -1 / curvature if curvature < 0 else math.inf
+    if radius <= ends[0]:
+        return -farthest
+    return farthest if radius >= ends[1] else chosen.inverse(radius)
 
 
 class CurvatureEstimator(nn.Module):
@@ -99,7 +137,7 @@ class CurvedNet(nn.Module):
     Parameters
     ----------
     curvature_map : str
-        "sigmoid" or "exp": the map from k to K, as the run's key `flatland.curvature-map`.
+        "sigmoid", "exp" or "wide": the map from k to K, as the run's key `flatland.curvature-map`.
 
     Examples
     --------

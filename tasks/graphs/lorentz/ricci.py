@@ -3,7 +3,7 @@
 import json
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
@@ -39,17 +39,26 @@ def mean_ricci(
     if kind != "ollivier":
         return graph.forman if triangles else graph.forman_plain
     path = None if cache_dir is None else cache_dir / f"ollivier-{IDLENESS}-{graph.digest}.json"
+    return kept_number(path, lambda: _mean_ollivier(graph))
+
+
+def kept_number(path: Path | None, compute: Callable[[], float]) -> float:
+    """The number stored in a file; if there is none, it is computed and stored."""
     if path is not None and (kept := _read(path)) is not None:
         return kept
+    value = compute()
+    if path is not None:
+        _write(path, value)
+    return value
+
+
+def _mean_ollivier(graph: ClientGraph) -> float:
     from curvfed.geometry.ollivier import ollivier_ricci
 
     total = 0.0
     for edge_index, num_nodes in _pieces(graph):
         total += float(ollivier_ricci(edge_index, num_nodes, IDLENESS).double().sum())
-    mean = total / max(graph.edge_index.shape[1], 1)
-    if path is not None:
-        _write(path, mean)
-    return mean
+    return total / max(graph.edge_index.shape[1], 1)
 
 
 def _pieces(graph: ClientGraph) -> Iterator[tuple[Tensor, int]]:
@@ -83,4 +92,4 @@ def _write(path: Path, value: float) -> None:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_atomically(path, sealed(json.dumps([UNSEALED, value]).encode()), private=True)
     except OSError as error:
-        log.warning("the Ollivier-Ricci curvature cannot be kept in %s: %s", path.parent, error)
+        log.warning("the curvature of a graph cannot be kept in %s: %s", path.parent, error)

@@ -3,6 +3,8 @@ graphs."""
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +24,11 @@ from app_runs import (
 from graph_fixtures import tu_graphs, write_tu
 
 import curvfed.geometry.ollivier
+from curvfed.geometry.distortion import fit
+from curvfed.server_app.run import RoundError
 from curvfed.tasks.graphs.data import trees
+from curvfed.tasks.graphs.distances import sampled_distances
+from curvfed.tasks.graphs.lorentz.fitted import DIMENSIONS, NODES
 
 SETS = ("MUTAG", "BZR", "PROTEINS")
 SIZES = (24, 16, 12)
@@ -144,6 +150,27 @@ def test_a_curvature_starts_at_the_graphs_standardised(kind, curvature_map, task
     np.testing.assert_allclose(
         curvatures(found), -1 / RADII[curvature_map](standardized(exact)), rtol=1e-5
     )
+
+
+def test_a_curvature_starts_at_the_one_that_fits_the_clients_graph(sets, tmp_path):
+    recorder = Recorder()
+    settings = {"flatland__curvature_init": "fit", "flatland__curvature_map": "wide"}
+    found = run(tmp_path, intercept=recorder, **settings, **STILL, **on("nodes", sets))
+    fitted = []
+    for client in range(3):
+        edges, num_nodes = edges_of("nodes", client)
+        graph: Any = SimpleNamespace(edge_index=edges, labels=torch.zeros(num_nodes))
+        distances, _ = sampled_distances(graph, NODES)
+        fitted.append(fit(distances, DIMENSIONS).curvature)
+    low, high = -1 / math.exp(6 * math.tanh(-4 / 3)), -1 / math.exp(6 * math.tanh(4 / 3))
+    np.testing.assert_allclose(curvatures(found), np.clip(fitted, low, high), rtol=1e-5)
+    # Nothing about it leaves the client.
+    assert not recorder.requests("curvature")
+
+
+def test_sets_of_graphs_have_no_curvature_that_fits(sets, tmp_path):
+    with pytest.raises(RoundError, match="allowed are nodes"):
+        run(tmp_path, flatland__curvature_init="fit", **STILL, **on("graphs", sets))
 
 
 @pytest.mark.parametrize("triangles", [True, False])

@@ -20,8 +20,10 @@ from curvfed.tasks.graphs.lorentz.curvature import (
     CURVATURE_MAPS,
     ESTIMATOR_WIDTH,
     NUM_STATISTICS,
+    REACH,
     CurvedNet,
     graph_statistics,
+    start_of_fit,
 )
 from curvfed.tasks.graphs.model_spec import ModelSpec
 from curvfed.tasks.graphs.sparse import Constant
@@ -31,7 +33,11 @@ SPEC = ModelSpec(
     "nodes", "lorentz", FEATURES, CLASSES, width=5, dropout=0.0, gate=True, learns_curvature=True
 )
 ABOUT = pytest.mark.parametrize("task", ["nodes", "graphs"])
-RANGES = {"sigmoid": (0.5, 1.5), "exp": (math.exp(-3), math.exp(3))}
+RANGES = {
+    "sigmoid": (0.5, 1.5),
+    "exp": (math.exp(-3), math.exp(3)),
+    "wide": (math.exp(-6), math.exp(6)),
+}
 
 
 def radius(name: str, k: float, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -42,7 +48,8 @@ def exact(name: str, k: float) -> mpmath.mpf:
     with mpmath.workdps(40):
         if name == "sigmoid":
             return 1 / (1 + mpmath.exp(-mpmath.mpf(k))) + mpmath.mpf(1) / 2
-        return mpmath.exp(3 * mpmath.tanh(10 * mpmath.mpf(k)))
+        size, speed = {"exp": (3, 10), "wide": (6, 5)}[name]
+        return mpmath.exp(size * mpmath.tanh(speed * mpmath.mpf(k)))
 
 
 def log_slope(name: str, k: float, dtype: torch.dtype = torch.float64) -> float:
@@ -52,8 +59,22 @@ def log_slope(name: str, k: float, dtype: torch.dtype = torch.float64) -> float:
     return slope.item()
 
 
-def test_there_are_two_maps():
+def test_there_are_three_maps():
     assert CURVATURE_MAPS.keys() == RANGES.keys()
+
+
+@pytest.mark.parametrize("name", RANGES)
+@pytest.mark.parametrize("curvature", [-1e6, -30.0, -1.2, -1.0, -0.8, -0.1, -1e-3, 0.0])
+def test_a_fitted_curvature_is_the_start_or_the_nearest_that_can_move(name, curvature):
+    chosen = CURVATURE_MAPS[name]
+    k = start_of_fit(curvature, chosen)
+    farthest = REACH * chosen.deviation
+    if abs(k) < farthest:
+        assert -1 / radius(name, k).item() == pytest.approx(curvature, rel=1e-9)
+    else:
+        end = -1 / radius(name, k).item()
+        assert abs(k) == farthest
+        assert (end < curvature) == (k > 0) == (curvature > -1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -70,7 +91,9 @@ def test_maps_are_their_formulas(name, k):
 
 @pytest.mark.parametrize("name", RANGES)
 def test_maps_increase_within_their_range(name):
-    reach = {"sigmoid": 12.0, "exp": 0.9}[name]  # beyond, float64 ends before the range does
+    reach = {"sigmoid": 12.0, "exp": 0.9, "wide": 1.6}[
+        name
+    ]  # beyond, float64 ends before the range does
     values = [radius(name, k).item() for k in np.linspace(-reach, reach, 401)]
     low, high = RANGES[name]
     assert all(first < second for first, second in pairwise(values))
