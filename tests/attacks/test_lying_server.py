@@ -8,6 +8,8 @@ it got sums over 4 of 64 and 6 of 10 members.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from errors import refuses
 from secure_sums import BASIS, Run, entropy, plain_sum, session, vectors
 
+from curvfed.client_app.node.ledger import Ledger
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.secure_sum import client as client_module
 from curvfed.strategies.secure_sum import shamir, simulation
 from curvfed.strategies.secure_sum.client import SecureSumClient
@@ -383,6 +387,52 @@ def check_lies(seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any(size < least for seed in seeds for size, least in Liar(seed).run().sums()), (
         "lies too tame to find anything"
     )
+
+
+def sums_of_a_node(seed: int, folder: Path) -> list[set[tuple[int, ...]]]:
+    """The nodes of the sums that one node signed, between changes of its group, where a server asks
+    for sums over nodes that it likes, and operators change rosters."""
+    rng = np.random.default_rng(seed)
+    roster = rng.choice(300, int(rng.integers(4, 201)), replace=False).tolist()
+    me, ledger = roster[0], Ledger(folder / f"{seed}.jsonl")
+    signed: list[set[tuple[int, ...]]] = [set()]
+    for step in range(12):
+        group = ledger.group(me, roster)
+        drawn = rng.choice(roster, int(rng.integers(1, len(roster) + 1)), replace=False)
+        stories = (group, group, group[1:], group[:-1], (*group, 999), roster, drawn.tolist())
+        cohort = tuple(sorted({*stories[int(rng.integers(len(stories)))], me}))
+        with suppress(SecureSumError):
+            what = session(len(cohort), clients=cohort, run=f"{seed} {step}")
+            ledger.sign(what, cohort, BASIS, group, {})
+            signed[-1].add(cohort)
+        if rng.random() < 0.3:  # a node leaves or comes
+            other = int(rng.choice(roster[1:]))
+            roster = [p for p in roster if p != other] if len(roster) > 4 else [*roster, 301 + step]
+        if rng.random() < 0.3:
+            with suppress(ConfigError):
+                ledger.regroup(1)
+                signed.append(set())
+    return signed
+
+
+def check_groups(seeds: range, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [sums_of_a_node(seed, folder) for seed in seeds]
+    assert all(len(signed) <= 2 for signed in found)
+    assert all(len(cohorts) <= 1 for signed in found for cohorts in signed)
+    assert any(cohorts for signed in found for cohorts in signed)
+    monkeypatch.setattr(Ledger, "_check_members", lambda *_: None)
+    (folder / "gullible").mkdir()
+    gullible = [sums_of_a_node(seed, folder / "gullible") for seed in seeds]
+    assert any(len(cohorts) > 1 for signed in gullible for cohorts in signed)
+
+
+def test_a_server_that_asks_for_sums_over_other_nodes(tmp_path, monkeypatch):
+    check_groups(range(10), tmp_path, monkeypatch)
+
+
+@pytest.mark.long
+def test_a_thousand_servers_that_ask_for_sums_over_other_nodes(tmp_path, monkeypatch):
+    check_groups(range(1000, 2000), tmp_path, monkeypatch)
 
 
 def test_lies_at_random(monkeypatch):

@@ -23,7 +23,7 @@ POLICIES = {
         '[runs]\nmethods = ["fedavg", "flatland", "spherefed", "hull"]\nkeys = { "local-epochs" = {'
         " max = 1 } }\n"
     ),
-    "n3": "[leaves]\nhull-max-share = 0.9\n[sums]\ncontributors = 4\nroster-share = 1.0\n",
+    "n3": "[leaves]\nhull-max-share = 0.9\n[sums]\ncontributors = 4\nregroups-per-quarter = 0\n",
 }
 """What the sites' own files say; that of the first one stays as it was made."""
 
@@ -163,7 +163,7 @@ def test_a_site_with_a_wrong_policy_does_not_start(sites: Hospitals) -> None:
     policy.write_text("[sums]\ncontributers = 4\n")
     with pytest.raises(
         ClusterError,
-        match=r"line 2: there is no \"contributers\"; allowed are contributors, roster-share",
+        match=r"line 2: there is no \"contributers\"; allowed are contributors, weight-share",
     ):
         sites.start_node("n3")
     policy.write_text(POLICIES["n3"])
