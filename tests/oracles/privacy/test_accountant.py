@@ -4,6 +4,7 @@ published figures."""
 import math
 import sys
 
+import numpy as np
 import pytest
 from scipy.special import log_ndtr
 
@@ -58,3 +59,26 @@ def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(ConfigError, match=r"curvfed\[dp\]"):
         noise_multiplier(1.2345, 1e-5, rate=0.5)
+
+
+PUBLISHED = [
+    # TensorFlow Privacy, tutorials/README.md: MNIST, batches of 256 of 60,000, and epochs
+    (1.3, 256 / 60_000, 15 * 60_000 // 256, 1.19),
+    pytest.param(1.1, 256 / 60_000, 60 * 60_000 // 256, 3.01, marks=pytest.mark.long),
+    pytest.param(0.7, 256 / 60_000, 45 * 60_000 // 256, 7.10, marks=pytest.mark.long),
+    # Abadi et al. (2016), Section 3.2: q = .01, sigma = 4, 100 epochs
+    (4.0, 0.01, 10_000, 1.26),
+]
+
+
+@pytest.mark.parametrize(("noise", "rate", "times", "published"), PUBLISHED)
+def test_published_bounds_are_of_the_same_events_and_above(noise, rate, times, published):
+    """They convert Rényi divergences in the older way, epsilon = divergence + log(1/delta) /
+    (order - 1)."""
+    orders = [*np.arange(1.1, 11, 0.1), *range(11, 64)]
+    accountant = dp_accounting.rdp.RdpAccountant(orders)
+    event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
+    accountant.compose(event, times)
+    bounds = accountant._rdp + math.log(1e5) / (np.array(orders) - 1)
+    assert min(bounds) == pytest.approx(published, abs=0.006)
+    assert 0.7 * published < epsilon_of([Release(noise, rate, times)], 1e-5) < published
