@@ -34,7 +34,7 @@ PRIVATE: dict[str, Any] = {
     "weight-decay": 0.0,
 }
 EPSILONS = (1.0, 3.0, 8.0)
-SMALL = {
+SMALL: dict[str, Any] = {
     "images.train-subset": 6_061,
     "open": {"num-rounds": 10},
     # steps on all examples of a client: a release of more examples needs less noise for each
