@@ -82,9 +82,8 @@ REACH = 4.0
 def start_of_fit(curvature: float, chosen: CurvatureMap) -> float:
     """The k of a curvature, at most 0, or the nearest k at which a run starts."""
     farthest = REACH * chosen.deviation
-    ends = [
-        float(chosen.radius(torch.tensor(k, dtype=torch.float64))) for k in (-farthest, farthest)
-    ]
+    bounds = torch.tensor([-farthest, farthest], dtype=torch.float64)
+    ends = chosen.radius(bounds).tolist()
     radius = -1 / curvature if curvature < 0 else math.inf
     if radius <= ends[0]:
         return -farthest

@@ -32,9 +32,8 @@ def fitted_curvature(graph: ClientGraph, cache_dir: Path | None = None) -> float
             'flatland.curvature-init = "fit": the data are graphs; allowed are nodes of one graph',
             key="not-a-graph",
         )
-    path = (
-        None if cache_dir is None else cache_dir / f"fit-{DIMENSIONS}-{NODES}-{graph.digest}.json"
-    )
+    name = f"fit-{DIMENSIONS}-{NODES}-{graph.digest}.json"
+    path = None if cache_dir is None else cache_dir / name
     return kept_number(path, lambda: _fitted(graph))
 
 
