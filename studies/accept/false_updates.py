@@ -21,8 +21,12 @@ import numpy as np
 from flwr.app import Message
 
 from curvfed.deployments.inprocess import simulate
-from curvfed.strategies.wire.arrays import decode_arrays
-from curvfed.strategies.wire.codec import decode_reply, decode_request, encode_reply
+from curvfed.strategies.wire.codec import (
+    decode_arrays,
+    decode_reply,
+    decode_request,
+    encode_reply,
+)
 from curvfed.strategies.wire.messages import TRAIN, Header
 
 CLIENTS = 10
