@@ -462,7 +462,7 @@ def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
         tmp_path, nodes=own_graphs(tmp_path / "nodes"), share_statistics=True, intercept=recorder
     )
     for reply in recorder.replies("describe"):
-        labels = user_fields(60 + 10 * partition_of(reply))["y"]
+        labels = user_fields(120 + 10 * partition_of(reply))["y"]
         assert reply["statistics"]["class_counts"] == torch.bincount(labels).tolist()
         assert reply["statistics"]["num_nodes"] == len(labels)
     assert len({reply["metrics"]["ricci"] for reply in recorder.replies("curvature")}) == 4
