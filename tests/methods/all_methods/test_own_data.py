@@ -78,7 +78,7 @@ WRITERS: dict[str, Callable[[Path, int], Path]] = {
 def real_nodes(folder: Path, paths: list[Path]) -> list[dict[str, Any]]:
     """Real nodes with these data; their policy lets two of them sum."""
     policy = folder / "policy.toml"
-    policy.write_text("[sums]\ncontributors = 2\n")
+    policy.write_text("[sums]\ncontributors = 2\nothers-examples = 0\n")
     return [
         {
             "partition-id": number,

@@ -27,7 +27,7 @@ from curvfed.strategies.wire.exchange import FederationError
 PAIR = [blobs("02"), blobs("20", seed=1)]
 """Two good clients of two classes."""
 
-TINY = "[sums]\ncontributors = 2\n[leaves]\nhull-min-class-size = 1\n"
+TINY = "[sums]\ncontributors = 2\nothers-examples = 0\n[leaves]\nhull-min-class-size = 1\n"
 """The policy of nodes whose classes have less than five points."""
 
 
@@ -69,7 +69,11 @@ def test_another_curvature_than_that_of_the_points_is_named(tmp_path):
         match=r"boundary of the disc of curvature ….* Is points.curvature that of the",
     ):
         hull_run(tmp_path, nodes=nodes)
-    nodes = with_policy(tmp_path, nodes, "[data]\ncurvature = -0.25\n[sums]\ncontributors = 2\n")
+    nodes = with_policy(
+        tmp_path,
+        nodes,
+        "[data]\ncurvature = -0.25\n[sums]\ncontributors = 2\nothers-examples = 0\n",
+    )
     assert (
         hull_run(tmp_path, "right", nodes=nodes, points__curvature=-0.25).summary["status"]
         == "completed"
