@@ -84,8 +84,9 @@ reference: setup ## regenerate docs/configuration.md, docs/figures.md, docs/comm
 	$(PY) docs/make_reference.py
 	$(PY) docs/make_commands.py
 
+# One version of attrs for users with and without the extra `dp`, whose package needs an old one.
 lock: setup ## regenerate both requirements files from pyproject.toml (`rm requirements.txt requirements-dev.txt` first to raise every version)
-	$(LOCK) --output-file requirements.txt
+	$(LOCK) --constraint <(echo 'attrs<24') --output-file requirements.txt
 	$(LOCK) --extra dev --constraint requirements.txt --output-file requirements-dev.txt
 
 release: setup ## wheel, source archive, bill of materials and checksums in dist/, signed with `make release KEY=~/.ssh/id_ed25519`; uploads nothing
