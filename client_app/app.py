@@ -119,6 +119,7 @@ CONDITIONS: dict[str, Callable[[Client], bool]] = {
     START: lambda client: bool(learner_class(client.method).asked_for(client.config.own_keys)),
     TRAIN: lambda client: client.config.num_rounds > 0,
     EVALUATE: lambda client: not client.is_private,
+    MEASURE: lambda client: not client.is_private,
     FINE_TUNE: lambda client: client.config.fine_tunes,
     CALIBRATE: lambda client: _calibrates(client, CALIBRATE),
     CCVR: lambda client: _calibrates(client, CCVR),

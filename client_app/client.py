@@ -260,6 +260,11 @@ class Client:
         scores = target in (EVALUATE, FINE_TUNE)
         return bool(self.data.train.any() or (scores and self.data.test.any()))
 
+    @property
+    def hides_number(self) -> bool:
+        """Whether noise on the run's sums hides this client's number of examples too."""
+        return self.is_private and self.private_rounds is None
+
     def check_class_sizes(self) -> None:
         """Refuse to contribute hulls or sums by class if all classes are too small.
 

@@ -91,7 +91,8 @@ def shares(client: Client, request: Request, state: RecordDict) -> Answer:
     member = member_of(request, state)
     payload = draw_order_number() if member.state.session.phase == HULLS else b""
     if client.node.is_real:
-        payload = _rounded(int(client.data.train.sum())).to_bytes(COUNT_BYTES) + payload
+        number = 0 if client.hides_number else int(client.data.train.sum())
+        payload = _rounded(number).to_bytes(COUNT_BYTES) + payload
     keys_of_all = public_keys_in(BytesByPartition.from_parts(request.parts))
     roster = _roster(client, keys_of_all)
     try:
@@ -135,7 +136,7 @@ def receive_shares(client: Client, request: Request, state: RecordDict) -> tuple
         others = sum(counts.values()) - counts[client.partition]
         received = FromPeers(
             {peer: text[COUNT_BYTES:] for peer, text in payloads.items()},
-            client.node.rules.max_weight(others),
+            math.inf if client.hides_number else client.node.rules.max_weight(others),
         )
     _store(member, state)
     return received, {}

@@ -88,7 +88,7 @@ def clipped_sum(
     all parameters.
 
     A gradient that is not finite counts as 0: one example must not decide whether the sum is
-    finite.
+    finite. Nor must a square that rounding has put below 0, whose root is none.
     """
     sums = {name: torch.zeros_like(value) for name, value in gradients.parameters.items()}
     if not len(batch.labels):
@@ -101,7 +101,7 @@ def clipped_sum(
             squares, add_up = gradients.squares_and_sums(
                 Batch(inputs[is_finite], labels[is_finite])
             )
-        for name, value in add_up(clip / squares.sqrt().clamp(min=clip)).items():
+        for name, value in add_up(clip / squares.clamp(min=clip**2).sqrt()).items():
             sums[name] += value
     return sums
 

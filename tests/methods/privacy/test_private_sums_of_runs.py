@@ -16,6 +16,7 @@ from curvfed.strategies.config.parse import parse
 from curvfed.strategies.privacy.accountant import noise_multiplier
 from curvfed.strategies.privacy.noise_shares import honest_shares
 from curvfed.strategies.wire.exchange import FederationError
+from curvfed.strategies.wire.messages import MESSAGE_TYPES
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -56,7 +57,8 @@ def nodes_in(folder, policy):
 
 
 def test_one_noisy_sum_leaves_is_paid_once_and_the_budget_ends_the_next(tmp_path):
-    nodes = nodes_in(tmp_path, "[privacy]\nmax-epsilon = 5\n")
+    policy = "[privacy]\nmax-epsilon = 5\n[sums]\nothers-examples = 1000\n"
+    nodes = nodes_in(tmp_path, policy)  # which state no numbers of examples to each other
     recorder = Recorder()
     made = run(tmp_path, "first", nodes=nodes, clients=3, intercept=recorder, **SUMS)
     for reply in recorder.replies("hulls"):
@@ -90,14 +92,15 @@ def test_the_noise_of_client_level_rounds_is_what_the_promise_needs(tmp_path):
     assert made.summary["metrics"]["privacy_epsilon"] == pytest.approx(8, rel=1e-3)
 
 
-def test_a_lying_server_gets_no_scores(tmp_path):
+def test_a_lying_server_gets_no_figures(tmp_path):
     asked = []
 
     def intercept(request, handle):
         header = request.content.config_records["header"]
         if header["phase"] == "keys":
             message_type = request.metadata.message_type
-            header["phase"] = request.metadata.message_type = "evaluate"
+            header["phase"] = ("evaluate", "measure")[len(asked) % 2]
+            request.metadata.message_type = MESSAGE_TYPES[header["phase"]]
             asked.append(handle(request).content.config_records["header"]["error"])
             header["phase"] = "keys"
             request.metadata.message_type = message_type

@@ -1,5 +1,7 @@
 """DP-SGD's steps against a loop over the examples, and the law of their noise and batches."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -84,6 +86,21 @@ def test_one_example_does_not_decide_whether_a_sum_is_finite(kind):
         assert torch.allclose(value, rest[name], rtol=1e-6, atol=1e-7)
     alone = Batch(batch.inputs[1:2], batch.labels[1:2])
     assert not any(value.any() for value in clipped_sum(gradients, alone, 1.0).values())
+
+
+def test_rounding_of_a_square_below_0_leaves_the_gradient_alone():
+    """A layer whose gradient vanishes can have such a square, from the products of its inputs."""
+    weight = nn.Parameter(torch.zeros(1))
+    gradients = SimpleNamespace(
+        parameters={"weight": weight},
+        chunk=2,
+        squares_and_sums=lambda batch: (
+            torch.tensor([-1e-9, 4.0]),
+            lambda factors: {"weight": factors @ torch.tensor([[0.5], [2.0]])},
+        ),
+    )
+    batch = Batch(torch.zeros(2, 1), torch.zeros(2))
+    assert clipped_sum(gradients, batch, 1.0)["weight"].tolist() == [1.5]
 
 
 class _Scalars:
