@@ -130,8 +130,6 @@ def _details(line: dict[str, object]) -> str:
         return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"
     if line["kind"] == POINTS:
         return f"{len(line['points'])} points for the first time"  # type: ignore[arg-type]
-    if line["kind"] == RUN and "method" in line:
-        return f"method = {line['method']}"
     if line["kind"] == ACCEPTED:
         return f"partition {line['peer']}, by {line['by']}"
     if line["kind"] == REGROUP:
@@ -140,4 +138,6 @@ def _details(line: dict[str, object]) -> str:
         )
     if "by" in line:
         return f"by {line['by']}"
+    if line["kind"] == RUN and "method" in line:
+        return f"method = {line['method']}"
     return str(line["reason"]) if line["kind"] == REFUSAL else ""

@@ -2,7 +2,7 @@
 
 Its tensors are of device "meta", with which autograd needs no driver, and hold their values in a
 tensor of the CPU. Refused are an operation with a tensor of the CPU (but for scalars, copies and
-indices, as on a GPU) and `numpy`. Draws come from a generator of its own. Convolutions have their
+indices, as on a GPU) and `numpy` without `force`. Draws come from a generator of its own. Convolutions have their
 channels last, as on a GPU; the code's other branches on a device of type "cuda" are not taken.
 """
 
@@ -56,6 +56,11 @@ class OnGpu(Tensor):
 
     def to_dense(self):
         return OnGpu(self.held.to_dense())
+
+    def numpy(self, *, force=False):
+        if not force:
+            raise RuntimeError("a tensor of the GPU has no numpy")
+        return self.detach().cpu().numpy()
 
     def tolist(self):
         return self.held.tolist()

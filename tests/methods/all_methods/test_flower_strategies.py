@@ -111,9 +111,8 @@ def lying_in(number):
 @pytest.fixture(scope="module")
 def average(tmp_path_factory):
     """Of the replies of all, a liar's too."""
-    return digits(
-        tmp_path_factory.mktemp("average"), "run", "average", num_rounds=6, intercept=lying_in(6)
-    )
+    settings = {"num_rounds": 6, "update_bound": 0, "intercept": lying_in(6)}
+    return digits(tmp_path_factory.mktemp("average"), "run", "average", **settings)
 
 
 @pytest.mark.parametrize(

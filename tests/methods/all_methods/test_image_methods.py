@@ -357,6 +357,7 @@ def test_an_aggregate_that_is_not_finite_ends_the_run_before_it_is_kept(tmp_path
             tmp_path,
             method="fedopt",
             fedopt__learning_rate=10.0,
+            update_bound=0,
             intercept=Fault(1, huge, "train", 1),
         )
     assert not list((tmp_path / "run" / "checkpoint" / "server").glob("*"))

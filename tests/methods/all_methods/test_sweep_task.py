@@ -68,7 +68,7 @@ def test_a_run_that_was_cut_off_goes_on_from_its_last_whole_round(
     made, monkeypatch, method, at, told
 ):
     whole = made("whole", method=method, num_rounds=4)[1]
-    stop(monkeypatch, loop, "_aggregate", at, told or KeyboardInterrupt())
+    stop(monkeypatch, loop, "within_bound", at, told or KeyboardInterrupt())
     with pytest.raises((KeyboardInterrupt, SystemExit)):
         made(method=method, num_rounds=4)
     path = whole.path.with_name("run")
@@ -95,7 +95,7 @@ def test_a_hull_run_that_was_cut_off_asks_for_nothing_twice(made, monkeypatch, w
 
 def test_a_run_that_failed_is_made_anew(made, monkeypatch):
     whole = made("whole", num_rounds=4)[1]
-    stop(monkeypatch, loop, "_aggregate", 2, RuntimeError("of no use:\n" + "x" * 999))
+    stop(monkeypatch, loop, "within_bound", 2, RuntimeError("of no use:\n" + "x" * 999))
     error, run = made(num_rounds=4)
     assert error == "RuntimeError: of no use:\n" + "x" * 999
     assert "RuntimeError: of no use" in (run.path.parent / LOGS / "run.log").read_text()

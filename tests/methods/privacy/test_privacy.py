@@ -484,7 +484,7 @@ def test_the_text_of_an_unforeseen_error_stays(where, kind, tmp_path, monkeypatc
     whole = getattr(NodeTask, where)
 
     def fail(task, model):
-        if task.inputs.features.matrix.shape[0] == 70:  # that of partition 1
+        if task.inputs.features.matrix.shape[0] == 130:  # that of partition 1
             raise kind(SECRET)
         return whole(task, model)
 
