@@ -123,12 +123,10 @@ def sentences(graphs: Sequence[GraphCurvature], dim: int) -> list[str]:
     return words
 
 
-def table(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> Table:
-    """A row per client."""
-    columns = ["nodes", "diameter", "Forman", "Ollivier", "δ / mean distance"]
-    for dim in dimensions:
-        columns += [f"best curvature in {dim}", "distortion", "flat", "spherical"]
-    rows = []
+def tables(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> list[Table]:
+    """A row per client, and a row per client and number of dimensions."""
+    graph_rows = []
+    fit_rows = []
     for graph in graphs:
         texts = [
             number(graph.nodes),
@@ -137,24 +135,30 @@ def table(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> Table:
             number(graph.ollivier, 3),
             number(graph.delta, 3),
         ]
+        graph_rows.append(([str(graph.client)], [Cell(text) for text in texts]))
         for dim in dimensions:
             client_fit = graph.fits[dim]
             errors = (client_fit.distortion, client_fit.flat, client_fit.spherical)
-            texts += [number(client_fit.curvature, 3), *map(percent, errors)]
-        rows.append(([str(graph.client)], [Cell(text) for text in texts]))
+            texts = [number(client_fit.curvature, 3), *map(percent, errors)]
+            fit_rows.append(([str(graph.client), str(dim)], [Cell(text) for text in texts]))
+    measures = ["nodes", "diameter", "Forman", "Ollivier", "δ / mean distance"]
+    errors_of = ["best curvature", "distortion", "flat", "spherical"]
     legend = (
         "Distortion: mean absolute error of the embedded distances over the mean distance, of"
         f" {max(graph.fitted_nodes for graph in graphs)} nodes of the largest component at most."
         " Embeddings are in closed form, by eigenvectors, at curvatures from −30 to 30; a search"
         " from them would lower all distortions. Forman curvature counts triangles."
     )
-    return Table("", ["client"], columns, rows, legend)
+    return [
+        Table("", ["client"], measures, graph_rows),
+        Table("", ["client", "dimensions"], errors_of, fit_rows, legend),
+    ]
 
 
 def write_page(
     graphs: Sequence[GraphCurvature], dimensions: Sequence[int], data: str, folder: Path
 ) -> Path:
-    """Write `curvature.html` with the table and a figure for each number of dimensions."""
+    """Write `curvature.html` with the tables and a figure for each number of dimensions."""
     folder.mkdir(parents=True, exist_ok=True)
     pictures = []
     words = []
@@ -164,7 +168,7 @@ def write_page(
         points = [(graph.forman, graph.fits[dim].curvature) for graph in graphs]
         pictures.append(draw_curvature(dim, curves, points, folder / f"curvature-{dim}"))
     title = f"Are the graphs of {data} curved?"
-    page = Page(title, words, [], pictures, [table(graphs, dimensions)])
+    page = Page(title, words, [], pictures, tables(graphs, dimensions))
     path = folder / "curvature.html"
     write_atomically(path, html_page(page).encode())
     return path

@@ -3,6 +3,7 @@
 from curvfed.client_app.node.policy_tables import Sums
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.one_shot import server_half
+from curvfed.strategies.config.privacy import check_enough_clients
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
@@ -16,10 +17,11 @@ def check_secure_sums(config: RunConfig, number: int) -> list[str]:
     Raises
     ------
     ConfigError
-        If the threshold does not fit the number of clients, or the bins, labels and cap of hulls do
-        not fit together.
+        If the threshold does not fit the number of clients, differential privacy cannot hide one
+        among so few, or the bins, labels and cap of hulls do not fit together.
     """
     cohort = config.row.num_asked(number, config.fraction_train)
+    check_enough_clients(config, cohort)
     try:
         session = Session(
             run="",

@@ -21,8 +21,9 @@ def regroup(
     node_config: NodeConfig,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Let a node be summed with other nodes than before, once its roster has changed, or nodes
-    without a roster have; the policy's regroups-per-quarter limits how often."""
+    """Let a node be summed with other nodes than before, after a change of its roster, or of the
+    nodes of a cluster without rosters. Says what this reveals, and asks. The policy's
+    regroups-per-quarter limits how often."""
     from curvfed.client_app.node.ledger import ledger_of
     from curvfed.client_app.node.node import Node
     from curvfed.client_app.node.policy import Policy

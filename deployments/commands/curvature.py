@@ -62,11 +62,11 @@ def curvature(
         raise typer.BadParameter(
             f"no client has a connected graph with more than {max(sizes)} nodes"
         )
-    table = curvatures.table(graphs, sizes)
-    printed = PrintedTable(*table.heads, *table.columns)
-    for names, cells in table.rows:
-        printed.add_row(*names, *(cell.text for cell in cells))
-    console.print(printed)
+    for table in curvatures.tables(graphs, sizes):
+        printed = PrintedTable(*table.heads, *table.columns)
+        for names, cells in table.rows:
+            printed.add_row(*names, *(cell.text for cell in cells))
+        console.print(printed)
     if len(graphs) < len(measured):
         console.print(f"{len(measured) - len(graphs)} clients have too few connected nodes")
     for size in sizes:

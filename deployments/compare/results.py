@@ -274,14 +274,16 @@ def _table(
 
 
 def _print_table(table: Table, console: Console) -> None:
+    """Print the figures, and below them the configurations, which are too long for columns."""
     if not console.is_terminal:
         console.width = PRINTED  # a file or a pipe has space for every column
-    printed = PrintedTable(*table.heads, *table.columns)
-    for column in printed.columns:
-        column.overflow = "fold"
-    for (name, words), cells in table.rows:
-        printed.add_row(name, words.replace(" ", "\n"), *(cell.text for cell in cells))
+    printed = PrintedTable("method", *table.columns)
+    printed.columns[0].no_wrap = True
+    for (name, _), cells in table.rows:
+        printed.add_row(name, *(cell.text for cell in cells))
     console.print(printed)
+    for (name, words), _ in table.rows:
+        console.print(escape(f"{name}: {words}"), highlight=False)
 
 
 def _line(

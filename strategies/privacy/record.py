@@ -73,6 +73,6 @@ def describe_cost(run: RunKeys, privacy: Privacy, num_examples: int) -> str:
     steps = run.num_rounds * release.times
     return (
         f"differential privacy: {promise(privacy)}; a client of {num_examples} training examples"
-        f" adds noise of {release.noise:.3g} x dp.clip to each of {steps} steps, which have an"
-        f" example with probability {release.rate:.3g}"
+        f" adds noise of {release.noise:.3g} x dp.clip to each of {steps} steps; an example"
+        f" takes part in a step with probability {release.rate:.3g}"
     )

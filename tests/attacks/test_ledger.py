@@ -338,7 +338,7 @@ def test_a_sum_is_signed_once_also_after_a_restart(tmp_path):
         signer(tmp_path)("a", [0, 1, 2])
     signer(tmp_path)("b", [0, 1, 2])
     assert [one["run"] for one in Ledger(path).lines("sum")] == ["a", "b"]
-    assert path.stat().st_mode & 0o777 == 0o600
+    assert {file.stat().st_mode & 0o777 for file in tmp_path.iterdir()} == {0o600}
 
 
 @pytest.mark.parametrize("cut", [1, 20, 200])

@@ -494,6 +494,7 @@ def test_flower_tells_nobody_of_what_is_done_here(folder):
         flower_supernode(folder.node("north"), "x:1", "a=1", 1),
     ):
         assert command.environment["FLWR_TELEMETRY_ENABLED"] == "0"
+        assert command.environment["FLWR_DISABLE_UPDATE_CHECK"] == "1"
 
 
 def test_a_port_that_is_taken_is_named():

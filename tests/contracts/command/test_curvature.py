@@ -12,7 +12,7 @@ from curvfed.geometry.distortion import Fit
 @pytest.fixture(autouse=True)
 def alone(own_home, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "100")
 
 
 def test_each_client_is_measured_and_drawn(tmp_path, capsys):
@@ -20,8 +20,9 @@ def test_each_client_is_measured_and_drawn(tmp_path, capsys):
     words = ["dataset=mine.pt", "num-supernodes=2", "--dimensions", "2,3", "--nodes", "12"]
     assert main(["curvature", *words, "--to", "out"]) == 0
     printed = capsys.readouterr().out
+    assert "…" not in printed
     for dim in (2, 3):
-        assert f"In {dim} dimensions, the mean distortion is " in printed
+        assert f"In {dim} dimensions, the mean distortion is " in " ".join(printed.split())
         for suffix in ("png", "svg"):
             assert (tmp_path / "out" / f"curvature-{dim}.{suffix}").exists()
     page = (tmp_path / "out" / "curvature.html").read_text()

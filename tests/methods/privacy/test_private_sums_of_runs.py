@@ -9,6 +9,7 @@ from app_runs import Recorder, run, value_names
 from hull_nodes import nodes_of
 from policies import with_policy
 
+from curvfed.deployments.arguments import read_request
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
@@ -156,6 +157,9 @@ def test_what_no_noise_hides_is_refused_with_the_reason(unit, keys, reason):
 def test_few_clients_are_refused_with_the_reason(tmp_path):
     with pytest.raises(ConfigError, match=r"3 clients in a round.*allowed are 100 or more"):
         run(tmp_path, clients=3, **ROUNDS | {"dp__force": False})
+    pairs = ["method=fedavg", "secure-sum=true", "dp.unit=client", "dp.epsilon=1"]
+    with pytest.raises(ConfigError, match=r"10 clients in a round"):
+        read_request(pairs)
 
 
 def test_a_resumed_sum_is_not_made_anew(tmp_path):

@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.report import write_report
+from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.methods.pca import moments, reference
 from curvfed.tasks.points.cells import client_cells
@@ -121,6 +122,15 @@ def test_a_file_that_is_not_sparse(dtype, tmp_path):
     found = client_cells(tmp_path / "dense.h5ad", ["y", "w"])
     np.testing.assert_array_equal(found.values, values[:, [2, 0]])
     assert found.digest != client_cells(tmp_path / "dense.h5ad", ["w", "y"]).digest
+
+
+def test_moments_of_few_cells_stay_at_their_nodes(tmp_path):
+    values = np.random.default_rng(0).uniform(0, 5, (4, 3))
+    cells = anndata.AnnData(values, var=pandas.DataFrame(index=list("xyz")))
+    for name in SITES:
+        cells.write_h5ad(tmp_path / f"{name}.h5ad")
+    with pytest.raises(RoundError, match=r"\[leaves\] hull-min-class-size = 5"):
+        run(tmp_path, nodes=nodes_of(tmp_path), method="pca", pca__genes="x,y,z")
 
 
 def test_nodes_without_the_genes_or_without_expression_are_refused(found, tmp_path):
