@@ -170,7 +170,9 @@ class Client:
         elif self.is_private and self.ledger and self.node.rules:
             self._check_small_classes()
             release, rounds = sum_release(self.config)
-            self.ledger.check_budget(self.run, release, rounds, self.node.rules.privacy)
+            self.ledger.check_budget(
+                self.run, release, rounds, self.node.rules.privacy, self.config.dp.unit
+            )
         return Description(
             task=self.data.task,
             space=self.data.space,

@@ -83,8 +83,9 @@ class PrivateRounds:
         ConfigError
         """
         if self._ledger and self._policy:
+            rounds = self._config.num_rounds
             self._ledger.check_budget(
-                self._run, self.release, self._config.num_rounds, self._policy.privacy
+                self._run, self.release, rounds, self._policy.privacy, self._config.dp.unit
             )
 
     def basis(self, request: Request) -> str:

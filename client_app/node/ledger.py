@@ -33,7 +33,7 @@ ACCEPTED = "accepted"
 REGROUP = "regroup"
 """Kinds of lines."""
 
-_OF_COSTS = ("run", "reply", *Release._fields)
+_OF_COSTS = ("run", "reply", "unit", *Release._fields)
 """The fields of a private reply's line that its cost is computed from."""
 
 _SIZE_BYTES = 8
@@ -57,7 +57,7 @@ class Memory:
     regroups : list of str
         The times of these changes.
     costs : list of dict
-        Run, reply and releases of each private reply.
+        Run, reply, unit and releases of each private reply.
     heads : dict of str to list
         By the partition of a peer: size and digest of the last head that it stated in a sum which
         this node signed.
@@ -310,7 +310,9 @@ class Ledger(LedgerFile[Memory]):
             if new := sorted(points - self.memory.points):
                 self.write(file, POINTS, run=run, points=new)
 
-    def check_budget(self, run: str, planned: Release, rounds: int, rules: Privacy) -> None:
+    def check_budget(
+        self, run: str, planned: Release, rounds: int, rules: Privacy, unit: str
+    ) -> None:
         """Refuse a run whose remaining private rounds would, with all earlier releases, cost more
         than the policy allows.
 
@@ -323,6 +325,8 @@ class Ledger(LedgerFile[Memory]):
             The number of rounds of the run, those answered included.
         rules : Privacy
             The policy's budget.
+        unit : str
+            What the run hides, `dp.unit`.
 
         Raises
         ------
@@ -330,10 +334,18 @@ class Ledger(LedgerFile[Memory]):
         """
         with self.locked():
             left = max(0, rounds - self._num_answered(run))
-            self._check_cost(planned._replace(times=left * planned.times), rules)
+            self._check_cost(planned._replace(times=left * planned.times), unit, rules)
 
     def pay(
-        self, run: str, release: Release, rounds: int, rules: Privacy, reply: str, **fields: Any
+        self,
+        run: str,
+        release: Release,
+        rounds: int,
+        rules: Privacy,
+        *,
+        reply: str,
+        unit: str,
+        **fields: Any,
     ) -> None:
         """Record the cost of a private reply, once.
 
@@ -347,6 +359,8 @@ class Ledger(LedgerFile[Memory]):
             The policy's budget.
         reply : str
             Digest of the reply.
+        unit : str
+            What the run hides, `dp.unit`.
         **fields
             Further fields of the line.
 
@@ -365,16 +379,25 @@ class Ledger(LedgerFile[Memory]):
                     " noise was planned; another run needs another run-name",
                     key="rounds-spent",
                 )
-            self._check_cost(release, rules)
-            self.write(file, PRIVACY, run=run, reply=reply, **release._asdict(), **fields)
+            self._check_cost(release, unit, rules)
+            costs = release._asdict()
+            self.write(file, PRIVACY, run=run, reply=reply, unit=unit, **costs, **fields)
 
     def _num_answered(self, run: str) -> int:
         return sum(cost["run"] == run for cost in self.memory.costs)
 
-    def _check_cost(self, release: Release, rules: Privacy) -> None:
+    def _check_cost(self, release: Release, unit: str, rules: Privacy) -> None:
         if rules.max_epsilon is None:
             return
-        spent = [Release(cost["noise"], cost["rate"], cost["times"]) for cost in self.memory.costs]
+        costs = [*self.memory.costs, {"unit": unit, **release._asdict()}]
+        is_mixed = len({cost["unit"] for cost in costs}) > 1
+        releases = []
+        for cost in costs:
+            # A record turns a client's update, of a length up to dp.clip, into another, which can
+            # be twice as far from it as from none: beside records, clients have half the noise.
+            shrink = 2 if is_mixed and cost["unit"] == "client" else 1
+            releases.append(Release(cost["noise"] / shrink, cost["rate"], cost["times"]))
+        *spent, release = releases
         epsilon = epsilon_of([*spent, release], rules.delta)
         if epsilon > rules.max_epsilon:
             raise ConfigError(

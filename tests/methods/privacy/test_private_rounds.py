@@ -7,10 +7,12 @@ from app_runs import Recorder, run, value_names
 from flwr.app import Message, RecordDict
 from policies import with_policy
 
+from curvfed.client_app.node.ledger import Ledger
+from curvfed.client_app.node.policy_tables import Privacy
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
-from curvfed.strategies.privacy.accountant import Release, epsilon_of
+from curvfed.strategies.privacy.accountant import Release, epsilon_of, whole_epsilon
 from curvfed.strategies.wire.exchange import FederationError
 
 pytest.importorskip("dp_accounting")
@@ -117,6 +119,20 @@ def test_other_parameters_for_the_same_round_cost_and_end_with_the_rounds(tmp_pa
     assert all(errors)  # those of round 1 because the start is not that of the seed
     assert "another run-name" in errors[-1]
     assert len(costs(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("units", [("record", "client"), ("client", "record")])
+def test_a_release_that_hides_clients_hides_records_half_as_well(units, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    noises = {"record": 4.0, "client": 6.0}
+    budget = whole_epsilon((4.0**-2 + 3.0**-2) ** -0.5, 1e-5)
+    for unit in units:
+        release = Release(noises[unit])
+        ledger.check_budget(unit, release, 1, Privacy(max_epsilon=budget + 1e-6), unit)
+        if ledger.memory.costs:
+            with pytest.raises(ConfigError, match="max-epsilon"):
+                ledger.check_budget(unit, release, 1, Privacy(max_epsilon=budget - 1e-3), unit)
+        ledger.pay(unit, release, 1, Privacy(), reply=unit, unit=unit)
 
 
 def test_a_policy_ends_what_goes_beyond_its_budget(tmp_path):
