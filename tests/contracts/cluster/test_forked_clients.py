@@ -79,14 +79,13 @@ def nothing_heavy(folder: Path) -> dict[str, str]:
     """The same, and all that is to be imported is there and empty, but for what the parent itself
     uses."""
     environment = stand_in(folder)
-    for module in set(HEAVY) - {"psutil"}:
+    for module in {*HEAVY, node_code.PROGRAM.rpartition(".")[0]} - {"psutil"}:
         package = folder
         for name in module.split("."):
             package /= name
             package.mkdir(exist_ok=True)
             (package / "__init__.py").touch()
     flower = folder.joinpath(*node_code.PROGRAM.split(".")).with_suffix(".py")
-    flower.parent.mkdir(parents=True)
     flower.write_text(" = ".join([*node_code.REPLACED, "None"]))
     return environment
 
