@@ -33,11 +33,16 @@ from image_fixtures import write_classes
 from method_page import assert_matched, documented_methods
 
 from curvfed.client_app import app as client_side
+from curvfed.client_app.clients_in_memory import get_client
+from curvfed.client_app.node.node import Node
 from curvfed.server_app.run import RoundError
+from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import ONE_SHOT
 from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.codec import decode_arrays, encode_arrays, encode_reply
+from curvfed.strategies.wire.exchange import FederationError
 from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header, Reply
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.client_task import NodeTask
@@ -454,6 +459,17 @@ def test_a_node_can_refuse_what_the_run_asks_for(tmp_path):
         2,
         3,
     }
+
+
+def test_sums_by_class_need_shared_statistics_or_a_secure_sum(tmp_path):
+    """The server says so before the rounds, and a node whatever the server asks."""
+    nodes = own_images(tmp_path / "nodes")
+    with pytest.raises(FederationError, match="needs share-statistics"):
+        run(tmp_path, nodes=nodes, method="ccvr", num_rounds=1, train_size=0.5)
+    config = parse({"method": "ccvr", "dataset": "own", "train-size": 0.5})
+    client = get_client(config, "run", Node.read(nodes[0]))
+    with pytest.raises(ConfigError, match="sizes of classes, which do not leave this node"):
+        client.sums("ccvr")
 
 
 def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
