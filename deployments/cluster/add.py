@@ -33,7 +33,8 @@ POLICY = """\
 # lost-state = "refuse"           # lost personal parameters: "refuse", "previous", "fresh"
 # code = "installed"              # or "any", or digests of bundles whose own code may run here too
 # starts = []                     # digests of allowed starts from a file (init-from), or "any"
-# A run's "model" of another package, and for public data its "data-dir", must be listed in keys.
+# A run's "model" of another package, another "secure.clip", and for public data its "data-dir",
+# must be listed in keys.
 
 [leaves]
 # secure-sum = false              # true: its parameters leave it only in secure sums
@@ -46,6 +47,10 @@ POLICY = """\
 # weight-share = 0.5              # the largest share of a sum's examples that the node may have
 # others-examples = 10            # minimum number of examples of all other nodes together
 # regroups-per-quarter = 1        # how often its members may change: `curvfed cluster regroup`
+
+[privacy]
+# max-epsilon = 3.0               # budget of all runs together; without this line: none
+# delta = 1e-05                   # the probability beside it
 """
 """The `policy.toml` of a new node; each line is a comment with the default."""
 

@@ -38,9 +38,7 @@ def regroup(
     group = () if roster is None else ledger.group(settings.partition, roster)
     former = ledger.changed_cohorts(group)
     if not former:
-        print(
-            f"{ledger.path}: no sum over other nodes than {list(group)}; nothing is to be changed"
-        )
+        print(f"{ledger.path}: no sum over other nodes; nothing is to be changed")
         return
     print(_warning(former, group))
     if not yes:
