@@ -101,7 +101,7 @@ def clipped_sum(
             squares, add_up = gradients.squares_and_sums(
                 Batch(inputs[is_finite], labels[is_finite])
             )
-        for name, value in add_up(clip / squares.clamp(min=clip**2).sqrt()).items():
+        for name, value in add_up(clip / squares.clamp(min=0).sqrt().clamp(min=clip)).items():
             sums[name] += value
     return sums
 

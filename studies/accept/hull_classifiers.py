@@ -20,7 +20,7 @@ from studies.accept.lab import Lab, Outcome
 
 SPLITS = 30
 KINDS = ("auto", "plane", "logistic", "lorentz", "depth", "poincare")
-LIES = ("rim", "noise", "shuffled", "switched")
+LIES = ("rim", "noise", "shuffled", "switched", "negative")
 Part = tuple[np.ndarray, np.ndarray]
 
 
