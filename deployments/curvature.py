@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.arguments import Request, UsageError
-from curvfed.geometry.distortion import Fit, fit, hyperbolicity
+from curvfed.geometry.distortion import GRID, PRECISION, Fit, fit, hyperbolicity
 from curvfed.server_app.report import Cell, Page, Table, draw_curvature, html_page, number
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
@@ -113,6 +113,12 @@ def sentences(graphs: Sequence[GraphCurvature], dim: int) -> list[str]:
         f" {percent(flat)} in flat space."
     ]
     curvatures = [client_fit.curvature for client_fit in fits]
+    at_the_end = sum(size <= -GRID[-1] * (1 - PRECISION) for size in curvatures)
+    if at_the_end:
+        words.append(
+            f"For {at_the_end} of {len(fits)} clients it is the strongest that was tried,"
+            f" {number(-GRID[-1], 0)}, as for a tree."
+        )
     formans = [graph.forman for graph in graphs]
     if len(graphs) > 2 and len(set(curvatures)) > 1 and len(set(formans)) > 1:
         correlation = float(spearmanr(formans, curvatures).statistic)

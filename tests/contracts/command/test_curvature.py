@@ -70,3 +70,5 @@ def test_own_curvature_is_set_beside_the_best_common_one_and_flat_space():
     expected = np.corrcoef([3, 2, 1], [3, 1.5, 1.5])[0, 1]
     assert f"is {expected:.2f}." in second
     assert len(sentences(graphs[:1], 2)) == 1
+    tree = graph(0, -1.0, -30.0, {-30.0: 0.1, 0.0: 0.3})
+    assert "For 1 of 1 clients it is the strongest that was tried" in sentences([tree], 2)[1]
