@@ -154,8 +154,7 @@ def _train_privately(client: Client, request: Request, private: "PrivateRounds")
         client.commit(number, base=request.stamp)
         private.store_reply(number, basis, arrays)
     else:
-        client.prepare(request.required_facts, number)
-        received = decode_arrays(request.arrays, client.precision)
+        received = _prepare(client, request, stamp=number)
     figures: dict[str, float] = {}
     if client.task.num_examples:
         private.pay(number, arrays)
@@ -198,15 +197,20 @@ def calibrate(client: Client, request: Request) -> Contribution:
     return Contribution({"sums": sums}, num_examples, bound=bound, variances=variances)
 
 
-def _prepare(client: Client, request: Request) -> Arrays:
+def _prepare(client: Client, request: Request, stamp: int | None = None) -> Arrays:
     """Prepare the client for the message.
+
+    Parameters
+    ----------
+    stamp : int, optional
+        The round of the personal state, if it is not the requested one.
 
     Returns
     -------
     dict of str to array
         The shared parameters received.
     """
-    client.prepare(request.required_facts, request.stamp)
+    client.prepare(request.required_facts, request.stamp if stamp is None else stamp)
     received = decode_arrays(request.arrays, client.precision)
     check_start(client, request, received)
     client.receive(received, decode_arrays(request.fixed))

@@ -174,9 +174,22 @@ def masked_reals(
     hide: Hide | None,
 ) -> Answer:
     """The reply with a masked vector of real numbers; `encoding` takes the number of clients
-    asked, `hide` adds noise."""
+    asked, `hide` adds noise.
+
+    Raises
+    ------
+    SecureSumError
+        If the session has another modulus than the encoding: a sum modulo a larger number would
+        show how many members have a negative entry.
+    """
     session = member_of(request, state).state.session
     fixed_point = encoding(session.num_asked)
+    if session.modulus != fixed_point.modulus:
+        raise SecureSumError(
+            f"the modulus of the sum is {session.modulus}; allowed for real numbers is"
+            f" {fixed_point.modulus}",
+            key="sum-size",
+        )
     vector = fixed_point.encode(values)
     if hide is not None:
         vector = hide(vector, fixed_point, session)

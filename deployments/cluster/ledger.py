@@ -76,14 +76,14 @@ def _reset(place: Path, anchor: Path) -> None:
         ledger = Ledger(place / Path(json.loads(anchor.read_bytes())["ledger"]).name, [anchor])
     except (OSError, ValueError) as error:
         raise ClusterError(f"{anchor} cannot be read: {error}", key="unreadable") from None
-    _check_owner(anchor)
+    check_owner(anchor)
     typer.confirm(
         f"{ledger.path} goes on without lines that {anchor} records. The node forgets what it has"
         " signed in them: a sum like a forgotten one, over other nodes, can reveal the data of a"
         " single node, and the points that its hulls revealed are counted anew. Go on?",
         abort=True,
     )
-    ledger.reset(by=_user())
+    ledger.reset(by=user())
     print(f"{ledger.path} goes on; its line of the reset names you")
 
 
@@ -97,19 +97,24 @@ def _accept(paths: list[Path], peer: int) -> None:
             f"there are several ledgers in {path.parent}; needed is the state-path of one node",
             key="several-ledgers",
         )
-    _check_owner(path)
+    check_owner(path)
     typer.confirm(
         f"Partition {peer} has forgotten sums that {path} records. It can sign a sum like a"
         " forgotten one, over other nodes, which can reveal the data of a single node. Go on with"
         " it?",
         abort=True,
     )
-    Ledger(path).append(ACCEPTED, peer=peer, by=_user())
+    Ledger(path).append(ACCEPTED, peer=peer, by=user())
     print(f"{path} goes on with partition {peer}; its line names you")
 
 
-def _check_owner(path: Path) -> None:
-    """Files that another user writes could not be read by the node."""
+def check_owner(path: Path) -> None:
+    """Refuse to write files beside those of another user: the node could not read them.
+
+    Raises
+    ------
+    ClusterError
+    """
     if path.stat().st_uid != os.geteuid():
         raise ClusterError(
             f"{path} belongs to another user, who runs the SuperNode: run this command as that"
@@ -118,7 +123,8 @@ def _check_owner(path: Path) -> None:
         )
 
 
-def _user() -> str:
+def user() -> str:
+    """The person who runs this command, also by sudo."""
     return os.environ.get("SUDO_USER") or getpass.getuser()
 
 

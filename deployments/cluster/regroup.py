@@ -1,13 +1,12 @@
 """`curvfed cluster regroup`: let a node be summed with other nodes than before."""
 
-import getpass
-import os
 from typing import Annotated
 
 import typer
 
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.cluster.ledger import check_owner, user
 from curvfed.deployments.cluster.options import NodeConfig
 from curvfed.deployments.groups import Application
 
@@ -36,7 +35,10 @@ def regroup(
     ledger = ledger_of(settings)
     roster = read_roster(settings)
     group = () if roster is None else ledger.group(settings.partition, roster)
-    former = ledger.changed_cohorts(group)
+    former = []
+    if ledger.path.exists():
+        check_owner(ledger.path)
+        former = ledger.changed_cohorts(group)
     if not former:
         print(f"{ledger.path}: no sum over other nodes; nothing is to be changed")
         return
@@ -44,9 +46,8 @@ def regroup(
     if not yes:
         typer.confirm("Change the group?", abort=True)
     limit = (settings.rules or Policy()).sums.regroups_per_quarter
-    by = os.environ.get("SUDO_USER") or getpass.getuser()
     try:
-        ledger.regroup(limit, former=former, group=group, by=by)
+        ledger.regroup(limit, former=former, group=group, by=user())
     except ConfigError as error:
         raise ClusterError(str(error), key=error.kind) from None
     print(f"{ledger.path}: recorded; the next sum is over the new group")

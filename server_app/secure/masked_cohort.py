@@ -26,10 +26,13 @@ class MaskedCohort(Cohort):
 
     def __init__(self, run: Run) -> None:
         super().__init__(run)
-        described = run.federation.descriptions.items()
-        stated = {partition: client.group for partition, client in described if client.group}
-        if stated:
+        described = run.federation.descriptions
+        stated = {}
+        if any(client.group for client in described.values()):
             check_groups(run.config)
+            stated = {
+                partition: client.group or (partition,) for partition, client in described.items()
+            }
         self._sums = SumsOfRun(run.config, run.config.secure, notes=run.notes, stated=stated)
 
     def check(self, phase: str, clients: Sequence[int]) -> None:

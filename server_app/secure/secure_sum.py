@@ -150,7 +150,10 @@ def complete_groups(
             complete.append(list(group))
     new = sorted(set(clients).difference(*known))
     if len(new) == 1:
-        reasons.append(f"partition {new[0]} is in no group, and no other node is as new")
+        reasons.append(
+            f"partition {new[0]} is in no group, and no other node is as new; once the operators of"
+            " the others have run `curvfed cluster regroup`, it is summed with them"
+        )
     elif new:
         complete += groups(new)
     return sorted(complete), reasons

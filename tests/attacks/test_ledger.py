@@ -1,6 +1,7 @@
 """What an honest server could compute from several sums, by ordinary commands, and what the nodes'
 ledgers say to it."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -280,7 +281,7 @@ def test_the_roster_decides_the_group_and_a_changed_one_is_refused(tmp_path):
         signer(tmp_path, [1, 2, 3])("c", [1, 2, 3])
 
 
-def test_an_operator_changes_the_group_once_a_quarter(tmp_path, capsys):
+def test_an_operator_changes_the_group_once_a_quarter(tmp_path, capsys, monkeypatch):
     nodes = hospitals(tmp_path / "nodes")
     (tmp_path / "north").mkdir()
     commands = [
@@ -289,7 +290,12 @@ def test_an_operator_changes_the_group_once_a_quarter(tmp_path, capsys):
     ]
     assert main(commands[0]) == 0
     assert "nothing is to be changed" in capsys.readouterr().out
+    assert not Path(nodes[0]["state-path"]).exists()
     run(tmp_path, "four", nodes=nodes, **SUMMED)
+    with monkeypatch.context() as other_user:
+        other_user.setattr(os, "geteuid", lambda: -1)
+        assert main(commands[0]) == 1
+    assert "sudo -u" in capsys.readouterr().err
     assert [main(words) for words in commands[:3]] == [0, 0, 0]
     assert "summed with partitions [0, 1, 2, 3]; its next sum" in capsys.readouterr().out
     run(tmp_path, "three", nodes=nodes[:3], **SUMMED)

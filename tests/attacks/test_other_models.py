@@ -20,7 +20,7 @@ from secure_sums import BASIS, Run, session, vectors
 
 from curvfed.deployments.inprocess import InProcessGrid
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure import masked_cohort
+from curvfed.server_app.secure import masked_cohort, masked_phases
 from curvfed.strategies.config import basis
 from curvfed.strategies.secure_sum import client as client_module
 from curvfed.strategies.secure_sum import crypto
@@ -122,6 +122,13 @@ def test_another_configuration_for_all_but_one(key, value, tmp_path, monkeypatch
         without_checks(lies)
         lying = run(tmp_path, "lying", **SETTINGS["nodes"])
     assert angle_to(lying.path, tmp_path, **SETTINGS["nodes"]) > 0.95
+
+
+def test_a_sum_modulo_a_larger_number(tmp_path, monkeypatch):
+    """It showed how many of three members have a negative entry."""
+    monkeypatch.setattr(masked_phases, "SUM_PRIME", 2**63 - 1)
+    with pytest.raises(RoundError, match=f"allowed for real numbers is {2**61 - 1}"):
+        run(tmp_path, **MASKED)
 
 
 def other(field: str) -> Basis:

@@ -3,18 +3,24 @@ records (Fowl et al., ICLR 2022), and that of a permuted one is another input of
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from app_runs import EVERY, QUICK, Run, real_nodes, run
+from errors import refuses
 from graph_fixtures import user_fields
 from numpy.typing import NDArray
 from policies import with_policy
 from safetensors.numpy import save_file
 
+from curvfed.client_app.node import start_check
+from curvfed.client_app.node.policy import Policy
 from curvfed.server_app.run import RoundError
+from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.wire.messages import CALIBRATE, Header
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -116,6 +122,17 @@ def test_a_permuted_start_is_a_start_from_outside(tmp_path):
             init_from=str(tmp_path / "permuted.safetensors"),
             **SETTINGS,
         )
+
+
+def test_a_run_without_rounds_has_no_later_round(monkeypatch):
+    """By another number of the round a calibration summed the features of a crafted model."""
+    monkeypatch.setattr(start_check, "_is_seeded", lambda *arguments: False)
+    client = SimpleNamespace(
+        node=SimpleNamespace(rules=Policy()), config=SimpleNamespace(num_rounds=0)
+    )
+    request = SimpleNamespace(header=Header("run", CALIBRATE, 3), required_facts=None)
+    with refuses("other-start", "[runs] starts", error=ConfigError):
+        start_check.check_start(client, request, {"weight": np.ones(2)})
 
 
 @pytest.mark.long
