@@ -43,8 +43,9 @@ _TOLERANCE = 1e-10
 def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
     """Length of each client's update, divided by the median over the clients that moved.
 
-    The lengths of the trained arrays and of the running statistics are compared separately; the
-    larger quotient counts. Arrays that the client was not sent count as they are.
+    The lengths of the trained arrays, of the running statistics and of arrays beside the model, as
+    changes of SCAFFOLD's variates are, are compared separately; the largest quotient counts. Arrays
+    that the client was not sent, and those beside the model, count as they are.
 
     Returns
     -------
@@ -57,15 +58,18 @@ def update_lengths(model: Aggregation, replies: Replies) -> dict[int, float]:
     lengths = {}
     for partition, update in replies.items():
         start = model.sent_to(partition)
-        squares = {True: 0.0, False: 0.0}
+        squares = np.zeros(3)
         for name, array in update.arrays.items():
-            squares[is_buffer(name)] += _square(array, start.get(name))
-        lengths[partition] = np.sqrt([squares[False], squares[True]])
-    table = np.array(list(lengths.values())).reshape(-1, 2)
+            if "/" in name:
+                squares[2] += _square(array, None)
+            else:
+                squares[int(is_buffer(name))] += _square(array, start.get(name))
+        lengths[partition] = np.sqrt(squares)
+    table = np.array(list(lengths.values()))
     if (table.max(axis=1, initial=0) > 0).sum() < FEWEST:
         return {}
     medians = [np.median(column[column > 0]) if column.any() else math.inf for column in table.T]
-    return {partition: float((pair / medians).max()) for partition, pair in lengths.items()}
+    return {partition: float((row / medians).max()) for partition, row in lengths.items()}
 
 
 def _square(array: NDArray[Any], start: NDArray[Any] | None) -> float:

@@ -20,6 +20,7 @@ from curvfed.strategies.base.robust import (
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.shared_tables import Robust
 from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.methods.scaffold import ScaffoldServer
 
 WIDTH = 4
 RULES = sorted(ROBUST)
@@ -181,3 +182,16 @@ def test_lengths_are_in_medians_of_those_that_moved():
     server.run = RunKeys(update_bound=0)
     assert within_bound(server, replies, lengths).keys() == replies.keys()
     assert update_lengths(server, dict(list(replies.items())[: FEWEST - 1])) == {}
+
+
+def test_large_arrays_beside_the_model_hide_no_long_update():
+    """Control variates are far longer than a round's steps."""
+    server = ScaffoldServer({"w": np.zeros(2, np.float32)}, clients=range(4))
+    server.load(server.state() | {"variate/w": np.full(2, 50, np.float32)})
+    replies = {
+        partition: Statistics(
+            {"w": np.array([step, 0], np.float32), "variate/w": np.ones(2, np.float32)}, 1
+        )
+        for partition, step in enumerate([1, 1, 1, -10])
+    }
+    assert update_lengths(server, replies) == pytest.approx({0: 1, 1: 1, 2: 1, 3: 10})
