@@ -3,7 +3,7 @@ keys, then the rate again."""
 
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,19 +131,27 @@ class Tuning:
             self._try(step, points)
             wanted = {}
             for name, configuration in configurations.items():
-                scores = {}
-                for place in tried[name]:
-                    score = self._score(name, self._with_rate(name, configuration, place))
-                    if score is not None:
-                        scores[place] = score
-                if not scores:
+                place = self._best_place(name, configuration, tried[name])
+                if place is None:
                     continue
-                best[name] = max(scores, key=lambda place: (scores[place], -abs(place)))
-                beyond = {best[name] - 1, best[name] + 1} - tried[name]
-                beyond = {place for place in beyond if abs(place) <= FARTHEST}
+                best[name] = place
+                beyond = {place - 1, place + 1} - tried[name]
+                beyond = {step for step in beyond if abs(step) <= FARTHEST}
                 if beyond:
                     wanted[name] = sorted(beyond)
         return best
+
+    def _best_place(
+        self, name: str, configuration: Configuration, places: Iterable[int]
+    ) -> int | None:
+        """The best of these rates, in steps from the default; of equal ones the nearest to it, and
+        None if all are out."""
+        scores = {}
+        for place in places:
+            score = self._score(name, self._with_rate(name, configuration, place))
+            if score is not None:
+                scores[place] = score
+        return max(scores, key=lambda place: (scores[place], -abs(place)), default=None)
 
     def _with_rate(self, name: str, configuration: Configuration, place: int) -> Configuration:
         if not self._is_swept:
