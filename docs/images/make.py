@@ -1,7 +1,7 @@
 """The README's picture, from nine runs on `trees` (two minutes): python docs/images/make.py
 
-Each method trains as the study in docs/findings.md tuned it, on the first three of the seeds that it
-compares on. Runs that are in results-dir already are not repeated.
+Each method has the settings that a comparison chose which docs/findings.md withdraws. Runs that are
+in results-dir already are not repeated.
 """
 
 import csv

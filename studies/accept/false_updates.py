@@ -2,9 +2,8 @@
 
     python -m studies.accept.false_updates [--only fedavg,flatland] [--rules own,robust]
 
-prints accuracies in percent, and which clients the run names. "own" is the method without the key
-aggregation. Needs no data; ten minutes
-on one core for own and robust.
+prints accuracies in percent, and the clients that the run names. "own" is the method without the key
+aggregation. Needs no data.
 """
 
 import argparse
@@ -95,7 +94,7 @@ class Liars:
 
 
 def accuracy(method: str, rule: str, seed: int, number: int, lie: str) -> tuple[float | None, str]:
-    """Accuracy of a run in percent, and the clients that its warnings name as false; None and the
+    """Accuracy of a run in percent, and the clients that its warnings name; None and the
     error if the run fails."""
     settings = METHODS[method] | {"method": method, "seed": seed, "report": False}
     if rule != "own":
@@ -111,12 +110,12 @@ def accuracy(method: str, rule: str, seed: int, number: int, lie: str) -> tuple[
         with (path / "clients.csv").open(newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
     keys = zip(summary["warning_keys"], summary["warnings"], strict=True)
-    told = "; ".join(text for key, text in keys if key == "updates")
+    named = "; ".join(text for key, text in keys if key == "updates")
     value = summary["global_accuracy"]
     if value is None:  # every client has a model of its own: the mean of those that never lie
         last = {int(row["partition"]): float(row["score"] or "nan") for row in rows}
         value = np.mean([value for partition, value in last.items() if partition >= max(LIARS)])
-    return 100 * value, told
+    return 100 * value, named
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
