@@ -239,7 +239,8 @@ def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], r
 
     Whatever else is wrong with the configuration, its `state-path` says where the ledger is.
     """
-    from curvfed.client_app.node.ledger import REFUSAL, ledger_of
+    from curvfed.client_app.node.ledger import ledger_of
+    from curvfed.client_app.node.ledger_memory import REFUSAL
 
     with contextlib.suppress(ValueError):  # ConfigError, or a state-path that is not text
         node = Node(

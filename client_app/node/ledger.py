@@ -1,5 +1,5 @@
-"""The node's ledger: a line for each run, sum, change of the group, private reply, set of revealed
-points and refusal; it decides whether the node joins the next sum.
+"""The node's ledger: its lines decide which sums the node joins, which points its hulls may reveal,
+and which private replies its budget allows.
 
 A line is written and synced before its answer leaves, so a line torn by a crash belongs to no
 answer. A node with a damaged ledger answers nothing, since it no longer knows what it has revealed.
@@ -7,12 +7,21 @@ answer. A node with a damaged ledger answers nothing, since it no longer knows w
 
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import Any, Self
+from typing import Any
 
-from curvfed.client_app.node.ledger_file import Head, LedgerFile
+from curvfed.client_app.node.ledger_file import LedgerFile
+from curvfed.client_app.node.ledger_memory import (
+    BEGUN,
+    POINTS,
+    PRIVACY,
+    REGROUP,
+    RUN,
+    SUM,
+    Memory,
+)
+from curvfed.client_app.node.ledger_statements import head_in, stated_head
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy_tables import Privacy
 from curvfed.strategies.base.errors import ConfigError
@@ -23,86 +32,8 @@ from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
 from curvfed.strategies.secure_sum.messages import Basis
 from curvfed.strategies.secure_sum.session import Session
 
-RUN = "run"
-BEGUN = "begun"
-SUM = "sum"
-POINTS = "points"
-REFUSAL = "refusal"
-PRIVACY = "privacy"
-ACCEPTED = "accepted"
-REGROUP = "regroup"
-"""Kinds of lines."""
-
-_OF_COSTS = ("run", "reply", "unit", *Release._fields)
-"""The fields of a private reply's line that its cost is computed from."""
-
-_SIZE_BYTES = 8
-_DIGITS = 32
-"""Bytes of a ledger's size, and hexadecimal digits of its digest, as nodes state them."""
-
 QUARTER = timedelta(days=90)
 """The time in which changes of a node's group are counted."""
-
-
-@dataclass
-class Memory:
-    """What the rules ask of the lines.
-
-    Attributes
-    ----------
-    runs, sessions, points : set of str
-        Runs that asked, sums that the node signed, points that its hulls revealed.
-    cohorts : set of tuple of int
-        The nodes of each sum since the last change of the group.
-    regroups : list of str
-        The times of these changes.
-    costs : list of dict
-        Run, reply, unit and releases of each private reply.
-    heads : dict of str to list
-        By the partition of a peer: size and digest of the last head that it stated in a sum which
-        this node signed.
-    """
-
-    runs: set[str] = field(default_factory=set)
-    sessions: set[str] = field(default_factory=set)
-    points: set[str] = field(default_factory=set)
-    cohorts: set[tuple[int, ...]] = field(default_factory=set)
-    regroups: list[str] = field(default_factory=list)
-    costs: list[dict[str, Any]] = field(default_factory=list)
-    heads: dict[str, list[Any]] = field(default_factory=dict)
-
-    def note(self, line: Mapping[str, Any]) -> None:
-        """Add a line."""
-        if line["kind"] == RUN:
-            self.runs.add(line["run"])
-        elif line["kind"] == SUM:
-            self.sessions.add(line["session"])
-            self.cohorts.add(tuple(line["cohort"]))
-            for peer, head in line["heads"].items():
-                # Of two sums at the same time, the one that was signed first may have begun later.
-                self.heads[peer] = max(head, self.heads.get(peer, head))
-        elif line["kind"] == ACCEPTED:
-            self.heads.pop(str(line["peer"]), None)
-        elif line["kind"] == REGROUP:
-            self.cohorts.clear()
-            self.regroups.append(line["time"])
-        elif line["kind"] == POINTS:
-            self.points.update(line["points"])
-        elif line["kind"] == PRIVACY:
-            self.costs.append({name: line[name] for name in _OF_COSTS})
-
-    def as_json(self) -> dict[str, Any]:
-        """The memory in the types of JSON."""
-        sets = {name: sorted(getattr(self, name)) for name in ("runs", "sessions", "points")}
-        others = {"regroups": self.regroups, "costs": self.costs, "heads": self.heads}
-        return {**sets, "cohorts": sorted(self.cohorts), **others}
-
-    @classmethod
-    def from_json(cls, fields: Mapping[str, Any]) -> Self:
-        """Inverse of `as_json`."""
-        sets: dict[str, Any] = {name: set(fields[name]) for name in ("runs", "sessions", "points")}
-        others = {name: fields[name] for name in ("regroups", "costs", "heads")}
-        return cls(**sets, cohorts=set(map(tuple, fields["cohorts"])), **others)
 
 
 class Ledger(LedgerFile[Memory]):
@@ -124,9 +55,9 @@ class Ledger(LedgerFile[Memory]):
         """
         with self.locked() as file:
             self.write(file, BEGUN, run=session.run, phase=session.phase, round=session.round)
-            own = _stated(self.head.size, self.head.digest)
+            own = stated_head(self.head.size, self.head.digest)
             heads = self.memory.heads
-            return {peer: own + _stated(*heads.get(str(peer), (0, ""))) for peer in peers}
+            return {peer: own + stated_head(*heads.get(str(peer), (0, ""))) for peer in peers}
 
     def compare(self, sent: Mapping[int, bytes], received: Mapping[int, bytes]) -> None:
         """Compare what this node and its peers stated about each other's ledgers in one sum.
@@ -145,13 +76,13 @@ class Ledger(LedgerFile[Memory]):
             peer: "its ledger lacks lines that this node has recorded; if they are lost, `curvfed"
             f" cluster ledger STATE-PATH --accept {peer}` goes on with it"
             for peer, statement in received.items()
-            if _head_in(statement, 0).size < _head_in(sent.get(peer, b""), 1).size
+            if head_in(statement, 0).size < head_in(sent.get(peer, b""), 1).size
         }
         with self.locked() as file:
             others = [
                 peer
                 for peer, statement in received.items()
-                if not _head_in(statement, 1).is_in(file)
+                if not head_in(statement, 1).is_in(file)
             ]
         if others:
             raise SecureSumError(
@@ -234,7 +165,7 @@ class Ledger(LedgerFile[Memory]):
         """
         stated = {}
         for peer in sorted(cohort):
-            head = _head_in(statements.get(peer, b""), 0)
+            head = head_in(statements.get(peer, b""), 0)
             if head.size:
                 stated[str(peer)] = [head.size, head.digest]
         with self.locked() as file:
@@ -333,7 +264,7 @@ class Ledger(LedgerFile[Memory]):
         ConfigError
         """
         with self.locked():
-            left = max(0, rounds - self._num_answered(run))
+            left = max(0, rounds - self.memory.num_answered(run))
             self._check_cost(planned._replace(times=left * planned.times), unit, rules)
 
     def pay(
@@ -372,7 +303,7 @@ class Ledger(LedgerFile[Memory]):
         with self.locked() as file:
             if any(cost["reply"] == reply for cost in self.memory.costs):
                 return
-            answered = self._num_answered(run)
+            answered = self.memory.num_answered(run)
             if answered >= rounds:
                 raise ConfigError(
                     f"this node has answered {answered} rounds of the run {run}, for which its"
@@ -382,9 +313,6 @@ class Ledger(LedgerFile[Memory]):
             self._check_cost(release, unit, rules)
             costs = release._asdict()
             self.write(file, PRIVACY, run=run, reply=reply, unit=unit, **costs, **fields)
-
-    def _num_answered(self, run: str) -> int:
-        return sum(cost["run"] == run for cost in self.memory.costs)
 
     def _check_cost(self, release: Release, unit: str, rules: Privacy) -> None:
         if rules.max_epsilon is None:
@@ -420,18 +348,3 @@ def ledger_of(node: Node) -> Ledger:
     if node.signing_key:
         anchors.insert(0, node.signing_key.with_name(f"{node.signing_key.name}.ledger"))
     return Ledger(path, anchors)
-
-
-def _stated(size: int, digest: str) -> bytes:
-    """A head in a statement to a peer; zeros for none."""
-    return size.to_bytes(_SIZE_BYTES) + bytes.fromhex(digest[:_DIGITS].ljust(_DIGITS, "0"))
-
-
-def _head_in(statement: bytes, position: int) -> Head:
-    """One of the two heads in a peer's statement; none if the statement is of another length."""
-    length = _SIZE_BYTES + _DIGITS // 2
-    if len(statement) != 2 * length:
-        return Head()
-    text = statement[position * length : (position + 1) * length]
-    size = int.from_bytes(text[:_SIZE_BYTES])
-    return Head(size=size, digest=text[_SIZE_BYTES:].hex())

@@ -89,7 +89,8 @@ def _reset(place: Path, anchor: Path) -> None:
 
 def _accept(paths: list[Path], peer: int) -> None:
     """Go on with a peer whose ledger lacks lines, once the user has confirmed it."""
-    from curvfed.client_app.node.ledger import ACCEPTED, Ledger
+    from curvfed.client_app.node.ledger import Ledger
+    from curvfed.client_app.node.ledger_memory import ACCEPTED
 
     (path, *others) = paths
     if others:
@@ -130,7 +131,7 @@ def user() -> str:
 
 def _details(line: dict[str, object]) -> str:
     """The details of a line, by its kind."""
-    from curvfed.client_app.node.ledger import ACCEPTED, POINTS, REFUSAL, REGROUP, RUN, SUM
+    from curvfed.client_app.node.ledger_memory import ACCEPTED, POINTS, REFUSAL, REGROUP, RUN, SUM
 
     if line["kind"] == SUM:
         return f"with partitions {line['cohort']}, sum {str(line['session'])[:12]}"

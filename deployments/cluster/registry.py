@@ -1,8 +1,6 @@
 """The registered nodes, and the names of nodes and runs: Flower's lists have only ids."""
 
-import getpass
 import json
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
+from curvfed.deployments.cluster.ledger import user
 from curvfed.tasks.stored_files import write_atomically
 
 REGISTERED = "registered"
@@ -109,6 +108,4 @@ def audit(folder: ServerFolder, kind: str, name: str, **fields: str) -> None:
     machine."""
     from curvfed.client_app.node.ledger import Ledger  # imports Flower
 
-    Ledger(ledger_path(folder)).append(
-        kind, run=name, by=os.environ.get("SUDO_USER") or getpass.getuser(), **fields
-    )
+    Ledger(ledger_path(folder)).append(kind, run=name, by=user(), **fields)

@@ -14,7 +14,8 @@ from flwr.supernode.runtime import run_clientapp
 from policies import with_policy
 
 from curvfed.client_app.app import app
-from curvfed.client_app.node.ledger import REFUSAL, ledger_of
+from curvfed.client_app.node.ledger import ledger_of
+from curvfed.client_app.node.ledger_memory import REFUSAL
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.bundle import app_folder, bundle_digest
 from curvfed.deployments.cluster import node_code

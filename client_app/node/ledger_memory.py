@@ -1,0 +1,85 @@
+"""The kinds of lines in a node's ledger, and what its rules remember of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from curvfed.strategies.privacy.accountant import Release
+
+RUN = "run"
+BEGUN = "begun"
+SUM = "sum"
+POINTS = "points"
+REFUSAL = "refusal"
+PRIVACY = "privacy"
+ACCEPTED = "accepted"
+REGROUP = "regroup"
+"""Kinds of lines."""
+
+_OF_COSTS = ("run", "reply", "unit", *Release._fields)
+"""The fields of a private reply's line that its cost is computed from."""
+
+
+@dataclass
+class Memory:
+    """What the rules ask of the lines.
+
+    Attributes
+    ----------
+    runs, sessions, points : set of str
+        Runs that asked, sums that the node signed, points that its hulls revealed.
+    cohorts : set of tuple of int
+        The nodes of each sum since the last change of the group.
+    regroups : list of str
+        The times of these changes.
+    costs : list of dict
+        Run, reply, unit and releases of each private reply.
+    heads : dict of str to list
+        By the partition of a peer: size and digest of the last head that it stated in a sum which
+        this node signed.
+    """
+
+    runs: set[str] = field(default_factory=set)
+    sessions: set[str] = field(default_factory=set)
+    points: set[str] = field(default_factory=set)
+    cohorts: set[tuple[int, ...]] = field(default_factory=set)
+    regroups: list[str] = field(default_factory=list)
+    costs: list[dict[str, Any]] = field(default_factory=list)
+    heads: dict[str, list[Any]] = field(default_factory=dict)
+
+    def note(self, line: Mapping[str, Any]) -> None:
+        """Add a line."""
+        if line["kind"] == RUN:
+            self.runs.add(line["run"])
+        elif line["kind"] == SUM:
+            self.sessions.add(line["session"])
+            self.cohorts.add(tuple(line["cohort"]))
+            for peer, head in line["heads"].items():
+                # Of two sums at the same time, the one that was signed first may have begun later.
+                self.heads[peer] = max(head, self.heads.get(peer, head))
+        elif line["kind"] == ACCEPTED:
+            self.heads.pop(str(line["peer"]), None)
+        elif line["kind"] == REGROUP:
+            self.cohorts.clear()
+            self.regroups.append(line["time"])
+        elif line["kind"] == POINTS:
+            self.points.update(line["points"])
+        elif line["kind"] == PRIVACY:
+            self.costs.append({name: line[name] for name in _OF_COSTS})
+
+    def num_answered(self, run: str) -> int:
+        """Number of private replies of a run."""
+        return sum(cost["run"] == run for cost in self.costs)
+
+    def as_json(self) -> dict[str, Any]:
+        """The memory in the types of JSON."""
+        sets = {name: sorted(getattr(self, name)) for name in ("runs", "sessions", "points")}
+        others = {"regroups": self.regroups, "costs": self.costs, "heads": self.heads}
+        return {**sets, "cohorts": sorted(self.cohorts), **others}
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> Self:
+        """Inverse of `as_json`."""
+        sets: dict[str, Any] = {name: set(fields[name]) for name in ("runs", "sessions", "points")}
+        others = {name: fields[name] for name in ("regroups", "costs", "heads")}
+        return cls(**sets, cohorts=set(map(tuple, fields["cohorts"])), **others)
