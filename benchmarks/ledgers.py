@@ -9,7 +9,8 @@ from unittest import mock
 
 from benchmarks.measure import Pair, Place, Row
 from curvfed.client_app.node import ledger_file
-from curvfed.client_app.node.ledger import BEGUN, SUM, Ledger
+from curvfed.client_app.node.ledger import Ledger
+from curvfed.client_app.node.ledger_memory import BEGUN, SUM
 
 GROUP = range(9)
 MILLISECONDS = 5.0
