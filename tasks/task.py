@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -44,6 +44,22 @@ class Batch(NamedTuple):
     def select(self, output: Tensor) -> Tensor:
         """The examples' rows of an output of the model, or of its features."""
         return output if self.rows is None else output[self.rows]
+
+
+class IndependentExamples(Protocol):
+    """A task whose loss of an example depends on no other, so that a step may use any of them.
+
+    Attributes
+    ----------
+    num_examples : int
+        Examples to train on.
+    """
+
+    num_examples: int
+
+    def batch_of(self, positions: Tensor) -> Batch:
+        """The training examples at these positions among the training examples."""
+        ...
 
 
 class Task(ABC):
@@ -135,11 +151,6 @@ class Task(ABC):
     def batches(self, model: nn.Module) -> Iterator[Batch]:
         """One pass over the training examples, each once, in batches drawn by dropout's
         generator."""
-
-    def batch_of(self, positions: Tensor) -> Batch:
-        """The training examples at these positions among the training examples; only of tasks
-        whose examples are independent."""
-        raise NotImplementedError
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:

@@ -132,12 +132,13 @@ class Calibration(ABC):
         total.add(features if reach is None else on_grid(features, reach), labels[is_large])
         return total, features
 
+    @abstractmethod
     def variances(self, features: int, classes: int) -> Array:
         """Variances of the noise on the entries of differentially private sums, for a noise
         multiplier of 1: an example's entries, squared and divided by them, add up to at most 1.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def private_classifier(self, total: Array, head: Arrays, noise: float) -> Arrays:
         """`classifier` from differentially private sums.
 
@@ -151,7 +152,6 @@ class Calibration(ABC):
         CalibrationError
             If the noise leaves nothing.
         """
-        raise NotImplementedError
 
     def num_counted(self, features: Any) -> int:
         """The number of images with these features that are counted; by default all."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from curvfed.strategies.base.training import (
     training_only,
 )
 from curvfed.strategies.wire.codec import check_arrays
-from curvfed.tasks.task import Batch, Task
+from curvfed.tasks.task import Batch, IndependentExamples, Task
 
 if TYPE_CHECKING:
     from curvfed.strategies.base.private_steps import PrivateSteps
@@ -190,16 +190,18 @@ class Learner:
         """Passes over the client's examples by steps on `loss` and `gradient_terms`."""
         local = self.local
         steps = epochs * local.task.num_steps
-        work = local.model, local.task, local.optimizer
         settings: dict[str, Any] = {
             "terms": self.gradient_terms(),
             "clip_norm": local.config.clip_norm,
             "loss": self.loss,
         }
         if local.private is not None:
-            local.private.train(*work, steps, **settings)
+            # The client refuses a run with private steps if its data are no images.
+            examples = cast(IndependentExamples, local.task)
+            local.private.train(local.model, examples, local.optimizer, steps, **settings)
             return Trained(math.nan, steps)
-        return Trained(train(*work, epochs, **settings), steps)
+        loss = train(local.model, local.task, local.optimizer, epochs, **settings)
+        return Trained(loss, steps)
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         """The loss of a batch, which a step decreases."""

@@ -16,7 +16,7 @@ from curvfed.strategies.base.layer_gradients import (
 )
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.training import GradientTerm, Loss, Stepper
-from curvfed.tasks.task import Batch, Task
+from curvfed.tasks.task import Batch, IndependentExamples
 
 MAX_NUMBERS = 2**23
 """Numbers in the gradients that are in memory at a time: 32 MB."""
@@ -49,7 +49,7 @@ class PrivateSteps:
     def train(
         self,
         model: nn.Module,
-        task: Task,
+        task: IndependentExamples,
         optimizer: Stepper,
         steps: int,
         terms: Sequence[GradientTerm],
@@ -91,8 +91,6 @@ def clipped_sum(
     finite. Nor must a square that rounding has put below 0, whose root is none.
     """
     sums = {name: torch.zeros_like(value) for name, value in gradients.parameters.items()}
-    if not len(batch.labels):
-        return sums
     chunk = gradients.chunk
     for inputs, labels in zip(batch.inputs.split(chunk), batch.labels.split(chunk), strict=True):
         squares, add_up = gradients.squares_and_sums(Batch(inputs, labels))
