@@ -15,11 +15,12 @@ from curvfed.client_app.node.node import MIN_CLASS_SIZE, Node
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.learner import Local, load_arrays
+from curvfed.strategies.base.learner import Local
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.statistics import Arrays, in_large_classes
+from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     Trained,
     TrainingError,

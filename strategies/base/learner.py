@@ -1,13 +1,10 @@
 """The client half of a method: the contract of a learner. The base class trains as FedAvg does."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from curvfed.strategies.base.keys import Table
@@ -16,6 +13,7 @@ from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     GradientTerm,
     Proximal,
@@ -310,25 +308,6 @@ def fresh_optimizer(model: nn.Module, config: RunKeys) -> NamedOptimizer:
     return make_optimizer(trained, config)
 
 
-@torch.no_grad()
-def load_arrays(arrays: Mapping[str, NDArray[Any]], tensors: Mapping[str, Tensor]) -> None:
-    """Copy arrays into the tensors of the same names.
-
-    Examples
-    --------
-    >>> model = nn.Linear(2, 1)
-    >>> load_arrays({"bias": np.array([3.0], dtype=np.float32)}, dict(model.named_parameters()))
-    >>> model.bias.item()
-    3.0
-    """
-    for name, array in arrays.items():
-        tensor = tensors[name].detach()
-        if tensor.device.type == "cpu":
-            np.copyto(tensor.numpy(), array)
-        else:
-            tensor.copy_(torch.tensor(array))
-
-
 def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor]:
     """The moments of a learner's second optimiser for `Learner.local_state`, if the run keeps
     moments.
@@ -342,32 +321,3 @@ def kept_moments(optimizer: NamedOptimizer, config: RunKeys) -> dict[str, Tensor
     if config.optimizer_state != "kept":
         return {}
     return {f"moments/{key}": tensor for key, tensor in optimizer.state().items()}
-
-
-@torch.no_grad()
-def copy_tensors(tensors: Mapping[str, Tensor], targets: Mapping[str, Tensor]) -> None:
-    """Copy tensors into the targets of the same names; there may be fewer targets than tensors.
-
-    Examples
-    --------
-    >>> here = {"w": torch.zeros(2)}
-    >>> copy_tensors({"w": torch.ones(2), "b": torch.ones(1)}, here)
-    >>> here["w"]
-    tensor([1., 1.])
-    """
-    for name, target in targets.items():
-        target.copy_(tensors[name])
-
-
-def clones(tensors: Iterable[Tensor]) -> list[Tensor]:
-    """Copies of the tensors' current values.
-
-    Examples
-    --------
-    >>> before = torch.zeros(2)
-    >>> (kept,) = clones([before])
-    >>> _ = before.add_(1)
-    >>> kept
-    tensor([0., 0.])
-    """
-    return [tensor.detach().clone() for tensor in tensors]

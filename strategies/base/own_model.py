@@ -5,9 +5,10 @@ import copy
 
 from torch import Tensor, nn
 
-from curvfed.strategies.base.learner import Learner, Local, load_arrays
+from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.named_arrays import named_state, select_prefix
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.tensors import load_arrays
 
 OWN = "own/"
 """Prefix of the names of the personal model's tensors in the local state."""

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from curvfed.strategies.base.aggregation import Aggregation, Replies, check_names
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, load_arrays
+from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import IMAGES, Method
 from curvfed.strategies.base.named_arrays import (
     add_prefix,
@@ -22,6 +22,7 @@ from curvfed.strategies.base.named_arrays import (
     split_groups,
 )
 from curvfed.strategies.base.statistics import Arrays
+from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import GradientTerm
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.codec import check_arrays

@@ -11,11 +11,12 @@ from torch import Tensor
 from curvfed.strategies.base.aggregation import Average, Replies, check_names, split_average
 from curvfed.strategies.base.deviations import weighted_step
 from curvfed.strategies.base.keys import Rate, Table
-from curvfed.strategies.base.learner import Learner, Local, clones, load_arrays
+from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
 from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.tensors import clones, load_arrays
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
 from curvfed.strategies.wire.codec import check_arrays
 

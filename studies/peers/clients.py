@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.node import Node
-from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.run_keys import home
+from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts

@@ -11,9 +11,9 @@ import torch
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import collect_state
-from curvfed.strategies.base.learner import load_arrays
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import make_optimizer, train
 from curvfed.strategies.config.build_method import initial_aggregation, learner_class
 from curvfed.strategies.config.model_spec import build_model, fixed_head, model_spec
