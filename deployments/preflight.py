@@ -12,7 +12,7 @@ from curvfed.client_app.node.node import Node
 from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.arguments import NOTE, Request
 from curvfed.server_app.directory.run_directory import check_name
-from curvfed.server_app.federation import check_clients
+from curvfed.server_app.facts import check_clients
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import AUTO
 from curvfed.strategies.config.dataset import open_dataset

@@ -15,12 +15,12 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from curvfed.server_app.callbacks.choice import callback_classes
+from curvfed.server_app.client_history import mostly_absent
 from curvfed.server_app.directory.model_card import model_card
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import failed_summary, write_failure
 from curvfed.server_app.loop import run_rounds
 from curvfed.server_app.run import Run
-from curvfed.server_app.run_warnings import mostly_absent
 from curvfed.server_app.sinks import check_installed
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.process_settings import own_settings

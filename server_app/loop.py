@@ -9,9 +9,9 @@ import numpy as np
 
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.choice import callbacks_of
+from curvfed.server_app.client_history import note_lengths
 from curvfed.server_app.cohort import Cohort, OpenCohort, Question
 from curvfed.server_app.run import RoundError, Run
-from curvfed.server_app.run_warnings import note_lengths
 from curvfed.server_app.starting_model import set_starting_model
 from curvfed.strategies.base.aggregation import AggregationError
 from curvfed.strategies.base.named_arrays import not_finite

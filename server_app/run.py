@@ -10,21 +10,13 @@ from typing import Any
 from flwr.serverapp import Grid
 
 from curvfed.server_app.answer import Answer
+from curvfed.server_app.client_history import note_lost
 from curvfed.server_app.directory.checkpoint import Checkpoint, State
 from curvfed.server_app.directory.run_directory import RunDirectory
 from curvfed.server_app.directory.summary import summary
 from curvfed.server_app.federation import Federation, connect
 from curvfed.server_app.personal_figures import personal_figures
-from curvfed.server_app.run_warnings import (
-    ABSENCES,
-    FALLS,
-    LOST,
-    REFUSED,
-    UPDATES,
-    note_lost,
-    unmeasured,
-    warnings,
-)
+from curvfed.server_app.run_warnings import LOGGED_AT_ONCE, unmeasured, warnings
 from curvfed.server_app.sinks import Sinks
 from curvfed.strategies.base.aggregation import Aggregation, Average
 from curvfed.strategies.base.statistics import Arrays
@@ -145,7 +137,7 @@ class Run:
         self.current_round = 0
         self._counted = time.monotonic()
         self.notes: dict[str, str] = {}  # warnings of the secure sums, by key
-        self._warned = {FALLS, ABSENCES, LOST, REFUSED, UPDATES}
+        self._warned = set(LOGGED_AT_ONCE)
 
     def extra_metrics(self) -> dict[str, Any]:
         """Figures of the aggregation for the summary, by name."""

@@ -5,15 +5,13 @@ confusion counts where they send them. The log has each once; `summary.json` and
 all.
 """
 
-import logging
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from curvfed.server_app.answer import Answer
 from curvfed.server_app.class_warnings import crowded, of_one_client, unlabelled
+from curvfed.server_app.client_history import ADVICE, FALL, fall_text, lost_text
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation, grouped
 from curvfed.server_app.personal_figures import personal_figures
@@ -27,159 +25,17 @@ from curvfed.strategies.config.run_config import RunConfig
 from curvfed.tasks.examples import FAR_FEATURES
 from curvfed.tasks.kinds import KINDS
 
-log = logging.getLogger("curvfed")
-
-FALL = 0.3
-BACK = 0.05
-"""A client falls if its accuracy drops by more than FALL between two of its rounds, and recovers
-once it is within BACK of the old value."""
-
-FEW = 10
-"""Minimum number of test examples of a fall; with fewer it may be chance."""
-
 OVERWEIGHT = 0.9
 """Largest share of all examples that a client can claim without a warning."""
 
-FALLS = "falls"
-"""Key of the warning about falls, which are logged by client."""
-
-REFUSED = "refused"
-"""Key of the warning about refused nodes, which are logged when they are refused."""
-
-ABSENCES = "absences"
-LOST = "lost"
-"""Keys of the warnings about absent clients and lost state, which are logged by reply."""
-
-UPDATES = "updates"
-"""Key of the warning about long updates, which are logged when a client sends the first."""
-
-LONG = 5.0
-"""An update of more than this many medians of the round's lengths is a warning."""
-
-LONGEST = 1e300
-"""Stored for an infinite length, which JSON lacks."""
+LOGGED_AT_ONCE = frozenset({"refused", "updates", "falls", "absences", "lost"})
+"""Keys of warnings whose events are logged one by one, when they happen."""
 
 LARGE_LOSS = 1e3
 """Smallest training loss that is a warning: guessing among a million classes has a loss of 14."""
 
 MOST_NAMED = 5
 """Largest number of clients that a sentence names."""
-
-ADVICE_LONG = (
-    "such an update can ruin the model; aggregation = robust or a smaller update-bound limits it"
-)
-ADVICE = "local training can undo what a model knows; a lower learning-rate makes its steps smaller"
-
-
-def note_training(state: State, answer: Answer, federation: Federation) -> None:
-    """Update the state with the clients' steps, losses and accuracies of a training phase, and log
-    each client's first fall.
-
-    Parameters
-    ----------
-    state : State
-        Changed are `most_steps`, `largest_loss` and `courses`.
-    """
-    name = "score" if federation.metric == "accuracy" else "accuracy"
-    if answer.cohort is not None:  # a mean above one step needs a client with more than one
-        state.most_steps = max(state.most_steps, math.ceil(answer.cohort.get("steps", (0, 0))[0]))
-    losses = [scores["loss"] for scores in answer.scores.values() if "loss" in scores]
-    state.largest_loss = max(losses, default=(answer.cohort or {}).get("loss", (0.0, 0))[0])
-    for partition, scores in answer.scores.items():
-        state.most_steps = max(state.most_steps, int(scores.get("steps", 0)))
-        if (
-            name not in scores
-            or federation.descriptions[partition].statistics.get("num_test", FEW) < FEW
-        ):
-            continue
-        accuracy = scores[name]
-        course = state.courses.setdefault(partition, {"last": scores[name]})
-        previous = course["last"]
-        course["last"] = accuracy
-        if previous - accuracy > FALL:
-            if "round" not in course:
-                course |= {"round": answer.header.round, "from": previous, "to": accuracy}
-                log.warning("%s: %s", _fall(partition, course), ADVICE)
-            course["back"] = None
-        elif "round" in course and not course["back"] and accuracy >= course["from"] - BACK:
-            course["back"] = answer.header.round
-
-
-def note_lengths(state: State, number: int, lengths: Mapping[int, float], bound: float) -> None:
-    """Record updates that are far longer than the others', and log each client's first.
-
-    Parameters
-    ----------
-    number : int
-        The round.
-    lengths : mapping of partition to float
-        As `curvfed.strategies.base.robust.update_lengths` gives them.
-    bound : float
-        Updates beyond it are left out; 0 for none.
-    """
-    for partition, length in lengths.items():
-        if length <= LONG:
-            continue
-        record = state.long_updates.setdefault(partition, {"rounds": 0, "length": 0.0})
-        if not record["rounds"]:
-            outcome = "it is left out" if 0 < bound < length else ADVICE_LONG
-            log.warning(
-                "round %d: the update of client %d is %.3g times as long as the median: %s",
-                number,
-                partition,
-                length,
-                outcome,
-            )
-        record["rounds"] += 1
-        record["length"] = max(record["length"], min(length, LONGEST))
-
-
-def note_absences(state: State, cohort: Iterable[int], answer: Answer) -> None:
-    """Count for each client the rounds that asked it to train and those without a valid reply."""
-    for partition in cohort:
-        state.train_requests[partition] = state.train_requests.get(partition, 0) + 1
-        if partition not in answer.replies:
-            absence = state.absences.get(partition, {"rounds": 0})
-            reason = answer.reasons.get(partition, "it dropped out of the secure sum")
-            state.absences[partition] = {"rounds": absence["rounds"] + 1, "reason": reason}
-
-
-def note_lost(state: State, answer: Answer) -> None:
-    """Record and log clients that lost their personal parameters, and the round they restored."""
-    for partition, reply in answer.replies.items():
-        if reply.restored is None:
-            continue
-        loss = {"round": state.stamps.get(partition, 0), "from": reply.restored}
-        if loss != state.lost.get(partition):
-            state.lost[partition] = loss
-            log.warning("%s", _lost(partition, loss))
-
-
-def note_answers(state: State, confusions: Mapping[int, Sequence[int]], metric: str) -> None:
-    """Record whether every model predicts a single class, by the clients' confusion counts.
-
-    With skewed labels this may be the best answer of some clients, so one client whose model
-    predicts two classes rules the warning out.
-    """
-    answered = [counts for counts in confusions.values() if sum(counts[2::3]) >= FEW]
-    answers = [set(counts[1::3]) for counts in answered]
-    is_mixed = any(len(set(counts[::3])) > 1 for counts in answered)
-    # Only accuracy depends on the predicted class; -1 is no prediction.
-    state.one_answer = (
-        metric == "accuracy"
-        and is_mixed
-        and all(len(classes) == 1 and -1 not in classes for classes in answers)
-    )
-
-
-def mostly_absent(state: State) -> list[int]:
-    """The clients without a valid reply in more than half of the rounds that asked them to
-    train."""
-    return [
-        partition
-        for partition, absence in sorted(state.absences.items())
-        if 2 * absence["rounds"] > state.train_requests[partition]
-    ]
 
 
 def _overweight(sizes: Mapping[int, int | None]) -> str:
@@ -210,7 +66,7 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
     }
     texts = {
         "unread-keys": unread_keys(config),
-        REFUSED: _refused(federation),
+        "refused": _refused(federation),
         "classes": _classes(federation),
         "names": of_one_client(federation),
         "unlabelled": unlabelled(federation),
@@ -239,10 +95,12 @@ def warnings(config: RunConfig, federation: Federation, state: State) -> dict[st
             if state.one_answer
             else ""
         ),
-        UPDATES: _long_updates(state),
-        FALLS: _falls(fallen, len(federation.nodes)),
-        ABSENCES: _absences(state),
-        LOST: "; ".join(_lost(partition, loss) for partition, loss in sorted(state.lost.items())),
+        "updates": _long_updates(state),
+        "falls": _falls(fallen, len(federation.nodes)),
+        "absences": _absences(state),
+        "lost": "; ".join(
+            lost_text(partition, loss) for partition, loss in sorted(state.lost.items())
+        ),
     }
     return {key: text for key, text in texts.items() if text}
 
@@ -356,7 +214,7 @@ def _falls(fallen: dict[int, dict[str, Any]], num_clients: int) -> str:
     if not fallen:
         return ""
     texts = [
-        _fall(partition, course)
+        fall_text(partition, course)
         + (f", back in round {course['back']}" if course["back"] else ", not back")
         for partition, course in fallen.items()
     ]
@@ -403,18 +261,6 @@ def _some(texts: Sequence[str], noun: str = "") -> str:
     """The first texts, and the number of the others."""
     hidden = len(texts) - MOST_NAMED
     return "; ".join(texts[:MOST_NAMED]) + (f"; … {hidden} more{noun}" if hidden > 0 else "")
-
-
-def _lost(partition: int, loss: Mapping[str, Any]) -> str:
-    since = f"went on from those of round {loss['from']}" if loss["from"] else "started afresh"
-    return f"client {partition} lost its personal parameters of round {loss['round']} and {since}"
-
-
-def _fall(partition: int, course: dict[str, Any]) -> str:
-    return (
-        f"client {partition} fell from {course['from']:.1%} to {course['to']:.1%} in round"
-        f" {course['round']}"
-    )
 
 
 def _clients(partitions: Iterable[int]) -> str:

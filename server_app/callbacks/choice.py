@@ -9,10 +9,10 @@ from curvfed.server_app.callbacks.classifier_agreement import ClassifierAgreemen
 from curvfed.server_app.callbacks.early_stopping import EarlyStopping
 from curvfed.server_app.callbacks.evaluation import Evaluation
 from curvfed.server_app.callbacks.global_score import GlobalScore
+from curvfed.server_app.client_history import note_absences, note_answers, note_training
 from curvfed.server_app.cohort import Cohort, class_titles
 from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.run import ROUND_SILENCE, Run
-from curvfed.server_app.run_warnings import note_absences, note_answers, note_training
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
 from curvfed.strategies.config.run_config import RunConfig

@@ -68,7 +68,7 @@ class State:
     most_steps : int
         The most local steps of a client in a round.
     courses : dict of partition to figures
-        Each client's "last" accuracy after training; after a fall (`run_warnings.FALL`) also its
+        Each client's "last" accuracy after training; after a fall (`client_history.FALL`) also its
         "round", the accuracies "from" and "to", and the round "back" of recovery, or None.
     train_requests : dict of partition to number
         Number of rounds that asked a client to train.

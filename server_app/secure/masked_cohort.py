@@ -9,7 +9,7 @@ from curvfed.server_app.answer import Answer
 from curvfed.server_app.cohort import Check, Cohort, Question
 from curvfed.server_app.run import RoundError, Run, check_enough
 from curvfed.server_app.secure.masked_phases import check_session, masked_phase, residue_phase
-from curvfed.server_app.secure.secure_sum import SumsOfRun
+from curvfed.server_app.secure.sums_of_run import SumsOfRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.basis import basis_of

@@ -11,7 +11,8 @@ import numpy as np
 
 from curvfed.server_app.answer import Answer
 from curvfed.server_app.run import RoundError
-from curvfed.server_app.secure.secure_sum import START_ALL, Ask, SumsOfRun, secure_sum
+from curvfed.server_app.secure.secure_sum import Ask, secure_sum
+from curvfed.server_app.secure.sums_of_run import START_ALL, SumsOfRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics

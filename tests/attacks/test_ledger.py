@@ -34,7 +34,7 @@ from curvfed.deployments.commands.command import main
 from curvfed.deployments.run_results import toml_pairs
 from curvfed.server_app.run import RoundError
 from curvfed.server_app.secure import masked_phases
-from curvfed.server_app.secure.secure_sum import SumsOfRun, complete_groups
+from curvfed.server_app.secure.sums_of_run import SumsOfRun, complete_groups
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.secure_phases import groups
 from curvfed.strategies.hull.local import local_hulls

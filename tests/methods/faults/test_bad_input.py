@@ -18,7 +18,8 @@ from curvfed.client_app.app import app as client
 from curvfed.deployments import inprocess
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.app import main as server_main
-from curvfed.server_app.federation import DIFFERENT_PARTITION, FederationError
+from curvfed.server_app.facts import DIFFERENT_PARTITION
+from curvfed.server_app.federation import FederationError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks import public_data
 

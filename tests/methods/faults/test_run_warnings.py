@@ -12,10 +12,11 @@ from app_runs import forged, partition_of, real_nodes, rows, run
 from graph_fixtures import user_fields
 
 from curvfed.server_app.answer import Answer
+from curvfed.server_app.client_history import note_training
 from curvfed.server_app.directory.checkpoint import State
 from curvfed.server_app.federation import Federation
 from curvfed.server_app.report import write_report
-from curvfed.server_app.run_warnings import note_training, warnings
+from curvfed.server_app.run_warnings import warnings
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import TRAIN, Description, Facts, Header, Reply
 

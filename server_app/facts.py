@@ -1,0 +1,130 @@
+"""Whether the data of a run's clients fit together, and the facts that all clients get about
+them."""
+
+import logging
+from collections import Counter
+
+from curvfed.strategies.config.build_method import learner_class
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.wire.checks import MAX_CLASSES
+from curvfed.strategies.wire.exchange import FederationError
+from curvfed.strategies.wire.messages import Description, Facts
+from curvfed.tasks.kinds import KINDS
+
+log = logging.getLogger("curvfed")
+
+DIFFERENT_PARTITION = (
+    "its part belongs to another partition of the public data set: num-partitions and the data"
+    " set's files must be the same at all nodes"
+)
+
+MANY_CLASSES = 1000
+"""Largest number of classes without a warning that names the client with most of them, whose
+mistake would enlarge all heads."""
+
+
+def check_clients(descriptions: dict[int, Description], config: RunConfig) -> Facts:
+    """The facts of a run with all of these clients.
+
+    Raises
+    ------
+    FederationError
+        If a client's data differ in kind from those of the majority, or the method or the metric
+        does not work on such data.
+    """
+    for partition, reason in remove_unlike(descriptions).items():
+        raise FederationError(f"data[{partition}]: {reason}", key="clients-differ")
+    return facts_for(descriptions, config)
+
+
+def remove_unlike(descriptions: dict[int, Description]) -> dict[int, str]:
+    """Remove the clients whose data differ in kind from those of the majority; the reasons by
+    partition."""
+    if not descriptions:
+        return {}
+    common_kind, partition_key = Counter(map(_kind, descriptions.values())).most_common(1)[0][0]
+    refused = {}
+    for partition, description in list(descriptions.items()):
+        kind, key = _kind(description)
+        if kind != common_kind:
+            refused[partition] = f"its data are {kind}, the others' are {common_kind}"
+        elif key != partition_key:
+            refused[partition] = DIFFERENT_PARTITION
+        else:
+            continue
+        del descriptions[partition]
+    return refused
+
+
+def facts_for(described: dict[int, Description], config: RunConfig) -> Facts:
+    """The facts of a run with these clients; refuses data that the method or the metric does not
+    support."""
+    row = config.row
+    facts = _facts(described)
+    if facts.task not in row.tasks:
+        raise FederationError(
+            f'the clients\' data are {facts.task}, method = "{config.method}" works on'
+            f" {', '.join(row.tasks)}",
+            key="other-task",
+        )
+    reveals = learner_class(row).reports_statistics or (
+        config.calibration is not None and config.calibration.counts_classes
+    )
+    if reveals and not all(description.statistics for description in described.values()):
+        raise FederationError(
+            f'method = "{config.method}" uses figures about the clients\' data: it needs'
+            " share-statistics=true",
+            key="private-statistics",
+        )
+    metric = next(iter(described.values())).metric
+    count = len(facts.class_names)
+    if metric == "roc_auc" and not facts.own_ends and count != 2:
+        raise FederationError(
+            f"ROC-AUC needs 2 classes, the clients have {count}: {facts.class_names}",
+            key="not-two-classes",
+        )
+    return facts
+
+
+def _facts(described: dict[int, Description]) -> Facts:
+    """Number of features, and the union of the classes in the order of the partitions; neither of
+    them where the feature spaces differ."""
+    first = next(iter(described.values()))
+    spaces = {(description.space, description.num_features) for description in described.values()}
+    if KINDS[first.task].has_spaces and len(spaces) > 1:
+        return Facts(first.task, 0, (), own_ends=True)
+    names = dict.fromkeys(
+        name for description in described.values() for name in description.class_names
+    )
+    if len(names) > MANY_CLASSES:
+        largest = max(described, key=lambda partition: len(described[partition].class_names))
+        count = len(described[largest].class_names)
+        log.warning(
+            "the clients name %d classes in total, partition-id %d names %d",
+            len(names),
+            largest,
+            count,
+        )
+    if len(names) > MAX_CLASSES:
+        raise FederationError(
+            f"the clients name {len(names)} classes in total; allowed are up to {MAX_CLASSES}",
+            key="too-many-classes",
+        )
+    return Facts(first.task, first.num_features, tuple(names), first.shape)
+
+
+def _kind(description: Description) -> tuple[str, tuple[str, ...]]:
+    """The kind of a client's data, and a key of the public data set's partition; both must be the
+    same at all clients."""
+    kind = KINDS[description.task]
+    key: tuple[str, ...] = ()
+    # parts of graph data sets list all classes
+    if description.partition_digest and not kind.has_spaces:
+        key = (
+            description.partition_digest,
+            str(description.num_partitions),
+            *description.class_names,
+        )
+    sizes = kind.sizes.format(num_features=description.num_features, shape=description.shape)
+    source = ", part of a public data set" if key else ""
+    return f"{description.task}{sizes} scored by {description.metric}{source}", key
