@@ -13,7 +13,7 @@ from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
 from curvfed.deployments.arguments import Request, UsageError
 from curvfed.geometry.distortion import GRID, PRECISION, Fit, fit, hyperbolicity
-from curvfed.server_app.report import Cell, Page, Table, draw_curvature, html_page, number
+from curvfed.server_app.report import Cell, Page, Table, draw_curvature, html_page, number, percent
 from curvfed.strategies.base.run_keys import home
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.graphs.distances import sampled_distances
@@ -57,9 +57,10 @@ class GraphCurvature:
 
 
 def measure(
-    request: Request, client: int, dimensions: Sequence[int], most: int
+    request: Request, client: int, dimensions: Sequence[int], max_nodes: int
 ) -> GraphCurvature | None:
-    """The curvature of a client's graph; None if its largest component has too few nodes.
+    """The curvature of a client's graph, fitted to the distances of at most `max_nodes` nodes; None
+    if its largest component has too few.
 
     Raises
     ------
@@ -73,7 +74,7 @@ def measure(
             " of one graph per client",
             key="not-a-graph",
         )
-    distances, size = sampled_distances(graph, most)
+    distances, size = sampled_distances(graph, max_nodes)
     if len(distances) < max(FEWEST, max(dimensions) + 1):
         return None
     mean_delta, _ = hyperbolicity(distances, QUADRUPLES)
@@ -152,8 +153,9 @@ def tables(graphs: Sequence[GraphCurvature], dimensions: Sequence[int]) -> list[
     legend = (
         "Distortion: mean absolute error of the embedded distances over the mean distance, of"
         f" {max(graph.fitted_nodes for graph in graphs)} nodes of the largest component at most."
-        " Embeddings are in closed form, by eigenvectors, at curvatures from −30 to 30; a search"
-        " from them would lower all distortions. Forman curvature counts triangles."
+        " Embeddings are in closed form, by eigenvectors, at curvatures from"
+        f" {number(-GRID[-1], 0)} to {number(GRID[-1], 0)}; a search from them would lower all"
+        " distortions. Forman curvature counts triangles."
     )
     return [
         Table("", ["client"], measures, graph_rows),
@@ -178,8 +180,3 @@ def write_page(
     path = folder / "curvature.html"
     write_atomically(path, html_page(page).encode())
     return path
-
-
-def percent(share: float) -> str:
-    """A share in percent; a dash if the distances do not fit into the space."""
-    return f"{100 * share:.1f}%" if math.isfinite(share) else "–"

@@ -2,8 +2,9 @@
 
     python -m studies.privacy --data FOLDER [--results privacy] [--page docs/measured/privacy.md]
 
-The settings stand here and were committed before the first run; none is tuned by its result. Each
-run has a folder of its own among the results and is not repeated.
+The settings stand here and were committed before the first run; only the row
+of rate 1 was added after a result. Each run has a folder of its own among the results and is not
+repeated.
 """
 
 import argparse

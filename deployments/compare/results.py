@@ -104,8 +104,8 @@ def result(comparison: Comparison, name: str, choice: Choice, runs: Sequence[Run
     row["std"] = float(np.std(scores, ddof=1))  # type: ignore[arg-type]
     row["worst_decile"] = float(np.mean([run.figure(WORST) or 0.0 for run in runs]))
     # Medians: the imports of a first run do not change them.
-    for name in COSTS:
-        row[name] = float(np.median([run.figure(name) or 0.0 for run in runs]))
+    for cost in COSTS:
+        row[cost] = float(np.median([run.figure(cost) or 0.0 for run in runs]))
     row["bytes"] = row["bytes_up"] + row["bytes_down"]
     global_scores = [run.figure(SCORES["global"]) for run in runs]
     if figure != SCORES["global"] and None not in global_scores:

@@ -82,8 +82,10 @@ class Tuning:
             ]
         self._try("step 2 of 4, other keys", points)
         chosen = {name: self._best(name).configuration for name in entrants}
-        others = {name: self._without_rate(values) for name, values in chosen.items() if values}
-        self._sweep_rates("step 3 of 4, rates again", others, rates)
+        without_rates = {
+            name: self._without_rate(values) for name, values in chosen.items() if values
+        }
+        self._sweep_rates("step 3 of 4, rates again", without_rates, rates)
         return {name: self._best(name) for name in entrants}
 
     @property
@@ -115,21 +117,21 @@ class Tuning:
             self._try(step, {name: [values] for name, values in configurations.items()})
             return {}
         tried: dict[str, set[int]] = {name: set() for name in configurations}
-        wanted: dict[str, Sequence[int]] = {}
+        steps_to_try: dict[str, Sequence[int]] = {}
         for name in configurations:
             centre = centres.get(name)
             first = FIRST_STEPS if centre is None else (centre, centre - 1, centre + 1)
-            wanted[name] = [place for place in first if abs(place) <= FARTHEST]
+            steps_to_try[name] = [place for place in first if abs(place) <= FARTHEST]
         best: dict[str, int] = {}
-        while wanted:
+        while steps_to_try:
             points = {}
-            for name, steps in wanted.items():
+            for name, steps in steps_to_try.items():
                 tried[name].update(steps)
                 points[name] = [
                     self._with_rate(name, configurations[name], place) for place in steps
                 ]
             self._try(step, points)
-            wanted = {}
+            steps_to_try = {}
             for name, configuration in configurations.items():
                 place = self._best_place(name, configuration, tried[name])
                 if place is None:
@@ -138,7 +140,7 @@ class Tuning:
                 beyond = {place - 1, place + 1} - tried[name]
                 beyond = {step for step in beyond if abs(step) <= FARTHEST}
                 if beyond:
-                    wanted[name] = sorted(beyond)
+                    steps_to_try[name] = sorted(beyond)
         return best
 
     def _best_place(

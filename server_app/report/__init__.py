@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         write_page,
     )
     from curvfed.server_app.report.table import Cell, Table
-    from curvfed.server_app.report.units import number
+    from curvfed.server_app.report.units import number, percent
 
 FORMATS = ("md", "html", "tex", "csv", "pdf")
 """Formats of a sweep's page and tables. Figures are always written as png and svg; pdf adds PDF
@@ -53,6 +53,7 @@ _PLACES = {
     "Cell": "table",
     "Table": "table",
     "number": "units",
+    "percent": "units",
 }
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "make_page",
     "markdown_page",
     "number",
+    "percent",
     "run_figure",
     "run_notes",
     "write_csv",
