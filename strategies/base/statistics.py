@@ -44,6 +44,8 @@ class Statistics:
     >>> both = Statistics({"w": np.ones(2)}, 3) + Statistics({"w": np.zeros(2)}, 1)
     >>> both.arrays["w"], both.weight, both.clients
     (array([1., 1.]), 4, 2)
+    >>> (Statistics({}, noise=3.0) + Statistics({}, noise=4.0)).noise
+    5.0
     """
 
     arrays: Arrays
@@ -64,13 +66,14 @@ class Statistics:
         return self.figures.get("loss", math.nan)
 
     def __add__(self, other: "Statistics") -> "Statistics":
-        """Both contributions together; their figures are not kept."""
+        """Both contributions together, whose noise is independent; their figures are not kept."""
         arrays = {name: array + other.arrays[name] for name, array in self.arrays.items()}
         return Statistics(
             arrays,
             self.weight + other.weight,
             clients=self.clients + other.clients,
             error=self.error + other.error,
+            noise=math.hypot(self.noise, other.noise),
         )
 
     def flatten(self) -> Vector:
