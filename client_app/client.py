@@ -32,7 +32,8 @@ from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import client_head, is_fixed, model_spec
 from curvfed.strategies.config.privacy import sum_release, sums_once
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
-from curvfed.strategies.wire.codec import EXACT, Precision, check_arrays
+from curvfed.strategies.wire.checks import check_arrays
+from curvfed.strategies.wire.codec import EXACT, Precision
 from curvfed.strategies.wire.messages import (
     CALIBRATE,
     CCVR,

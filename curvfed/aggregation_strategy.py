@@ -27,8 +27,8 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import not_finite
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.methods.fednova import FedNovaServer
-from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.codec import check_arrays, encode_arrays
+from curvfed.strategies.wire.checks import MessageError, check_arrays
+from curvfed.strategies.wire.codec import encode_arrays
 
 NUM_STEPS = "num-steps"
 """The metric with the number of a client's optimiser steps, for FedNova."""

@@ -20,11 +20,12 @@ from curvfed.strategies.base.one_shot import ResidueServer
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.checks import (
     MessageError,
+    check_arrays,
     check_confusion,
     check_steps,
     check_variances,
 )
-from curvfed.strategies.wire.codec import EXACT, check_arrays, encode_arrays
+from curvfed.strategies.wire.codec import EXACT, encode_arrays
 from curvfed.strategies.wire.exchange import exchange
 from curvfed.strategies.wire.messages import (
     COMPLAINT,

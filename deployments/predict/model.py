@@ -18,7 +18,7 @@ from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import build_model, model_spec
-from curvfed.strategies.wire.codec import check_arrays
+from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.store import Store
 
 

@@ -10,9 +10,9 @@ from flwr.app import ConfigRecord, Message, MessageType, MetricRecord, RecordDic
 from flwr.serverapp import Grid, strategy
 
 from curvfed.strategies.base.aggregation import AggregationError, Average, Replies, split_average
+from curvfed.strategies.base.aggregation_keys import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.named_arrays import is_buffer
-from curvfed.strategies.base.shared_tables import FLOWER, NEED_ONLY_MEAN
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.wire.codec import encode_arrays
 
@@ -55,8 +55,8 @@ class FlowerStrategy(Average):
         self._flower.fraction_train = 0.0
 
     def choice(self) -> tuple[str, dict[str, Any]]:
-        """The name of the strategy, one of `curvfed.strategies.base.shared_tables.FLOWER`, and the
-        arguments of its class: here by the key `aggregation` and the keys `flower`."""
+        """The name of the strategy, one of `FLOWER`, and the arguments of its class: here by the
+        key `aggregation` and the keys `flower`."""
         name = str(self.run.aggregation)
         arguments = FLOWER[name]
         settings = {

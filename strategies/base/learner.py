@@ -22,7 +22,7 @@ from curvfed.strategies.base.training import (
     train,
     training_only,
 )
-from curvfed.strategies.wire.codec import check_arrays
+from curvfed.strategies.wire.checks import check_arrays
 from curvfed.tasks.task import Batch, IndependentExamples, Task
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from curvfed.strategies.base.aggregation import (
     Replies,
     check_names,
 )
+from curvfed.strategies.base.aggregation_keys import Robust
 from curvfed.strategies.base.deviations import Matrix, gram, weighted_step
 from curvfed.strategies.base.named_arrays import is_buffer
-from curvfed.strategies.base.shared_tables import Robust
 from curvfed.strategies.base.statistics import Arrays, Statistics, Vector
 
 FEWEST = 3
@@ -301,10 +301,7 @@ def medians(
 
 
 def trimmed_average(
-    like: Mapping[str, NDArray[Any]],
-    updates: Sequence[Statistics],
-    weights: Vector,
-    trim: float,
+    like: Mapping[str, NDArray[Any]], updates: Sequence[Statistics], weights: Vector, trim: float
 ) -> Arrays:
     """Trimmed mean (`trimmed_mean`) of every entry.
 

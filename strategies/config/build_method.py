@@ -5,11 +5,11 @@ import fnmatch
 from collections.abc import Callable, Sequence
 
 from curvfed.strategies.base.aggregation import Aggregation, Average
+from curvfed.strategies.base.aggregation_keys import FLOWER
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Learner
 from curvfed.strategies.base.method import INPUT_OUTPUT_LAYERS, Method, half_class
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
-from curvfed.strategies.base.shared_tables import FLOWER
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.model_spec import build_model, is_fixed, model_spec
 from curvfed.strategies.config.run_config import AGGREGATION_METHODS, ROBUST_NAMES, RunConfig

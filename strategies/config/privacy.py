@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterator
 from itertools import chain
 
+from curvfed.strategies.base.aggregation_keys import NEED_ONLY_MEAN
 from curvfed.strategies.base.calibration import MAX_REACH
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.shared_tables import NEED_ONLY_MEAN
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
 from curvfed.strategies.privacy.record import describe_cost, epsilon_spent, promise

@@ -7,21 +7,12 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 from pydantic import PrivateAttr, create_model
 
+from curvfed.strategies.base.aggregation_keys import Flower, Robust, RobustName
 from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method, Network
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import (
-    Flower,
-    Images,
-    MLflow,
-    Points,
-    Privacy,
-    Robust,
-    RobustName,
-    Secure,
-    WandB,
-)
+from curvfed.strategies.base.shared_tables import Images, MLflow, Points, Privacy, Secure, WandB
 from curvfed.strategies.methods import METHODS, default_tables, table_of
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import has_users

@@ -24,8 +24,7 @@ from curvfed.strategies.base.named_arrays import (
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import GradientTerm
-from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.codec import check_arrays
+from curvfed.strategies.wire.checks import MessageError, check_arrays
 
 
 class Keys(Table):

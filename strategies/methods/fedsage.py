@@ -24,8 +24,7 @@ from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import Correction, Trained, train
-from curvfed.strategies.wire.checks import MessageError
-from curvfed.strategies.wire.codec import check_arrays
+from curvfed.strategies.wire.checks import MessageError, check_arrays
 from curvfed.tasks.graphs.inputs import GraphInputs
 from curvfed.tasks.graphs.models import generator_training as generators
 from curvfed.tasks.graphs.models.generator_training import MISSING, REPRESENTATIONS, generator_part

@@ -18,7 +18,7 @@ from curvfed.strategies.base.optimizers.sgd import gradient_weight
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.tensors import clones, load_arrays
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
-from curvfed.strategies.wire.codec import check_arrays
+from curvfed.strategies.wire.checks import check_arrays
 
 
 class Keys(Table):

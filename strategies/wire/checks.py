@@ -1,4 +1,4 @@
-"""Checks of the values in messages: names, ranges and sizes; and the error of a message."""
+"""Checks of the values in messages: names, shapes, ranges and sizes; and the error of a message."""
 
 import math
 import re
@@ -38,6 +38,32 @@ MAX_CLASSES = 10_000
 MAX_PARTITIONS = 1_000_000
 
 _SHAPE = re.compile(r"([13])x([0-9]{1,4})x([0-9]{1,4})")
+
+
+def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse arrays that have other names, shapes or dtypes than expected, or are not finite.
+
+    Raises
+    ------
+    MessageError
+        Names the first wrong parameter and what is wrong with it.
+    """
+    if arrays.keys() != expected.keys():
+        extra = sorted(arrays.keys() - expected.keys())
+        missing = sorted(expected.keys() - arrays.keys())
+        raise MessageError(
+            f"parameters do not match: unexpected {extra}, missing {missing}", key="parameters"
+        )
+    for name, array in arrays.items():
+        template = expected[name]
+        if array.shape != template.shape or array.dtype != template.dtype:
+            raise MessageError(
+                f"{name} is {array.dtype}{list(array.shape)}, expected"
+                f" {template.dtype}{list(template.shape)}",
+                key="shape",
+            )
+        if not np.isfinite(array).all():
+            raise MessageError(f"{name} has values that are not finite", key="not-finite")
 
 
 def check_votes(votes: NDArray[Any], fallen: NDArray[Any]) -> None:

@@ -1,5 +1,5 @@
-"""Messages in Flower's records, and arrays in NumPy's format, with few copies, and checks of
-received arrays. No other file uses the keys of the records.
+"""Messages in Flower's records, and arrays in NumPy's format, with few copies. No other file uses
+the keys of the records.
 
 A run may halve the bytes of its parameters (`Precision`): float32 is rounded to bfloat16 or float16
 when it is encoded, and widened again when it is decoded. Both sides compute in float32, and the
@@ -217,32 +217,6 @@ def _read_header(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     if fortran or dtype.hasobject:
         raise ValueError("not an array of numbers in C order")
     return shape, dtype
-
-
-def check_arrays(arrays: Mapping[str, NDArray[Any]], expected: Mapping[str, NDArray[Any]]) -> None:
-    """Refuse arrays that have other names, shapes or dtypes than expected, or are not finite.
-
-    Raises
-    ------
-    MessageError
-        Names the first wrong parameter and what is wrong with it.
-    """
-    if arrays.keys() != expected.keys():
-        extra = sorted(arrays.keys() - expected.keys())
-        missing = sorted(expected.keys() - arrays.keys())
-        raise MessageError(
-            f"parameters do not match: unexpected {extra}, missing {missing}", key="parameters"
-        )
-    for name, array in arrays.items():
-        template = expected[name]
-        if array.shape != template.shape or array.dtype != template.dtype:
-            raise MessageError(
-                f"{name} is {array.dtype}{list(array.shape)}, expected"
-                f" {template.dtype}{list(template.shape)}",
-                key="shape",
-            )
-        if not np.isfinite(array).all():
-            raise MessageError(f"{name} has values that are not finite", key="not-finite")
 
 
 def encode_request(request: Request) -> RecordDict:

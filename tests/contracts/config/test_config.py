@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from curvfed.deployments.arguments import check_place
+from curvfed.strategies.base.aggregation_keys import FLOWER, FlowerName
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table, value_type
-from curvfed.strategies.base.shared_tables import FLOWER, SHARED, FlowerName
+from curvfed.strategies.base.shared_tables import SHARED
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.checks import BASES, unread_keys
 from curvfed.strategies.config.parse import all_fields, allowed, parse

@@ -14,9 +14,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from curvfed.strategies.wire.checks import MAX_PARTITIONS, MAX_REASON, MessageError, one_line
-from curvfed.strategies.wire.codec import (
+from curvfed.strategies.wire.checks import (
+    MAX_PARTITIONS,
+    MAX_REASON,
+    MessageError,
     check_arrays,
+    one_line,
+)
+from curvfed.strategies.wire.codec import (
     decode_arrays,
     decode_reply,
     decode_request,

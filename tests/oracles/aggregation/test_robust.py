@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.stats import trim_mean
 
 from curvfed.strategies.base.aggregation import AggregationError, Average
+from curvfed.strategies.base.aggregation_keys import Robust
 from curvfed.strategies.base.robust import (
     FEWEST,
     ROBUST,
@@ -18,7 +19,6 @@ from curvfed.strategies.base.robust import (
     within_bound,
 )
 from curvfed.strategies.base.run_keys import RunKeys
-from curvfed.strategies.base.shared_tables import Robust
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.scaffold import ScaffoldServer
 
