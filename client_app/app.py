@@ -15,6 +15,7 @@ from flwr.clientapp import ClientApp
 from curvfed.client_app import rounds
 from curvfed.client_app.client import Client
 from curvfed.client_app.clients_in_memory import forget, get_client
+from curvfed.client_app.description import describe, start_figures
 from curvfed.client_app.node.configuration import is_real, partition_of, public_text
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.resources import memory_errors
@@ -69,11 +70,11 @@ def _describe(client: Client, request: Request, state: RecordDict) -> dict[str, 
     # An open round sends the number of examples anyway; here it bounds what may be claimed there.
     is_sent = not (client.config.is_masked or client.method.is_one_shot)
     num_examples = int(client.data.train.sum()) if is_sent else 0
-    return {"description": client.describe(), "num_examples": num_examples}
+    return {"description": describe(client), "num_examples": num_examples}
 
 
 def _answer_start(client: Client, request: Request, state: RecordDict) -> dict[str, Any]:
-    return {"metrics": client.answer()}
+    return {"metrics": start_figures(client)}
 
 
 def _step(module: str, name: str) -> Handler:

@@ -1,7 +1,7 @@
 """A client in its process: data and model are set up once, the personal state has a known round."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,17 +9,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from curvfed.client_app.data import check_fits, class_names, load_data, make_task, statistics
+from curvfed.client_app.data import check_fits, load_data, make_task, statistics
 from curvfed.client_app.node.data_digest import keyed
-from curvfed.client_app.node.node import MIN_CLASS_SIZE, Node
+from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import ClientFiles, state_folder
 from curvfed.client_app.resources import device_of, fitting_model
+from curvfed.client_app.small_classes import check_class_sizes
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
 from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
-from curvfed.strategies.base.statistics import Arrays, in_large_classes
+from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (
     Trained,
@@ -30,7 +31,7 @@ from curvfed.strategies.base.training import (
 )
 from curvfed.strategies.config.build_method import learner_class
 from curvfed.strategies.config.model_spec import client_head, is_fixed, model_spec
-from curvfed.strategies.config.privacy import sum_release, sums_once
+from curvfed.strategies.config.privacy import sums_once
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
@@ -40,7 +41,6 @@ from curvfed.strategies.wire.messages import (
     EVALUATE,
     FINE_TUNE,
     HULLS,
-    Description,
     Facts,
 )
 from curvfed.strategies.wire.store import Store
@@ -49,8 +49,6 @@ from curvfed.tasks.examples import FAR_FEATURES
 if TYPE_CHECKING:
     from curvfed.client_app.node.ledger import Ledger
     from curvfed.client_app.private_rounds import PrivateRounds
-    from curvfed.strategies.base.private_steps import PrivateSteps
-    from curvfed.strategies.secure_sum.session import Session
 
 log = logging.getLogger("curvfed")
 
@@ -159,93 +157,6 @@ class Client:
             self.config, self.data, self.run, replies, self.ledger, self.node.rules
         )
 
-    def describe(self) -> Description:
-        """What the server must know before the first round.
-
-        Raises
-        ------
-        ConfigError
-            If the run costs more privacy than the node's policy leaves.
-        """
-        if self.private_rounds is not None:
-            self.private_rounds.check_budget()
-        elif self.is_private and self.ledger and self.node.rules:
-            self._check_small_classes()
-            release, rounds = sum_release(self.config)
-            self.ledger.check_budget(
-                self.run, release, rounds, self.node.rules.privacy, self.config.dp.unit
-            )
-        return Description(
-            task=self.data.task,
-            space=self.data.space,
-            metric=self.data.metric,
-            num_features=self.data.num_features,
-            shape=self.data.shape,
-            class_names=class_names(self.data, self.config),
-            digest=self.digest,
-            partition_digest=self.data.partition_digest,
-            num_partitions=self._num_partitions(),
-            group=self.group if self.config.is_masked else (),
-            statistics=self._statistics(),
-        )
-
-    def _statistics(self) -> dict[str, Any]:
-        """Figures about the data that may leave; class counts only if every class is large."""
-        if not self.shares_statistics:
-            return {}
-        figures = statistics(self.data, self.config)
-        if self.is_small(figures.get("class_counts", ())):
-            del figures["class_counts"]
-        return figures
-
-    def is_small(self, class_sizes: Iterable[int]) -> bool:
-        """Whether one of these classes has examples, but too few for its number to leave."""
-        return any(0 < size < self.node.min_class_size for size in class_sizes)
-
-    def pay_for_sum(self, session: "Session") -> None:
-        """Write the cost of a differentially private sum into the ledger, before the masked vector
-        leaves. Each session has noise of its own, and costs once.
-
-        Raises
-        ------
-        ConfigError
-            If the run has had all its sums, or the policy's budget is spent.
-        """
-        if self.ledger is None or self.node.rules is None:
-            return
-        self._check_small_classes()
-        release, rounds = sum_release(self.config)
-        self.ledger.pay(
-            self.run,
-            release,
-            rounds,
-            self.node.rules.privacy,
-            reply=session.digest.hex(),
-            round=session.round,
-            unit=self.config.dp.unit,
-        )
-
-    def _check_small_classes(self) -> None:
-        """Refuse private sums, which have small classes too, of a node that bounds no epsilon.
-
-        Raises
-        ------
-        ConfigError
-        """
-        rules = self.node.rules
-        if rules and rules.privacy.max_epsilon is None and self.node.min_class_size > 1:
-            raise ConfigError(
-                "dp.unit: in private sums noise alone hides small classes: this node takes part in"
-                " them with a line [privacy] max-epsilon in its policy",
-                key="no-privacy-budget",
-            )
-
-    def _num_partitions(self) -> int:
-        """Number of parts of the public data set; 0 for a client with data of its own."""
-        if not self.data.partition_digest or self.node.num_partitions is None:
-            return 0
-        return self.node.num_partitions
-
     @property
     def group(self) -> tuple[int, ...]:
         """The partitions with which a real node is summed; none in a simulation."""
@@ -258,7 +169,7 @@ class Client:
         if self.is_private:
             return True  # whether it has examples is hidden
         if target in (HULLS, CALIBRATE, CCVR):
-            self.check_class_sizes()
+            check_class_sizes(self.data, self.node)
         if self.node.is_real:
             return True
         scores = target in (EVALUATE, FINE_TUNE)
@@ -268,31 +179,6 @@ class Client:
     def hides_number(self) -> bool:
         """Whether noise on the run's sums hides this client's number of examples too."""
         return self.is_private and self.private_rounds is None
-
-    def check_class_sizes(self) -> None:
-        """Refuse to contribute hulls or sums by class if all classes are too small.
-
-        Raises
-        ------
-        ConfigError
-            Names the policy's line, and no size of a class.
-        """
-        labels = np.asarray(self.data.labels)[np.asarray(self.data.train)]
-        minimum = self.node.min_class_size
-        if labels.size and not in_large_classes(labels, minimum).any():
-            raise ConfigError(
-                f"[leaves] hull-min-class-size = {minimum} in this node's policy ({MIN_CLASS_SIZE}"
-                " without a line): no class here has that many training examples, so nothing of"
-                " them may leave",
-                key="small-classes",
-            )
-
-    def answer(self) -> dict[str, float]:
-        """Figures of the data from which a personal parameter starts; empty if statistics may not
-        leave."""
-        if not self.shares_statistics:
-            return {}
-        return learner_class(self.method).answer(self.data, self.config.own_keys)
 
     def prepare(self, facts: Facts, stamp: int) -> None:
         """Set up the model once, and load the personal state of round `stamp`. Later state is
@@ -353,34 +239,13 @@ class Client:
             partitions=facts.partitions,
             noise=self.noise,
             data=self.data,
-            private=self._private_steps(),
+            private=self.private_rounds.steps_of(self.model) if self.private_rounds else None,
         )
         self.learner = learner_class(self.method)(local)
         self.personal |= self.learner.local_state()
         self._fresh = {name: tensor.detach().clone() for name, tensor in self.personal.items()}
         self._ready_for = facts
         self._stamp = None
-
-    def _private_steps(self) -> "PrivateSteps | None":
-        """The steps of a run with `dp.unit = record`.
-
-        Raises
-        ------
-        ConfigError
-            If the model has batch normalisation, which computes an example's gradient from all
-            examples of a step.
-        """
-        if self.private_rounds is None:
-            return None
-        from curvfed.tasks.images.nets import has_batch_norm
-
-        if has_batch_norm(self.model):
-            raise ConfigError(
-                "dp.unit = record: the network has batch normalisation, which has no gradients of"
-                " single examples; allowed is group normalisation",
-                key="batch-norm",
-            )
-        return self.private_rounds.steps
 
     @property
     def is_stateful(self) -> bool:
@@ -491,29 +356,6 @@ class Client:
         )
         if not self.node.is_real:
             self.noise.seed([*entropy, NOISE])
-
-    def sums(self, phase: str) -> tuple[NDArray[np.float64], int]:
-        """Sums over the training examples for calibration, as one vector, and the number of
-        examples.
-
-        Raises
-        ------
-        ConfigError
-            If the method has no such phase, or the sums would reveal class sizes that must not
-            leave the node.
-        """
-        calibration = self.config.calibration
-        if calibration is None or phase != calibration.phase:
-            raise ConfigError(
-                f'phase "{phase}" is no part of method = "{self.config.method}"', key="phase"
-            )
-        if calibration.counts_classes and not (self.shares_statistics or self.config.is_masked):
-            raise ConfigError(
-                f"{phase} requests the sizes of classes, which do not leave this node: it needs"
-                " share-statistics or secure-sum",
-                key="private-statistics",
-            )
-        return calibration.of_client(self.model, self.task, self.node.min_class_size)
 
     def commit(self, round_number: int, base: int) -> None:
         """Store the personal state of this round, and keep that of round `base`, which the server

@@ -15,6 +15,7 @@ from curvfed.client_app.node.data_digest import keyed
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.rounds import Contribution
 from curvfed.client_app.secure import end, masked, member_of, receive_shares
+from curvfed.client_app.small_classes import check_class_sizes
 from curvfed.strategies.base.one_shot import OneShotClient, Site
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.masked import is_masked
@@ -31,7 +32,7 @@ def measure(client: Client, request: Request, state: RecordDict) -> dict[str, An
     clients = request.parts.get("clients")
     if type(clients) is not int:
         raise MessageError('"clients" is not a whole number', key="clients")
-    client.check_class_sizes()
+    check_class_sizes(client.data, client.node)
     return {"metrics": _half(client, request).measure(clients, request.parts)}
 
 

@@ -4,6 +4,7 @@ nothing more."""
 from hashlib import sha256
 
 import numpy as np
+from torch import nn
 
 from curvfed.client_app.data import Data
 from curvfed.client_app.node.ledger import Ledger
@@ -18,6 +19,7 @@ from curvfed.strategies.privacy.record import round_release
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import Request
 from curvfed.strategies.wire.store import LostState, Store
+from curvfed.tasks.images.nets import has_batch_norm
 
 
 class PrivateRounds:
@@ -70,9 +72,21 @@ class PrivateRounds:
         if num_examples:
             self.release = round_release(config, config.dp, num_examples)
 
-    @property
-    def steps(self) -> PrivateSteps:
-        """The steps of a round."""
+    def steps_of(self, model: nn.Module) -> PrivateSteps:
+        """The steps of a round.
+
+        Raises
+        ------
+        ConfigError
+            If the model has batch normalisation, which computes an example's gradient from all
+            examples of a step.
+        """
+        if has_batch_norm(model):
+            raise ConfigError(
+                "dp.unit = record: the network has batch normalisation, which has no gradients of"
+                " single examples; allowed is group normalisation",
+                key="batch-norm",
+            )
         return PrivateSteps(self.release.rate, self._config.dp.clip, self.release.noise)
 
     def check_budget(self) -> None:

@@ -17,6 +17,7 @@ from torch import nn
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.start_check import check_start
+from curvfed.client_app.small_classes import has_small_class
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.named_arrays import HEAD
@@ -187,7 +188,7 @@ def fine_tune(client: Client, request: Request) -> Contribution:
 def calibrate(client: Client, request: Request) -> Contribution:
     """Sum over the training features, from which the server computes a classifier."""
     _prepare(client, request)
-    sums, num_examples = client.sums(request.header.phase)
+    sums, num_examples = class_sums(client, request.header.phase)
     calibration = client.config.calibration
     bound = calibration.bound if calibration else 0.0
     variances = None
@@ -195,6 +196,30 @@ def calibrate(client: Client, request: Request) -> Contribution:
         classes, dim = client.model.get_parameter(f"{HEAD}weight").shape
         variances = calibration.variances(dim, classes)
     return Contribution({"sums": sums}, num_examples, bound=bound, variances=variances)
+
+
+def class_sums(client: Client, phase: str) -> tuple[NDArray[np.float64], int]:
+    """Sums over the training examples for calibration, as one vector, and the number of
+    examples.
+
+    Raises
+    ------
+    ConfigError
+        If the method has no such phase, or the sums would reveal class sizes that must not
+        leave the node.
+    """
+    calibration = client.config.calibration
+    if calibration is None or phase != calibration.phase:
+        raise ConfigError(
+            f'phase "{phase}" is no part of method = "{client.config.method}"', key="phase"
+        )
+    if calibration.counts_classes and not (client.shares_statistics or client.config.is_masked):
+        raise ConfigError(
+            f"{phase} requests the sizes of classes, which do not leave this node: it needs"
+            " share-statistics or secure-sum",
+            key="private-statistics",
+        )
+    return calibration.of_client(client.model, client.task, client.node.min_class_size)
 
 
 def _prepare(client: Client, request: Request, stamp: int | None = None) -> Arrays:
@@ -235,4 +260,6 @@ def _confusion(client: Client, request: Request, model: nn.Module) -> dict[str, 
         return {}
     counts = client.task.confusion(model)
     class_sizes = np.bincount(counts[::3], counts[2::3]).tolist()
-    return {"parts": {CONFUSION: counts}} if counts and not client.is_small(class_sizes) else {}
+    if not counts or has_small_class(class_sizes, client.node):
+        return {}
+    return {"parts": {CONFUSION: counts}}

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.description import describe
 from curvfed.client_app.node.configuration import absolute
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import collect_state, restore_state
@@ -77,7 +78,7 @@ def adapt(
     else:
         node = Node(partition=number, data_path=absolute(data), device="auto")
     joined = Client(config, out.name, node)
-    description = joined.describe()
+    description = describe(joined)
     facts = run.facts
     if facts.own_ends:
         facts = replace(

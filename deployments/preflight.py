@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.data import Data, describe_parts, describe_size, load_data
+from curvfed.client_app.description import describe
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.resources import is_about_memory
 from curvfed.deployments.arguments import NOTE, Request
@@ -171,7 +172,7 @@ def look_at_clients(config: RunConfig, nodes: Sequence[dict[str, Any]]) -> None:
         with _naming(f"data[{place}]", node.get("data-path", "in memory")):
             header = Header(config.run_name, DESCRIBE, 0)
             client = get_client(config, config.run_name, Node.read(node))
-            reply = Reply(header, place, description=client.describe())
+            reply = Reply(header, place, description=describe(client))
             # Decoded as by the server, which refuses impossible values, such as no classes.
             decoded = decode_reply(encode_reply(reply), header)
             descriptions[place] = cast(Description, decoded.description)

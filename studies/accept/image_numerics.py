@@ -141,6 +141,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
 
     from curvfed.client_app.client import Client
     from curvfed.client_app.node.node import Node
+    from curvfed.client_app.rounds import class_sums
     from curvfed.deployments.predict import TrainedRun
     from curvfed.server_app.directory.checkpoint import CALIBRATED
     from curvfed.strategies.methods.spherefed import Sums, solve
@@ -156,7 +157,7 @@ def calibration(lab: Lab) -> Iterator[Outcome]:
         client.prepare(run.facts, 0)
         trained = run.shared.sent_to(number)
         client.receive({name: trained[name] for name in client.shared})
-        vectors[number], _ = client.sums(CALIBRATE)
+        vectors[number], _ = class_sums(client, CALIBRATE)
         head: Any = client.model.get_submodule("head")
         for batch, numbers in client.task.features(client.model):  # type: ignore[attr-defined]
             features.append(head.inputs(batch).double())

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.description import describe
 from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.tensors import load_arrays
@@ -39,7 +40,7 @@ def clients(settings: dict[str, Any], number: int) -> list[Any]:
 
 def network(client: Client) -> nn.Module:
     """Our network with the weights that the server of this client's run starts from."""
-    about = client.describe()
+    about = describe(client)
     facts = Facts(about.task, about.num_features, about.class_names, about.shape)
     spec = model_spec(client.config, facts)
     seed = client.config.seed

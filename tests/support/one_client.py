@@ -9,8 +9,10 @@ import numpy as np
 import torch
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.description import describe
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import collect_state
+from curvfed.client_app.rounds import class_sums
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.base.tensors import load_arrays
@@ -79,7 +81,7 @@ def some_rounds(
     if client.config.fine_tunes:
         client.fine_tune(num)
     if (calibration := client.config.calibration) is not None:
-        reply[calibration.phase] = client.sums(calibration.phase)[0]
+        reply[calibration.phase] = class_sums(client, calibration.phase)[0]
     return losses, client.scores(), reply | collect_state(client.personal, client.kept_optimizer)
 
 
@@ -93,7 +95,7 @@ def a_client(settings: Settings) -> tuple[Client, Facts]:
     """The first of ten, with its model at its start; it writes nothing to the disk."""
     config = parse(dict(settings))
     client = Client(config, "benchmark", Node(partition=0, num_partitions=CLIENTS))
-    about = client.describe()
+    about = describe(client)
     partitions = tuple(range(CLIENTS)) if learner_class(client.method).lists_clients else ()
     facts = Facts(
         about.task, about.num_features, about.class_names, about.shape, partitions=partitions

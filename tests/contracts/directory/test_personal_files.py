@@ -19,6 +19,7 @@ import torch
 from graph_fixtures import user_fields
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.description import describe
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.personal import FixedFile, collect_state, restore_state
 from curvfed.strategies.config.run_config import RunConfig
@@ -176,8 +177,8 @@ def test_state_of_another_run_client_method_or_data_is_refused(other, named, tmp
     theirs = client_of(tmp_path, **other)
     facts = Facts(
         task="nodes",
-        num_features=theirs.describe().num_features,
-        class_names=theirs.describe().class_names,
+        num_features=describe(theirs).num_features,
+        class_names=describe(theirs).class_names,
     )
     theirs.prepare(facts, 0)
     theirs.commit(1, base=0)

@@ -17,6 +17,7 @@ from curvfed.client_app import clients_in_memory as live
 from curvfed.client_app.client import Client
 from curvfed.client_app.data import load_data
 from curvfed.client_app.node.node import Node
+from curvfed.client_app.rounds import class_sums
 from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.server_app.directory.global_test_file import GlobalTest
 from curvfed.server_app.report import write_report
@@ -598,4 +599,4 @@ def test_sums_that_the_method_has_no_phase_for_are_not_given(method, phase, tmp_
     config = parse({"method": method, "dataset": "digits", "share-statistics": True})
     client = Client(config, "run", Node(partition=0, num_partitions=10))
     with pytest.raises(ConfigError, match=f'phase "{phase}" is no part of method = "{method}"'):
-        client.sums(phase)
+        class_sums(client, phase)

@@ -26,7 +26,7 @@ MARKER = "patient 4711 has diagnosis F32"
 SECURE = {"method": "fedavg", "secure_sum": True}
 PLACES = {
     "reading the data": ("curvfed.client_app.client.load_data", {}),
-    "describing them": ("curvfed.client_app.client.Client.describe", {}),
+    "describing them": ("curvfed.client_app.app.describe", {}),
     "setting up": ("curvfed.client_app.client.make_task", {}),
     "training": ("curvfed.strategies.base.learner.train", {}),
     "scoring": ("curvfed.tasks.graphs.client_task.NodeTask.scores", {}),

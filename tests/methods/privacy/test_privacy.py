@@ -35,6 +35,7 @@ from method_page import assert_matched, documented_methods
 from curvfed.client_app import app as client_side
 from curvfed.client_app.clients_in_memory import get_client
 from curvfed.client_app.node.node import Node
+from curvfed.client_app.rounds import class_sums
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.method import ONE_SHOT
@@ -469,7 +470,7 @@ def test_sums_by_class_need_shared_statistics_or_a_secure_sum(tmp_path):
     config = parse({"method": "ccvr", "dataset": "own", "train-size": 0.5})
     client = get_client(config, "run", Node.read(nodes[0]))
     with pytest.raises(ConfigError, match="sizes of classes, which do not leave this node"):
-        client.sums("ccvr")
+        class_sums(client, "ccvr")
 
 
 def test_real_nodes_share_their_statistics_when_told_to(tmp_path):
