@@ -142,15 +142,7 @@ def read_comparison(pairs: Sequence[str], data: Path | None) -> Comparison:
     request = check_request({**settings, **places, **first_method}, num_supernodes)
     _, first_data = look_at_data(request)
     task = request.task if first_data is None else first_data.task
-    run = request.resolved
-    if not KINDS[task].leaves_validation and "train-size" not in settings:
-        settings["train-size"] = round(1 - VALIDATION - run.test_size, 6)
-    elif run.train_size + run.test_size > 1 - 1e-9:
-        raise UsageError(
-            f"train-size = {run.train_size} and test-size = {run.test_size}: allowed is a sum below"
-            " 1, because validation, by which configurations are chosen, gets the rest",
-            key="no-validation",
-        )
+    _leave_validation(settings, request.resolved, task)
     if score == "global" and not KINDS[task].has_test_set:
         raise UsageError(
             'score = "global": allowed for images, of which the server has test data', key="score"
@@ -207,6 +199,19 @@ def _check_dataset(dataset: str) -> None:
             f'dataset = "{dataset}": allowed is a data set of graphs or images, the same for all'
             " methods; points have no part for validation, by which configurations are chosen",
             key="dataset",
+        )
+
+
+def _leave_validation(settings: dict[str, Value], config: RunConfig, task: str) -> None:
+    """Leave a part of each client's examples for validation if no sizes are set, and refuse sizes
+    that leave none."""
+    if not KINDS[task].leaves_validation and "train-size" not in settings:
+        settings["train-size"] = round(1 - VALIDATION - config.test_size, 6)
+    elif config.train_size + config.test_size > 1 - 1e-9:
+        raise UsageError(
+            f"train-size = {config.train_size} and test-size = {config.test_size}: allowed is a sum"
+            " below 1, because validation, by which configurations are chosen, gets the rest",
+            key="no-validation",
         )
 
 
