@@ -14,6 +14,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.shared_tables import Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, flatten
+from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.tasks import plugins
 from curvfed.tasks.registry import is_named
 
@@ -140,8 +141,6 @@ class Policy(Table):
         SecureSumError
         """
         if number < self.sums.contributors:
-            from curvfed.strategies.secure_sum.errors import SecureSumError
-
             raise SecureSumError(
                 f"this node takes no part in a secure sum over {number} nodes: [sums] contributors"
                 f" = {self.sums.contributors} in its policy",
@@ -158,8 +157,6 @@ class Policy(Table):
         """
         sums = self.sums
         if others < sums.others_examples:
-            from curvfed.strategies.secure_sum.errors import SecureSumError
-
             raise SecureSumError(
                 "the other members have too few examples to hide this node's: [sums]"
                 f" others-examples = {sums.others_examples} in its policy",

@@ -82,7 +82,7 @@ class Leaves(Table):
 
 
 class Sums(Table):
-    """[sums]: the smallest secure sums that the node takes part in."""
+    """[sums]: the secure sums that the node takes part in, and how often its group may change."""
 
     contributors: int = Field(default=3, ge=2, description="a whole number, 2 or more")
     weight_share: float = Field(default=0.5, gt=0, le=1, description="a share above 0, up to 1")

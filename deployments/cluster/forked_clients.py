@@ -92,7 +92,8 @@ def become_supernode(words: Sequence[str], is_cold: bool = False) -> NoReturn:
     shim.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
     shim.chmod(0o700)
     if not is_cold:
-        # Started by its path: as a module it imports this `curvfed`, but each run has its own.
+        # Started by its path: as a module it imports this `curvfed`, but the policy may allow that
+        # of the run.
         serving = [sys.executable, "-P", __file__, SERVE, str(folder), str(os.getpid())]
         subprocess.Popen(serving, stdin=subprocess.DEVNULL, env=os.environ | ONE_THREAD)
     os.environ["PATH"] = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])

@@ -56,18 +56,17 @@ def regroup(
 def _warning(former: list[tuple[int, ...]], group: tuple[int, ...]) -> str:
     """What a server can learn from sums over the former and the new nodes."""
     earlier = ", ".join(str(list(cohort)) for cohort in former)
-    if not group:
-        return (
-            f"This node has been summed with partitions {earlier}; its next sum decides with whom"
-            " from now on. Whoever has sums from before and after can subtract them: what remains"
-            " is what the nodes that left or came contribute, exactly for sums over the data alone"
-            " (hulls, calibrations), and for updates as far as the others' have not changed."
-        )
     moved = sorted({node for cohort in former for node in set(cohort) ^ set(group)})
+    now = f", and now is with {list(group)}"
+    members = f"partitions {moved}"
+    if not group:
+        now = "; its next sum decides with whom from now on"
+        members = "the nodes that left or came"
     text = (
-        f"This node has been summed with partitions {earlier}, and now is with {list(group)}."
-        " Whoever has sums from before and after can subtract them: what remains is what"
-        f" partitions {moved} contribute, exactly for sums over the data alone (hulls,"
-        " calibrations), and for updates as far as the others' have not changed."
+        f"This node has been summed with partitions {earlier}{now}. Whoever has sums from before"
+        f" and after can subtract them: what remains is what {members} contribute, exactly for sums"
+        " over the data alone (hulls, calibrations), and for updates as far as the others' have not"
+        " changed."
     )
-    return f"{text} One node alone hides behind nobody." if len(moved) == 1 else text
+    is_alone = bool(group) and len(moved) == 1
+    return f"{text} One node alone hides behind nobody." if is_alone else text

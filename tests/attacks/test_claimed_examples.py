@@ -42,7 +42,7 @@ def test_a_client_that_describes_nearly_all_examples_is_named(tmp_path):
     nodes = real_nodes(tmp_path / "nodes", [user_fields(40)] * 3)
     settings = {"method": "fedavg", "dataset": "own", "nodes": nodes, "num_rounds": 1}
     lied = run(tmp_path, "lied", intercept=client_2_claims(DESCRIBE, TRAIN), **settings)
-    (said,) = [text for text in lied.summary["warnings"] if "weights=uniform" in text]
-    assert said.startswith(f"client 2 claims {MILLION:,} of ")
+    (warning,) = [text for text in lied.summary["warnings"] if "weights=uniform" in text]
+    assert warning.startswith(f"client 2 claims {MILLION:,} of ")
     honest = run(tmp_path, "honest", **settings)
     assert "weight" not in honest.summary["warning_keys"]

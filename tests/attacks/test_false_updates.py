@@ -55,8 +55,8 @@ def test_a_huge_reply_ends_no_run_and_its_sender_is_named(method, tmp_path, capl
     lie = run(tmp_path, method=method, intercept=Liar(entry=1e20), **SETTINGS)
     assert lie.summary["status"] == "completed"
     assert f"the update of client {LIAR} is" in caplog.text
-    (told,) = [text for text in lie.summary["warnings"] if "far longer" in text]
-    assert f"client {LIAR} in 4 rounds" in told
+    (warning,) = [text for text in lie.summary["warnings"] if "far longer" in text]
+    assert f"client {LIAR} in 4 rounds" in warning
     assert "falls" not in lie.summary["warning_keys"]
 
     def silent(request: Message, handle):
