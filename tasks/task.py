@@ -53,6 +53,16 @@ class IndependentExamples(Protocol):
     ----------
     num_examples : int
         Examples to train on.
+
+    Examples
+    --------
+    >>> class Rows:
+    ...     num_examples = 3
+    ...     def batch_of(self, positions):
+    ...         return Batch(torch.eye(3)[positions], torch.tensor([1, 0, 1])[positions])
+    >>> task: IndependentExamples = Rows()
+    >>> task.batch_of(torch.tensor([2, 0])).labels
+    tensor([1, 1])
     """
 
     num_examples: int
