@@ -151,7 +151,8 @@ def _hides_records(config: RunConfig) -> bool:
     from curvfed.strategies.config.build_method import learner_class
 
     row = config.row
-    return not row.is_one_shot and "hides_records" in vars(learner_class(row))
+    # Not inherited: a subclass may use the examples in other ways.
+    return not row.is_one_shot and bool(vars(learner_class(row)).get("hides_records"))
 
 
 def _conflicts_of_sums(config: RunConfig) -> Iterator[tuple[str, str]]:

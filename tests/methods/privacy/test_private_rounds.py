@@ -12,6 +12,7 @@ from curvfed.client_app.node.policy_tables import Privacy
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.methods.feddyn import FedDynClient
 from curvfed.strategies.privacy.accountant import Release, epsilon_of, whole_epsilon
 from curvfed.strategies.wire.exchange import FederationError
 
@@ -145,6 +146,8 @@ def test_a_policy_ends_what_goes_beyond_its_budget(tmp_path):
         run(tmp_path, "third", nodes=nodes, clients=2, **SETTINGS | OPEN)
 
 
+PRIVATE = {"method": "fedavg", "dataset": "digits", "dp.unit": "record", "dp.epsilon": 1.0}
+
 REFUSED = [
     ({"dp.unit": "none"}, "dp.epsilon"),
     ({"dp.epsilon": "auto"}, "a number for dp.epsilon"),
@@ -164,6 +167,12 @@ REFUSED = [
 
 @pytest.mark.parametrize(("keys", "reason"), REFUSED)
 def test_what_is_not_private_is_refused_with_the_reason(keys, reason):
-    private = {"method": "fedavg", "dataset": "digits", "dp.unit": "record", "dp.epsilon": 1.0}
     with pytest.raises(ConfigError, match=reason):
-        parse(defaults() | private | keys)
+        parse(defaults() | PRIVATE | keys)
+
+
+def test_a_learner_that_says_it_hides_no_records_is_refused(monkeypatch):
+    parse(defaults() | PRIVATE | {"method": "feddyn"})
+    monkeypatch.setattr(FedDynClient, "hides_records", False)
+    with pytest.raises(ConfigError, match="mean over examples"):
+        parse(defaults() | PRIVATE | {"method": "feddyn"})
