@@ -148,15 +148,15 @@ def _refined(
 ) -> tuple[float, float]:
     """The best curvature of one sign between bounds, and its distortion; `start` if none is
     better."""
-    found = minimize_scalar(
+    optimum = minimize_scalar(
         lambda log_size: distortion(distances, dim, sign * math.exp(log_size)),
         bounds=[math.log(bound) for bound in bounds],
         method="bounded",
         options={"xatol": PRECISION},
     )
-    if not found.fun < start[1]:
+    if not optimum.fun < start[1]:
         return start
-    return sign * math.exp(found.x), float(found.fun)
+    return sign * math.exp(optimum.x), float(optimum.fun)
 
 
 def hyperbolicity(distances: ArrayLike, samples: int, seed: int = 0) -> tuple[float, float]:

@@ -118,8 +118,9 @@ def _layer(module: nn.Module, inputs: Tensor, gradient: Tensor) -> tuple[Tensor,
 
     Parameters
     ----------
-    inputs, gradient : Tensor, (b, …)
-        Of the layer's output: the gradient of each example's loss.
+    inputs : Tensor, (b, …)
+    gradient : Tensor, (b, …)
+        Of each example's loss, for the layer's output.
     """
     if isinstance(module, nn.GroupNorm):
         return _group_norm(module, inputs, gradient)

@@ -22,7 +22,7 @@ FALLEN = "fallen"
 """Names of the arrays of an evaluation; the second is [1] if a model that the client trains alone
 is far better."""
 
-STAY = (
+SMALL_CLASSES_STAY = (
     "a class with fewer training points at a node than [leaves] hull-min-class-size in its policy,"
     " 5 without a line, or than hull.min-class-size, stays at that node; merge such classes, or"
     " leave them out (points.classes)"

@@ -22,7 +22,7 @@ from curvfed.strategies.base.named_arrays import is_buffer
 from curvfed.strategies.base.statistics import Arrays, Statistics, Vector
 
 FEWEST = 3
-"""Minimum number of updates that are compared: of two, none is the longer than usual."""
+"""Minimum number of updates that are compared: of two, none is longer than usual."""
 
 BOUND, BOUND_ROBUST = 100.0, 5.0
 """The key `update-bound` without a value, for other and for robust aggregations."""
@@ -342,8 +342,8 @@ def trimmed_mean(values: Matrix, weights: Vector, trim: float) -> Vector:
     ordered_weights = weights[order]
     ends = np.cumsum(ordered_weights, axis=0)
     begins = ends - ordered_weights
-    kept = np.minimum(ends, weights.sum() - trim) - np.maximum(begins, trim)
-    kept = np.maximum(kept, 0)
-    total = (kept * np.take_along_axis(values, order, axis=0)).sum(axis=0)
-    means: Vector = total / kept.sum(axis=0)
+    counted = np.minimum(ends, weights.sum() - trim) - np.maximum(begins, trim)
+    counted = np.maximum(counted, 0)
+    total = (counted * np.take_along_axis(values, order, axis=0)).sum(axis=0)
+    means: Vector = total / counted.sum(axis=0)
     return means

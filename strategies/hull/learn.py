@@ -81,9 +81,12 @@ class Learned:
         "" where there is none."""
         is_outlying = np.isin(self.hulls.clients, self.outlying)
         totals = np.bincount(self.groups, minlength=len(names))
-        parts = np.bincount(self.groups[is_outlying], minlength=len(names))
-        counts = zip(names, parts, totals, strict=True)
-        texts = [f"{name or '(no name)'} {part} of {total}" for name, part, total in counts if part]
+        outliers = np.bincount(self.groups[is_outlying], minlength=len(names))
+        texts = [
+            f"{name or '(no name)'} {number} of {total}"
+            for name, number, total in zip(names, outliers, totals, strict=True)
+            if number
+        ]
         return ", ".join(texts)
 
 

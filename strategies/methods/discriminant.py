@@ -27,7 +27,7 @@ from curvfed.strategies.base.method import POINTS, OneShot
 from curvfed.strategies.base.one_shot import Evaluation, Half, Model, ServerPoints, Vectors
 from curvfed.strategies.base.point_classifier import (
     FALLEN,
-    STAY,
+    SMALL_CLASSES_STAY,
     VOTES,
     ClassifierClient,
     ClassifierServer,
@@ -129,7 +129,8 @@ def scores(total: Array, features: int, kind: str) -> tuple[NDArray[np.int64], A
     classes = np.flatnonzero(counts)
     if len(classes) < 2:
         raise ValueError(
-            f"points of {len(classes)} classes; a classifier needs at least two: {STAY}"
+            f"points of {len(classes)} classes; a classifier needs at least two:"
+            f" {SMALL_CLASSES_STAY}"
         )
     counts = counts[classes]
     rows = rows[classes]

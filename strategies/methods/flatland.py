@@ -138,7 +138,6 @@ class CurvatureClient(Learner):
         from curvfed.tasks.graphs.lorentz.fitted import fitted_curvature
 
         local = self.local
-        cache = home() / "cache"
         chosen = CURVATURE_MAPS[self.keys.curvature_map]
         if "k" not in local.tensors or "k" in local.shared:
             return
@@ -147,7 +146,9 @@ class CurvatureClient(Learner):
         if self.keys.curvature_init == "literal":
             local.tensors["k"].fill_(self.answer(local.data, self.keys)["ricci"])
         elif self.keys.curvature_init == "fit":
-            local.tensors["k"].fill_(start_of_fit(fitted_curvature(local.data, cache), chosen))
+            local.tensors["k"].fill_(
+                start_of_fit(fitted_curvature(local.data, home() / "cache"), chosen)
+            )
         elif facts.ricci_std > 0:
             curvature = self.answer(local.data, self.keys)["ricci"]
             deviations = (curvature - facts.ricci_mean) / facts.ricci_std

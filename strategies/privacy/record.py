@@ -11,7 +11,8 @@ UNITS = {"record": "training example of a client", "client": "client"}
 """What is hidden, by `dp.unit`."""
 
 MAX_SIZES = 8
-"""Most different sizes of clients for which the server computes epsilon; each takes a second."""
+"""Maximum number of different sizes of clients for which the server computes epsilon; each takes
+a second."""
 
 
 def round_release(run: RunKeys, privacy: Privacy, num_examples: int) -> Release:
@@ -56,7 +57,7 @@ def epsilon_spent(run: RunKeys, privacy: Privacy, sizes: Collection[int], rounds
 
 
 def promise(privacy: Privacy) -> str:
-    """What a run promises, in a sentence's part."""
+    """What a run promises, as part of a sentence."""
     unit = UNITS[privacy.unit]
     return f"each {unit}, epsilon {privacy.epsilon:g} at delta {privacy.delta:g} for the whole run"
 

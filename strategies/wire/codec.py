@@ -52,9 +52,8 @@ _METRICS = "metrics"
 _BODY = "body"
 _PARTS = "parts"
 
-# magic, version and the header's length take ten bytes
 _NUMPY = "numpy.ndarray"
-_PREFIX = 10
+_PREFIX = 10  # bytes of NumPy's magic text, the version and the header's length
 
 BFLOAT16 = np.dtype([("bfloat16", np.uint16)])
 """The upper half of a float32, which NumPy has no type for. The field's name travels in the array's

@@ -43,7 +43,7 @@ _NAME = re.compile(r"^(\d{8})\.safetensors$")
 _DTYPE_NAMES = "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64"
 _DTYPE_CODES = "BOOL U8 U16 U32 U64 I8 I16 I32 I64 F16 F32 F64"
 DTYPES = dict(zip(map(np.dtype, _DTYPE_NAMES.split()), _DTYPE_CODES.split(), strict=True))
-"""Their names in safetensors."""
+"""The types of arrays that can be stored, with their names in safetensors."""
 
 
 class FormatError(ValueError):

@@ -9,14 +9,14 @@ from curvfed.tasks.graphs.data.client_graph import ClientGraph
 
 
 def sampled_distances(
-    graph: ClientGraph, most: int, seed: int = 0
+    graph: ClientGraph, max_nodes: int, seed: int = 0
 ) -> tuple[NDArray[np.float64], int]:
     """Numbers of edges between nodes of the largest connected component.
 
     Parameters
     ----------
     graph : ClientGraph
-    most : int
+    max_nodes : int
         Of a larger component, this number of nodes is drawn uniformly.
     seed : int
 
@@ -34,7 +34,7 @@ def sampled_distances(
     _, component = connected_components(adjacency, directed=False)
     nodes = np.flatnonzero(component == np.bincount(component).argmax())
     chosen = nodes
-    if len(nodes) > most:
-        chosen = np.sort(np.random.default_rng(seed).choice(nodes, most, replace=False))
+    if len(nodes) > max_nodes:
+        chosen = np.sort(np.random.default_rng(seed).choice(nodes, max_nodes, replace=False))
     distances = shortest_path(adjacency, directed=False, unweighted=True, indices=chosen)
     return distances[:, chosen], len(nodes)

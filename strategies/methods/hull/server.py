@@ -20,7 +20,7 @@ from curvfed.strategies.base.one_shot import (
 )
 from curvfed.strategies.base.point_classifier import (
     FALLEN,
-    STAY,
+    SMALL_CLASSES_STAY,
     VOTES,
     ClassifierServer,
     confidence,
@@ -188,7 +188,7 @@ class HullServer(HullHalf, ClassifierServer, ResidueServer):
         hulls = _hulls_in(total)
         if len(hulls.bins) < public.num_classes:
             raise HullError(
-                f"{len(hulls.bins)} hulls for {public.num_classes} classes: {STAY}",
+                f"{len(hulls.bins)} hulls for {public.num_classes} classes: {SMALL_CLASSES_STAY}",
                 key="too-few-hulls",
             )
         learned = learn(hulls, public, learn_settings(keys, self.setting.run.seed))

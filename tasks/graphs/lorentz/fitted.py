@@ -4,11 +4,13 @@ from pathlib import Path
 
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.lorentz.ricci import kept_number
+from curvfed.tasks.graphs.lorentz.ricci import cached_number
 
 DIMENSIONS = 5
+"""Of the space that is fitted."""
+
 NODES = 300
-"""Of the space, and of the graph's largest component, whose distances are fitted."""
+"""Maximum number of nodes of the graph's largest component whose distances are fitted."""
 
 
 def fitted_curvature(graph: ClientGraph, cache_dir: Path | None = None) -> float:
@@ -34,7 +36,7 @@ def fitted_curvature(graph: ClientGraph, cache_dir: Path | None = None) -> float
         )
     name = f"fit-{DIMENSIONS}-{NODES}-{graph.digest}.json"
     path = None if cache_dir is None else cache_dir / name
-    return kept_number(path, lambda: _fitted(graph))
+    return cached_number(path, lambda: _fitted(graph))
 
 
 def _fitted(graph: ClientGraph) -> float:

@@ -39,13 +39,13 @@ def mean_ricci(
     if kind != "ollivier":
         return graph.forman if triangles else graph.forman_plain
     path = None if cache_dir is None else cache_dir / f"ollivier-{IDLENESS}-{graph.digest}.json"
-    return kept_number(path, lambda: _mean_ollivier(graph))
+    return cached_number(path, lambda: _mean_ollivier(graph))
 
 
-def kept_number(path: Path | None, compute: Callable[[], float]) -> float:
+def cached_number(path: Path | None, compute: Callable[[], float]) -> float:
     """The number stored in a file; if there is none, it is computed and stored."""
-    if path is not None and (kept := _read(path)) is not None:
-        return kept
+    if path is not None and (stored := _read(path)) is not None:
+        return stored
     value = compute()
     if path is not None:
         _write(path, value)
@@ -80,8 +80,8 @@ def _read(path: Path) -> float | None:
     try:
         data = path.read_bytes()
         check_whole(data)
-        kept = float(json.loads(data)[-1])
-        return kept if math.isfinite(kept) else None
+        value = float(json.loads(data)[-1])
+        return value if math.isfinite(value) else None
     except (OSError, ValueError):
         return None
 
