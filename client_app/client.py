@@ -35,14 +35,7 @@ from curvfed.strategies.config.privacy import sums_once
 from curvfed.strategies.config.run_config import RunConfig, resolve_defaults
 from curvfed.strategies.wire.checks import check_arrays
 from curvfed.strategies.wire.codec import EXACT, Precision
-from curvfed.strategies.wire.messages import (
-    CALIBRATE,
-    CCVR,
-    EVALUATE,
-    FINE_TUNE,
-    HULLS,
-    Facts,
-)
+from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, HULLS, Facts
 from curvfed.strategies.wire.store import Store
 from curvfed.tasks.examples import FAR_FEATURES
 

@@ -12,15 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from curvfed.client_app.node.ledger_file import LedgerFile
-from curvfed.client_app.node.ledger_memory import (
-    BEGUN,
-    POINTS,
-    PRIVACY,
-    REGROUP,
-    RUN,
-    SUM,
-    Memory,
-)
+from curvfed.client_app.node.ledger_memory import BEGUN, POINTS, PRIVACY, REGROUP, RUN, SUM, Memory
 from curvfed.client_app.node.ledger_statements import head_in, stated_head
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy_tables import Privacy
@@ -79,14 +71,14 @@ class Ledger(LedgerFile[Memory]):
             if head_in(statement, 0).size < head_in(sent.get(peer, b""), 1).size
         }
         with self.locked() as file:
-            others = [
+            ahead = [
                 peer
                 for peer, statement in received.items()
                 if not head_in(statement, 1).is_in(file)
             ]
-        if others:
+        if ahead:
             raise SecureSumError(
-                f"this node's ledger lacks lines that partitions {others} have recorded; put back"
+                f"this node's ledger lacks lines that partitions {ahead} have recorded; put back"
                 " its last copy, or if that is lost, the operators of these nodes can go on with"
                 " this one by `curvfed cluster ledger STATE-PATH --accept` and its partition-id",
                 key="ledger-lacks-lines",
@@ -264,8 +256,8 @@ class Ledger(LedgerFile[Memory]):
         ConfigError
         """
         with self.locked():
-            left = max(0, rounds - self.memory.num_answered(run))
-            self._check_cost(planned._replace(times=left * planned.times), unit, rules)
+            rounds_left = max(0, rounds - self.memory.num_answered(run))
+            self._check_cost(planned._replace(times=rounds_left * planned.times), unit, rules)
 
     def pay(
         self,

@@ -77,9 +77,9 @@ def _is_close(received: NDArray[Any], seeded: NDArray[Any], may_be_scaled: bool)
     as a coupling of models, can depend on the number of clients."""
     if received.shape != seeded.shape:
         return False
-    found = received.astype(np.float64).ravel()
+    actual = received.astype(np.float64).ravel()
     expected = seeded.astype(np.float64).ravel()
     if may_be_scaled and (square := expected @ expected):
-        expected = expected * (found @ expected / square)
+        expected = expected * (actual @ expected / square)
     allowed = CLOSE * np.abs(expected).max(initial=0)
-    return bool((np.abs(found - expected) <= allowed).all())
+    return bool((np.abs(actual - expected) <= allowed).all())

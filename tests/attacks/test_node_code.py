@@ -93,14 +93,14 @@ def test_another_app_is_refused_by_name(altered, node, old, new):
     project = altered / "pyproject.toml"
     project.write_text(project.read_text().replace(old, new))
     bundle = build_fab_from_disk(altered)
-    said = error(node_code.chosen_app(bundle, node), node)
+    refusal = error(node_code.chosen_app(bundle, node), node)
     own = node_code.installed_code()
     brought = new.partition('"')[2].rstrip('"')
-    assert own in said
-    assert brought in said
-    assert f'[runs] code = ["{bundle_digest(altered)}"]' in said
+    assert own in refusal
+    assert brought in refusal
+    assert f'[runs] code = ["{bundle_digest(altered)}"]' in refusal
     (line,) = ledger_of(Node.read(node)).lines()
-    assert (line["kind"], line["reason"]) == (REFUSAL, said)
+    assert (line["kind"], line["reason"]) == (REFUSAL, refusal)
 
 
 def test_no_bundle_is_refused(node):
