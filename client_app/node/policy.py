@@ -14,7 +14,6 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.shared_tables import Points, Secure
 from curvfed.strategies.config.run_config import RunConfig, flatten
-from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.tasks import plugins
 from curvfed.tasks.registry import is_named
 
@@ -141,6 +140,9 @@ class Policy(Table):
         SecureSumError
         """
         if number < self.sums.contributors:
+            # an open run imports no secure sums
+            from curvfed.strategies.secure_sum.errors import SecureSumError
+
             raise SecureSumError(
                 f"this node takes no part in a secure sum over {number} nodes: [sums] contributors"
                 f" = {self.sums.contributors} in its policy",
@@ -157,6 +159,9 @@ class Policy(Table):
         """
         sums = self.sums
         if others < sums.others_examples:
+            # an open run imports no secure sums
+            from curvfed.strategies.secure_sum.errors import SecureSumError
+
             raise SecureSumError(
                 "the other members have too few examples to hide this node's: [sums]"
                 f" others-examples = {sums.others_examples} in its policy",
