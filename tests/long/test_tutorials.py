@@ -71,13 +71,6 @@ def test_a_cluster_on_one_machine(tmp_path):
     assert (summary["rounds"], summary["num_clients"]) == (5, 3)
 
 
-def test_a_papers_table(tmp_path):
-    run_blocks("tutorial-paper.md", tmp_path)
-    (table,) = (tmp_path / "table-10").glob("*.md")
-    assert "| orthonormal |" in table.read_text()
-    assert rows(next((tmp_path / "gate").glob("*.csv")))
-
-
 @pytest.mark.parametrize(
     ("page", "section", "file"),
     [

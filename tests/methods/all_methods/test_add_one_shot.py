@@ -1,6 +1,5 @@
-"""The one-shot method of docs/add-a-method.md, as a package that is installed beside curvfed."""
+"""The one-shot method of the example package, installed beside curvfed."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,7 @@ from hull_nodes import parts_of
 from plugin_package import package, python
 from safetensors.numpy import load_file
 
-PAGE = Path(__file__).parents[3] / "docs" / "add-a-method.md"
+MODULE = Path(__file__).parents[3] / "examples" / "plugin" / "curvfed_fedexp" / "mean.py"
 
 PROGRAM = """
 import sys
@@ -19,8 +18,7 @@ simulate(keys | {"run-name": "run"}, 3)
 
 
 def test_the_server_learns_the_mean_of_all_points(tmp_path):
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    (module,) = [block for block in blocks if block.startswith('"""Mean:')]
+    module = MODULE.read_text(encoding="utf-8")
     points = {"curvfed.methods": {"mean": "curvfed_mean:MEAN"}}
     package(tmp_path / "site", "curvfed_mean", module, points)
     python(PROGRAM, tmp_path / "home", tmp_path / "site", words=(str(tmp_path),))
