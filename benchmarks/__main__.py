@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--quick", action="store_true", help="small sizes, once: whether every row works"
     )
+    parser.add_argument("--before", type=Path, help="an older checkout, for rows against it")
     options = parser.parse_args(arguments)
     try:
         device = str(pick_device(options.device))
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"--page: there is no folder {options.page.parent}")
     if options.data and not options.data.is_dir():
         parser.error(f"--data: {options.data} is no folder")
-    rows = chosen(options.only, Place(options.data, device, options.quick))
+    rows = chosen(options.only, Place(options.data, device, options.quick, options.before))
     if not rows:
         parser.error(f"--only: no row has {' or '.join(options.only)} in its name")
     logging.getLogger("curvfed").addHandler(logging.NullHandler())

@@ -22,12 +22,14 @@ class Place:
     """Where rows find data (None: the built-in ones), on which device steps and networks run, and
     how large rows are.
 
-    Quick rows are small and measured once: whether they work, not how fast they are.
+    Quick rows are small and measured once: whether they work, not how fast they are. `before` is an
+    older checkout to compare with.
     """
 
     data: Path | None = None
     device: str = "cpu"
     quick: bool = False
+    before: Path | None = None
 
     @property
     def processor(self) -> str:

@@ -15,6 +15,7 @@ from scipy.spatial import ConvexHull
 from secure_sums import Clock, Run, session, vectors
 from textbook import graham_scan, plain_decode, sample
 
+from benchmarks import masked_rounds
 from benchmarks.measure import Call, Pair, Place, Row, seconds
 from curvfed.geometry.hull import convex_hull
 from curvfed.geometry.quantizer import PoincareQuantizer
@@ -163,6 +164,7 @@ def secure_sum(place: Place) -> list[Row]:
             REPEATS,
             is_figure=True,
         ),
+        *masked_rounds.rows(place),
     ]
 
 
