@@ -241,7 +241,6 @@ def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], r
     Whatever else is wrong with the configuration, its `state-path` says where the ledger is.
     """
     from curvfed.client_app.node.ledger import ledger_of
-    from curvfed.client_app.node.ledger_memory import REFUSAL
 
     with contextlib.suppress(ValueError):  # ConfigError, or a state-path that is not text
         node = Node(
@@ -249,10 +248,7 @@ def _note_refusal(header: Header, partition: int, node_config: dict[str, Any], r
             state_path=node_config.get("state-path"),
             signing_key=node_config.get("signing-key"),
         )
-        ledger = ledger_of(node)
-        ledger.append(
-            REFUSAL, run=header.run, phase=header.phase, round=header.round, reason=reason
-        )
+        ledger_of(node).refuse(reason, header.run, header.phase, header.round)
 
 
 def _places(error: BaseException | None) -> str:

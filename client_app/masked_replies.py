@@ -10,7 +10,6 @@ from flwr.app import RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
-from curvfed.client_app.private_sums import pay_for_sum
 from curvfed.client_app.secure import Answer, masked_reals, member_of
 from curvfed.strategies.base.calibration import GRID
 from curvfed.strategies.base.figures import BEFORE
@@ -93,10 +92,9 @@ def _with_noise(
     session: Session,
 ) -> Residues:
     """The residues plus this client's share of the noise, of these variances for a noise multiplier
-    of 1. The node pays before they leave, whether the sum succeeds or not."""
+    of 1."""
     config = client.config
     check_enough_clients(config, session.num_asked)
-    pay_for_sum(client, session)
     members = len(session.clients)
     factor = sum_noise(config) * encoding.scale
     scaled = variances * (factor**2 / honest_shares(members, session.needed))

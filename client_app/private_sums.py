@@ -27,8 +27,8 @@ def check_budget(client: Client) -> None:
 
 
 def pay_for_sum(client: Client, session: "Session") -> None:
-    """Write the cost of a sum into the ledger, before the masked vector leaves. Each session has
-    noise of its own, and costs once.
+    """Write the cost of a sum into the ledger, before the signature leaves without which the
+    masked vector stays hidden. Each session has noise of its own, and costs once.
 
     Raises
     ------

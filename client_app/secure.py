@@ -13,6 +13,7 @@ from flwr.app import ConfigRecord, RecordDict
 from numpy.typing import NDArray
 
 from curvfed.client_app.client import Client
+from curvfed.client_app.private_sums import pay_for_sum
 from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.masked import TARGETS
 from curvfed.strategies.config.secure_phases import MASKED, Opening
@@ -79,7 +80,8 @@ def keys(client: Client, request: Request, state: RecordDict) -> Answer:
     if not client.contributes(opening.target):
         return {}
     key = _signing_key(client)
-    member = SecureSumClient.begin(session, client.partition, key)
+    recorded = client.ledger.recorded_heads(session.clients) if client.ledger else None
+    member = SecureSumClient.begin(session, client.partition, key, statements=recorded)
     _store(member, state)
     public = b"" if key is None else key.public_key().public_bytes_raw()
     return {"parts": member.advertise_keys().as_parts() | {"signing_key": public}}
@@ -98,7 +100,7 @@ def shares(client: Client, request: Request, state: RecordDict) -> Answer:
     try:
         statements = None
         if client.ledger:
-            statements = client.ledger.begin(member.state.session, keys_of_all)
+            statements = client.ledger.begin(member.state.session, member.state.statements)
         answer = member.share_keys(keys_of_all, payload, roster, statements)
     except PeerError as error:
         return _complaint(error)
@@ -148,7 +150,12 @@ def _rounded(number: int) -> int:
 
 
 def masked(
-    client: Client, request: Request, state: RecordDict, vector: NDArray[np.uint64]
+    client: Client,
+    request: Request,
+    state: RecordDict,
+    vector: NDArray[np.uint64],
+    *,
+    has_noise: bool = False,
 ) -> Answer:
     """The reply with the masked vector, after `receive_shares`."""
     member = member_of(request, state)
@@ -158,7 +165,7 @@ def masked(
         request.required_facts,
         client.requested,
     )
-    masked_input = member.mask_input(vector, basis)
+    masked_input = member.mask_input(vector, basis, has_noise=has_noise)
     _store(member, state)
     digest = checksum(masked_input, member.state.session, client.partition)
     parts = MaskedInput(checksum=digest, **basis.model_dump()).as_parts()
@@ -193,13 +200,19 @@ def masked_reals(
     vector = fixed_point.encode(values)
     if hide is not None:
         vector = hide(vector, fixed_point, session)
-    return masked(client, request, state, vector)
+    return masked(client, request, state, vector, has_noise=hide is not None)
 
 
 def confirm(client: Client, request: Request, state: RecordDict) -> Answer:
-    """Sign the survivors of the sum. From here on shares are revealed only for these survivors."""
+    """Sign the survivors of the sum. From here on shares are revealed only for these survivors.
+
+    A node pays for the noise of a private sum here: without its signature and its share of its own
+    secret, no other member reveals what it masked.
+    """
     member = member_of(request, state)
     signature = member.confirm(Survivors.from_parts(request.parts).survivors, _signing_key(client))
+    if member.state.has_noise:
+        pay_for_sum(client, member.state.session)
     _note(client, member.state)
     _store(member, state)
     return {"parts": Confirmation(signature=signature).as_parts()}

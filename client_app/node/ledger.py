@@ -7,12 +7,22 @@ answer. A node with a damaged ledger answers nothing, since it no longer knows w
 
 from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
-from curvfed.client_app.node.ledger_file import LedgerFile
-from curvfed.client_app.node.ledger_memory import BEGUN, POINTS, PRIVACY, REGROUP, RUN, SUM, Memory
+from curvfed.client_app.node.ledger_file import LedgerFile, time_now
+from curvfed.client_app.node.ledger_memory import (
+    BEGUN,
+    POINTS,
+    PRIVACY,
+    REFUSAL,
+    REGROUP,
+    RUN,
+    SUM,
+    Memory,
+    refusal_name,
+)
 from curvfed.client_app.node.ledger_statements import head_in, stated_head
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy_tables import Privacy
@@ -28,6 +38,14 @@ QUARTER = timedelta(days=90)
 """The time in which changes of a node's group are counted."""
 
 
+REFUSALS_PER_DAY = 1000
+"""Maximum number of refusals that are recorded on a day: a server can ask for more than a disk
+holds."""
+
+LONGEST_REASON = 2000
+"""Characters of a reason that are recorded."""
+
+
 class Ledger(LedgerFile[Memory]):
     """The lines of one node, and the rules that they decide."""
 
@@ -39,17 +57,38 @@ class Ledger(LedgerFile[Memory]):
             if run not in self.memory.runs:
                 self.write(file, RUN, run=run, **settings)
 
-    def begin(self, session: Session, peers: Collection[int]) -> dict[int, bytes]:
+    def refuse(self, reason: str, run: str, phase: str, round: int) -> None:
+        """Record a refusal: equal ones of a run once a day, and up to `REFUSALS_PER_DAY`."""
+        reason = reason[:LONGEST_REASON]
+        with self.locked() as file:
+            name = refusal_name({"time": time_now(), "run": run, "reason": reason})
+            recorded = self.memory.refusals_like(name)
+            if name in recorded or len(recorded) > REFUSALS_PER_DAY:
+                return
+            if len(recorded) == REFUSALS_PER_DAY:
+                reason = "further refusals of this day are in the node's log alone"
+            self.write(file, REFUSAL, run=run, phase=phase, round=round, reason=reason)
+
+    def recorded_heads(self, peers: Collection[int]) -> dict[int, bytes]:
+        """The head of each peer's ledger in the sums that this node has signed, as a statement.
+
+        Read before the node sends its keys: a peer begins the sum after that, and states a later
+        head, whichever sums this node signs in the meantime.
+        """
+        with self.locked():
+            heads = self.memory.heads
+            return {peer: stated_head(*heads.get(str(peer), (0, ""))) for peer in peers}
+
+    def begin(self, session: Session, recorded: Mapping[int, bytes]) -> dict[int, bytes]:
         """Record that this node begins a sum, and state to each peer the heads of two ledgers: of
-        this node's own, and of the peer's as this node has recorded it.
+        this node's own, and of the peer's as `recorded_heads` gives it.
 
         After the sum the peers can tell a ledger that knows of it from one that does not.
         """
         with self.locked() as file:
             self.write(file, BEGUN, run=session.run, phase=session.phase, round=session.round)
             own = stated_head(self.head.size, self.head.digest)
-            heads = self.memory.heads
-            return {peer: own + stated_head(*heads.get(str(peer), (0, ""))) for peer in peers}
+        return {peer: own + head for peer, head in recorded.items()}
 
     def compare(self, sent: Mapping[int, bytes], received: Mapping[int, bytes]) -> None:
         """Compare what this node and its peers stated about each other's ledgers in one sum.
@@ -199,7 +238,7 @@ class Ledger(LedgerFile[Memory]):
             If the limit is reached.
         """
         with self.locked() as file:
-            since = f"{datetime.now(UTC) - QUARTER:%Y-%m-%dT%H:%M:%SZ}"
+            since = time_now(QUARTER)
             recent = [time for time in self.memory.regroups if time > since]
             if len(recent) >= limit:
                 raise ConfigError(

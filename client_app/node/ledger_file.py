@@ -17,7 +17,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -37,6 +37,9 @@ FORMAT = 2
 
 RESET = "reset"
 """The kind of a line before which lines may be missing, as an operator has accepted."""
+
+INDEX_FORMAT = 2
+"""The first field of the index; one of another format is not read, and written anew."""
 
 INDEX_EVERY = 2**16
 """The index is written anew after this number of bytes of lines."""
@@ -191,7 +194,7 @@ class LedgerFile(Generic[M]):
         checked = _checked[self.path]
         line = {
             "format": FORMAT,
-            "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "time": time_now(),
             "kind": kind,
             **fields,
         }
@@ -273,10 +276,11 @@ class LedgerFile(Generic[M]):
             digest = sha256(content).hexdigest()
             if any(anchor["index"] == digest for anchor in anchors.values()):
                 index = json.loads(content)
-                head = Head(**index["head"])
-                if head.is_in(file):
-                    memory = self.memory_type.from_json(index["memory"])
-                    return _Checked(head, memory, head.size, digest)
+                if index.get("format") == INDEX_FORMAT:
+                    head = Head(**index["head"])
+                    if head.is_in(file):
+                        memory = self.memory_type.from_json(index["memory"])
+                        return _Checked(head, memory, head.size, digest)
         return _Checked(Head(), self.memory_type())
 
     def _chain(self, data: bytes, head: Head) -> Iterator[tuple[Head, dict[str, Any]]]:
@@ -341,9 +345,12 @@ class LedgerFile(Generic[M]):
         if not self._anchors:
             return
         if checked.head.size - checked.indexed > INDEX_EVERY:
-            content = json.dumps(
-                {"head": asdict(checked.head), "memory": checked.memory.as_json()}
-            ).encode()
+            index = {
+                "format": INDEX_FORMAT,
+                "head": asdict(checked.head),
+                "memory": checked.memory.as_json(),
+            }
+            content = json.dumps(index).encode()
             write_atomically(self._index, content, private=True, durable=True)
             checked.index = sha256(content).hexdigest()
             checked.indexed = checked.head.size
@@ -363,6 +370,11 @@ class LedgerFile(Generic[M]):
                     raise
             else:
                 return
+
+
+def time_now(before: timedelta = timedelta()) -> str:
+    """The time of a line that is written now, or was this long ago."""
+    return f"{datetime.now(UTC) - before:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _stamp(file: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any, Self
 
 from curvfed.strategies.privacy.accountant import Release
@@ -16,6 +17,11 @@ ACCEPTED = "accepted"
 REGROUP = "regroup"
 """Kinds of lines."""
 
+_TEXT_SETS = ("runs", "sessions", "points", "refusals")
+"""The sets of str in the memory."""
+
+_DAY = len("2026-01-01")
+
 _OF_COSTS = ("run", "reply", "unit", *Release._fields)
 """The fields of a private reply's line that its cost is computed from."""
 
@@ -28,6 +34,8 @@ class Memory:
     ----------
     runs, sessions, points : set of str
         Runs that asked, sums that the node signed, points that its hulls revealed.
+    refusals : set of str
+        The day and a hash of each refusal on the last day that has one.
     cohorts : set of tuple of int
         The nodes of each sum since the last change of the group.
     regroups : list of str
@@ -42,6 +50,7 @@ class Memory:
     runs: set[str] = field(default_factory=set)
     sessions: set[str] = field(default_factory=set)
     points: set[str] = field(default_factory=set)
+    refusals: set[str] = field(default_factory=set)
     cohorts: set[tuple[int, ...]] = field(default_factory=set)
     regroups: list[str] = field(default_factory=list)
     costs: list[dict[str, Any]] = field(default_factory=list)
@@ -57,6 +66,9 @@ class Memory:
             for peer, head in line["heads"].items():
                 # Of two sums at the same time, the one that was signed first may have begun later.
                 self.heads[peer] = max(head, self.heads.get(peer, head))
+        elif line["kind"] == REFUSAL:
+            name = refusal_name(line)
+            self.refusals = {*self.refusals_like(name), name}
         elif line["kind"] == ACCEPTED:
             self.heads.pop(str(line["peer"]), None)
         elif line["kind"] == REGROUP:
@@ -71,15 +83,25 @@ class Memory:
         """Number of private replies of a run."""
         return sum(cost["run"] == run for cost in self.costs)
 
+    def refusals_like(self, name: str) -> set[str]:
+        """The refusals of the same day."""
+        return {other for other in self.refusals if other[:_DAY] == name[:_DAY]}
+
     def as_json(self) -> dict[str, Any]:
         """The memory in the types of JSON."""
-        sets = {name: sorted(getattr(self, name)) for name in ("runs", "sessions", "points")}
+        sets = {name: sorted(getattr(self, name)) for name in _TEXT_SETS}
         others = {"regroups": self.regroups, "costs": self.costs, "heads": self.heads}
         return {**sets, "cohorts": sorted(self.cohorts), **others}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> Self:
         """Inverse of `as_json`."""
-        sets: dict[str, Any] = {name: set(fields[name]) for name in ("runs", "sessions", "points")}
+        sets: dict[str, Any] = {name: set(fields[name]) for name in _TEXT_SETS}
         others = {name: fields[name] for name in ("regroups", "costs", "heads")}
         return cls(**sets, cohorts=set(map(tuple, fields["cohorts"])), **others)
+
+
+def refusal_name(line: Mapping[str, Any]) -> str:
+    """The day of a refusal, and a hash of its run and reason."""
+    text = f"{line['run']}\0{line['reason']}"
+    return f"{line['time'][:_DAY]} {blake2b(text.encode(), digest_size=8).hexdigest()}"

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from curvfed.strategies.base.keys import Rate, Table
 
-RobustName = Literal["median", "trimmed-mean", "krum", "geometric-median", "robust"]
+RobustName = Literal["median", "trimmed-mean", "krum", "geometric-median", "near-mean", "robust"]
 
 FlowerName = Literal[
     "flower:FedAdagrad",
@@ -112,6 +112,6 @@ class Robust(Table):
         description=(
             "share of the clients that may send false updates: trimmed-mean leaves out this share"
             " of the weight at either end of each parameter, krum this share of the clients;"
-            " median and geometric-median stand up to half of the weight"
+            " median, geometric-median and near-mean stand up to half of the weight"
         ),
     )

@@ -34,6 +34,9 @@ itself."""
 LONGEST = 2.0
 """Deviations count up to this many medians of their lengths."""
 
+FARTHEST = 3.0
+"""The mean of near updates is over those up to this many medians of the distances away."""
+
 _BLOCK = 65_536  # entries of a sum of squares in the arrays' own precision
 _ENTRIES = 2**20  # of a block that is sorted
 _STEPS = 1000
@@ -161,7 +164,13 @@ class Median(RobustAggregation):
 
 class _Weighted(RobustAggregation):
     """An average of the updates whose weights depend on the distances between them. Running
-    statistics are medians."""
+    statistics are medians.
+
+    The model moves at most `longest` times as far as an honest update, as long as fewer than half
+    of the clients lie, whatever weights they state.
+    """
+
+    longest = LONGEST
 
     @abstractmethod
     def shares(self, products: Matrix, weights: Vector) -> Vector:
@@ -189,7 +198,7 @@ class _Weighted(RobustAggregation):
             raise AggregationError("every update is too long to be squared", key="too-long")
         shares = np.zeros(len(values))
         lengths = np.sqrt(products.diagonal()[is_finite])
-        longest = LONGEST * np.median(lengths)
+        longest = self.longest * np.median(lengths)
         factors = np.ones_like(lengths)
         np.divide(longest, lengths, out=factors, where=lengths > longest)
         bounded = products[np.ix_(is_finite, is_finite)] * np.outer(factors, factors)
@@ -236,8 +245,29 @@ class GeometricMedian(_Weighted):
         return geometric_median(products, weights, float(np.median(distances)))
 
 
+class NearMean(_Weighted):
+    """Mean of the updates that lie near the geometric median: up to `FARTHEST` medians of their
+    distances from it.
+
+    The geometric median shows which updates are near, whatever fewer than half of the weight send.
+    It is a bad model itself: clients' data differ, and it counts those most that are in the middle.
+    The mean of the others is what FedAvg makes of them. Longer deviations than the key
+    `update-bound` allows are shortened first, and lie outside.
+    """
+
+    name = "near-mean"
+    longest = BOUND_ROBUST
+
+    def shares(self, products: Matrix, weights: Vector) -> Vector:
+        """The weights of the near updates."""
+        distances = distances_from(products, geometric_median(products, weights))
+        near = weights * (distances <= FARTHEST * np.median(distances))
+        shares: Vector = near / near.sum()
+        return shares
+
+
 ROBUST: dict[str, type[RobustAggregation]] = {
-    rule.name: rule for rule in (Median, TrimmedMean, Krum, GeometricMedian)
+    rule.name: rule for rule in (Median, TrimmedMean, Krum, GeometricMedian, NearMean)
 }
 """The robust aggregations, by their names in the key `aggregation`."""
 

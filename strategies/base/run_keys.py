@@ -339,9 +339,9 @@ class RunKeys(Table):
             description=(
                 "how the server combines the shared parameters; auto: the method's aggregation."
                 " Another one gives the method another base, such as spherefed on fednova. median,"
-                " trimmed-mean, krum and geometric-median limit what false updates of a minority"
-                " of the clients can do; robust chooses one of them. flower:NAME is Flower's own"
-                " strategy of that name, with its arguments in the table flower"
+                " trimmed-mean, krum, geometric-median and near-mean limit what false updates of a"
+                " minority of the clients can do; robust chooses one of them. flower:NAME is"
+                " Flower's own strategy of that name, with its arguments in the table flower"
             ),
         )
     )

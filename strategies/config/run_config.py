@@ -204,7 +204,7 @@ def resolve_defaults(config: RunConfig, task: str) -> RunConfig:
     resolved = {name: value for name, value in choices.items() if getattr(config, name) is None}
     if config.aggregation == "robust":
         # Of parameters that only a part of the network shares, the clients' updates differ most.
-        resolved["aggregation"] = "median" if method.personal else "geometric-median"
+        resolved["aggregation"] = "median" if method.personal else "near-mean"
     return config.model_copy(update=resolved)
 
 

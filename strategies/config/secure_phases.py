@@ -68,7 +68,8 @@ class Opening(Message):
             length=self.length,
             clients=tuple(self.clients),
             threshold=len(self.clients) if is_group else keys.threshold or 0,
-            neighbours=0 if is_group else keys.neighbours or 0,
+            # All others: then no secret is recovered without its owner's share.
+            neighbours=len(self.clients) - 1 if is_group else keys.neighbours or 0,
             asked=self.asked,
         )
 

@@ -75,6 +75,7 @@ class SecureSumClient:
         me: int,
         signing_key: Ed25519PrivateKey | None = None,
         entropy: Entropy = secrets.token_bytes,
+        statements: Mapping[int, bytes] | None = None,
     ) -> "SecureSumClient":
         """Enter a session, with fresh keys.
 
@@ -87,6 +88,8 @@ class SecureSumClient:
             Signs the public keys, for peers with a roster.
         entropy : callable
             Returns the given number of uniform bytes.
+        statements : mapping of int to bytes, optional
+            For the state.
 
         Raises
         ------
@@ -115,6 +118,7 @@ class SecureSumClient:
             mask_secret=mask_secret,
             encryption_secret=encryption_secret,
             seed=seed,
+            statements=dict(statements or {}),
         )
         return cls(state, entropy)
 
@@ -263,7 +267,7 @@ class SecureSumClient:
         )
         return payloads
 
-    def mask_input(self, vector: Residues, basis: Basis) -> Residues:
+    def mask_input(self, vector: Residues, basis: Basis, *, has_noise: bool = False) -> Residues:
         """The vector plus the self mask and the pairwise masks, modulo q: uniform to everybody who
         lacks one of the masks.
 
@@ -274,6 +278,8 @@ class SecureSumClient:
         basis : Basis
             What the vector was computed from. The masks with a member of another basis stay in the
             sum.
+        has_noise : bool
+            For the state.
 
         Raises
         ------
@@ -292,7 +298,9 @@ class SecureSumClient:
                 add_or_subtract = add if me < peer else subtract
                 mask = pairwise_mask(session, secret, me, peer, my_key, keys.mask_key, basis=basis)
                 total = add_or_subtract(total, mask, session.modulus)
-        self._advance("confirm", keys={}, mask_secret=b"", seed=b"", basis=basis)
+        self._advance(
+            "confirm", keys={}, mask_secret=b"", seed=b"", basis=basis, has_noise=has_noise
+        )
         return total
 
     def confirm(

@@ -34,11 +34,14 @@ class ClientState(Message):
         By sender, a share of its seed and one of its mask secret; this client's own among them from
         "receive shares" on.
     statements : mapping of int to bytes
-        By client; from "receive shares" on those sent, from "mask input" on those received.
+        By client; before "receive shares" parts of those to be sent, then those sent, and from
+        "mask input" on those received.
     senders : tuple of int
         All clients that sent shares, this one among them.
     basis : Basis or None
         What the vector was computed from; from "confirm" on.
+    has_noise : bool
+        Whether the vector has noise, whose cost a node records before it signs; from "confirm" on.
     survivors : tuple of int
         The clients that this one signed for, ascending; from "unmask" on.
     """
@@ -55,6 +58,7 @@ class ClientState(Message):
     statements: dict[int, bytes] = Field(default_factory=dict)
     senders: tuple[int, ...] = ()
     basis: Basis | None = None
+    has_noise: bool = False
     survivors: tuple[int, ...] = ()
 
     def as_parts(self) -> Parts:

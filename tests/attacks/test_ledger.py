@@ -26,6 +26,8 @@ from secure_sums import BASIS
 from tiers import examples
 
 from curvfed.client_app import masked_replies
+from curvfed.client_app.node import ledger as ledger_module
+from curvfed.client_app.node import ledger_file
 from curvfed.client_app.node.ledger import Ledger, ledger_of
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.node.policy import Policy
@@ -409,3 +411,21 @@ def test_the_ledger_names_runs_sums_and_refusals(tmp_path, monkeypatch):
     }
     assert kinds == {"run": ["first", "second"], "sum": ["first"], "refusal": ["second"]}
     assert all("reason" in one for one in lines if one["kind"] == "refusal")
+
+
+def test_refusals_fill_no_disk(tmp_path, monkeypatch):
+    """A server that asked 10^6 refused sums got as many lines."""
+    monkeypatch.setattr(ledger_module, "REFUSALS_PER_DAY", 20)
+    path = tmp_path / "ledger.jsonl"
+    for number in range(60):
+        ledger_file._checked.clear()  # each message may reach a new process
+        for reason in (f"reason {number}", "x" * 10**6):
+            Ledger(path).refuse(reason, "run", "keys", number)
+    lines = Ledger(path).lines()
+    assert len(lines) == 21
+    assert "log alone" in lines[-1]["reason"]
+    assert path.stat().st_size < 20_000
+    monkeypatch.setattr(ledger_module, "time_now", lambda: "2099-01-01T00:00:00Z")
+    monkeypatch.setattr(ledger_file, "time_now", lambda: "2099-01-01T00:00:00Z")
+    Ledger(path).refuse("reason 0", "run", "keys", 0)
+    assert len(Ledger(path).lines()) == 22

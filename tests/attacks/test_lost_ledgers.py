@@ -19,6 +19,7 @@ from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.secure_sum.errors import PeerError, SecureSumError
+from curvfed.strategies.secure_sum.session import Session
 from curvfed.strategies.wire.exchange import FederationError
 
 pytestmark = pytest.mark.usefixtures("own_home")
@@ -99,10 +100,15 @@ class Members:
         for ledger in self.ledgers:
             ledger.note_run("run", {})
 
+    def begin(self, me: int, session: Session) -> dict[int, bytes]:
+        """The statements of a member that sends its keys and its shares at once."""
+        ledger = self.ledgers[me]
+        return ledger.begin(session, ledger.recorded_heads(self.members))
+
     def sum(self, name: str, signing: Sequence[int] | None = None) -> None:
         """A sum that only some sign, as those do that are not killed before."""
         opened = session_of(len(self.ledgers), run=name)
-        sent = [ledger.begin(opened, self.members) for ledger in self.ledgers]
+        sent = [self.begin(me, opened) for me in self.members]
         for me, ledger in enumerate(self.ledgers):
             received = {peer: sent[peer][me] for peer in self.members if peer != me}
             ledger.compare(sent[me], received)
@@ -138,8 +144,21 @@ def test_a_ledger_that_grew_again_after_it_was_shortened_is_noticed(tmp_path):
 def test_sums_at_the_same_time_are_no_fault(tmp_path):
     """A statement of a sum that began before another one, and ended after it."""
     members = Members(tmp_path)
-    early = [ledger.begin(session_of(3), range(3)) for ledger in members.ledgers]
+    early = [members.begin(me, session_of(3)) for me in range(3)]
     members.ledgers[1].append("run", run="other")
     members.sum("a")
     for me, ledger in enumerate(members.ledgers):
         ledger.compare(early[me], {peer: early[peer][me] for peer in range(3) if peer != me})
+
+
+def test_a_sum_within_the_sharing_of_another_one_is_no_fault(tmp_path):
+    """Two runs at once: a member that was slow in sharing blamed all others."""
+    members = Members(tmp_path)
+    slow, *others = members.members
+    recorded = [ledger.recorded_heads(members.members) for ledger in members.ledgers]
+    outer = session_of(3, run="outer")
+    sent = {me: members.ledgers[me].begin(outer, recorded[me]) for me in others}
+    members.sum("inner")
+    sent[slow] = members.ledgers[slow].begin(outer, recorded[slow])
+    for me, ledger in enumerate(members.ledgers):
+        ledger.compare(sent[me], {peer: sent[peer][me] for peer in members.members if peer != me})

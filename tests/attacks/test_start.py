@@ -85,7 +85,7 @@ def found_rows(run: Run, start: dict[str, NDArray[np.float32]], rows: NDArray[np
 
 
 def test_a_start_from_outside_needs_a_line_of_the_policy(tmp_path, caplog):
-    """It took a tenth of all records out of one average of three nodes."""
+    """It took 15 of 180 records out of one average of three nodes."""
     nodes, rows = records(tmp_path / "nodes")
     path = tmp_path / "start.safetensors"
     start = crafted(path, num_classes=len(set(user_fields(60)["y"].tolist())))

@@ -178,10 +178,16 @@ def test_each_line_is_read_once_and_a_new_process_begins_with_the_index(node, mo
     assert not checked
     assert book(node, "0").memory.runs == {*names, "of another process"}
     assert len(checked) < 12
+    monkeypatch.setattr(ledger_file, "INDEX_FORMAT", 99)
     checked.clear()
-    ledger._index.write_bytes(b"{}")  # nothing vouches for this one
-    book(node, "0")
+    rewritten = book(node, "1" * 1000)  # an index of another version is made anew
     assert len(checked) == 61
+    checked.clear()
+    assert book(node, "0").memory.runs == {*names, "of another process", "1" * 1000}
+    assert not checked
+    rewritten._index.write_bytes(b"{}")  # nothing vouches for this one
+    book(node, "0")
+    assert len(checked) == 62
 
 
 def test_a_file_that_was_written_to_by_others_is_checked_where_it_is_new(node):

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from app_runs import Recorder, run, value_names
+from app_runs import Recorder, phase_of, run, value_names
 from hull_nodes import nodes_of
 from policies import with_policy
 
@@ -14,10 +14,12 @@ from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
+from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.privacy.accountant import noise_multiplier
 from curvfed.strategies.privacy.noise_shares import honest_shares
+from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.wire.exchange import FederationError
-from curvfed.strategies.wire.messages import MESSAGE_TYPES
+from curvfed.strategies.wire.messages import MESSAGE_TYPES, Header
 
 pytestmark = pytest.mark.usefixtures("own_home")
 
@@ -77,6 +79,31 @@ def test_one_noisy_sum_leaves_is_paid_once_and_the_budget_ends_the_next(tmp_path
     assert "points_summed" not in made.summary["metrics"]
     with pytest.raises(FederationError, match=r"max-epsilon = 5"):
         run(tmp_path, "second", nodes=nodes, clients=3, **SUMS)
+    assert len(costs(tmp_path)) == 1
+
+
+def test_no_secret_in_a_group_is_recovered_without_its_owner():
+    """31 of 100 members could recover it, and the owner had not paid yet."""
+    config = parse(defaults() | {"secure-sum": True})
+    opening = Opening(target="train", modulus=SUM_PRIME, length=1, clients=list(range(100)))
+    session = opening.session(Header("run", "train", 1), config, config.secure, is_group=True)
+    assert session.shares_needed == 100
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_sum_that_a_node_does_not_sign_costs_nothing(tmp_path):
+    """Its masks hide the vector: the round is repeated, and the run has its planned number."""
+    nodes = nodes_in(tmp_path, "[privacy]\nmax-epsilon = 5\n")
+
+    def lose(request, handle):
+        reply = handle(request)
+        return None if phase_of(request.content) == "hulls" else reply
+
+    with pytest.raises(RoundError):
+        run(tmp_path, "run", nodes=nodes, clients=3, intercept=lose, **SUMS)
+    assert not costs(tmp_path)
+    made = run(tmp_path, "run", nodes=nodes, clients=3, resume=True, **SUMS)
+    assert made.summary["status"] == "completed"
     assert len(costs(tmp_path)) == 1
 
 

@@ -129,6 +129,43 @@ def test_laws_of_every_rule(rule, dtype):
         )
 
 
+def test_the_near_mean_is_the_mean_of_the_updates_near_the_geometric_median():
+    for seed in range(20):
+        start, points, weights = cloud(seed, 9)
+        points[:2] = start + 4 * (points[:2] - start)
+        heavy = np.minimum(weights, 2 * np.median(weights))
+        deviations = points - start
+        centre = geometric_median(deviations @ deviations.T, heavy) @ deviations
+        distances = np.linalg.norm(deviations - centre, axis=1)
+        near = distances <= 3 * np.median(distances)
+        expected = start + heavy[near] @ deviations[near] / heavy[near].sum()
+        np.testing.assert_allclose(
+            combined("near-mean", start, points, weights), expected, atol=1e-4
+        )
+
+
+@given(
+    SEEDS,
+    st.floats(0, 1e15),
+    st.integers(3, 9),
+    st.sampled_from(["median", "geometric-median", "near-mean"]),
+)
+def test_false_updates_of_fewer_than_half_move_the_model_a_little(seed, length, count, rule):
+    """At most `longest` times the longest honest update, in any direction; the median at most the
+    largest honest change of each entry."""
+    start, points, weights = cloud(seed, count)
+    num_liars = (count - 1) // 2
+    points[:num_liars] = start + length * points[:num_liars]
+    honest = np.abs(points[num_liars:] - start)
+    if rule == "median":
+        found = combined(rule, start, points, np.ones(count))
+        assert (np.abs(found - start) <= honest.max(axis=0) + 1e-5).all()
+    else:
+        found = combined(rule, start, points, weights)
+        longest = np.linalg.norm(honest, axis=1).max()
+        assert np.linalg.norm(found - start) <= ROBUST[rule].longest * longest + 1e-5
+
+
 @given(SEEDS, st.floats(0, 1e15), st.sampled_from(RULES))
 def test_a_quarter_of_false_updates_moves_the_model_a_little(seed, length, rule):
     start, points, _ = cloud(seed, 8)
@@ -148,7 +185,7 @@ def test_no_client_states_its_own_weight():
 
 
 def test_running_statistics_are_medians():
-    for rule in ("median", "krum", "geometric-median"):
+    for rule in ("median", "krum", "geometric-median", "near-mean"):
         server = ROBUST[rule]({"w": np.zeros(2), "n.running_var": np.ones(1)}, Robust())
         server.aggregate(
             {
