@@ -227,6 +227,8 @@ ROWS = (
     Figure("hulls_exact", "decoded hulls equal those of the clients", (DETAIL,), "text"),
     Figure("hull_epsilon", "ε, hyperbolic distance", (DETAIL,), digits=4),
     _count("hull_bins", "bins of the quantiser", DETAIL),
+    _count("hull_bins_kept", "bins above the noise", DETAIL),
+    Figure("hull_threshold", "points that a bin needs to stand out", (DETAIL,)),
     _count("points_summed", "points or cells in the sum", DETAIL),
     Figure("sum_error", "bound on the error of the sum", (DETAIL,)),
     _count("hull_prime", "prime of the sums", DETAIL),

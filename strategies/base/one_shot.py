@@ -79,6 +79,11 @@ class Half(ABC):
         self.setting = setting
         self.keys = setting.keys
 
+    @property
+    def is_private(self) -> bool:
+        """Whether the sum is differentially private."""
+        return self.setting.privacy.unit != "none"
+
     @abstractmethod
     def vectors(self, clients: int) -> Vectors:
         """The vectors of a sum over this number of clients."""
@@ -135,6 +140,12 @@ class OneShotClient(Half):
     def read_data(cls, path: Path, keys: Any) -> "ClientPoints | None":
         """A node's own file; None if it is read as points."""
         return None
+
+    @classmethod
+    def conflicts(cls, keys: Any) -> Iterable[tuple[str, str]]:
+        """The method's own keys that do not fit `dp.unit`, separated by spaces, and what is
+        allowed."""
+        return ()
 
     def measure(self, clients: int, question: Parts) -> Figures:
         """Figures about what the client would contribute; it logs them for the node's owner.

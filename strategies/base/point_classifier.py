@@ -1,16 +1,25 @@
 """The halves of one-shot methods whose model is a classifier of points in the disc."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from curvfed.strategies.base.one_shot import Figures, OneShotClient, OneShotServer, ServerPoints
+from curvfed.geometry import poincare
+from curvfed.strategies.base.one_shot import (
+    Evaluation,
+    Figures,
+    Model,
+    OneShotClient,
+    OneShotServer,
+    ServerPoints,
+)
 from curvfed.strategies.base.statistics import Arrays, in_large_classes
 from curvfed.strategies.hull.classifier import Classifier
-from curvfed.strategies.hull.naming import accuracy, client_votes, name_groups
+from curvfed.strategies.hull.naming import NONE, accuracy, client_votes, elect_names, name_groups
 from curvfed.strategies.wire.checks import MessageError, check_votes
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import ClientPoints
@@ -106,6 +115,36 @@ class ClassifierClient(OneShotClient):
         return True
 
 
+class ClassSumsClient(ClassifierClient):
+    """The client's half of a method that sums over its points by the federation's classes."""
+
+    def federation_labels(self) -> NDArray[np.int64]:
+        """The number (n,) of each training point's class among the federation's.
+
+        Raises
+        ------
+        DataError
+            If a class here has none.
+        """
+        data = self.points
+        classes = self.setting.class_names
+        present = {data.class_names[label] for label in np.unique(data.train_labels)}
+        if unknown := present - set(classes):
+            raise DataError(
+                f"{len(unknown)} classes here have no name that the federation knows",
+                key="unknown-class",
+            )
+        positions = [classes.index(name) if name in classes else 0 for name in data.class_names]
+        return np.array(positions, np.int64)[data.train_labels]
+
+    def tangents(self) -> NDArray[np.float64]:
+        """log0 of the training points at curvature -1, (n, 2)."""
+        data = self.points
+        unit = torch.from_numpy(data.train_points * np.sqrt(-data.curvature))
+        tangents: NDArray[np.float64] = poincare.log0(unit, -1.0).numpy()
+        return tangents
+
+
 class ClassifierServer(OneShotServer):
     """The server's half, as far as the clients' votes go."""
 
@@ -133,6 +172,44 @@ class ClassifierServer(OneShotServer):
                 " labels and their embedding"
             )
         }
+
+
+class NamedClassesServer(ClassifierServer):
+    """The server's half of a method whose groups are the federation's classes; the details of its
+    model are the classifier."""
+
+    def evaluate(
+        self, model: Model, sums: Arrays, points: ServerPoints, summed: Sequence[int]
+    ) -> Evaluation:
+        """The accuracy on the server's test points, and the number of classes that the clients
+        name otherwise."""
+        classifier: Classifier = model.details
+        names = self.setting.class_names
+        elected = enumerate(elect_names(sums[VOTES]))
+        disputed = sum(label not in (-1, group) for group, label in elected)
+        figures: dict[str, Any] = {}
+        if not self.is_private:  # otherwise no client is asked
+            figures = {"clients_fallen": int(sums[FALLEN][0]), "classes_disputed": disputed}
+        score = None
+        predicted = np.empty(0, np.int64)
+        if points.test is not None:
+            # The numbers of test classes are those of the clients' classes, or in another order.
+            test = points.test
+            test_names = test.class_names
+            numbers = np.array(
+                [test_names.index(name) if name in test_names else NONE for name in names]
+            )
+            groups = classifier.predict(test.points)
+            predicted = numbers[groups]
+            score = accuracy(groups, test.labels, numbers)
+            figures |= confidence(classifier, test.points)
+        arrays = {
+            "names": np.array(names),
+            "votes": sums[VOTES],
+            "voted_names": np.array(names),
+            "curvature": np.array(self.setting.points.curvature),
+        }
+        return Evaluation(figures, score, names, arrays | point_arrays(points, predicted))
 
 
 def confidence(classifier: Classifier, points: NDArray[np.float64]) -> dict[str, float]:

@@ -21,12 +21,16 @@ def server_half(config: RunConfig, class_names: tuple[str, ...]) -> OneShotServe
 
 def client_class(config: RunConfig) -> Any:
     """The subclass of `OneShotClient`."""
-    return half_class(config.row.client or "", "client", OneShotClient, "not-a-half")
+    row: Any = config.row
+    half = row.client or "" if config.dp.unit == "none" else row.private_client or row.client
+    return half_class(half, "client", OneShotClient, "not-a-half")
 
 
 def server_class(config: RunConfig) -> Any:
     """The subclass of `OneShotServer`."""
-    return half_class(config.row.server or "", "server", OneShotServer, "not-a-half")
+    row: Any = config.row
+    half = row.server or "" if config.dp.unit == "none" else row.private_server or row.server
+    return half_class(half, "server", OneShotServer, "not-a-half")
 
 
 def _setting(config: RunConfig, class_names: tuple[str, ...]) -> Setting:

@@ -6,6 +6,7 @@ from itertools import chain
 from curvfed.strategies.base.aggregation_keys import NEED_ONLY_MEAN
 from curvfed.strategies.base.calibration import MAX_REACH
 from curvfed.strategies.base.errors import ConfigError
+from curvfed.strategies.config.one_shot import client_class
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
 from curvfed.strategies.privacy.record import describe_cost, epsilon_spent, promise
@@ -159,12 +160,15 @@ def _conflicts_of_sums(config: RunConfig) -> Iterator[tuple[str, str]]:
     """Conflicts with `dp.unit = record` in a run of one secure sum."""
     if not config.secure_sum:
         yield "dp.unit secure-sum", SHARES
-    if config.row.is_one_shot and not _sum_hides_records(config):
-        yield (
-            "dp.unit method",
-            "a method whose sums a single record changes little: discriminant, or spherefed and"
-            " ccvr with num-rounds = 0",
-        )
+    if config.row.is_one_shot:
+        half = client_class(config)
+        if not half.hides_records:
+            yield (
+                "dp.unit method",
+                "a method whose sums a single record changes little: hull, discriminant, or"
+                " spherefed and ccvr",
+            )
+        yield from half.conflicts(config.own_keys)
     if config.dp.clip > MAX_REACH:
         yield "dp.unit dp.clip", f"dp.clip <= {MAX_REACH:g}, the length of features in the sums"
 
@@ -185,12 +189,6 @@ def _conflicts_of_clients(config: RunConfig) -> Iterator[tuple[str, str]]:
         )
     if config.weights != "uniform":
         yield "dp.unit weights", "weights = uniform: numbers of examples are not private"
-
-
-def _sum_hides_records(config: RunConfig) -> bool:
-    from curvfed.strategies.config.one_shot import client_class
-
-    return bool(client_class(config).hides_records)
 
 
 def _shares_parameters_alone(config: RunConfig) -> bool:

@@ -6,15 +6,13 @@ classifier of all points in one place, and no point leaves a client. It is the o
 baseline by which hulls are judged.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from pydantic import Field
 
-from curvfed.geometry import poincare
 from curvfed.geometry.classifiers.logistic import Log0Logistic, QuadraticLogistic
 from curvfed.strategies.base.calibration import (
     on_grid,
@@ -24,25 +22,19 @@ from curvfed.strategies.base.calibration import (
 )
 from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.method import POINTS, OneShot
-from curvfed.strategies.base.one_shot import Evaluation, Half, Model, ServerPoints, Vectors
+from curvfed.strategies.base.one_shot import Half, Model, Vectors
 from curvfed.strategies.base.point_classifier import (
-    FALLEN,
     SMALL_CLASSES_STAY,
-    VOTES,
-    ClassifierClient,
-    ClassifierServer,
-    confidence,
-    point_arrays,
+    ClassSumsClient,
+    NamedClassesServer,
 )
 from curvfed.strategies.base.private_moments import (
     moment_variances,
     plausible_moments,
     pool_products,
 )
-from curvfed.strategies.base.statistics import Arrays, Statistics
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.hull.classifier import Classifier, Kind
-from curvfed.strategies.hull.naming import NONE, accuracy, elect_names
-from curvfed.tasks.errors import DataError
 
 Array = NDArray[np.float64]
 
@@ -191,11 +183,6 @@ class MomentsOfClasses(Half):
     """What both halves know about a client's vector."""
 
     @property
-    def is_private(self) -> bool:
-        """Whether the moments are differentially private."""
-        return self.setting.privacy.unit != "none"
-
-    @property
     def reach(self) -> float:
         """See `Keys`."""
         reach: float = self.keys.reach or (PRIVATE_REACH if self.is_private else REACH)
@@ -211,39 +198,31 @@ class MomentsOfClasses(Half):
         return Vectors(variances.size, bound, variances=variances)
 
 
-class DiscriminantClient(MomentsOfClasses, ClassifierClient):
+class DiscriminantClient(MomentsOfClasses, ClassSumsClient):
     """The client's half: moments of log0 of the training points of each class."""
 
     hides_records = True
 
     def contribution(self, clients: int, order_numbers: Mapping[int, bytes]) -> Statistics:
         """The moments, and the number of points."""
-        data = self.points
-        classes = self.setting.class_names
-        present = {data.class_names[label] for label in np.unique(data.train_labels)}
-        if unknown := present - set(classes):
-            raise DataError(
-                f"{len(unknown)} classes here have no name that the federation knows",
-                key="unknown-class",
-            )
-        positions = [classes.index(name) if name in classes else 0 for name in data.class_names]
-        labels = np.array(positions)[data.train_labels]
+        labels = self.federation_labels()
+        tangents = self.tangents()
         # The sums over a class that only one client has are that client's, unless noise hides them;
         # a point that adds or removes a whole class would need more of it.
         is_large = self.large_classes(labels, 1) | self.is_private
-        labels = labels[is_large].astype(np.int64)
-        unit = torch.from_numpy(data.train_points[is_large] * np.sqrt(-data.curvature))
-        tangents = poincare.log0(unit, -1.0).numpy()
+        labels = labels[is_large]
+        tangents = tangents[is_large]
+        classes = len(self.setting.class_names)
         if not self.is_private:
-            moments = class_moments(tangents, labels, len(classes), self.reach)
+            moments = class_moments(tangents, labels, classes, self.reach)
             return Statistics({"sums": moments}, len(labels))
-        moments = class_moments(on_grid(tangents, self.reach), labels, len(classes))
+        moments = class_moments(on_grid(tangents, self.reach), labels, classes)
         if self.keys.kind == "lda":
-            moments = pool_products(moments.reshape(len(classes), -1), FEATURES).ravel()
+            moments = pool_products(moments.reshape(classes, -1), FEATURES).ravel()
         return Statistics({"sums": moments})
 
 
-class DiscriminantServer(MomentsOfClasses, ClassifierServer):
+class DiscriminantServer(MomentsOfClasses, NamedClassesServer):
     """The server's half: the classifier of all points, from the sums of their moments."""
 
     summands = "moments"
@@ -259,39 +238,6 @@ class DiscriminantServer(MomentsOfClasses, ClassifierServer):
             moments = plausible_moments(rows, FEATURES, total.noise, self.reach, kind == "lda")
         classifier = discriminant(moments, kind, curvature)
         return Model(classifier.arrays(), {"classifier": kind}, classifier)
-
-    def evaluate(
-        self, model: Model, sums: Arrays, points: ServerPoints, summed: Sequence[int]
-    ) -> Evaluation:
-        """The accuracy on the server's test points, and the number of classes that the clients
-        name otherwise."""
-        classifier: Classifier = model.details
-        names = self.setting.class_names
-        elected = enumerate(elect_names(sums[VOTES]))
-        disputed = sum(label not in (-1, group) for group, label in elected)
-        figures: dict[str, Any] = {}
-        if not self.is_private:  # otherwise no client is asked
-            figures = {"clients_fallen": int(sums[FALLEN][0]), "classes_disputed": disputed}
-        score = None
-        predicted = np.empty(0, np.int64)
-        if points.test is not None:
-            # The numbers of test classes are those of the clients' classes, or in another order.
-            test = points.test
-            test_names = test.class_names
-            numbers = np.array(
-                [test_names.index(name) if name in test_names else NONE for name in names]
-            )
-            groups = classifier.predict(test.points)
-            predicted = numbers[groups]
-            score = accuracy(groups, test.labels, numbers)
-            figures |= confidence(classifier, test.points)
-        arrays = {
-            "names": np.array(names),
-            "votes": sums[VOTES],
-            "voted_names": np.array(names),
-            "curvature": np.array(self.setting.points.curvature),
-        }
-        return Evaluation(figures, score, names, arrays | point_arrays(points, predicted))
 
 
 METHODS = {

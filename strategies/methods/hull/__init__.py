@@ -122,6 +122,16 @@ class Keys(Table):
             "stop after every client has reported how many of its points the run would reveal"
         ),
     )
+    cell: Rate = Field(
+        default=0.5,
+        ge=0.05,
+        le=4,
+        description=(
+            "with dp.unit: side of a cell of the noisy histogram that replaces the hulls, in the"
+            " tangent space at the origin at curvature -1. Larger cells stand out of the noise"
+            " with fewer points"
+        ),
+    )
     switch_labels: bool = Field(
         default=False,
         description="permute the names of the classes at every simulated client, each differently",
@@ -189,6 +199,8 @@ METHODS = {
         space="disc",
         client="curvfed.strategies.methods.hull.client:HullClient",
         server="curvfed.strategies.methods.hull.server:HullServer",
+        private_client="curvfed.strategies.methods.hull.histogram:HistogramClient",
+        private_server="curvfed.strategies.methods.hull.histogram:HistogramServer",
         tasks=POINTS,
         keys={"hull": Keys},
     ),

@@ -59,11 +59,13 @@ def nodes_in(folder, policy):
     return with_policy(folder, nodes, policy)
 
 
-def test_one_noisy_sum_leaves_is_paid_once_and_the_budget_ends_the_next(tmp_path):
+@pytest.mark.parametrize("method", ["discriminant", "hull"])
+def test_one_noisy_sum_leaves_is_paid_once_and_the_budget_ends_the_next(method, tmp_path):
+    settings = SUMS | {"method": method, "hull__cell": 2.0}
     policy = "[privacy]\nmax-epsilon = 5\n[sums]\nothers-examples = 1000\n"
     nodes = nodes_in(tmp_path, policy)  # which state no numbers of examples to each other
     recorder = Recorder()
-    made = run(tmp_path, "first", nodes=nodes, clients=3, intercept=recorder, **SUMS)
+    made = run(tmp_path, "first", nodes=nodes, clients=3, intercept=recorder, **settings)
     for reply in recorder.replies("hulls"):
         assert {name.partition(".")[0] for name in value_names(reply)} <= {
             "header",
@@ -78,7 +80,7 @@ def test_one_noisy_sum_leaves_is_paid_once_and_the_budget_ends_the_next(tmp_path
     assert made.summary["metrics"]["privacy_epsilon"] == pytest.approx(4, rel=1e-3)
     assert "points_summed" not in made.summary["metrics"]
     with pytest.raises(FederationError, match=r"max-epsilon = 5"):
-        run(tmp_path, "second", nodes=nodes, clients=3, **SUMS)
+        run(tmp_path, "second", nodes=nodes, clients=3, **settings)
     assert len(costs(tmp_path)) == 1
 
 
@@ -154,8 +156,9 @@ def test_a_node_with_own_data_needs_a_budget(tmp_path):
 
 REFUSED = [
     ({"secure-sum": False}, "adds a share of the noise"),
-    ({"method": "hull"}, "discriminant, or spherefed and ccvr"),
-    ({"method": "pca", "dataset": "own"}, "discriminant, or spherefed and ccvr"),
+    ({"method": "hull", "hull.groups": 2}, "hull.groups = 1"),
+    ({"method": "hull", "hull.num-classes": 3}, "classes are summed by name"),
+    ({"method": "pca", "dataset": "own"}, "hull, discriminant, or spherefed and ccvr"),
     ({"method": "spherefed", "dataset": "digits", "num-rounds": 3}, "num-rounds = 0"),
     ({"method": "ccvr", "dataset": "digits", "num-rounds": 0, "dp.clip": 17.0}, "dp.clip <= 16"),
     ({"share-statistics": True}, "share-statistics = false"),

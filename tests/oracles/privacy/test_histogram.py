@@ -1,0 +1,70 @@
+"""The private histogram of `hull`: what one point changes, and what noise alone passes."""
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from curvfed.strategies.base.one_shot import Setting, Site
+from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.shared_tables import Points, Privacy
+from curvfed.strategies.base.statistics import Statistics
+from curvfed.strategies.hull.errors import HullError
+from curvfed.strategies.methods.hull import Keys
+from curvfed.strategies.methods.hull.histogram import (
+    NOISE_PASSES,
+    HistogramClient,
+    HistogramServer,
+    least_count,
+)
+from curvfed.tasks.points.client_points import ClientPoints
+
+SETTING = Setting(
+    Keys(cell=1.0), RunKeys(), Points(), Privacy(unit="record", epsilon=1.0), ("a", "b", "c")
+)
+
+
+def counts(points, labels):
+    is_train = np.ones(len(points), bool)
+    data = ClientPoints(points, labels, is_train, ~is_train, SETTING.class_names, -1.0, "", "")
+    site = Site(data, 0, True, 5, 1.0, lambda revealed, own: None)
+    statistics = HistogramClient(SETTING, site).contribution(3, {})
+    assert statistics.weight == 0
+    return statistics.arrays["sums"]
+
+
+def test_a_point_changes_one_number_by_one():
+    generator = np.random.default_rng(3)
+    angles = generator.uniform(0, 2 * np.pi, 60)
+    # up to the rim, and on the borders of cells
+    radii = np.concatenate([generator.uniform(0, 1, 50), [0.0] * 5, [1 - 1e-12] * 5])
+    points = radii[:, None] * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    labels = generator.integers(0, 3, 60)
+    whole = counts(points, labels)
+    assert whole.sum() == 60
+    assert whole.size == HistogramServer(SETTING).vectors(3).length
+    for left_out in range(60):
+        change = whole - counts(np.delete(points, left_out, 0), np.delete(labels, left_out))
+        assert np.array_equal(np.sort(change)[-2:], [0, 1])
+        assert change.sum() == 1
+
+
+def test_cells_hold_their_centres():
+    server = HistogramServer(SETTING)
+    cells = np.arange(server.side**2)
+    tangents = (np.stack(np.divmod(cells, server.side), axis=1) + 0.5) * 1.0 - 4
+    inside = np.linalg.norm(tangents, axis=1) < 4
+    assert np.array_equal(server.cells_of(tangents)[inside], cells[inside])
+
+
+def test_noise_alone_passes_about_as_often_as_stated():
+    noisy = np.random.default_rng(5).normal(scale=7.0, size=(4000, 300))
+    passed = int((noisy > least_count(7.0, 300)).any(axis=1).sum())
+    assert binomtest(passed, 4000, NOISE_PASSES).pvalue > 1e-3
+
+
+def test_noise_that_leaves_one_class_is_an_error():
+    server = HistogramServer(SETTING)
+    sums = np.zeros(server.vectors(3).length)
+    sums[0] = 100.0
+    with pytest.raises(HullError, match=r"hull\.cell"):
+        server.learn(Statistics({"sums": sums}, noise=3.0))
