@@ -18,9 +18,7 @@ def describe(client: Client) -> Description:
     ConfigError
         If the run costs more privacy than the node's policy leaves.
     """
-    if client.private_rounds is not None:
-        client.private_rounds.check_budget()
-    elif client.is_private:
+    if client.is_private:
         private_sums.check_budget(client)
     data = client.data
     return Description(

@@ -96,7 +96,7 @@ def _with_noise(
     config = client.config
     check_enough_clients(config, session.num_asked)
     members = len(session.clients)
-    factor = sum_noise(config) * encoding.scale
+    factor = sum_noise(config, session.phase) * encoding.scale
     scaled = variances * (factor**2 / honest_shares(members, session.needed))
     values = steps[: variances.size]  # weight and figures, which follow, are 0 or public
     if request.header.phase == TRAIN:

@@ -13,11 +13,10 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.private_steps import PrivateSteps
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.config.basis import basis_of
+from curvfed.strategies.config.privacy import planned_releases
 from curvfed.strategies.config.run_config import RunConfig
-from curvfed.strategies.privacy.accountant import Release
-from curvfed.strategies.privacy.record import round_release
 from curvfed.strategies.wire.codec import decode_arrays
-from curvfed.strategies.wire.messages import Request
+from curvfed.strategies.wire.messages import TRAIN, Request
 from curvfed.strategies.wire.store import LostState, Store
 from curvfed.tasks.images.nets import has_batch_norm
 
@@ -67,10 +66,7 @@ class PrivateRounds:
         self._replies = replies
         self._ledger = ledger
         self._policy = policy
-        num_examples = int(data.train.sum())
-        self.release = Release(noise=1.0, times=0)
-        if num_examples:
-            self.release = round_release(config, config.dp, num_examples)
+        self.release, _ = planned_releases(config, int(data.train.sum()))[TRAIN]
 
     def steps_of(self, model: nn.Module) -> PrivateSteps:
         """The steps of a round.
@@ -88,19 +84,6 @@ class PrivateRounds:
                 key="batch-norm",
             )
         return PrivateSteps(self.release.rate, self._config.dp.clip, self.release.noise)
-
-    def check_budget(self) -> None:
-        """Refuse a run whose rounds would cost more than the node's policy leaves.
-
-        Raises
-        ------
-        ConfigError
-        """
-        if self._ledger and self._policy:
-            rounds = self._config.num_rounds
-            self._ledger.check_budget(
-                self._run, self.release, rounds, self._policy.privacy, self._config.dp.unit
-            )
 
     def basis(self, request: Request) -> str:
         """What a round is trained from: requests with one basis have one reply."""
@@ -146,6 +129,7 @@ class PrivateRounds:
             self.release,
             self._config.num_rounds,
             self._policy.privacy,
+            phase=TRAIN,
             round=number,
             unit=self._config.dp.unit,
             reply=digest.hexdigest(),

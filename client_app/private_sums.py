@@ -1,18 +1,18 @@
-"""What a client's differentially private sums cost of the privacy budget in its node's policy."""
+"""What a client's differentially private replies cost of the budget in its node's policy."""
 
 from typing import TYPE_CHECKING
 
 from curvfed.client_app.client import Client
 from curvfed.client_app.node.policy import Policy
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.privacy import sum_release
+from curvfed.strategies.config.privacy import planned_releases, sum_releases
 
 if TYPE_CHECKING:
     from curvfed.strategies.secure_sum.session import Session
 
 
 def check_budget(client: Client) -> None:
-    """Refuse a run whose sums would cost more than the policy leaves.
+    """Refuse a run whose replies would cost more than the policy leaves.
 
     Raises
     ------
@@ -21,9 +21,11 @@ def check_budget(client: Client) -> None:
     rules = client.node.rules
     if client.ledger is None or rules is None:
         return
-    _check_small_classes(client, rules)
-    release, rounds = sum_release(client.config)
-    client.ledger.check_budget(client.run, release, rounds, rules.privacy, client.config.dp.unit)
+    config = client.config
+    if sum_releases(config):
+        _check_small_classes(client, rules)
+    plan = planned_releases(config, int(client.data.train.sum()))
+    client.ledger.check_budget(client.run, plan, rules.privacy, config.dp.unit)
 
 
 def pay_for_sum(client: Client, session: "Session") -> None:
@@ -39,12 +41,13 @@ def pay_for_sum(client: Client, session: "Session") -> None:
     if client.ledger is None or rules is None:
         return
     _check_small_classes(client, rules)
-    release, rounds = sum_release(client.config)
+    release, planned = sum_releases(client.config)[session.phase]
     client.ledger.pay(
         client.run,
         release,
-        rounds,
+        planned,
         rules.privacy,
+        phase=session.phase,
         reply=session.digest.hex(),
         round=session.round,
         unit=client.config.dp.unit,

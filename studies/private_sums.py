@@ -6,6 +6,7 @@ writes the page; about ten minutes. The settings stood before the first run.
 """
 
 import argparse
+import contextlib
 import statistics
 import sys
 import tempfile
@@ -96,7 +97,8 @@ def _accuracy(keys: dict[str, Any], epsilon: float | None, folder: Path) -> str:
     for seed in SEEDS:
         print(keys["dataset"], epsilon, seed, file=sys.stderr)
         whole = keys | privacy | {"seed": seed, "results-dir": str(folder), "quiet": True}
-        run = curvfed.simulate(**{key.replace("-", "_"): value for key, value in whole.items()})
+        with contextlib.redirect_stdout(sys.stderr):  # what clients warn of
+            run = curvfed.simulate(**{key.replace("-", "_"): value for key, value in whole.items()})
         values.append(100 * run.summary["global_accuracy"])
     return f"{statistics.mean(values):.1f} ± {statistics.stdev(values):.1f}"
 

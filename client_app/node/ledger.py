@@ -5,7 +5,7 @@ A line is written and synced before its answer leaves, so a line torn by a crash
 answer. A node with a damaged ledger answers nothing, since it no longer knows what it has revealed.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from hashlib import sha256
@@ -273,18 +273,17 @@ class Ledger(LedgerFile[Memory]):
                 self.write(file, POINTS, run=run, points=new)
 
     def check_budget(
-        self, run: str, planned: Release, rounds: int, rules: Privacy, unit: str
+        self, run: str, plan: Mapping[str, tuple[Release, int]], rules: Privacy, unit: str
     ) -> None:
-        """Refuse a run whose remaining private rounds would, with all earlier releases, cost more
+        """Refuse a run whose remaining private replies would, with all earlier releases, cost more
         than the policy allows.
 
         Parameters
         ----------
         run : str
-        planned : Release
-            The releases of one round.
-        rounds : int
-            The number of rounds of the run, those answered included.
+        plan : mapping of str to (Release, int)
+            By phase, the releases of one reply, and the number of replies of the run, those given
+            included.
         rules : Privacy
             The policy's budget.
         unit : str
@@ -295,16 +294,20 @@ class Ledger(LedgerFile[Memory]):
         ConfigError
         """
         with self.locked():
-            rounds_left = max(0, rounds - self.memory.num_answered(run))
-            self._check_cost(planned._replace(times=rounds_left * planned.times), unit, rules)
+            left = []
+            for phase, (release, number) in plan.items():
+                replies = max(0, number - self.memory.num_answered(run, phase))
+                left.append(release._replace(times=replies * release.times))
+            self._check_cost(left, unit, rules)
 
     def pay(
         self,
         run: str,
         release: Release,
-        rounds: int,
+        planned: int,
         rules: Privacy,
         *,
+        phase: str,
         reply: str,
         unit: str,
         **fields: Any,
@@ -315,10 +318,11 @@ class Ledger(LedgerFile[Memory]):
         ----------
         run : str
         release : Release
-        rounds : int
-            The number of rounds for which the run has planned its noise.
+        planned : int
+            The number of replies in the phase for which the run has planned its noise.
         rules : Privacy
             The policy's budget.
+        phase : str
         reply : str
             Digest of the reply.
         unit : str
@@ -334,21 +338,21 @@ class Ledger(LedgerFile[Memory]):
         with self.locked() as file:
             if any(cost["reply"] == reply for cost in self.memory.costs):
                 return
-            answered = self.memory.num_answered(run)
-            if answered >= rounds:
+            answered = self.memory.num_answered(run, phase)
+            if answered >= planned:
                 raise ConfigError(
-                    f"this node has answered {answered} rounds of the run {run}, for which its"
-                    " noise was planned; another run needs another run-name",
+                    f"this node has answered {answered} rounds of the run {run} ({phase}), for"
+                    " which its noise was planned; another run needs another run-name",
                     key="rounds-spent",
                 )
-            self._check_cost(release, unit, rules)
-            costs = release._asdict()
-            self.write(file, PRIVACY, run=run, reply=reply, unit=unit, **costs, **fields)
+            self._check_cost([release], unit, rules)
+            costs = {"unit": unit, "phase": phase, **release._asdict()}
+            self.write(file, PRIVACY, run=run, reply=reply, **costs, **fields)
 
-    def _check_cost(self, release: Release, unit: str, rules: Privacy) -> None:
+    def _check_cost(self, planned: Sequence[Release], unit: str, rules: Privacy) -> None:
         if rules.max_epsilon is None:
             return
-        costs = [*self.memory.costs, {"unit": unit, **release._asdict()}]
+        costs = [*self.memory.costs, *({"unit": unit, **each._asdict()} for each in planned)]
         is_mixed = len({cost["unit"] for cost in costs}) > 1
         releases = []
         for cost in costs:
@@ -356,8 +360,8 @@ class Ledger(LedgerFile[Memory]):
             # be twice as far from it as from none: beside records, clients have half the noise.
             shrink = 2 if is_mixed and cost["unit"] == "client" else 1
             releases.append(Release(cost["noise"] / shrink, cost["rate"], cost["times"]))
-        *spent, release = releases
-        epsilon = epsilon_of([*spent, release], rules.delta)
+        epsilon = epsilon_of(releases, rules.delta)
+        spent = releases[: len(self.memory.costs)]
         if epsilon > rules.max_epsilon:
             raise ConfigError(
                 f"this node's privacy budget: epsilon would be {epsilon:.3g} at delta ="

@@ -22,7 +22,7 @@ _TEXT_SETS = ("runs", "sessions", "points", "refusals")
 
 _DAY = len("2026-01-01")
 
-_OF_COSTS = ("run", "reply", "unit", *Release._fields)
+_OF_COSTS = ("run", "reply", "unit", "phase", *Release._fields)
 """The fields of a private reply's line that its cost is computed from."""
 
 
@@ -41,7 +41,7 @@ class Memory:
     regroups : list of str
         The times of these changes.
     costs : list of dict
-        Run, reply, unit and releases of each private reply.
+        Run, reply, unit, phase and releases of each private reply.
     heads : dict of str to list
         By the partition of a peer: size and digest of the last head that it stated in a sum which
         this node signed.
@@ -77,11 +77,12 @@ class Memory:
         elif line["kind"] == POINTS:
             self.points.update(line["points"])
         elif line["kind"] == PRIVACY:
-            self.costs.append({name: line[name] for name in _OF_COSTS})
+            self.costs.append({name: line[name] for name in _OF_COSTS if name in line})
 
-    def num_answered(self, run: str) -> int:
-        """Number of private replies of a run."""
-        return sum(cost["run"] == run for cost in self.costs)
+    def num_answered(self, run: str, phase: str) -> int:
+        """Number of private replies of a run in a phase; a line that names no phase is of any."""
+        costs = [cost for cost in self.costs if cost["run"] == run]
+        return sum(cost.get("phase", phase) == phase for cost in costs)
 
     def refusals_like(self, name: str) -> set[str]:
         """The refusals of the same day."""

@@ -74,7 +74,7 @@ class MaskedCohort(Cohort):
             return replace(answer, total=total)
         like = model.summand() if is_training else question.sums
         bound = question.bound or run.config.update_clip
-        noise = sum_noise(run.config)
+        noise = sum_noise(run.config, question.phase)
         answer, total = masked_phase(
             step, header, question.clients, self._sums, like, bound, noise, basis=basis
         )

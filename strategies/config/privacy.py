@@ -9,10 +9,16 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.one_shot import client_class
 from curvfed.strategies.config.run_config import RunConfig
 from curvfed.strategies.privacy.accountant import Release, epsilon_of, noise_multiplier
-from curvfed.strategies.privacy.record import describe_cost, epsilon_spent, promise
+from curvfed.strategies.privacy.record import epsilon_spent, promise, round_release
+from curvfed.strategies.wire.messages import HULLS, TRAIN
 
 MIN_CLIENTS = 100
 """Minimum number of clients in a round that hides each of them."""
+
+CALIBRATION_SHARE = 0.5
+"""The epsilon that a calibration after private rounds would cost alone, as a share of the run's;
+the rounds' noise is such that both cost the run's together. A half leaves them most of it, because
+costs add up like squares."""
 
 SHARES = "secure-sum = true: each client adds a share of the noise inside the sum"
 
@@ -53,30 +59,54 @@ def sums_once(config: RunConfig) -> bool:
     return config.row.is_one_shot or is_calibration
 
 
-def sum_release(config: RunConfig) -> tuple[Release, int]:
-    """A differentially private secure sum of a run, and their number: one if records are hidden,
-    one in each round if clients are.
+def sum_releases(config: RunConfig) -> dict[str, tuple[Release, int]]:
+    """By phase, a differentially private secure sum of a run, and the number of such sums.
 
     That a client is not in every round gives nothing: the server draws who trains, and sees it.
     """
     privacy = config.dp
+    if privacy.unit == "none":
+        return {}
     assert privacy.epsilon is not None, "a run with dp.unit has dp.epsilon"
-    times = 1 if sums_once(config) else max(config.num_rounds, 1)
-    return Release(noise_multiplier(privacy.epsilon, privacy.delta, times=times)), times
+    if privacy.unit == "client":
+        times = max(config.num_rounds, 1)
+        noise = noise_multiplier(privacy.epsilon, privacy.delta, times=times)
+        return {TRAIN: (Release(noise), times)}
+    phase = HULLS if config.row.is_one_shot else config.calibration and config.calibration.phase
+    if not phase:
+        return {}
+    share = 1.0 if sums_once(config) else CALIBRATION_SHARE
+    return {phase: (Release(noise_multiplier(share * privacy.epsilon, privacy.delta)), 1)}
 
 
-def sum_noise(config: RunConfig) -> float:
-    """The noise multiplier of the secure sums of a run; 0 without noise."""
-    is_noisy = config.dp.unit == "client" or (config.dp.unit == "record" and sums_once(config))
-    return sum_release(config)[0].noise if is_noisy else 0.0
+def planned_releases(config: RunConfig, num_examples: int) -> dict[str, tuple[Release, int]]:
+    """By phase, what a reply of a client with this number of training examples releases, and the
+    number of its replies. All of them together cost `dp.epsilon`."""
+    plan = sum_releases(config)
+    if config.dp.unit == "record" and not sums_once(config):
+        release = round_release(config, config.dp, num_examples, _sums(plan))
+        plan[TRAIN] = (release, config.num_rounds)
+    return plan
+
+
+def _sums(plan: dict[str, tuple[Release, int]]) -> tuple[Release, ...]:
+    return tuple(release._replace(times=number) for release, number in plan.values())
+
+
+def sum_noise(config: RunConfig, phase: str) -> float:
+    """The noise multiplier of the secure sums of a phase; 0 without noise."""
+    release, _ = sum_releases(config).get(phase, (Release(0.0), 0))
+    return release.noise
 
 
 def epsilon_after(config: RunConfig, sizes: Collection[int], rounds: int) -> float:
     """Epsilon of a run after some of its rounds, as `epsilon_spent`."""
-    if config.dp.unit == "record" and not sums_once(config):
-        return epsilon_spent(config, config.dp, sizes, rounds)
-    times = 1 if sums_once(config) else rounds
-    return epsilon_of([Release(sum_noise(config), times=times)], config.dp.delta)
+    sums = _sums(sum_releases(config))
+    if sums_once(config):
+        return epsilon_of(sums, config.dp.delta)
+    if config.dp.unit == "record":
+        return epsilon_spent(config, config.dp, sizes, rounds, sums)
+    return epsilon_of([release._replace(times=rounds) for release in sums], config.dp.delta)
 
 
 def privacy_cost(config: RunConfig, num_examples: int) -> str:
@@ -85,15 +115,21 @@ def privacy_cost(config: RunConfig, num_examples: int) -> str:
     Raises
     ------
     ConfigError
-        As `describe_cost`.
+        If the accountant's package is missing.
     """
+    texts = [
+        f"secure sums: {number}, each with noise of {release.noise:.3g} x the most that one"
+        f" {config.dp.unit} adds"
+        for release, number in sum_releases(config).values()
+    ]
     if config.dp.unit == "record" and not sums_once(config):
-        return describe_cost(config, config.dp, num_examples)
-    release, number = sum_release(config)
-    return (
-        f"differential privacy: {promise(config.dp)}; secure sums: {number}, each with noise of"
-        f" {release.noise:.3g} x the most that one {config.dp.unit} adds"
-    )
+        release, rounds = planned_releases(config, num_examples)[TRAIN]
+        texts.append(
+            f"a client of {num_examples} training examples adds noise of {release.noise:.3g} x"
+            f" dp.clip to each of {rounds * release.times} steps; an example takes part in a step"
+            f" with probability {release.rate:.3g}"
+        )
+    return f"differential privacy: {promise(config.dp)}; {'; '.join(texts)}"
 
 
 def check_enough_clients(config: RunConfig, number: int) -> None:
@@ -128,11 +164,7 @@ def _conflicts_of_records(config: RunConfig, tasks: Collection[str]) -> Iterator
             "no mixed images, whose loss is one of two examples: hyperfed.mixup = 0",
         )
     if config.calibration is not None:
-        yield (
-            "dp.unit method num-rounds",
-            "a method without a calibration, or num-rounds = 0, which calibrates the model that the"
-            " run starts from",
-        )
+        yield from _conflicts_of_sums(config)
     if config.aggregation == "consistent":
         yield (
             "dp.unit aggregation",

@@ -91,21 +91,32 @@ def _epsilon(releases: tuple[tuple[float, float, int], ...], delta: float) -> fl
 
 
 @lru_cache(maxsize=256)
-def noise_multiplier(epsilon: float, delta: float, rate: float = 1.0, times: int = 1) -> float:
+def noise_multiplier(
+    epsilon: float,
+    delta: float,
+    rate: float = 1.0,
+    times: int = 1,
+    others: tuple[Release, ...] = (),
+) -> float:
     """The least noise multiplier, to `TOLERANCE`, with which this number of releases at this
-    sampling rate costs at most `epsilon`.
+    sampling rate costs at most `epsilon`, together with other releases that cost less.
 
     Raises
     ------
     ConfigError
         If `dp-accounting` is not installed.
     """
-    if rate == 1:
-        return _whole_noise(epsilon, delta) * math.sqrt(times)
+    if rate == 1 and all(other.rate == 1 for other in others):
+        spent = sum(other.times / other.noise**2 for other in others)
+        whole = _whole_noise(epsilon, delta)
+        return (whole if not spent else (whole**-2 - spent) ** -0.5) * math.sqrt(times)
     library = _library()
+    fixed = [library.SelfComposedDpEvent(_event(library, other), other.times) for other in others]
     noise = library.calibrate_dp_mechanism(
         lambda: _accountant(library, COARSE),
-        lambda value: library.SelfComposedDpEvent(_event(library, Release(value, rate)), times),
+        lambda value: library.ComposedDpEvent(
+            [*fixed, library.SelfComposedDpEvent(_event(library, Release(value, rate)), times)]
+        ),
         epsilon,
         delta,
         tol=TOLERANCE,

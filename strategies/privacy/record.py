@@ -15,28 +15,40 @@ MAX_SIZES = 8
 a second."""
 
 
-def round_release(run: RunKeys, privacy: Privacy, num_examples: int) -> Release:
-    """The releases of one round of a client with this number of training examples, 1 or more.
+def round_release(
+    run: RunKeys, privacy: Privacy, num_examples: int, others: tuple[Release, ...] = ()
+) -> Release:
+    """The releases of one round of a client with this number of training examples; none without.
 
     A round has as many steps as without privacy, on samples of `batch-size` examples on average.
     The noise is such that all rounds together, in each of which the client trains, cost
-    `dp.epsilon`.
+    `dp.epsilon` with the run's other releases.
 
     Parameters
     ----------
     run : RunKeys
         With its defaults resolved.
     """
+    if not num_examples:
+        return Release(noise=1.0, times=0)
     size = min(run.batch_size or num_examples, num_examples)
     steps = run.local_epochs * math.ceil(num_examples / size)
     rate = size / num_examples
     assert privacy.epsilon is not None, "a run with dp.unit has dp.epsilon"
-    noise = noise_multiplier(privacy.epsilon, privacy.delta, rate, max(run.num_rounds, 1) * steps)
+    steps_of_run = max(run.num_rounds, 1) * steps
+    noise = noise_multiplier(privacy.epsilon, privacy.delta, rate, steps_of_run, others)
     return Release(noise, rate, steps)
 
 
-def epsilon_spent(run: RunKeys, privacy: Privacy, sizes: Collection[int], rounds: int) -> float:
-    """Epsilon of the client that has spent most, after some of its rounds.
+def epsilon_spent(
+    run: RunKeys,
+    privacy: Privacy,
+    sizes: Collection[int],
+    rounds: int,
+    others: tuple[Release, ...] = (),
+) -> float:
+    """Epsilon of the client that has spent most, after some of its rounds; other releases come
+    after the last.
 
     Parameters
     ----------
@@ -49,7 +61,7 @@ def epsilon_spent(run: RunKeys, privacy: Privacy, sizes: Collection[int], rounds
     assert privacy.epsilon is not None, "a run with dp.unit has dp.epsilon"
     if rounds >= run.num_rounds or not 0 < len(sizes) <= MAX_SIZES:
         return privacy.epsilon
-    releases = [round_release(run, privacy, size) for size in sizes]
+    releases = [round_release(run, privacy, size, others) for size in sizes]
     return max(
         epsilon_of([release._replace(times=rounds * release.times)], privacy.delta)
         for release in releases
@@ -60,20 +72,3 @@ def promise(privacy: Privacy) -> str:
     """What a run promises, as part of a sentence."""
     unit = UNITS[privacy.unit]
     return f"each {unit}, epsilon {privacy.epsilon:g} at delta {privacy.delta:g} for the whole run"
-
-
-def describe_cost(run: RunKeys, privacy: Privacy, num_examples: int) -> str:
-    """The noise of a client with this number of training examples, in a sentence.
-
-    Raises
-    ------
-    ConfigError
-        If the accountant's package is missing.
-    """
-    release = round_release(run, privacy, num_examples)
-    steps = run.num_rounds * release.times
-    return (
-        f"differential privacy: {promise(privacy)}; a client of {num_examples} training examples"
-        f" adds noise of {release.noise:.3g} x dp.clip to each of {steps} steps; an example"
-        f" takes part in a step with probability {release.rate:.3g}"
-    )

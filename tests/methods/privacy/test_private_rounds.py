@@ -35,10 +35,14 @@ SETTINGS = {
 OPEN = {"dp__unit": "none", "dp__epsilon": "auto"}
 
 
-def nodes_in(folder, policy=""):
+def nodes_in(folder, policy="", count=2):
     nodes = [
-        {"partition-id": number, "num-partitions": 2, "state-path": str(folder / f"state{number}")}
-        for number in range(2)
+        {
+            "partition-id": number,
+            "num-partitions": count,
+            "state-path": str(folder / f"state{number}"),
+        }
+        for number in range(count)
     ]
     return with_policy(folder, nodes, policy) if policy else nodes
 
@@ -129,11 +133,12 @@ def test_a_release_that_hides_clients_hides_records_half_as_well(units, tmp_path
     budget = whole_epsilon((4.0**-2 + 3.0**-2) ** -0.5, 1e-5)
     for unit in units:
         release = Release(noises[unit])
-        ledger.check_budget(unit, release, 1, Privacy(max_epsilon=budget + 1e-6), unit)
+        plan = {"train": (release, 1)}
+        ledger.check_budget(unit, plan, Privacy(max_epsilon=budget + 1e-6), unit)
         if ledger.memory.costs:
             with pytest.raises(ConfigError, match="max-epsilon"):
-                ledger.check_budget(unit, release, 1, Privacy(max_epsilon=budget - 1e-3), unit)
-        ledger.pay(unit, release, 1, Privacy(), reply=unit, unit=unit)
+                ledger.check_budget(unit, plan, Privacy(max_epsilon=budget - 1e-3), unit)
+        ledger.pay(unit, release, 1, Privacy(), phase="train", reply=unit, unit=unit)
 
 
 def test_a_policy_ends_what_goes_beyond_its_budget(tmp_path):
@@ -146,6 +151,41 @@ def test_a_policy_ends_what_goes_beyond_its_budget(tmp_path):
         run(tmp_path, "third", nodes=nodes, clients=2, **SETTINGS | OPEN)
 
 
+CALIBRATED = SETTINGS | {"method": "spherefed", "secure_sum": True, "num_rounds": 2}
+
+
+def test_rounds_and_their_calibration_cost_one_epsilon(tmp_path):
+    """And a server that asks for a second calibration, or for less noise, gets nothing."""
+    nodes = nodes_in(tmp_path, "[privacy]\nmax-epsilon = 4.01\n", count=3)
+    made = run(tmp_path, nodes=nodes, clients=3, **CALIBRATED)
+    assert made.summary["metrics"]["global_accuracy_calibrated"] is not None
+    assert made.summary["metrics"]["privacy_epsilon"] == 4
+    lines = costs(tmp_path)
+    assert [line["phase"] for line in lines] == ["train", "train", "calibrate"]
+    releases = [Release(line["noise"], line["rate"], line["times"]) for line in lines]
+    assert epsilon_of(releases, 1e-5) == pytest.approx(4, rel=1e-3)
+    assert epsilon_of(releases[-1:], 1e-5) == pytest.approx(2, rel=1e-3)
+    (made.path / "summary.json").unlink()
+    run(tmp_path, nodes=nodes, clients=3, resume=True, **CALIBRATED)
+    assert costs(tmp_path) == lines
+    with pytest.raises(FederationError, match=r"max-epsilon = 4"):
+        run(tmp_path, "less", nodes=nodes, clients=3, **CALIBRATED | {"dp__epsilon": 8.0})
+
+
+def test_rounds_do_not_pay_for_a_second_calibration(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    plan = {"train": (Release(9.0), 3), "calibrate": (Release(6.0), 1)}
+    epsilon = epsilon_of([Release(9.0, times=3), Release(6.0)], 1e-5)
+    ledger.check_budget("run", plan, Privacy(max_epsilon=epsilon + 1e-6), "record")
+    with pytest.raises(ConfigError, match="max-epsilon"):
+        ledger.check_budget("run", plan, Privacy(max_epsilon=epsilon - 1e-3), "record")
+    paid = {"phase": "calibrate", "unit": "record"}
+    ledger.pay("run", Release(6.0), 1, Privacy(), reply="one", **paid)
+    with pytest.raises(ConfigError, match="calibrate"):
+        ledger.pay("run", Release(6.0), 1, Privacy(), reply="two", **paid)
+    ledger.check_budget("run", plan, Privacy(max_epsilon=epsilon + 1e-6), "record")
+
+
 PRIVATE = {"method": "fedavg", "dataset": "digits", "dp.unit": "record", "dp.epsilon": 1.0}
 
 REFUSED = [
@@ -154,7 +194,7 @@ REFUSED = [
     ({"dataset": "cora"}, "neighbours"),
     ({"method": "moon"}, "mean over examples"),
     ({"method": "fedrep"}, "mean over examples"),
-    ({"method": "spherefed"}, "calibration"),
+    ({"method": "spherefed"}, "adds a share of the noise"),
     ({"method": "hyperfed"}, "consistent"),
     ({"method": "hyperfed", "aggregation": "average", "hyperfed.mixup": 2.0}, "mixup"),
     ({"images.norm": "batch"}, "group"),

@@ -159,7 +159,7 @@ REFUSED = [
     ({"method": "hull", "hull.groups": 2}, "hull.groups = 1"),
     ({"method": "hull", "hull.num-classes": 3}, "classes are summed by name"),
     ({"method": "pca", "dataset": "own"}, "hull, discriminant, or spherefed and ccvr"),
-    ({"method": "spherefed", "dataset": "digits", "num-rounds": 3}, "num-rounds = 0"),
+    ({"method": "ccvr", "dataset": "digits", "num-rounds": 3, "dp.clip": 17.0}, "dp.clip <= 16"),
     ({"method": "ccvr", "dataset": "digits", "num-rounds": 0, "dp.clip": 17.0}, "dp.clip <= 16"),
     ({"share-statistics": True}, "share-statistics = false"),
 ]

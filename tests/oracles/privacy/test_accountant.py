@@ -55,6 +55,16 @@ def test_the_noise_is_the_least(epsilon, rate, times):
     assert epsilon_of([Release(noise * 0.99, rate, times)], 1e-5) > epsilon
 
 
+@pytest.mark.parametrize("rate", [0.2, 1.0])
+def test_the_noise_beside_other_releases_is_the_least(rate):
+    """dp-accounting, called directly, composes both."""
+    other = (9.0, 1.0, 1)
+    noise = noise_multiplier(1.0, 1e-5, rate, 30, (Release(*other),))
+    assert noise > noise_multiplier(1.0, 1e-5, rate, 30)
+    assert _direct((noise, rate, 30), other) <= 1.001
+    assert _direct((noise * 0.99, rate, 30), other) > 1
+
+
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     with pytest.raises(ConfigError, match=r"curvfed\[dp\]"):
