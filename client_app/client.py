@@ -295,6 +295,10 @@ class Client:
                 self.files.fixed.write(fixed, self.run)
             self.fixed_arrays = dict(fixed or self.files.fixed.read(self.run))
             load_arrays(self.fixed_arrays, self.tensors)
+        if self.config.dp.clip_quantile is not None:
+            from curvfed.strategies.privacy.adaptive_clip import split_clip
+
+            arrays, _ = split_clip(arrays)
         self.learner.receive(arrays)
 
     def fit(self, round_number: int) -> Trained | None:

@@ -22,6 +22,7 @@ from curvfed.strategies.config.masked_vector import (
     weighted_update,
 )
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
+from curvfed.strategies.privacy import adaptive_clip
 from curvfed.strategies.privacy.noise_shares import add_exact, add_rounded, honest_shares
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.secure_sum.fixed_point import FixedPoint
@@ -70,11 +71,16 @@ def masked_contribution(
             weight,
         )
     bound = bound or client.config.update_clip
+    dp = client.config.dp
+    if dp.clip_quantile is not None:
+        _, bound = adaptive_clip.split_clip(received or {})
     if request.header.phase == TRAIN:
         num_values = member_of(request, state).state.session.length - vector_length(0)
         reduced = replace(contribution, weight=weight)
-        vector = _update_vector(client, reduced, received or {}, num_values)
-        if client.config.dp.unit == "client":
+        vector = _update_vector(client, reduced, received or {}, num_values, bound)
+        if dp.clip_quantile is not None:
+            variances = adaptive_clip.variances(contribution.arrays, bound)
+        elif dp.unit == "client":
             variances = np.full(num_values, bound**2)
     else:
         values = share * contribution.flatten()
@@ -116,14 +122,17 @@ def _with_noise(
 
 
 def _update_vector(
-    client: Client, contribution: Statistics, received: Arrays, num_values: int
+    client: Client, contribution: Statistics, received: Arrays, num_values: int, limit: float
 ) -> Vector:
     """The weighted change of the shared parameters with the figures of the round; zeros with the
     figures alone without training examples."""
-    limit = client.config.update_clip
     if client.config.dp.unit == "client":
         # A client without data adds nothing but noise; who it is stays hidden.
-        values, _ = weighted_update(contribution.arrays, received, 1, limit * (1 - ROUNDING))
+        arrays = contribution.arrays
+        if client.config.dp.clip_quantile is not None:
+            _, length = weighted_update(arrays, received, 1, limit)
+            arrays = arrays | adaptive_clip.within(length, limit)
+        values, _ = weighted_update(arrays, received, 1, limit * (1 - ROUNDING))
         return client_vector(values, 1, {}, limit)
     weight = contribution.weight
     values = np.zeros(num_values)

@@ -16,6 +16,7 @@ from curvfed.strategies.config.basis import basis_of
 from curvfed.strategies.config.checks import check_groups
 from curvfed.strategies.config.masked_vector import check_mean, mean_update
 from curvfed.strategies.config.privacy import check_enough_clients, sum_noise
+from curvfed.strategies.privacy.adaptive_clip import CLIP, split_clip
 from curvfed.strategies.secure_sum.errors import SecureSumError
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.messages import TRAIN, Header, Parts, Reply
@@ -73,16 +74,19 @@ class MaskedCohort(Cohort):
             )
             return replace(answer, total=total)
         like = model.summand() if is_training else question.sums
-        bound = question.bound or run.config.update_clip
+        sent = model.sent_to(0)
+        clip = run.config.update_clip
+        if CLIP in sent:
+            _, clip = split_clip(sent)
+        bound = question.bound or clip
         noise = sum_noise(run.config, question.phase)
         answer, total = masked_phase(
             step, header, question.clients, self._sums, like, bound, noise, basis=basis
         )
         if is_training:
             check_enough(answer, run.config.min_replies)
-            sent = model.sent_to(0)
             try:
-                check_mean(total, sent, run.config.update_clip)
+                check_mean(total, sent, clip)
             except SecureSumError as error:
                 raise RoundError(f"round {question.round}: {error}", key=error.kind) from None
             total = replace(total, arrays=mean_update(total, like, sent))

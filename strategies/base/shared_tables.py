@@ -196,6 +196,15 @@ class Privacy(Table):
             " the noise is proportional to it"
         ),
     )
+    clip_quantile: Rate | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description=(
+            "with dp.unit = client: dp.clip is only the first, and then follows this quantile of"
+            " the lengths of the updates, at 5% of the budget; auto: dp.clip stays"
+        ),
+    )
     force: bool = Field(
         default=False,
         description="allow dp.unit = client with fewer than 100 clients in a round",

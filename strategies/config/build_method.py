@@ -49,7 +49,12 @@ def initial_aggregation(
         shared = begin(shared, frozenset(state.keys() - shared.keys()))
     if config.model is not None and plugins.is_model(config.model):
         _check_personal(config, facts)
-    return new_aggregation(shared, config, clients)
+    aggregation = new_aggregation(shared, config, clients)
+    if config.dp.clip_quantile is None:
+        return aggregation
+    from curvfed.strategies.privacy.adaptive_clip import AdaptiveClip
+
+    return AdaptiveClip(aggregation, config.dp)
 
 
 def new_aggregation(arrays: Arrays, config: RunConfig, clients: Sequence[int]) -> Aggregation:

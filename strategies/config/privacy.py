@@ -40,6 +40,8 @@ def privacy_conflict(config: RunConfig, tasks: Collection[str]) -> tuple[str, st
         The possible tasks of the data.
     """
     privacy = config.dp
+    if privacy.clip_quantile is not None and privacy.unit != "client":
+        return "dp.clip-quantile dp.unit", "dp.unit = client, whose updates have the lengths"
     if privacy.unit == "none":
         return ("dp.epsilon dp.unit", "dp.unit = record or client") if privacy.epsilon else ("", "")
     if privacy.epsilon is None:

@@ -16,6 +16,7 @@ from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.secure_phases import Opening
 from curvfed.strategies.privacy.accountant import noise_multiplier
+from curvfed.strategies.privacy.adaptive_clip import SHARE
 from curvfed.strategies.privacy.noise_shares import honest_shares
 from curvfed.strategies.secure_sum.fixed_point import SUM_PRIME
 from curvfed.strategies.wire.exchange import FederationError
@@ -122,6 +123,19 @@ def test_the_noise_of_client_level_rounds_is_what_the_promise_needs(tmp_path):
     assert made.summary["metrics"]["privacy_epsilon"] == pytest.approx(8, rel=1e-3)
 
 
+def test_the_noise_follows_the_clip(tmp_path):
+    made = run(tmp_path, clients=6, **ROUNDS | {"dp__clip_quantile": 0.5, "num_rounds": 3})
+    clips = [1.0, *(float(row["clip"]) for row in made.rounds if row["clip"])]
+    assert len(set(clips)) == 4
+    start = run(tmp_path, "start", clients=6, **ROUNDS | {"num_rounds": 0}).model
+    change = np.concatenate([(made.model[name] - start[name]).ravel() for name in start])
+    excess = 6 / honest_shares(6, 4)
+    squares = sum(clip**2 for clip in clips[:3]) / (1 - SHARE)
+    deviation = noise_multiplier(8.0, 1e-5, times=3) * (squares * excess) ** 0.5 / 6
+    assert np.std(change) == pytest.approx(deviation, rel=0.05)
+    assert made.summary["metrics"]["privacy_epsilon"] == pytest.approx(8, rel=1e-3)
+
+
 def test_a_lying_server_gets_no_figures(tmp_path):
     asked = []
 
@@ -170,6 +184,7 @@ REFUSED_CLIENTS = [
     ({"method": "scaffold"}, "share parameters and nothing else"),
     ({"weights": "examples"}, "weights = uniform"),
     ({"fine-tune-epochs": 1}, "fine-tune-epochs = 0"),
+    ({"dp.unit": "record", "dp.clip-quantile": 0.5}, "whose updates have the lengths"),
 ]
 
 
