@@ -3,12 +3,14 @@ noise."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from curvfed.strategies.base.layer_gradients import (
+    CHUNK,
     LayerGradients,
     Sums,
     is_known,
@@ -62,7 +64,7 @@ class PrivateSteps:
         A step divides by the expected number of examples. Without an example it adds noise alone.
         """
         model.train()
-        gradients = gradients_of(model, loss)
+        gradients = gradients_of(model, loss, task)
         for _ in range(steps):
             is_chosen = torch.from_numpy(self.source.uniform(task.num_examples) <= self.rate)
             batch = task.batch_of(is_chosen.nonzero().squeeze(1))
@@ -104,8 +106,14 @@ def clipped_sum(
     return sums
 
 
-def gradients_of(model: nn.Module, loss: Loss) -> "LayerGradients | ExampleGradients":
-    """The faster of both, where all layers with trained parameters have formulas."""
+def gradients_of(
+    model: nn.Module, loss: Loss, task: IndependentExamples | None = None
+) -> "LayerGradients | ExampleGradients":
+    """The faster of both, where all layers with trained parameters have formulas for the rows of a
+    batch."""
+    dense_inputs = getattr(task, "dense_inputs", None)
+    if dense_inputs is not None:
+        return ExampleGradients(model, loss, dense_inputs)
     if all(map(is_known, trained_layers(model).values())):
         return LayerGradients(model, loss)
     return ExampleGradients(model, loss)
@@ -120,6 +128,9 @@ class ExampleGradients:
         Without layers that combine examples, such as batch normalisation.
     loss : callable
         A mean over the examples of a batch.
+    dense_inputs : callable, optional
+        From a batch's inputs to tensors with a row for each example; a named tuple of them, if the
+        model takes one for a single example, as whole graphs are.
 
     Attributes
     ----------
@@ -129,7 +140,13 @@ class ExampleGradients:
         Number of examples whose gradients are in memory at a time.
     """
 
-    def __init__(self, model: nn.Module, loss: Loss) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Loss,
+        dense_inputs: Callable[[Tensor], tuple[Tensor, ...]] | None = None,
+    ) -> None:
+        self._dense_inputs = dense_inputs
         whole = _LossOfExample(model, loss)
         self.parameters = {
             name: parameter
@@ -137,9 +154,9 @@ class ExampleGradients:
             if parameter.requires_grad
         }
         numbers = sum(value.numel() for value in self.parameters.values())
-        self.chunk = max(1, MAX_NUMBERS // numbers)
+        self.chunk = min(max(1, MAX_NUMBERS // numbers), CHUNK if dense_inputs else MAX_NUMBERS)
 
-        def example_loss(values: dict[str, Tensor], inputs: Tensor, label: Tensor) -> Tensor:
+        def example_loss(values: dict[str, Tensor], inputs: Any, label: Tensor) -> Tensor:
             value: Tensor = functional_call(whole, values, (inputs, label))
             return value
 
@@ -153,8 +170,12 @@ class ExampleGradients:
         if not len(batch.labels):
             return torch.zeros(0, device=batch.labels.device), lambda factors: {}
         values = {name: parameter.detach() for name, parameter in self.parameters.items()}
-        gradients = self._gradients(values, batch.inputs, batch.labels)
-        squares = [gradient.flatten(1).square().sum(dim=1) for gradient in gradients.values()]
+        inputs = batch.inputs
+        if self._dense_inputs is not None:
+            inputs = self._dense_inputs(inputs)
+        gradients = self._gradients(values, inputs, batch.labels)
+        rows = [gradient.reshape(len(gradient), -1) for gradient in gradients.values()]
+        squares = [row.square().sum(dim=1) for row in rows]
         return torch.stack(squares).sum(dim=0), lambda factors: {
             name: torch.tensordot(factors, gradient, dims=1) for name, gradient in gradients.items()
         }
@@ -169,6 +190,7 @@ class _LossOfExample(nn.Module):
         self.model = model
         self._loss = loss
 
-    def forward(self, inputs: Tensor, label: Tensor) -> Tensor:
+    def forward(self, inputs: Any, label: Tensor) -> Tensor:
         """The loss of one example: its inputs, and its label ()."""
-        return self._loss(self.model, Batch(inputs[None], label[None]))
+        argument = inputs if isinstance(inputs, tuple) else inputs[None]
+        return self._loss(self.model, Batch(argument, label[None]))

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
-from curvfed.tasks.graphs.inputs import GraphBatches, GraphInputs
+from curvfed.tasks.graphs.inputs import DenseGraphs, GraphBatches, GraphInputs
 from curvfed.tasks.task import Batch, Task
 
 
@@ -178,6 +178,17 @@ class WholeGraphTask(GraphTask):
         shuffled = train[torch.randperm(len(train), device=train.device)]
         for graphs, inputs in self._batches.each(shuffled, self._batch_size):
             yield Batch(inputs, self.labels[graphs])
+
+    def batch_of(self, positions: Tensor) -> Batch:
+        """The numbers of the training graphs at these positions among the training graphs, the
+        smallest first, so that equally large ones are together."""
+        numbers = self.parts["train"][positions.to(self.labels.device)]
+        numbers = numbers[self._batches.num_nodes[numbers].argsort()]
+        return Batch(numbers, self.labels[numbers])
+
+    def dense_inputs(self, numbers: Tensor) -> DenseGraphs:
+        """The graphs with these numbers."""
+        return DenseGraphs.of(self._batches.of(numbers))
 
     def logits(self, model: nn.Module) -> Tensor:
         """Logits (G, C) of every graph, dropout off."""

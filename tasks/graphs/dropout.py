@@ -8,6 +8,12 @@ from torch import Tensor
 _LEVELS = 1 << 16
 
 
+def is_transformed() -> bool:
+    """Whether `torch.func` is at work, as for gradients of single graphs: it takes neither
+    operations with a backward pass of their own nor this file's random numbers."""
+    return torch._C._are_functorch_transforms_active()
+
+
 def dropout(x: Tensor, probability: float, training: bool) -> Tensor:
     """Set entries to 0 with a probability and divide the others by 1 − probability, as
     `torch.nn.functional.dropout`."""
@@ -32,7 +38,7 @@ def dropout_factors(like: Tensor, probability: float) -> Tensor:
     Tensor
         Without a gradient.
     """
-    if like.device.type != "cpu":
+    if like.device.type != "cpu" or is_transformed():
         return F.dropout(torch.ones_like(like), probability)
     numbers = torch.empty((like.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     levels = numbers.view(torch.int16)[: like.numel()].view(like.shape).to(like.dtype)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -95,6 +95,53 @@ class GraphInputs:
         return cls(Constant.of(graph.features).to(device), edges, edge_weights=weights)
 
 
+class DenseGraphs(NamedTuple):
+    """Graphs as dense matrices of one size, with rows of zeros behind a smaller graph's; without
+    the first dimension, one graph. The networks for whole graphs take one as they take
+    `GraphInputs`, and `torch.func` maps them over several.
+
+    Attributes
+    ----------
+    features : Tensor, (G, N, F)
+    adjacency, sums : Tensor, (G, N, N)
+    members : Tensor, (G, 1, N)
+        1 for a node, 0 for a row behind.
+    norms : Tensor, (G, N, 1)
+    """
+
+    features: Tensor
+    adjacency: Tensor
+    sums: Tensor
+    members: Tensor
+    norms: Tensor
+
+    @property
+    def dense(self) -> Tensor:
+        """The features."""
+        return self.features
+
+    @classmethod
+    def of(cls, inputs: GraphInputs) -> "DenseGraphs":
+        """The graphs of a batch."""
+        owner = cast(Tensor, inputs.graph_of_node)
+        sizes = owner.bincount(minlength=inputs.num_graphs)
+        places = torch.arange(len(owner), device=owner.device) - bounds(sizes)[owner]
+        count = inputs.num_graphs
+        size = int(sizes.max())
+        features = inputs.dense.new_zeros(count, size, inputs.dense.shape[1])
+        features[owner, places] = inputs.dense
+        members = features.new_zeros(count, 1, size)
+        members[owner, 0, places] = 1
+        sums = features.new_zeros(count, size, size)
+        rows, columns = inputs.edge_index
+        sums[owner[rows], places[rows], places[columns]] = 1
+        loops = sums + torch.eye(size, dtype=sums.dtype, device=sums.device)
+        scale = loops.sum(dim=2).rsqrt()
+        adjacency = scale[:, :, None] * loops * scale[:, None]
+        norms = torch.linalg.vector_norm(features, dim=2, keepdim=True)
+        return cls(features, adjacency, sums, members, norms)
+
+
 class GraphBatches:
     """Batches of a client's graphs, cut on the device.
 
@@ -103,6 +150,11 @@ class GraphBatches:
     graph : ClientGraph
         Of task "graphs".
     device : torch.device
+
+    Attributes
+    ----------
+    num_nodes : Tensor, (G,)
+        Of each graph.
     """
 
     def __init__(self, graph: ClientGraph, device: torch.device) -> None:
@@ -111,7 +163,8 @@ class GraphBatches:
         self._features = graph.features.to(device)
         self._edges = graph.edge_index.to(device)
         # Nodes and edges are sorted by graph: a graph is a range of both.
-        self._nodes = bounds(owner.bincount(minlength=num_graphs)).to(device)
+        self.num_nodes = owner.bincount(minlength=num_graphs).to(device)
+        self._nodes = bounds(self.num_nodes)
         self._columns = bounds(owner[graph.edge_index[0]].bincount(minlength=num_graphs)).to(device)
 
     def of(self, graphs: Tensor) -> GraphInputs:

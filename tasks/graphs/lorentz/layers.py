@@ -5,8 +5,9 @@ on a client's few hundred nodes the number of operations determines the time. Th
 of `curvfed.geometry.lorentz`, with which the tests compare them; K is the squared radius, the
 curvature is -1/K.
 
-They have only first derivatives, and refuse automatic mixed precision, torch.func and a graph of
-their gradients.
+They have only first derivatives, and refuse automatic mixed precision and a graph of their
+gradients. Under torch.func those of whole graphs are composed of single tensor operations; the
+others refuse it.
 """
 
 import math
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from curvfed.geometry.safe_math import floor, max_radius
+from curvfed.tasks.graphs.dropout import is_transformed
 
 
 def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
@@ -34,6 +36,9 @@ def exp0_factor(norms: Tensor, radius: Tensor) -> Tensor:
     Tensor, (N, 1)
     """
     refuse_autocast(norms)
+    if is_transformed():
+        x = (norms * radius.rsqrt()).clamp(min=floor(norms.dtype))
+        return x.clamp(max=max_radius(norms.dtype)).sinh() / x
     factor: Tensor = _Exp0Factor.apply(norms, radius)
     return factor
 
@@ -82,6 +87,9 @@ def lorentz_linear(
     Tensor, (N, e)
     """
     refuse_autocast(space)
+    if is_transformed():
+        time = (row_dot(space, space) + radius).sqrt()
+        return space @ weight.t() + time * column + bias
     out: Tensor = _LorentzLinear.apply(space, weight, bias, column, radius)
     return out
 

@@ -14,13 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from curvfed.tasks.graphs.dropout import dropout
-from curvfed.tasks.graphs.inputs import GraphInputs
+from curvfed.tasks.graphs.inputs import DenseGraphs, GraphInputs
 from curvfed.tasks.graphs.lorentz.curvature import CurvedNet
 from curvfed.tasks.graphs.lorentz.layers import exp0_factor
 from curvfed.tasks.graphs.lorentz.modules import LorentzLinear
 from curvfed.tasks.graphs.model_spec import ModelSpec, start_all
 
 DEPTH = 3
+
+Graphs = GraphInputs | DenseGraphs
+"""Several graphs, or in `torch.func` a single one."""
 
 MAX_RADIUS = 8.0
 """Longest feature row, in units of √K, mapped to Lorentz space: lengths grow like sinh, and sums
@@ -37,14 +40,14 @@ class FlatGraphNet(nn.Module):
         self.head = _head(spec)
         start_all(self.input)
 
-    def encode(self, inputs: GraphInputs) -> Tensor:
+    def encode(self, inputs: Graphs) -> Tensor:
         """The sums over the graphs' nodes, (G, width)."""
         x = inputs.features @ self.input.weight.t() + self.input.bias
         for layer in self.layers:
             x = layer(x, inputs)
         return inputs.members @ x
 
-    def forward(self, inputs: GraphInputs) -> Tensor:
+    def forward(self, inputs: Graphs) -> Tensor:
         """Logits (G, C)."""
         logits: Tensor = self.head(self.encode(inputs))
         return logits
@@ -60,7 +63,7 @@ class GINLayer(nn.Module):
         self.eps = nn.Parameter(torch.tensor(0.0))
         start_all(self.first, self.second)
 
-    def forward(self, x: Tensor, inputs: GraphInputs) -> Tensor:
+    def forward(self, x: Tensor, inputs: Graphs) -> Tensor:
         """(N, width) in and out."""
         return F.relu(self.second(F.relu(self.first((1 + self.eps) * x + inputs.sums @ x))))
 
@@ -73,7 +76,7 @@ class GCNLayer(nn.Module):
         self.linear = nn.Linear(width, width)
         start_all(self.linear)
 
-    def forward(self, x: Tensor, inputs: GraphInputs) -> Tensor:
+    def forward(self, x: Tensor, inputs: Graphs) -> Tensor:
         """(N, width) in and out."""
         return F.relu(inputs.adjacency @ (x @ self.linear.weight.t()) + self.linear.bias)
 
@@ -106,14 +109,14 @@ class LorentzGIN(CurvedNet):
         self.head = _LorentzHead(spec)
         self._add_estimator(spec)
 
-    def forward(self, inputs: GraphInputs) -> Tensor:
+    def forward(self, inputs: Graphs) -> Tensor:
         """Logits (G, C)."""
         radius = self.radius
         # A longer row is shortened to MAX_RADIUS.
         furthest = MAX_RADIUS * radius.detach().sqrt()
         shrink = furthest / torch.maximum(inputs.norms, furthest)
         factor = exp0_factor(inputs.norms * shrink, radius) * shrink
-        space = self.input(factor * inputs.features.matrix, radius)
+        space = self.input(factor * inputs.dense, radius)
         for layer in self.layers:
             space = layer(space, inputs, radius)
         logits: Tensor = self.head(inputs.members @ space, radius)
@@ -130,7 +133,7 @@ class LorentzGINLayer(nn.Module):
         self.second = LorentzLinear(width, width)
         self.gate = nn.Parameter(torch.tensor(0.0)) if gate else None
 
-    def forward(self, space: Tensor, inputs: GraphInputs, radius: Tensor) -> Tensor:
+    def forward(self, space: Tensor, inputs: Graphs, radius: Tensor) -> Tensor:
         """Space coordinates (N, width) in and out."""
         weighted = space if self.gate is None else (1 + self.gate) * space
         return F.relu(
