@@ -2,7 +2,16 @@
 
 from collections.abc import Callable, Sequence
 
-from benchmarks import graphs, ledgers, local_training, one_shot, operations, server, whole_runs
+from benchmarks import (
+    graphs,
+    ledgers,
+    local_training,
+    one_shot,
+    operations,
+    server,
+    whole_runs,
+    worker_processes,
+)
 from benchmarks.measure import Place, Row
 
 TOPICS: dict[str, Callable[[Place], list[Row]]] = {
@@ -20,6 +29,7 @@ TOPICS: dict[str, Callable[[Place], list[Row]]] = {
     "ledger": ledgers.rows,
     "whole": whole_runs.rows,
     "many-clients": whole_runs.many_clients,
+    "workers": worker_processes.rows,
 }
 """In the order in which they are measured."""
 

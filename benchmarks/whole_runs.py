@@ -282,6 +282,7 @@ def _watched(name: str, clients: int, rounds: int, fraction: float) -> dict[str,
         its own: aggregation and checkpoint are in it.
     """
     settings = MANY_SETTINGS[name] | {"num-rounds": rounds + 1, "fraction-train": fraction}
+    settings["workers"] = 1
     if settings["dataset"] == "digits":
         settings["images.train-subset"] = clients
     times = list[float]()

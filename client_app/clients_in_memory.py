@@ -16,6 +16,9 @@ MAX_BYTES = 3 * 2**29
 """Memory of the process, 1.5 GiB, up to which more clients stay in memory: many clients then stay
 below 2 GB."""
 
+_limits = {"clients": MIN_CLIENTS, "bytes": MAX_BYTES}
+"""What this process may keep; less if it is one of several."""
+
 _clients: OrderedDict[tuple[Any, ...], Client] = OrderedDict()
 
 
@@ -27,12 +30,21 @@ def get_client(config: RunConfig, run: str, node: Node) -> Client:
         client = _clients[key] = Client(config, run, node)
     _clients.move_to_end(key)
     # Also for clients in memory: one that has only described its data sets up its model now.
-    if len(_clients) > MIN_CLIENTS and _used_bytes() > MAX_BYTES:
+    kept = _limits["clients"]
+    if len(_clients) > kept and _used_bytes() > _limits["bytes"]:
         # Several clients at a time, because one with a model is a hundred times as large as one
         # without; not all at once, because freed memory counts as used for a while.
-        for _ in range(min(2 + len(_clients) // 16, len(_clients) - MIN_CLIENTS)):
+        for _ in range(min(2 + len(_clients) // 16, len(_clients) - kept)):
             _clients.popitem(last=False)
     return client
+
+
+def share_memory(processes: int) -> None:
+    """Let this process keep its share of the clients of a run that has just been forked into some
+    processes. What they have in common counts once."""
+    common = _used_bytes()
+    _limits["clients"] = MIN_CLIENTS // processes
+    _limits["bytes"] = common + max(0, MAX_BYTES - common) // processes
 
 
 def _used_bytes() -> int:

@@ -5,6 +5,7 @@ Flower sets the ids of messages and the identity of processes through internals.
 uses them, and it raises an error if a Flower version has moved them.
 """
 
+import contextlib
 import copy
 import uuid
 from collections.abc import Callable, Iterable
@@ -122,6 +123,9 @@ class InProcessGrid(Grid):
                 return [] if reply is None else [reply]
         return []
 
+    def close(self) -> None:
+        """End what answers; here nothing is left."""
+
     def send_and_receive(
         self, messages: Iterable[Message], *, timeout: float | None = None
     ) -> Iterable[Message]:
@@ -197,7 +201,16 @@ def run_in_process(
     Exception
         The error that ended the run; the summary is written.
     """
+    return run_in_grid(
+        config,
+        lambda run_config: InProcessGrid(client_app, run_config, node_configs, intercept),
+    )
+
+
+def run_in_grid(config: RunConfig, make_grid: Callable[[dict[str, Any]], InProcessGrid]) -> Path:
+    """Run with the nodes of a grid, which is made from the run config; see `run_in_process`."""
     log_to_stdout()
     config = named(config)
     run_config = defaults() | flatten(config) | dict(config.unread)
-    return serve(config, InProcessGrid(client_app, run_config, node_configs, intercept))
+    with contextlib.closing(make_grid(run_config)) as grid:
+        return serve(config, grid)

@@ -21,6 +21,7 @@ from curvfed.deployments.preflight import check_machine, look_at_clients, prefli
 from curvfed.deployments.round_bar import round_bar
 from curvfed.deployments.stored_run import Run
 from curvfed.deployments.turns import turn
+from curvfed.deployments.workers import run_simulation
 from curvfed.server_app.directory.run_directory import named
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.run_log import log_to_stdout, logged_from
@@ -55,7 +56,8 @@ def simulate(
 ) -> Run:
     """Run in this process, like `curvfed simulate`.
 
-    Calls in several threads run one after the other; for parallel runs start processes.
+    Calls in several threads run one after the other; for parallel runs start processes. With
+    `workers=4` the clients train in four processes, forks of this one; their results are the same.
 
     Parameters
     ----------
@@ -138,12 +140,14 @@ def simulate(
         check_machine(request)
         assign_data(nodes, data, config.method, config.row.tasks)
     log_to_stdout()
+    # In this process, unless told otherwise: what a caller's classes and data note stays visible.
+    make_run = run_simulation if config.workers else run_in_process
     try:
         with logged_from(logging.WARNING if quiet else logging.INFO):
             if data is not None:
                 look_at_clients(config, nodes)
             with round_bar(), _noting(config.results_path / config.run_name):
-                return Run(run_in_process(config, nodes))
+                return Run(make_run(config, nodes))
     finally:
         forget_all()  # for the next runs of the caller
 

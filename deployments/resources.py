@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from curvfed.deployments.arguments import UsageError
 
@@ -38,7 +39,7 @@ class Resources:
             )
         if self.address:
             return
-        cores = os.cpu_count() or 1
+        cores = usable_cores()
         devices = 0
         if self.gpus:
             import torch  # takes seconds
@@ -54,3 +55,20 @@ class Resources:
                 f"--gpus {self.gpus:g}: this machine has {devices}; allowed are up to {devices}",
                 key="gpus",
             )
+
+
+def usable_cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
+    """Cores that this process may use: by its affinity and the limit of its control group
+    (container, service or job)."""
+    cores = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    try:
+        name = Path("/proc/self/cgroup").read_text(encoding="ascii").strip().rpartition("::")[2]
+        folder = groups / name.lstrip("/")
+        if not (folder / "cpu.max").exists():
+            folder = groups
+        quota, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+    except (OSError, ValueError):  # another system, or no limit
+        return cores

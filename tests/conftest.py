@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,10 @@ if "HOME" not in os.environ:
 # inherit that: the tests of interrupted runs would wait for an end that never comes.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Tests look into clients of runs in this process: beside another thread a run forks no workers.
+threading.Thread(target=threading.Event().wait, daemon=True).start()
 
 
 def pytest_configure(config: pytest.Config) -> None:

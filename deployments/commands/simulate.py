@@ -25,14 +25,15 @@ def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
     console = Console()
     request = read_request(all_pairs(pairs, debug))
     # These imports take seconds, and a wrong key is reported at once.
-    from curvfed.deployments.inprocess import run_in_process, simulated_nodes
+    from curvfed.deployments.inprocess import simulated_nodes
     from curvfed.deployments.preflight import preflight
+    from curvfed.deployments.workers import run_simulation
     from curvfed.server_app.app import reason
 
     preflight(request)
     try:
         with signals(signal.default_int_handler):  # batch systems end a job by SIGTERM
-            folder = run_in_process(request.config, simulated_nodes(request.num_supernodes))
+            folder = run_simulation(request.config, simulated_nodes(request.num_supernodes))
     except KeyboardInterrupt:
         console.print(
             "Interrupted. The last checkpoint is saved; continue with the same run-name and"

@@ -53,6 +53,7 @@ PLACES = (
     "resume",
     "report",
     "threads",
+    "workers",
     "device",
     "round-timeout",
 )

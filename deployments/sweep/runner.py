@@ -110,11 +110,15 @@ def make_runs(
     try:
         token = secrets.token_hex(16)
         (results.folder / TOKEN_FILE).write_text(token)
+        workers = _workers_of_a_run(resources, slots, len(todo))
         # No retries: Ray would repeat a run that ran out of memory.
-        task = ray.remote(num_cpus=resources.cpus, num_gpus=resources.gpus, max_retries=0)(make_run)
+        task = ray.remote(
+            num_cpus=resources.cpus * workers, num_gpus=resources.gpus, max_retries=0
+        )(make_run)
         # Without a share of a GPU a run uses the CPU: the GPU belongs to other runs.
         machine: dict[str, Value] = {
             "threads": resources.cpus,
+            "workers": workers,
             "device": "auto" if resources.gpus else "cpu",
         }
         # Ray starts the runs in this order, and as many at a time as its resources allow.
@@ -187,6 +191,13 @@ def _start(resources: Resources) -> int:
             key="resources",
         )
     return slots
+
+
+def _workers_of_a_run(resources: Resources, slots: int, runs: int) -> int:
+    """Worker processes of each run: more than one if a run takes a core of this machine, and there
+    are more cores than runs."""
+    takes_a_core = resources.cpus == 1 and not resources.gpus and not resources.address
+    return max(1, slots // runs) if takes_a_core else 1
 
 
 def _check_reachable(address: str) -> None:

@@ -12,9 +12,10 @@ from threadpoolctl import threadpool_limits
 
 from curvfed.client_app.clients_in_memory import forget_all
 from curvfed.deployments.arguments import UsageError, Value, check_request
-from curvfed.deployments.inprocess import run_in_process, simulated_nodes
+from curvfed.deployments.inprocess import simulated_nodes
 from curvfed.deployments.preflight import preflight
 from curvfed.deployments.sweep.results import LOGS, TOKEN_FILE, completed
+from curvfed.deployments.workers import run_simulation
 from curvfed.server_app.app import reason
 from curvfed.server_app.directory.run_lock import PATIENCE, RunLock
 
@@ -82,7 +83,7 @@ def make(
             settings |= {"results-dir": folder, "run-name": name, "resume": resume}
             settings["report"] = False  # a report takes longer than many a run
             request = preflight(check_request(settings, num_supernodes))
-            run_in_process(request.config, simulated_nodes(num_supernodes))
+            run_simulation(request.config, simulated_nodes(num_supernodes))
         except Exception as error:
             log.info("the run failed", exc_info=True)
             return reason(error)

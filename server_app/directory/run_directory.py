@@ -33,6 +33,7 @@ FREE_TO_CHANGE = frozenset(
         "data-dir",
         "device",
         "threads",
+        "workers",
         "round-timeout",
         "debug",
         "report",

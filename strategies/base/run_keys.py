@@ -373,6 +373,16 @@ class RunKeys(Table):
         ),
     )
     threads: int = Field(default=1, ge=1, le=1024, description="CPU threads per client")
+    workers: int | None = Field(
+        default=None,
+        ge=1,
+        le=1024,
+        description=(
+            "processes in which a simulation trains clients side by side, at most one per client of"
+            " a round; 1: in its own; auto: one per core, but 1 in Python, on a GPU, with threads"
+            " above 1, and in sweeps with more runs than cores. The results do not depend on it"
+        ),
+    )
     round_timeout: Rate = Field(
         default=600.0,
         gt=0,

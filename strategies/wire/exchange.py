@@ -153,6 +153,8 @@ def exchange(
         elif waiting:
             time.sleep(pause)
             pause = min(2 * pause, LAST_POLL)
+    # In the order of the requests, whatever arrives first.
+    failures = {node: failures[node] for node in nodes if node in failures}
     return replies, failures, seconds
 
 

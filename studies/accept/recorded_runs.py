@@ -1,11 +1,11 @@
 """Small runs of every method at fixed seeds, to compare the code before a change with the code
 after it.
 
-    python -m studies.accept.recorded_runs FILE
+    python -m studies.accept.recorded_runs FILE [WORKERS]
 
 writes the figures of all runs into FILE where it is not there yet; where it is, makes the runs
 again and names every figure that differs. Two machines, or two versions of torch, may differ in the
-last bits: use the same for both calls.
+last bits: use the same for both calls. With WORKERS the clients are in that number of processes.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ def figures(made: Run) -> dict[str, Any]:
     return found | {"clients' files": digests(made.path), "hulls": "".join(sums)}
 
 
-def record(folder: Path) -> dict[str, Any]:
+def record(folder: Path, workers: int | None) -> dict[str, Any]:
     """The figures of every method on every task, in the open and under a secure sum; where a method
     refuses the secure sum, its reason."""
     found = {}
@@ -65,6 +65,7 @@ def record(folder: Path) -> dict[str, Any]:
                 "fraction_train": 1.0 if is_masked else 0.67,
                 "fine_tune_every": 2,
                 "secure_sum": is_masked,
+                "workers": workers,
             }
             print(name, flush=True)
             try:
@@ -92,10 +93,10 @@ def differences(one: Any, other: Any, place: str = "") -> list[str]:
     return [] if one == other else [f"{place}: {one} became {other}"]
 
 
-def main(file: Path) -> int:
+def main(file: Path, workers: int | None = None) -> int:
     """Record, or compare with what was recorded; the exit status."""
     with tempfile.TemporaryDirectory() as folder:
-        found = record(Path(folder))
+        found = record(Path(folder), workers)
     if not file.exists():
         file.write_text(json.dumps(found, indent=1))
         return 0
@@ -105,4 +106,4 @@ def main(file: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), *map(int, sys.argv[2:])))

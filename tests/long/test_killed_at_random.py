@@ -29,24 +29,25 @@ for heavy in ("client_app.app", "deployments.inprocess", "server_app.app", "serv
 from curvfed.deployments.commands.command import main
 
 def simulate(folder, seconds=None):
-    "Begin or go on with a run in a process of its own, and kill that after so many seconds; its exit status."
+    "Begin or go on with a run in processes of its own, and kill the first after so many seconds; its exit status."
+    number = draw.randint(1, 3)
     begun = os.path.exists(os.path.join(folder, "run", "config.toml"))
     child = os.fork()
     if not child:
         os.dup2(os.open(f"{folder}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
         os.dup2(1, 2)
-        os._exit(main(["simulate", *sys.argv[3:], f"results-dir={folder}", "run-name=run", f"resume={str(begun).lower()}"]))
+        os._exit(main(["simulate", *sys.argv[3:], f"workers={number}", f"results-dir={folder}", "run-name=run", f"resume={str(begun).lower()}"]))
     if seconds is not None:
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-folder, number, draw = sys.argv[1], int(sys.argv[2]), random.Random(0)
+folder, runs, draw = sys.argv[1], int(sys.argv[2]), random.Random(0)
 simulate(f"{folder}/warm")
 began = time.monotonic()
 told = [(0, simulate(f"{folder}/whole"))]
 whole = time.monotonic() - began
-for each in range(number):
+for each in range(runs):
     moment = draw.uniform(0, whole)
     first = simulate(f"{folder}/{each}", moment)
     if first != -9:  # it had ended: the machine is quicker than it was before

@@ -12,7 +12,9 @@ from flwr.app import Message, RecordDict
 from numpy.typing import NDArray
 from safetensors.numpy import load, load_file
 
-from curvfed.deployments.inprocess import simulate
+from curvfed.deployments.inprocess import simulate, simulated_nodes
+from curvfed.deployments.workers import run_in_workers
+from curvfed.strategies.config.parse import parse
 from curvfed.strategies.methods import METHODS
 from curvfed.strategies.wire.codec import decode_reply, encode_reply
 from curvfed.strategies.wire.messages import Header, Reply
@@ -54,9 +56,12 @@ def run(
     intercept: Any = None,
     **settings: Any,
 ) -> "Run":
-    """Run on `trees` in `folder`; keys are written with _ for -, and __ for the dot."""
+    """Run on `trees` in `folder`; keys are written with _ for -, and __ for the dot. With `workers`
+    the clients are in that number of processes."""
     keys = {key.replace("__", ".").replace("_", "-"): value for key, value in settings.items()}
     configuration = SMALL | {"results-dir": str(folder), "run-name": name} | keys
+    if workers := settings.get("workers"):
+        return Run(run_in_workers(parse(configuration), nodes or simulated_nodes(clients), workers))
     return Run(simulate(configuration, clients, nodes, intercept))
 
 

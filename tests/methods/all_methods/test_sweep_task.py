@@ -137,7 +137,7 @@ def test_a_machine_without_the_folder_is_named(made, tmp_path):
 def test_a_run_has_the_threads_that_it_is_given(made, monkeypatch, threads):
     found = []
     monkeypatch.setattr(
-        task, "run_in_process", lambda config, nodes: found.append((threadpool_info(), config))
+        task, "run_simulation", lambda config, nodes: found.append((threadpool_info(), config))
     )
     before = {pool["filepath"]: pool["num_threads"] for pool in threadpool_info()}
     assert made(threads=threads)[0] == "it has no summary"

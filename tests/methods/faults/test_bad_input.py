@@ -15,7 +15,7 @@ from flwr.app import Context, RecordDict
 from graph_fixtures import user_fields, write_user_graph
 
 from curvfed.client_app.app import app as client
-from curvfed.deployments import inprocess
+from curvfed.deployments import inprocess, workers
 from curvfed.deployments.commands.command import main
 from curvfed.server_app.app import main as server_main
 from curvfed.server_app.facts import DIFFERENT_PARTITION
@@ -448,6 +448,6 @@ def test_the_exit_status_of_the_command(tmp_path, capsys, monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(inprocess, "run_in_process", interrupt)
+    monkeypatch.setattr(workers, "run_simulation", interrupt)
     assert main(["simulate", *settings]) == 130
     assert "resume=true" in capsys.readouterr().out

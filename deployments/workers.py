@@ -1,0 +1,411 @@
+"""Simulated nodes in worker processes, forks of the run's process: each node stays in one worker.
+
+Data and modules that were loaded before are shared. Messages lie in memory that both sides map, and
+a socket carries only their places: a model for all clients is written once per phase.
+"""
+
+import contextlib
+import ctypes
+import gc
+import io
+import itertools
+import logging
+import os
+import pickle
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from flwr.app import Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from curvfed.client_app.app import app
+from curvfed.client_app.clients_in_memory import share_memory
+from curvfed.deployments.inprocess import InProcessGrid, run_in_grid, run_in_process
+from curvfed.deployments.resources import usable_cores
+from curvfed.strategies.config.device import pick_device
+from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.run_log import log_to_stdout
+from curvfed.strategies.wire.exchange import FederationError
+
+log = logging.getLogger("curvfed")
+
+LARGE = 2**14
+"""Bytes from which a value is written once, however many messages have it."""
+
+AHEAD = 2
+"""Messages at a worker: the next one waits while it works."""
+
+PATIENCE = 1.0
+"""Seconds to wait for a reply before the caller looks at its deadline."""
+
+PR_SET_PDEATHSIG = 1
+
+HARMLESS_THREADS = {"MainThread", "PythonGCThread"}
+"""Names of threads beside which a process is forked; the second is Ray's, which waits."""
+
+_PLACE = struct.Struct("qqq")
+
+
+class Place(NamedTuple):
+    """The place of an object: the number of its parcel, the first byte, and their number."""
+
+    parcel: int
+    start: int
+    size: int
+
+
+class Parcel:
+    """Objects in a file in memory, which ends with the last process that has it open."""
+
+    _numbers = itertools.count()
+
+    def __init__(self) -> None:
+        self.number = next(self._numbers)
+        self.file = os.memfd_create("curvfed")
+        self._size = 0
+        self._large: dict[int, tuple[Place, bytes]] = {}
+
+    def __del__(self) -> None:
+        os.close(self.file)
+
+    def add(self, content: object) -> Place:
+        """Write an object."""
+        stream = io.BytesIO()
+        _Pickler(self, stream).dump(content)
+        return self._write(stream.getvalue())
+
+    def add_large(self, content: bytes) -> Place:
+        """Write large bytes, unless they are there."""
+        if id(content) not in self._large:
+            # Kept, so that no later object has the same id.
+            self._large[id(content)] = (self._write(content), content)
+        return self._large[id(content)][0]
+
+    def _write(self, content: bytes) -> Place:
+        place = Place(self.number, self._size, len(content))
+        view = memoryview(content)
+        while view:
+            written = os.pwrite(self.file, view, self._size)
+            self._size += written
+            view = view[written:]
+        return place
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, parcel: Parcel, stream: io.BytesIO) -> None:
+        super().__init__(stream, pickle.HIGHEST_PROTOCOL)
+        self._parcel = parcel
+
+    def persistent_id(self, value: object) -> Place | None:
+        """The place of large bytes."""
+        if type(value) is bytes and len(value) >= LARGE:
+            return self._parcel.add_large(value)
+        return None
+
+
+class Line:
+    """One end of the connection between the run's process and a worker."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket = end
+        self._large: dict[Place, bytes] = {}
+
+    def send(self, parcel: Parcel, place: Place) -> None:
+        """Send the place of an object.
+
+        Raises
+        ------
+        OSError
+            If the other process has ended.
+        """
+        socket.send_fds(self.socket, [_PLACE.pack(*place)], [parcel.file])
+
+    def receive(self) -> Any:
+        """The next object; None if the other process has ended."""
+        try:
+            head, files, _, _ = socket.recv_fds(self.socket, _PLACE.size, 1)
+        except ConnectionError:
+            return None
+        if not head:
+            return None
+        [file] = files
+        try:
+            return self._read(file, Place(*_PLACE.unpack(head)))
+        finally:
+            os.close(file)
+
+    def _read(self, file: int, place: Place) -> Any:
+        previous = self._large
+        # Only of this object: the next one of the phase has the same model, if all clients do.
+        self._large = {}
+
+        def load(large: Place) -> bytes:
+            if large not in self._large:
+                self._large[large] = previous.get(large) or _read_bytes(file, large)
+            return self._large[large]
+
+        unpickler = pickle.Unpickler(io.BytesIO(_read_bytes(file, place)))
+        unpickler.persistent_load = load  # type: ignore[method-assign, assignment]
+        return unpickler.load()
+
+
+def _read_bytes(file: int, place: Place) -> bytes:
+    """Bytes of a file in memory; a single read gives at most 2 GiB."""
+    content = os.pread(file, place.size, place.start)
+    while len(content) < place.size:
+        content += os.pread(file, place.size - len(content), place.start + len(content))
+    return content
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A worker process, and the messages that were sent to it and not answered, by id."""
+
+    process: int
+    line: Line
+    sent: dict[str, Message] = field(default_factory=dict)
+
+
+class WorkerGrid(InProcessGrid):
+    """Simulated nodes in worker processes; see `InProcessGrid`.
+
+    Flower's state of a node travels with its messages. So a message to a worker that was killed is
+    given to another one, which sets the client up from its files.
+
+    Parameters
+    ----------
+    client_app : ClientApp
+    run_config : dict
+    node_configs : list of dict
+    number : int
+        Number of workers.
+    """
+
+    def __init__(
+        self,
+        client_app: ClientApp,
+        run_config: dict[str, Any],
+        node_configs: list[dict[str, Any]],
+        number: int,
+    ) -> None:
+        super().__init__(client_app, run_config, node_configs)
+        self._run = run_config["run-name"]
+        self._parcel = Parcel()
+        self._workers: list[_Worker] = []
+        # As in the workers, or the server's scores could differ from those beside its clients.
+        torch.set_num_threads(1)
+        # Pages with objects that the garbage collector visits would be copied in each worker.
+        gc.collect()
+        gc.freeze()
+        try:
+            for _ in range(number):
+                self._workers.append(self._fork(number))
+        finally:
+            gc.unfreeze()
+        turns = itertools.cycle(self._workers)
+        self._homes = {node: next(turns) for node in self._contexts}
+
+    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        """Accept messages; a node works when its reply is pulled."""
+        self._parcel = Parcel()
+        return super().push_messages(messages)
+
+    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+        """Let the nodes work, and return the replies that are there; without any, wait a while."""
+        wanted = list(message_ids)
+        for message_id in wanted:
+            if message_id in self._waiting:
+                self._hand_out(message_id)
+        lines = {worker.line.socket: worker for worker in self._workers if worker.sent}
+        ready, _, _ = select.select(list(lines), [], [], PATIENCE)
+        replies = [self._collect(lines[end]) for end in ready]
+        # A reply that comes too late is no longer wanted.
+        return [
+            reply for reply in replies if reply and reply.metadata.reply_to_message_id in wanted
+        ]
+
+    def close(self) -> None:
+        """End the workers, whatever they do: files are replaced, never half written."""
+        for worker in self._workers:
+            _end(worker)
+        self._workers = []
+
+    def _hand_out(self, message_id: str) -> None:
+        message = self._waiting[message_id]
+        node = message.metadata.dst_node_id
+        worker = self._homes[node]
+        if len(worker.sent) >= AHEAD:
+            return
+        worker.sent[message_id] = self._waiting.pop(message_id)
+        # If the worker has ended, `pull_messages` learns it from its socket.
+        with contextlib.suppress(OSError):
+            place = self._parcel.add((message, self._contexts[node].state))
+            worker.line.send(self._parcel, place)
+
+    def _collect(self, worker: _Worker) -> Message | None:
+        answer = worker.line.receive()
+        if answer is None:
+            self._replace(worker)
+            return None
+        reply, state = answer
+        if isinstance(reply, OSError):  # a full disk, which the server uses, too
+            raise reply
+        message = worker.sent.pop(reply.metadata.reply_to_message_id)
+        self._contexts[message.metadata.dst_node_id].state = state
+        return reply  # type: ignore[no-any-return]
+
+    def _replace(self, worker: _Worker) -> None:
+        """Give the nodes of a worker that has ended to the others.
+
+        Raises
+        ------
+        FederationError
+            If it was the last one.
+        """
+        cause = _end(worker)
+        self._workers.remove(worker)
+        if not self._workers:
+            raise FederationError(
+                f"the last worker process {worker.process} has ended ({cause}), usually for lack of"
+                " memory: give fewer of them (workers). The finished rounds are stored: the same"
+                f" command with run-name={self._run} resume=true continues",
+                key="worker-died",
+            )
+        log.warning(
+            "worker process %d has ended (%s), usually for lack of memory", worker.process, cause
+        )
+        nodes = [node for node, home in self._homes.items() if home is worker]
+        others = itertools.cycle(self._workers)
+        self._homes |= {node: next(others) for node in nodes}
+        self._waiting = worker.sent | self._waiting
+        log.warning("its %d clients are set up anew in the other workers", len(nodes))
+
+    def _fork(self, number: int) -> _Worker:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        with warnings.catch_warnings():  # of threads: BLAS has some, which it stops for a fork
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process = os.fork()
+        if process:
+            theirs.close()
+            return _Worker(process, Line(ours))
+        try:
+            for end in (ours, *(worker.line.socket for worker in self._workers)):
+                end.close()
+            _settle(parent, number)
+            self._work(Line(theirs))
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+
+    def _work(self, line: Line) -> None:
+        """Answer messages until the run's process has ended."""
+        while (received := line.receive()) is not None:
+            message, state = received
+            context = self._contexts[message.metadata.dst_node_id]
+            context.state = state
+            reply: Message | OSError
+            try:
+                reply = self._handle(message)
+            except OSError as error:
+                reply = error
+            state = context.state
+            context.state = RecordDict()
+            parcel = Parcel()
+            try:
+                line.send(parcel, parcel.add((reply, state)))
+            except ConnectionError:
+                return
+
+
+def _settle(parent: int, number: int) -> None:
+    """Make this process a worker, which ends with the run's process and leaves signals to it."""
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before
+        os._exit(0)
+    # The threads of torch's arithmetic, if there were any, are not in a fork.
+    torch.set_num_threads(1)
+    share_memory(number)
+
+
+def _end(worker: _Worker) -> str:
+    """End a worker, and return how it has ended."""
+    worker.line.socket.close()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(worker.process, signal.SIGKILL)
+    try:
+        code = os.waitstatus_to_exitcode(os.waitpid(worker.process, 0)[1])
+    except ChildProcessError:  # this program does not keep the status of its children
+        return "status unknown"
+    return signal.Signals(-code).name if code < 0 else f"status {code}"
+
+
+def run_simulation(config: RunConfig, node_configs: list[dict[str, Any]]) -> Path:
+    """Run with clients in as many processes as the configuration and this machine allow; see
+    `run_in_process`."""
+    log_to_stdout()
+    number = number_of_workers(config, len(node_configs))
+    if number == 1:
+        return run_in_process(config, node_configs)
+    return run_in_workers(config, node_configs, number)
+
+
+def run_in_workers(config: RunConfig, node_configs: list[dict[str, Any]], number: int) -> Path:
+    """Run with clients in this number of worker processes; see `run_in_process`."""
+    return run_in_grid(config, lambda run_config: WorkerGrid(app, run_config, node_configs, number))
+
+
+def number_of_workers(config: RunConfig, clients: int) -> int:
+    """The number of worker processes of a simulation; 1 is the run's process itself.
+
+    Parameters
+    ----------
+    config : RunConfig
+        `workers` has the number, or None for as many as cores and the clients of a round allow.
+    clients : int
+        Number of clients of the run.
+    """
+    number = config.workers or usable_cores()
+    share = 1.0 if config.row.is_one_shot else config.fraction_train
+    number = min(number, max(1, round(share * clients)))
+    if number == 1:
+        return 1
+    if config.workers is None and pick_device(config.device).type == "cuda":
+        return 1
+    if obstacle := _obstacle(config):
+        level = logging.INFO if config.workers is None else logging.WARNING
+        log.log(level, "all clients train in one process: %s", obstacle)
+        return 1
+    log.info("clients train in %d worker processes", number)
+    return number
+
+
+def _obstacle(config: RunConfig) -> str:
+    """Why this process cannot fork workers; "" if it can."""
+    if not sys.platform.startswith("linux"):
+        return "worker processes need Linux"
+    if config.threads > 1:
+        return f"threads = {config.threads} gives a client several cores"
+    others = {thread.name for thread in threading.enumerate()} - HARMLESS_THREADS
+    if others or threading.current_thread() is not threading.main_thread():
+        return "this program has other threads, which may hold locks, such as those of a notebook"
+    if torch.cuda.is_initialized():
+        return "this program already uses the GPU"
+    return ""

@@ -1,0 +1,124 @@
+"""Simulated clients in worker processes: equal to the bit, whatever ends a worker."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from app_runs import CLIENTS, run
+
+from curvfed.deployments import workers
+from curvfed.deployments.workers import Line, Parcel, WorkerGrid, number_of_workers
+from curvfed.strategies.config.parse import parse
+from curvfed.strategies.wire.exchange import FederationError
+
+TRIES: dict[str, dict[str, Any]] = {
+    "flatland": {},
+    "masked": {"method": "fedavg", "secure_sum": True, "fraction_train": 0.67},
+}
+
+
+@pytest.fixture(autouse=True)
+def no_children() -> Iterator[None]:
+    before = psutil.Process().children()
+    yield
+    assert psutil.Process().children() == before
+
+
+def kill_in_phase(monkeypatch: pytest.MonkeyPatch, phase: int, number: int) -> None:
+    """Kill some of the workers after they have been handed the first messages of a phase."""
+    phases = iter(range(100))
+    push, hand_out = WorkerGrid.push_messages, WorkerGrid._hand_out
+    victims: list[int] = []
+
+    def push_messages(grid: WorkerGrid, messages: Any) -> Any:
+        if next(phases) == phase:
+            victims.extend(worker.process for worker in grid._workers[:number])
+        return push(grid, messages)
+
+    def handed_out(grid: WorkerGrid, message_id: str) -> None:
+        hand_out(grid, message_id)
+        while victims:
+            os.kill(victims.pop(), signal.SIGKILL)
+
+    monkeypatch.setattr(WorkerGrid, "push_messages", push_messages)
+    monkeypatch.setattr(WorkerGrid, "_hand_out", handed_out)
+
+
+@pytest.mark.parametrize("name", TRIES)
+def test_a_killed_worker_is_named_once_and_changes_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = run(tmp_path / "one", **TRIES[name]).figures
+    kill_in_phase(monkeypatch, phase=3, number=1)
+    capsys.readouterr()
+    assert run(tmp_path / "some", workers=2, **TRIES[name]).figures == expected
+    output = capsys.readouterr().out
+    assert output.count("has ended (SIGKILL)") == 1
+    assert output.count("clients are set up anew") == 1
+
+
+def test_without_workers_the_run_ends_and_another_number_resumes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(tmp_path / "one").figures
+    kill_in_phase(monkeypatch, phase=3, number=2)
+    with pytest.raises(FederationError, match="run-name=run resume=true") as caught:
+        run(tmp_path / "some", workers=2)
+    assert caught.value.key == "federation.worker-died"
+    monkeypatch.undo()
+    assert run(tmp_path / "some", workers=3, resume=True).figures == expected
+
+
+def test_a_full_disk_of_a_worker_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("curvfed.client_app.personal.ClientFiles.save", refuse)
+    with pytest.raises(OSError, match="No space"):
+        run(tmp_path, workers=2)
+
+
+def test_large_bytes_are_written_once() -> None:
+    large = bytes(workers.LARGE)
+    parcel = Parcel()
+    places = [parcel.add((large, number)) for number in range(5)]
+    assert os.fstat(parcel.file).st_size < workers.LARGE + 1000
+    ours, theirs = workers.socket.socketpair(workers.socket.AF_UNIX, workers.socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        contents = []
+        for place in places:
+            Line(ours).send(parcel, place)
+        line = Line(theirs)
+        contents = [line.receive() for _ in places]
+    assert contents == [(large, number) for number in range(5)]
+    assert len({id(content[0]) for content in contents}) == 1
+
+
+@pytest.mark.parametrize(
+    ("keys", "cores", "expected"),
+    [
+        ({}, 4, CLIENTS),
+        ({}, 2, 2),
+        ({"fraction-train": 0.5}, 4, 2),
+        ({"workers": 2}, 1, 2),
+        ({"workers": 9}, 1, CLIENTS),
+        ({"workers": 1}, 4, 1),
+        ({"threads": 2}, 4, 1),
+        ({"threads": 2, "workers": 2}, 4, 1),
+    ],
+)
+def test_as_many_as_cores_and_clients(
+    keys: dict[str, Any], cores: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "usable_cores", lambda: cores)
+    monkeypatch.setattr(workers.threading, "enumerate", list)
+    config = parse({"device": "cpu"} | keys)
+    assert number_of_workers(config, CLIENTS) == expected
+    monkeypatch.undo()
+    assert number_of_workers(config, CLIENTS) == 1
