@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 from benchmarks import (
     graphs,
-    ledgers,
     local_training,
     one_shot,
     operations,
@@ -26,7 +25,7 @@ TOPICS: dict[str, Callable[[Place], list[Row]]] = {
     "hulls": one_shot.hulls,
     "decode": one_shot.decoding,
     "secure-sum": one_shot.secure_sum,
-    "ledger": ledgers.rows,
+    "ledger": server.ledgers,
     "whole": whole_runs.rows,
     "many-clients": whole_runs.many_clients,
     "workers": worker_processes.rows,

@@ -1,8 +1,10 @@
 """The functions for Python and notebooks: `simulate` and `load`, which return a `Run`."""
 
 import contextlib
+import html
 import logging
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +20,6 @@ from curvfed.deployments.arguments import (
 from curvfed.deployments.inprocess import run_in_process, simulated_nodes
 from curvfed.deployments.own_objects import assign_data, client_list, method_name, model_name
 from curvfed.deployments.preflight import check_machine, look_at_clients, preflight
-from curvfed.deployments.round_bar import round_bar
 from curvfed.deployments.stored_run import Run
 from curvfed.deployments.turns import turn
 from curvfed.deployments.workers import run_simulation
@@ -26,6 +27,8 @@ from curvfed.server_app.directory.run_directory import named
 from curvfed.strategies.base.run_keys import home
 from curvfed.strategies.run_log import log_to_stdout, logged_from
 from curvfed.tasks.registry import OWN
+
+_log = logging.getLogger("curvfed")
 
 __all__ = ["Run", "load", "simulate"]
 
@@ -146,7 +149,7 @@ def simulate(
         with logged_from(logging.WARNING if quiet else logging.INFO):
             if data is not None:
                 look_at_clients(config, nodes)
-            with round_bar(), _noting(config.results_path / config.run_name):
+            with _round_bar(), _noting(config.results_path / config.run_name):
                 return Run(make_run(config, nodes))
     finally:
         forget_all()  # for the next runs of the caller
@@ -160,6 +163,53 @@ def _noting(directory: Path) -> Iterator[None]:
     except BaseException as error:
         error.add_note(f"run directory: {directory}")
         raise
+
+
+class _Bar(logging.Handler):
+    """Draws the log lines about rounds as a bar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown: Any = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Redraw the bar; errors of the notebook are ignored."""
+        if _is_other(record):
+            return
+        done, rounds = record.rounds  # type: ignore[attr-defined]
+        text = html.escape(record.getMessage())
+        with contextlib.suppress(Exception):
+            from IPython.display import HTML, display
+
+            bar = HTML(f'<progress value="{done}" max="{rounds}"></progress> {text}')
+            if self._shown is None:
+                self._shown = display(bar, display_id=True)
+            else:
+                self._shown.update(bar)
+
+
+@contextlib.contextmanager
+def _round_bar() -> Iterator[None]:
+    """Within the block a notebook shows the rounds as a bar, if the log shows them."""
+    module = sys.modules.get("IPython")
+    if not hasattr(module and module.get_ipython(), "kernel"):  # a terminal's IPython has none
+        yield
+        return
+    bar = _Bar()
+    lines = _log.handlers.copy()
+    for handler in lines:
+        handler.addFilter(_is_other)
+    _log.addHandler(bar)
+    try:
+        yield
+    finally:
+        _log.removeHandler(bar)
+        for handler in lines:
+            handler.removeFilter(_is_other)
+
+
+def _is_other(record: logging.LogRecord) -> bool:
+    return not hasattr(record, "rounds")
 
 
 def load(path: str | os.PathLike[str]) -> Run:

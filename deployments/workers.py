@@ -1,21 +1,18 @@
 """Simulated nodes in worker processes, forks of the run's process: each node stays in one worker.
 
-Data and modules that were loaded before are shared. Messages lie in memory that both sides map, and
-a socket carries only their places: a model for all clients is written once per phase.
+Data and modules that were loaded before are shared, and a model for all clients is written once per
+phase.
 """
 
 import contextlib
 import ctypes
 import gc
-import io
 import itertools
 import logging
 import os
-import pickle
 import select
 import signal
 import socket
-import struct
 import sys
 import threading
 import traceback
@@ -23,7 +20,7 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from flwr.app import Message, RecordDict
@@ -32,6 +29,7 @@ from flwr.clientapp import ClientApp
 from curvfed.client_app.app import app
 from curvfed.client_app.clients_in_memory import share_memory
 from curvfed.deployments.inprocess import InProcessGrid, run_in_grid, run_in_process
+from curvfed.deployments.parcels import Line, Parcel
 from curvfed.deployments.resources import usable_cores
 from curvfed.strategies.config.device import pick_device
 from curvfed.strategies.config.run_config import RunConfig
@@ -39,9 +37,6 @@ from curvfed.strategies.run_log import log_to_stdout
 from curvfed.strategies.wire.exchange import FederationError
 
 log = logging.getLogger("curvfed")
-
-LARGE = 2**14
-"""Bytes from which a value is written once, however many messages have it."""
 
 AHEAD = 2
 """Messages at a worker: the next one waits while it works."""
@@ -53,119 +48,6 @@ PR_SET_PDEATHSIG = 1
 
 HARMLESS_THREADS = {"MainThread", "PythonGCThread"}
 """Names of threads beside which a process is forked; the second is Ray's, which waits."""
-
-_PLACE = struct.Struct("qqq")
-
-
-class Place(NamedTuple):
-    """The place of an object: the number of its parcel, the first byte, and their number."""
-
-    parcel: int
-    start: int
-    size: int
-
-
-class Parcel:
-    """Objects in a file in memory, which ends with the last process that has it open."""
-
-    _numbers = itertools.count()
-
-    def __init__(self) -> None:
-        self.number = next(self._numbers)
-        self.file = os.memfd_create("curvfed")
-        self._size = 0
-        self._large: dict[int, tuple[Place, bytes]] = {}
-
-    def __del__(self) -> None:
-        os.close(self.file)
-
-    def add(self, content: object) -> Place:
-        """Write an object."""
-        stream = io.BytesIO()
-        _Pickler(self, stream).dump(content)
-        return self._write(stream.getvalue())
-
-    def add_large(self, content: bytes) -> Place:
-        """Write large bytes, unless they are there."""
-        if id(content) not in self._large:
-            # Kept, so that no later object has the same id.
-            self._large[id(content)] = (self._write(content), content)
-        return self._large[id(content)][0]
-
-    def _write(self, content: bytes) -> Place:
-        place = Place(self.number, self._size, len(content))
-        view = memoryview(content)
-        while view:
-            written = os.pwrite(self.file, view, self._size)
-            self._size += written
-            view = view[written:]
-        return place
-
-
-class _Pickler(pickle.Pickler):
-    def __init__(self, parcel: Parcel, stream: io.BytesIO) -> None:
-        super().__init__(stream, pickle.HIGHEST_PROTOCOL)
-        self._parcel = parcel
-
-    def persistent_id(self, value: object) -> Place | None:
-        """The place of large bytes."""
-        if type(value) is bytes and len(value) >= LARGE:
-            return self._parcel.add_large(value)
-        return None
-
-
-class Line:
-    """One end of the connection between the run's process and a worker."""
-
-    def __init__(self, end: socket.socket) -> None:
-        self.socket = end
-        self._large: dict[Place, bytes] = {}
-
-    def send(self, parcel: Parcel, place: Place) -> None:
-        """Send the place of an object.
-
-        Raises
-        ------
-        OSError
-            If the other process has ended.
-        """
-        socket.send_fds(self.socket, [_PLACE.pack(*place)], [parcel.file])
-
-    def receive(self) -> Any:
-        """The next object; None if the other process has ended."""
-        try:
-            head, files, _, _ = socket.recv_fds(self.socket, _PLACE.size, 1)
-        except ConnectionError:
-            return None
-        if not head:
-            return None
-        [file] = files
-        try:
-            return self._read(file, Place(*_PLACE.unpack(head)))
-        finally:
-            os.close(file)
-
-    def _read(self, file: int, place: Place) -> Any:
-        previous = self._large
-        # Only of this object: the next one of the phase has the same model, if all clients do.
-        self._large = {}
-
-        def load(large: Place) -> bytes:
-            if large not in self._large:
-                self._large[large] = previous.get(large) or _read_bytes(file, large)
-            return self._large[large]
-
-        unpickler = pickle.Unpickler(io.BytesIO(_read_bytes(file, place)))
-        unpickler.persistent_load = load  # type: ignore[method-assign, assignment]
-        return unpickler.load()
-
-
-def _read_bytes(file: int, place: Place) -> bytes:
-    """Bytes of a file in memory; a single read gives at most 2 GiB."""
-    content = os.pread(file, place.size, place.start)
-    while len(content) < place.size:
-        content += os.pread(file, place.size - len(content), place.start + len(content))
-    return content
 
 
 @dataclass(eq=False)
@@ -406,6 +288,6 @@ def _obstacle(config: RunConfig) -> str:
     others = {thread.name for thread in threading.enumerate()} - HARMLESS_THREADS
     if others or threading.current_thread() is not threading.main_thread():
         return "this program has other threads, which may hold locks, such as those of a notebook"
-    if torch.cuda.is_initialized():
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         return "this program already uses the GPU"
     return ""

@@ -2,16 +2,22 @@
 
 import os
 import signal
-from collections.abc import Iterator
+import socket
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 from app_runs import CLIENTS, run
+from command_runs import command_run
+from equal_runs import figures as figures_of
 
 from curvfed.deployments import workers
-from curvfed.deployments.workers import Line, Parcel, WorkerGrid, number_of_workers
+from curvfed.deployments.parcels import LARGE, Line, Parcel
+from curvfed.deployments.processes import is_alive, wait_until
+from curvfed.deployments.workers import WorkerGrid, number_of_workers
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.exchange import FederationError
 
@@ -85,11 +91,11 @@ def test_a_full_disk_of_a_worker_ends_the_run(
 
 
 def test_large_bytes_are_written_once() -> None:
-    large = bytes(workers.LARGE)
+    large = bytes(LARGE)
     parcel = Parcel()
     places = [parcel.add((large, number)) for number in range(5)]
-    assert os.fstat(parcel.file).st_size < workers.LARGE + 1000
-    ours, theirs = workers.socket.socketpair(workers.socket.AF_UNIX, workers.socket.SOCK_SEQPACKET)
+    assert os.fstat(parcel.file).st_size < LARGE + 1000
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours, theirs:
         contents = []
         for place in places:
@@ -122,3 +128,53 @@ def test_as_many_as_cores_and_clients(
     assert number_of_workers(config, CLIENTS) == expected
     monkeypatch.undo()
     assert number_of_workers(config, CLIENTS) == 1
+
+
+MANY = {
+    "fedavg": {},
+    "flatland": {},
+    "scaffold": {},
+    "apple": {},
+    "hyperfed": {"dataset": "digits", "images__train_subset": 150},
+    "spherefed": {"dataset": "digits", "images__train_subset": 150},
+    "hull": {"dataset": "uniform", "points__num": 300},
+    "fedper": {"secure_sum": True},
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", MANY)
+def test_the_number_of_workers_changes_no_bit(method: str, tmp_path: Path) -> None:
+    settings = {"method": method} | MANY[method]
+    expected = figures_of(run(tmp_path / "1", **settings).path)
+    for number in (2, 3):
+        path = run(tmp_path / str(number), workers=number, **settings).path
+        assert figures_of(path) == expected
+
+
+def interrupt(process: "subprocess.Popen[bytes]") -> None:
+    """Ctrl-C: the signal reaches all processes of the terminal."""
+    for each in [*psutil.Process(process.pid).children(recursive=True), process]:
+        each.send_signal(signal.SIGINT)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (interrupt, 130),
+        (subprocess.Popen.terminate, 130),
+        (subprocess.Popen.kill, -signal.SIGKILL),
+    ],
+)
+def test_workers_end_with_the_command(
+    end: Callable[["subprocess.Popen[bytes]"], None], status: int
+) -> None:
+    settings = {"dataset": "trees", "num-rounds": 100_000, "workers": 3}
+    with command_run("simulate", settings, 4) as (process, run):
+        assert wait_until((run / "rounds.csv").exists, 120)
+        workers = psutil.Process(process.pid).children(recursive=True)
+        assert len(workers) == 3
+        end(process)
+        assert process.wait(60) == status
+        assert wait_until(lambda: not any(is_alive(worker) for worker in workers), 5)
