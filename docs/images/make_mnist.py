@@ -17,7 +17,7 @@ from matplotlib.patches import Circle
 
 from curvfed.deployments.inprocess import simulate
 from curvfed.server_app.directory.global_test_file import GlobalTest
-from curvfed.server_app.report.features import project
+from curvfed.server_app.report.model_figures import project
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.config.run_config import RunConfig
 

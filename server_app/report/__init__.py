@@ -8,10 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from curvfed.server_app.report.comparison import draw_differences
-    from curvfed.server_app.report.graph_curvature import draw_curvature
+    from curvfed.server_app.report.command_figures import draw_curvature, draw_differences
     from curvfed.server_app.report.kinds import KINDS
-    from curvfed.server_app.report.page import Page, Picture, html_page, markdown_page
+    from curvfed.server_app.report.page import Cell, Page, Picture, Table, html_page, markdown_page
     from curvfed.server_app.report.run_figures import run_figure
     from curvfed.server_app.report.run_page import write_report
     from curvfed.server_app.report.selection import Run, known_name
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
         write_csv,
         write_page,
     )
-    from curvfed.server_app.report.table import Cell, Table
     from curvfed.server_app.report.units import number, percent
 
 FORMATS = ("md", "html", "tex", "csv", "pdf")
@@ -31,8 +29,8 @@ FORMATS = ("md", "html", "tex", "csv", "pdf")
 files of them."""
 
 _PLACES = {
-    "draw_differences": "comparison",
-    "draw_curvature": "graph_curvature",
+    "draw_differences": "command_figures",
+    "draw_curvature": "command_figures",
     "KINDS": "kinds",
     "Page": "page",
     "Picture": "page",
@@ -50,8 +48,8 @@ _PLACES = {
     "run_notes": "sweep_page",
     "write_csv": "sweep_page",
     "write_page": "sweep_page",
-    "Cell": "table",
-    "Table": "table",
+    "Cell": "page",
+    "Table": "page",
     "number": "units",
     "percent": "units",
 }

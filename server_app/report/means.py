@@ -21,9 +21,15 @@ from curvfed.server_app.report.panels import (
     panels_of,
     seeds_key,
 )
-from curvfed.server_app.report.selection import OF_ROUNDS, Run, grouped, keys_of, known_figure
-from curvfed.server_app.report.values import values_of
-from curvfed.server_app.report.words import Names, Place
+from curvfed.server_app.report.selection import (
+    OF_ROUNDS,
+    Run,
+    grouped,
+    keys_of,
+    known_figure,
+    values_of,
+)
+from curvfed.server_app.report.study import Names, Place
 from curvfed.strategies.base.errors import ConfigError
 
 LINES = {"x", "figures", "lines", "panels", "log"}

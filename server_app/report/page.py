@@ -1,17 +1,118 @@
-"""The builder of pages, of one run and of many: what ran and what came of it, warnings, pictures,
-tables, and last the configuration."""
+"""The builder of pages, of one run and of many: their tables as HTML, Markdown and LaTeX, their
+pictures, and the templates that put them together."""
 
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from curvfed.server_app.report import style
-from curvfed.server_app.report.table import Table
-from curvfed.server_app.report.templates import render
+from curvfed.server_app.report.units import amount
+from curvfed.strategies.methods import METHODS
+
+
+def render(template: str, **context: Any) -> str:
+    """Render a template of the folder `templates`, by Jinja2, which escapes in HTML everything that
+    is not marked as HTML: much of it comes from other machines.
+
+    The templates' names end in `.md` because they go to the SuperLink, and Flower's bundle takes
+    no `.html`.
+    """
+    return _environment().get_template(template).render(context)
+
+
+def _is_html(template: str | None) -> bool:
+    return template is None or template.endswith(".html.md")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("curvfed.server_app.report"),
+        autoescape=_is_html,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["amount"] = amount
+    return environment
+
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash ",
+        "&": r"\&",
+        "%": r"\%",
+        "_": r"\_",
+        "#": r"\#",
+        "$": r"\$",
+        "{": r"\{",
+        "}": r"\}",
+        "±": r"$\pm$",
+        "−": "$-$",
+        "↑": r"$\uparrow$",
+        "↓": r"$\downarrow$",
+        "α": r"$\alpha$",
+        "ε": r"$\varepsilon$",
+        "<": "$<$",
+        ">": "$>$",
+        "^": r"\^{}",
+        "~": r"\textasciitilde{}",
+        "é": r"\'e",
+    }
+)
+
+
+class Cell(NamedTuple):
+    """A cell: its text, whether it is the best, and a hint for the mouse."""
+
+    text: str = ""
+    is_best: bool = False
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes
+    ----------
+    title : str
+    heads, columns : sequence of str
+        The heads of the columns that name a row, and those of its cells.
+    rows : sequence of (names, cells)
+    legend : str
+        Sentences below it.
+    kind : str
+        "figures", aligned to the right; "figures wide" for many columns; or "text".
+    """
+
+    title: str
+    heads: Sequence[str]
+    columns: Sequence[str]
+    rows: Sequence[tuple[Sequence[str], Sequence[Cell]]]
+    legend: str = ""
+    kind: str = "figures"
+
+    @property
+    def html(self) -> Markup:
+        """In the style of the pages, with its title above and its legend below."""
+        return Markup(render("table.html.md", table=self))
+
+    @property
+    def markdown(self) -> str:
+        """In GitHub's Markdown."""
+        return render("table.md", table=self, methods=METHODS)
+
+    @property
+    def latex(self) -> str:
+        """A `table` with the rules of booktabs."""
+        return render("table.tex.md", table=self, tex=lambda text: text.translate(_LATEX))
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ import pandas as pd
 from curvfed.server_app.directory.tables import TABLES
 from curvfed.server_app.report import labels, style
 from curvfed.server_app.report.charts import key
-from curvfed.server_app.report.selection import as_list, keys_of, known_name
+from curvfed.server_app.report.selection import as_list, keys_of, known_name, split
+from curvfed.server_app.report.study import FIGURE, Names, Place
 from curvfed.server_app.report.style import SOFT, Look
-from curvfed.server_app.report.values import split
-from curvfed.server_app.report.words import FIGURE, Names, Place
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.methods import METHODS
 

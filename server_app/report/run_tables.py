@@ -11,7 +11,7 @@ from curvfed.server_app.directory.run_files import RunFiles, numbers
 from curvfed.server_app.directory.tables import is_number
 from curvfed.server_app.report import charts, class_scores
 from curvfed.server_app.report.class_scores import Share, Z, wilson
-from curvfed.server_app.report.table import Cell, Table
+from curvfed.server_app.report.page import Cell, Table
 from curvfed.server_app.report.units import duration, number, percent, printable, size
 from curvfed.strategies.base.figures import (
     BEST,

@@ -1,19 +1,21 @@
-"""The runs of a sweep, and the parts of a table's or a figure's spec that choose among them."""
+"""The runs of a sweep, the parts of a table's or a figure's spec that choose among them, and their
+figures as a data frame."""
 
 import difflib
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.directory.summary import failed_summary
-from curvfed.server_app.report.study import SUPERNODES, Planned
-from curvfed.server_app.report.words import Place
+from curvfed.server_app.report.study import FIGURE, SUPERNODES, Place, Planned
 from curvfed.strategies.base.dotted import dotted
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.base.figures import BEST, FIGURES
+from curvfed.strategies.base.figures import BEST, FIGURES, find
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.wire.messages import TRAIN
 
@@ -213,3 +215,46 @@ def known_name(name: str, known: Collection[str], what: str, source: str) -> str
         f"{source}: {name!r} is not a {what}" + (f"; did you mean {near[0]!r}?" if near else ""),
         key="unknown-name",
     )
+
+
+COLUMNS = (FIGURE, "seed", "value", "not_made", "lacking", "error")
+
+
+def values_of(runs: Sequence[Run], keys: Sequence[str], figures: Sequence[str]) -> pd.DataFrame:
+    """Collect the figures of runs.
+
+    Returns
+    -------
+    DataFrame
+        A row for each run and figure, with a column for each of the `keys`, and: `figure`, `seed`;
+        `value`, in the printed unit, NaN where the run has none; `not_made` and `lacking`, 1 for a
+        run that was not made or completed without the figure; `error`, empty unless the run failed.
+    """
+    rows = []
+    for run in runs:
+        for figure in figures:
+            value = run.figure(figure)
+            rows.append(
+                {
+                    **dict(run.place(keys)),
+                    FIGURE: figure,
+                    "seed": run.seed,
+                    "value": None if value is None else find(figure).scale * value,
+                    "not_made": int(not run.row),
+                    "lacking": int(run.is_completed and value is None),
+                    "error": run.error,
+                }
+            )
+    # Of objects, so that the keys' values stay as they are.
+    frame = pd.DataFrame(rows, columns=list(dict.fromkeys([*keys, *COLUMNS])), dtype=object)
+    return frame.astype({"value": float, "not_made": int, "lacking": int})
+
+
+def split(frame: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[Place, pd.DataFrame]]:
+    """Split a frame into the parts with equal values of these keys, in the order in which they
+    appear."""
+    if not keys:
+        yield (), frame
+        return
+    for values, part in frame.groupby(list(keys), sort=False):
+        yield tuple(zip(keys, values, strict=True)), part

@@ -7,14 +7,19 @@ from typing import Any
 
 from curvfed.server_app.directory.tables import frame_csv
 from curvfed.server_app.report import kinds
-from curvfed.server_app.report.page import Page, Picture, html_page, markdown_page
+from curvfed.server_app.report.page import (
+    Cell,
+    Page,
+    Picture,
+    Table,
+    html_page,
+    markdown_page,
+    render,
+)
 from curvfed.server_app.report.panels import NothingToDraw
 from curvfed.server_app.report.selection import Run
-from curvfed.server_app.report.study import Plan
+from curvfed.server_app.report.study import FIGURE, Plan
 from curvfed.server_app.report.sweep_table import LEVEL, SHOWN, SweepTable, make_table
-from curvfed.server_app.report.table import Cell, Table
-from curvfed.server_app.report.templates import render
-from curvfed.server_app.report.words import FIGURE
 from curvfed.strategies.base.figures import find
 from curvfed.tasks.stored_files import write_atomically
 

@@ -17,10 +17,9 @@ from curvfed.server_app.report.selection import (
     known_figure,
     matching,
     settings_of,
+    values_of,
 )
-from curvfed.server_app.report.study import SUPERNODES
-from curvfed.server_app.report.values import values_of
-from curvfed.server_app.report.words import FIGURE, Names, Place
+from curvfed.server_app.report.study import FIGURE, SUPERNODES, Names, Place
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import find
 

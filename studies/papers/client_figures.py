@@ -20,9 +20,8 @@ from curvfed.server_app.report.panels import (
     draw_panels,
     line_keys,
 )
-from curvfed.server_app.report.selection import Run, grouped, keys_of
-from curvfed.server_app.report.values import split
-from curvfed.server_app.report.words import Names
+from curvfed.server_app.report.selection import Run, grouped, keys_of, split
+from curvfed.server_app.report.study import Names
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import find
 from curvfed.strategies.wire.messages import FINE_TUNE

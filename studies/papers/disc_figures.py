@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from curvfed.server_app.directory.hull_file import HullFile
 from curvfed.server_app.report import charts, labels, style
-from curvfed.server_app.report.disc import Disc, everything, perpendicular, view
+from curvfed.server_app.report.hull_figures import Disc, everything, perpendicular, view
 from curvfed.server_app.report.panels import Keys, NothingToDraw
 from curvfed.server_app.report.selection import Run, grouped, keys_of
-from curvfed.server_app.report.words import Names, Place
+from curvfed.server_app.report.study import Names, Place
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.tasks.points.uniform import two_classes
 

@@ -209,7 +209,7 @@ def test_a_checkout_imports_nothing_twice(hostile, tmp_path):
 
 def test_the_templates_of_a_report_are_there(installed, hostile):
     code = """
-from curvfed.server_app.report.templates import render
+from curvfed.server_app.report.page import render
 print(render("legend.md", table={"words": "the templates are there"}))
 """
     assert "the templates are there" in call(installed, hostile, "-c", code)

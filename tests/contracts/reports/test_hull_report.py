@@ -11,7 +11,7 @@ from report_page import HOSTILE, Page, check_stands_alone
 
 from curvfed.server_app.directory.run_files import RunFiles
 from curvfed.server_app.report import hull_figures, style, write_report
-from curvfed.server_app.report.disc import geodesic
+from curvfed.server_app.report.hull_figures import geodesic
 from curvfed.server_app.report.page import Picture
 
 

@@ -18,7 +18,7 @@ from curvfed.server_app.report import (
     model_figures,
     write_report,
 )
-from curvfed.server_app.report.features import MOST_FEATURES, project
+from curvfed.server_app.report.model_figures import MOST_FEATURES, project
 
 ENTRY = b"PK\x01\x02"
 """What the entry of an archive's directory begins with."""
