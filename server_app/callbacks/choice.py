@@ -1,21 +1,26 @@
 """The callbacks of a run, in the order in which they are called, and those of a few lines."""
 
+import logging
+import time
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from curvfed.server_app.answer import Answer
 from curvfed.server_app.callbacks import Callback, Round
 from curvfed.server_app.callbacks.calibration import CalibrationCallback
-from curvfed.server_app.callbacks.classifier_agreement import ClassifierAgreement
-from curvfed.server_app.callbacks.early_stopping import EarlyStopping
-from curvfed.server_app.callbacks.evaluation import Evaluation
 from curvfed.server_app.callbacks.global_score import GlobalScore
 from curvfed.server_app.client_history import note_absences, note_answers, note_training
-from curvfed.server_app.cohort import Cohort, class_titles
+from curvfed.server_app.cohort import Cohort, Question, class_titles
 from curvfed.server_app.directory import checkpoint as checkpoints
 from curvfed.server_app.run import ROUND_SILENCE, Run
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import GLOBAL_ACCURACY, find
+from curvfed.strategies.base.named_arrays import HEAD
+from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.wire.messages import EVALUATE, FINE_TUNE
 from curvfed.tasks import plugins
 from curvfed.tasks.errors import DataError
 
@@ -170,3 +175,136 @@ def _in_words(row: Mapping[str, Any], metric: str) -> str:
     if row["dropped"]:
         texts.append(f"{row['dropped']} dropped")
     return "  ".join(texts)
+
+
+log = logging.getLogger("curvfed")
+
+
+class EarlyStopping(Callback):
+    """Makes the next round the last one when the mean validation score has not improved in
+    `early-stopping` rounds.
+
+    The run trains one more round, so that its last round is known when it begins, as in every run:
+    clients then calibrate, fine-tune and send their last scores.
+    """
+
+    def after_round(self, completed: Round) -> None:
+        """Compare the last round whose validation scores are known with the best one."""
+        run = self.run
+        state = run.state
+        number = completed.number
+        if number == 1 and not state.validated:
+            log.warning(
+                "early-stopping = %d waits for validation scores of all clients: they need"
+                " validation examples (train-size and test-size below 1 in sum), and with"
+                " fraction-train below 1 evaluate-every",
+                run.config.early_stopping,
+            )
+        waited = state.validated - state.improved
+        if waited < run.config.early_stopping or number >= run.last_round:
+            return
+        run.stop_after(number + 1)
+        log.info(
+            "round %d: no better validation score since round %d; round %d is the last"
+            " (early-stopping = %d)",
+            number,
+            state.improved,
+            run.last_round,
+            run.config.early_stopping,
+        )
+
+
+class Evaluation(Callback):
+    """Fine-tunes all clients, or scores those that did not train, in the rounds that
+    `fine-tune-every` and `evaluate-every` select.
+
+    Parameters
+    ----------
+    run : Run
+    cohort : Cohort
+    """
+
+    def __init__(self, run: Run, cohort: Cohort) -> None:
+        super().__init__(run)
+        self._cohort = cohort
+
+    def after_round(self, completed: Round) -> None:
+        """Score the clients, and compare with the best round."""
+        run = self.run
+        config = run.config
+        number = completed.number
+        clients = list(run.federation.nodes)
+        # Where nothing is shared, fine-tuning would be more of the same training.
+        fine_tunes = config.fine_tunes and bool(run.model.sent_to(0))
+        if fine_tunes and run.is_due(number, config.fine_tune_every):
+            self._score(FINE_TUNE, number, clients)
+        elif run.is_due(number, config.evaluate_every):
+            trained = set(completed.answer.replies) if completed.answer else set()
+            untrained = [partition for partition in clients if partition not in trained]
+            self._score(EVALUATE, number, self._cohort.scored_together(untrained))
+        else:
+            return
+        run.note_best(number)
+
+    def _score(self, name: str, number: int, clients: list[int]) -> None:
+        self.run.forget_scores(clients)
+        if clients:
+            started = time.monotonic()
+            answer = self._cohort.ask(Question(name, number, clients))
+            self._cohort.record(answer, started, in_round=False)
+
+
+WEIGHT = f"{HEAD}weight"
+
+
+class ClassifierAgreement(Callback):
+    """Adds two columns to `rounds.csv`, where the server sees the clients' classifiers."""
+
+    def figures(self, number: int, answer: Answer) -> Mapping[str, Any]:
+        """The agreement of this round's contributions."""
+        return alignment(answer.contributions)
+
+
+def alignment(contributions: Mapping[int, Statistics]) -> dict[str, float]:
+    """Mean similarity of the clients' classifier rows (C, d), over the classes and all pairs of
+    clients that trained.
+
+    Parameters
+    ----------
+    contributions : mapping of partition to Statistics
+        As received.
+
+    Returns
+    -------
+    dict
+        "classifier_cosine": cosine of the angle between two clients' rows for a class (Eq. 2);
+        classes for which any client has a row of zeros are left out. "classifier_norm_gap":
+        absolute difference between the norms of the two rows (Eq. 3; the mean of the signed
+        difference is 0). Empty if fewer than two clients send a trained classifier.
+    """
+    sent = [
+        contribution.arrays[WEIGHT]
+        for contribution in contributions.values()
+        if contribution.weight and WEIGHT in contribution.arrays
+    ]
+    if len(sent) < 2:
+        return {}
+    weights = np.stack(sent).astype(np.float64)
+    count = len(weights)
+    norms = np.linalg.norm(weights, axis=-1)
+    # Sums over pairs as sums over clients: Σ⟨uⱼ, uₖ⟩ is ‖Σuₖ‖² − Σ‖uₖ‖². Among the sorted norms
+    # each one is subtracted once for every larger norm and added once for every smaller one.
+    order = 2 * np.arange(count)[:, None] + 1 - count
+    pairs = count * (count - 1)
+    nonzero = (norms > 0).all(axis=0)
+    figures = {
+        "classifier_norm_gap": float(
+            2 * (order * np.sort(norms, axis=0)).sum(axis=0).mean() / pairs
+        )
+    }
+    if nonzero.any():
+        units = weights[:, nonzero] / norms[:, nonzero, None]
+        figures["classifier_cosine"] = float(
+            (np.square(units.sum(axis=0)).sum(axis=-1) - count).mean() / pairs
+        )
+    return figures

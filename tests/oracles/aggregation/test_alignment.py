@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from app_runs import QUICK, run
 
-from curvfed.server_app.callbacks.classifier_agreement import alignment
+from curvfed.server_app.callbacks.choice import alignment
 from curvfed.strategies.base.statistics import Statistics
 
 
