@@ -19,7 +19,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.learner import Local
 from curvfed.strategies.base.named_arrays import named_state, rounded_names
 from curvfed.strategies.base.noise import Noise
-from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
+from curvfed.strategies.base.optimizer import NamedOptimizer
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import (

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from curvfed.client_app.node.node import PREVIOUS, REFUSE, Node
-from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer, copy_into
+from curvfed.strategies.base.optimizer import NamedOptimizer, copy_into
 from curvfed.strategies.wire.checks import MessageError
 from curvfed.strategies.wire.store import LostState, Store, StoreError, file_parts, read
 from curvfed.tasks.stored_files import make_private, write_atomically

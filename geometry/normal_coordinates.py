@@ -13,8 +13,15 @@ from torch import Tensor
 
 from curvfed.geometry.arguments import Curvature, check_points, magnitude, per_set
 from curvfed.geometry.custom_gradient import Gradients, custom_gradient
-from curvfed.geometry.norms_apart import through_norms
-from curvfed.geometry.safe_math import asinh_root, floor, max_radius, root, sinhc_cosh, squared64
+from curvfed.geometry.safe_math import (
+    asinh_root,
+    floor,
+    max_radius,
+    root,
+    sinhc_cosh,
+    squared64,
+    through_norms,
+)
 
 
 def cdist(v: Tensor, w: Tensor, curvature: Curvature) -> Tensor:

@@ -27,13 +27,13 @@ import torch
 from torch import Tensor
 
 from curvfed.geometry.arguments import Curvature, Size, check_points, magnitude, per_set
-from curvfed.geometry.norms_apart import norms_apart
 from curvfed.geometry.safe_math import (
     arc_factors,
     asinh,
     asinh_root,
     asinhc,
     max_radius,
+    norms_apart,
     root,
     sinhc_cosh,
     squared64,

@@ -3,24 +3,73 @@
 The loss is the squared hinge, as in the authors' program, and not the hinge of the paper's Eq. 7.
 """
 
+import inspect
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
 from curvfed.geometry import poincare
-from curvfed.geometry.classifiers.estimator import Estimator
 from curvfed.geometry.classifiers.linear_classifier import (
     Indices,
     LinearClassifier,
     checked_curvature,
     checked_points,
 )
-from curvfed.geometry.classifiers.margin import NotSeparableError, margins
-from curvfed.geometry.classifiers.platt import fit_platt, log_platt
+from curvfed.geometry.classifiers.margin import NotSeparableError, fit_platt, log_platt, margins
 from curvfed.geometry.hull import convex_hull
+
+
+class Estimator:
+    """A classifier that `clone`, `cross_val_score` and their like accept; its parameters are those
+    of `__init__`."""
+
+    _estimator_type = "classifier"  # read by scikit-learn before 1.6
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; `deep` has no meaning, because none is an estimator."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name.
+
+        Raises
+        ------
+        ValueError
+            If a name is no parameter, or a value is out of its range.
+        """
+        parameters = self.get_params()
+        for name in params.keys() - parameters:
+            raise ValueError(
+                f"{type(self).__name__}: no parameter {name!r}; allowed are {', '.join(parameters)}"
+            )
+        vars(self).update(vars(type(self)(**parameters | params)))
+        return self
+
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Share of the points (n, 2) whose label (n,) is predicted."""
+        return float(np.mean(self.predict(X) == np.asarray(y)))  # type: ignore[attr-defined]
+
+    def check_fitted(self) -> None:
+        """Raise NotFittedError if `fit` has not been called; without scikit-learn, whose error it
+        is, ValueError."""
+        if hasattr(self, "classes_"):
+            return
+        message = f"This {type(self).__name__} is not fitted yet; call fit first"
+        try:
+            from sklearn.exceptions import NotFittedError
+        except ImportError:
+            raise ValueError(message) from None
+        raise NotFittedError(message)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import ClassifierTags, Tags, TargetTags
+
+        return Tags("classifier", TargetTags(required=True), classifier_tags=ClassifierTags())
+
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]

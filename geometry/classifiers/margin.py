@@ -1,18 +1,148 @@
-"""Normals of linear classifiers with a hard margin, or a soft margin with the squared hinge; many
-at once."""
+"""Margins and probabilities of linear classifiers, many at once: normals with a hard margin or with
+the squared hinge, Platt scaling, and Newton's method, by which both are computed."""
 
 import contextlib
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from curvfed.geometry.classifiers.newton import minimise
-
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+Function = Callable[[Array], tuple[Array, Array, Array]]
+"""Maps x (b, d) to values (b,), gradients (b, d) and Hessians (b, d, d), positive semi-definite and
+not 0."""
+
+_STEPS = 200  # 3 to 20 are usual
+_ARMIJO = 1e-4
+_NOISE = 1e-14  # relative to a value; smaller increases are rounding
+# largest increasing slope at the end of a step, relative to the decreasing slope at its start
+_SLOPE = 0.5
+_SHORTEST = 1e-12
+_RIDGE = 1e-13  # relative to the trace; keeps Hessians regular that are singular up to rounding
+
+
+def minimise(function: Function, start: Array, tolerance: Array) -> Array:
+    """Minimisers of b convex functions of d variables.
+
+    Parameters
+    ----------
+    function : callable
+        Evaluates all b rows, which do not depend on each other.
+    start : array (b, d), float64
+    tolerance : array (b,)
+        A row ends when its gradient's norm is at most this, or rounding prevents further progress.
+
+    Returns
+    -------
+    array (b, d), float64
+
+    Notes
+    -----
+    A step is taken if it decreases the value and does not end on a steep increase. Otherwise it is
+    shortened to the point where, by Newton's method from its end, the slope along it is 0. This
+    matters where the Hessian is discontinuous, as in a piecewise quadratic function: the minimum
+    may lie beyond the discontinuity, and halved steps would stop before it.
+    """
+    ridge = _RIDGE * np.eye(start.shape[1])
+    point = start
+    length = np.ones(len(start))
+    value, gradient, hessian = function(point)
+    for _ in range(_STEPS):
+        going = (np.linalg.norm(gradient, axis=1) > tolerance) & (length > _SHORTEST)
+        if not going.any():
+            break
+        regular = hessian + hessian.trace(axis1=1, axis2=2)[:, None, None] * ridge
+        direction = -np.linalg.solve(regular, gradient[..., None])[..., 0]
+        slope = np.einsum("bd,bd->b", gradient, direction)
+        trial = point + length[:, None] * direction
+        ahead = function(trial)
+
+        rise = np.einsum("bd,bd->b", ahead[1], direction)
+        bend = np.einsum("bd,bde,be->b", direction, ahead[2], direction)
+        lower = ahead[0] <= value + _ARMIJO * length * slope + _NOISE * np.abs(value)
+        better = going & lower & (rise <= -_SLOPE * slope)
+        root = length - np.divide(rise, bend, out=np.full_like(rise, np.inf), where=bend > 0)
+        shorter = np.where((root > 0) & (root < length), root, length / 2)
+        length = np.where(better, 1, np.where(going, shorter, length))
+
+        point = np.where(better[:, None], trial, point)
+        value = np.where(better, ahead[0], value)
+        gradient = np.where(better[:, None], ahead[1], gradient)
+        hessian = np.where(better[:, None, None], ahead[2], hessian)
+    return point
+
+
+_TOLERANCE = 1e-12  # for the gradient: per score, or relative to the steepest one of a margin
+
+
+def fit_platt(scores: Array, positive: Mask) -> Array:
+    """A and B of P(positive | score) = 1/(1 + exp(A·score + B)), by maximum likelihood.
+
+    The targets are (N₊ + 1)/(N₊ + 2) and 1/(N₋ + 2) instead of 1 and 0, so that A and B are finite
+    even if the scores separate the sides.
+
+    Parameters
+    ----------
+    scores : array (b, n), float64
+    positive : array (b, n), bool
+
+    Returns
+    -------
+    array (b, 2), float64
+        A and B. A is negative if higher scores indicate the positive side, and 0 if all scores are
+        0.
+
+    Notes
+    -----
+    Platt, Probabilistic outputs for support vector machines (1999), by the Newton method of Lin,
+    Lin & Weng, A note on Platt's probabilistic outputs for support vector machines (2007).
+    """
+    above = positive.sum(axis=1, keepdims=True)
+    below = (~positive).sum(axis=1, keepdims=True)
+    targets = np.where(positive, (above + 1) / (above + 2), 1 / (below + 2))
+    # In units of the largest score the problem is well-conditioned, whatever the scale of the
+    # scores.
+    unit = np.abs(scores).max(axis=1, keepdims=True, initial=0)
+    unit[unit == 0] = 1
+    scaled = scores / unit
+
+    def cross_entropy(platt: Array) -> tuple[Array, Array, Array]:
+        exponent = platt[:, :1] * scaled + platt[:, 1:]
+        # −t log p − (1 − t) log(1 − p) with p = 1/(1 + eˢ) is t·s + log(1 + e⁻ˢ).
+        entropy = targets * exponent + np.logaddexp(0, -exponent)
+        small = np.exp(-np.abs(exponent))
+        residual = targets - np.where(exponent > 0, small, 1) / (1 + small)
+        curvature = small / (1 + small) ** 2
+        rows = np.stack([scaled, np.ones_like(scaled)], axis=1)
+        gradient = (rows @ residual[..., None])[..., 0]
+        return entropy.sum(axis=1), gradient, (rows * curvature[:, None]) @ rows.mT
+
+    start = np.concatenate([np.zeros(above.shape), np.log((below + 1) / (above + 1))], axis=1)
+    minimum = minimise(cross_entropy, start, np.full(len(scores), _TOLERANCE * scores.shape[1]))
+    return np.asarray(minimum / np.concatenate([unit, np.ones_like(unit)], axis=1))
+
+
+def log_platt(scores: Array, platt: Array) -> Array:
+    """log P(positive | score).
+
+    Parameters
+    ----------
+    scores : array (..., n), float64
+    platt : array (..., 2), float64
+        As `fit_platt` returns them.
+
+    Returns
+    -------
+    array (..., n), float64
+        Finite even if the probability underflows to 0 in float64.
+    """
+    return -np.logaddexp(0, platt[..., :1] * scores + platt[..., 1:])
+
 
 _LEAST = 1e-12  # smallest margin, relative to the longest vector
 _ROUNDING = 4 * float(np.finfo(np.float64).eps)
-_TOLERANCE = 1e-12  # for the gradient of a soft margin, relative to its steepest
 
 
 class NotSeparableError(ValueError):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from curvfed.strategies.base.keys import Table
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.noise import Noise
-from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
+from curvfed.strategies.base.optimizer import NamedOptimizer
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Arrays
 from curvfed.strategies.base.tensors import load_arrays
@@ -63,7 +63,7 @@ class Local:
 
     Examples
     --------
-    >>> from curvfed.strategies.base.optimizers.sgd import SGD
+    >>> from curvfed.strategies.base.optimizer import SGD
     >>> model = nn.Linear(2, 1)
     >>> tensors = dict(model.named_parameters())
     >>> keys, task = RunKeys(local_epochs=1), None  # the data of a client

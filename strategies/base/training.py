@@ -9,9 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from curvfed.strategies.base.optimizers.adam import Adam
-from curvfed.strategies.base.optimizers.named_optimizer import NamedOptimizer
-from curvfed.strategies.base.optimizers.sgd import SGD
+from curvfed.strategies.base.optimizer import SGD, Adam, NamedOptimizer
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.tasks.errors import SafeError
 from curvfed.tasks.task import Batch, Task

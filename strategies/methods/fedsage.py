@@ -26,11 +26,13 @@ from curvfed.strategies.base.tensors import load_arrays
 from curvfed.strategies.base.training import Correction, Trained, train
 from curvfed.strategies.wire.checks import MessageError, check_arrays
 from curvfed.tasks.graphs.inputs import GraphInputs
-from curvfed.tasks.graphs.models import generator_training as generators
-from curvfed.tasks.graphs.models.generator_training import MISSING, REPRESENTATIONS, generator_part
+from curvfed.tasks.graphs.models import neighbour_generator as generators
 from curvfed.tasks.graphs.models.neighbour_generator import (
+    MISSING,
+    REPRESENTATIONS,
     GeneratorSpec,
     NeighbourGenerator,
+    generator_part,
     impaired,
 )
 from curvfed.tasks.task import Batch

@@ -135,7 +135,7 @@ class CurvatureClient(Learner):
             graph_statistics,
             start_of_fit,
         )
-        from curvfed.tasks.graphs.lorentz.fitted import fitted_curvature
+        from curvfed.tasks.graphs.lorentz.ricci import fitted_curvature
 
         local = self.local
         chosen = CURVATURE_MAPS[self.keys.curvature_map]

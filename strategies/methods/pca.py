@@ -29,8 +29,7 @@ from curvfed.strategies.base.one_shot import (
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.tasks.class_names import names_in
 from curvfed.tasks.errors import DataError
-from curvfed.tasks.points.cells import ClientCells, client_cells
-from curvfed.tasks.points.expression import MAX_LOGARITHM
+from curvfed.tasks.points.expression import MAX_LOGARITHM, ClientCells, client_cells
 
 Array = NDArray[np.float64]
 

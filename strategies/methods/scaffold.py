@@ -14,7 +14,7 @@ from curvfed.strategies.base.keys import Rate, Table
 from curvfed.strategies.base.learner import Learner, Local
 from curvfed.strategies.base.method import GRAPHS, IMAGES, PLAIN_MEAN, Method
 from curvfed.strategies.base.named_arrays import add_prefix, is_buffer, select_prefix
-from curvfed.strategies.base.optimizers.sgd import gradient_weight
+from curvfed.strategies.base.optimizer import gradient_weight
 from curvfed.strategies.base.statistics import Arrays, Statistics
 from curvfed.strategies.base.tensors import clones, load_arrays
 from curvfed.strategies.base.training import Correction, GradientTerm, Trained
@@ -112,7 +112,7 @@ class ScaffoldClient(Learner):
 
     The paper's steps are plain SGD, for which ‖a‖₁ is the number of steps K. With heavy-ball
     momentum x − y = η Σ aₖ (gₖ − cᵢ + c), because the gradient of step k also enters all later
-    steps. Dividing by ‖a‖₁ = Σ aₖ (`curvfed.strategies.base.optimizers.sgd.gradient_weight`) makes
+    steps. Dividing by ‖a‖₁ = Σ aₖ (`curvfed.strategies.base.optimizer.gradient_weight`) makes
     cᵢ⁺ a mean of the client's gradients, Σ aₖ gₖ/‖a‖₁; divided by K it and the correction would be
     up to 1/(1 − ρ) times too large. Weight decay counts as gradient; where `clip-norm` scales a
     step down, cᵢ⁺ is that of the scaled step. η is the round's learning rate after the schedule.

@@ -159,7 +159,7 @@ def few_clients(lab: Lab) -> Iterator[Outcome]:
 
 def ollivier(lab: Lab) -> Iterator[Outcome]:
     """Ollivier-Ricci curvature of Cora's ten clients, one after the other on one core."""
-    from curvfed.geometry.ollivier import ollivier_ricci
+    from curvfed.geometry.curvature import ollivier_ricci
     from curvfed.tasks.graphs.data.graph_spec import GraphSpec
     from curvfed.tasks.graphs.dataset import GraphDataset
 

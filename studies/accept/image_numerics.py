@@ -17,8 +17,8 @@ from torch.nn.functional import normalize
 from curvfed.geometry import normal_coordinates, poincare
 from curvfed.geometry.min_norm import duality_gap, min_norm_point
 from curvfed.geometry.prototypes import uniform
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
 from studies.accept.images import CLIENTS, MILD
 from studies.accept.lab import Lab, Outcome
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from curvfed.strategies.config.all_keys import defaults
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
 from studies.accept.flatland import SEEDS, at_least, paired, spread
 from studies.accept.flatland_more import MORE_SEEDS
 from studies.accept.lab import Lab, Outcome

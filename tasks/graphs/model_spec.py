@@ -49,7 +49,7 @@ class ModelSpec:
     estimates_curvature : bool
         Whether a small network adds to k, from statistics of the client's graph.
     mask_threshold : float or None
-        In evaluation mask entries below it count as 0 (`curvfed.tasks.graphs.models.masked`);
+        In evaluation mask entries below it count as 0 (FED-PUB);
         None: no masks.
     """
 
@@ -86,8 +86,7 @@ class ModelSpec:
             torch.default_generator.manual_seed(seed)
             model = self._built_in() if self.kind in MODELS[self.task] else self._from_package()
         if self.mask_threshold is not None:
-            from curvfed.tasks.graphs.models.functional_embedding import add_embedding
-            from curvfed.tasks.graphs.models.masked import add_masks
+            from curvfed.tasks.graphs.models.functional_embedding import add_embedding, add_masks
 
             add_embedding(add_masks(model, self.mask_threshold), self.width)
         return model

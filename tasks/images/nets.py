@@ -1,17 +1,147 @@
 """The bodies of the image networks by name: they map images (n, c, h, w) to features (n, width).
 
 Each function takes the shape (c, h, w) of an image and the normalisation, a key of
-`curvfed.tasks.images.layers.NORMS`, and returns the body and its width. All weights are drawn from
+`curvfed.tasks.images.nets.NORMS`, and returns the body and its width. All weights are drawn from
 torch's default generator.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
-from curvfed.tasks.images.layers import convolution, tin_stride
-from curvfed.tasks.images.resnets import resnet18, resnet18_7x7, senet18
+from curvfed.tasks.images.torchvision_modules import torchvision_module
+
+NORMS = ("group", "batch", "none")
+
+MAX_GROUPS = 32
+
+
+def num_groups(channels: int) -> int:
+    """Groups of a group normalisation: the largest divisor of `channels` up to 32 that leaves a
+    group two channels.
+
+    It is 32 for all multiples of 32 from 64 on (Wu & He, 2018). A group of one channel would
+    normalise each map by itself, which erases its mean, and a map of one pixel completely.
+    """
+    numbers = range(1, MAX_GROUPS + 1)
+    return max(number for number in numbers if channels % number == 0 and 2 * number <= channels)
+
+
+def normalisation(channels: int, norm: str) -> nn.Module:
+    """The layer that follows a convolution: "group", "batch" (with running statistics) or
+    "none".
+    """
+    if norm == "group":
+        return nn.GroupNorm(num_groups(channels), channels)
+    return nn.BatchNorm2d(channels) if norm == "batch" else nn.Identity()
+
+
+def convolution(
+    channels: int, out: int, kernel: int, stride: int, norm: str, groups: int = 1, relu: bool = True
+) -> nn.Sequential:
+    """Convolution, normalisation and optional ReLU; (h, w) becomes (⌈h / stride⌉, ⌈w / stride⌉).
+
+    Padded by half the (odd) kernel. The convolution has a bias only without normalisation, which
+    has its own.
+    """
+    layer = nn.Conv2d(
+        channels, out, kernel, stride, padding=kernel // 2, groups=groups, bias=norm == "none"
+    )
+    start(layer, "relu" if relu else "linear")
+    layers = [layer, normalisation(out, norm)]
+    if relu:
+        layers.append(nn.ReLU(inplace=True))
+    return nn.Sequential(*layers)
+
+
+def start(layer: nn.Conv2d, activation: Literal["relu", "linear"]) -> None:
+    """Initialise a convolution by the normal weights of He et al. (2015), which keep the scale of
+    its input, and biases of 0."""
+    # With "fan_out" torch counts the outputs of all groups of a depthwise convolution: too many.
+    nn.init.kaiming_normal_(layer.weight, mode="fan_in", nonlinearity=activation)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+
+
+def tin_stride(height: int, width: int) -> int:
+    """TIN_S of the tables in SphereFed, appendix F.1: 2 from 64x64 on (TinyImageNet), else 1."""
+    return 2 if min(height, width) >= 64 else 1
+
+
+WIDTHS = (64, 128, 256, 512)
+
+REDUCTION = 16
+"""Reduction of the channels within a squeeze-and-excitation module (Hu et al., 2018)."""
+
+
+def resnet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """SphereFed, Table 15: ResNet-18 for small images, with a 3x3 stem and no pooling before the
+    blocks.
+
+    The table's NormLayer(256) after a convolution to 512 channels is a misprint. It lists neither
+    the shortcuts, a 1x1 convolution with normalisation where the number of channels or pixels
+    changes, nor that the second ReLU of a block follows the sum. From 64x64 on the first block
+    halves height and width.
+    """
+    return _residual(
+        convolution(shape[0], WIDTHS[0], 3, 1, norm), tin_stride(*shape[1:]), norm, squeezes=False
+    )
+
+
+def resnet18_7x7(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """torchvision's ResNet-18, whose stem is a 7x7 convolution and a max pooling, as HyperFed's
+    authors use it."""
+    stem = convolution(shape[0], WIDTHS[0], 7, 2, norm).append(nn.MaxPool2d(3, 2, 1))
+    return _residual(stem, 1, norm, squeezes=False)
+
+
+def senet18(shape: tuple[int, int, int], norm: str) -> tuple[nn.Module, int]:
+    """SphereFed, Table 13: `resnet18` with squeeze and excitation of the channels before the sum of
+    each block.
+
+    The module is two 1x1 convolutions with biases on the means of the channels, with a 16th as many
+    in between.
+    """
+    return _residual(
+        convolution(shape[0], WIDTHS[0], 3, 1, norm), tin_stride(*shape[1:]), norm, squeezes=True
+    )
+
+
+def _residual(
+    stem: nn.Module, first_stride: int, norm: str, squeezes: bool
+) -> tuple[nn.Module, int]:
+    basic_block = torchvision_module("models.resnet").BasicBlock
+    squeeze_excitation = torchvision_module("ops").SqueezeExcitation
+
+    def block(channels: int, out: int, stride: int) -> Any:
+        same = channels == out and stride == 1
+        shortcut = None if same else convolution(channels, out, 1, stride, norm, relu=False)
+        layer = basic_block(
+            channels, out, stride, shortcut, norm_layer=partial(normalisation, norm=norm)
+        )
+        if squeezes:
+            layer.bn2 = nn.Sequential(layer.bn2, squeeze_excitation(out, out // REDUCTION))
+        for module in layer.modules():
+            if isinstance(module, nn.Conv2d):
+                # torchvision's block takes its biases from the normalisation.
+                if norm == "none" and module.bias is None:
+                    module.bias = nn.Parameter(torch.zeros(out))
+                start(module, "relu")
+        return layer
+
+    parts: OrderedDict[str, nn.Module] = OrderedDict(stem=stem)
+    channels = WIDTHS[0]
+    for number, out in enumerate(WIDTHS, 1):
+        stride = first_stride if number == 1 else 2
+        parts[f"layer{number}"] = nn.Sequential(block(channels, out, stride), block(out, out, 1))
+        channels = out
+    pooled = OrderedDict(pool=nn.AdaptiveAvgPool2d(1), flatten=nn.Flatten())
+    return nn.Sequential(parts | pooled), channels
+
 
 Build = Callable[[tuple[int, int, int], str], tuple[nn.Module, int]]
 

@@ -16,7 +16,7 @@ class Source(PublicData):
     Attributes
     ----------
     read : tuple of str
-        The function of `curvfed.tasks.images.readers`, and its arguments before the data folder; ()
+        The function of `curvfed.tasks.images.dataset`, and its arguments before the data folder; ()
         for a data set of image files.
     mean, std : tuple of float
         Per channel, of pixels scaled to [0, 1], over the training images, as widely published; for

@@ -16,8 +16,7 @@ from curvfed.tasks.errors import DataError
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.graphs.data.partition import membership_digest
 from curvfed.tasks.points.client_points import Booleans, ClientPoints, Integers, client_points
-from curvfed.tasks.points.partition import partition_points
-from curvfed.tasks.points.point_spec import PointSpec
+from curvfed.tasks.points.point_spec import PointSpec, partition_points
 from curvfed.tasks.points.raw_points import RawPoints, check_inside
 from curvfed.tasks.points.readers import read_points
 from curvfed.tasks.points.sources import CURVATURES

@@ -1,8 +1,10 @@
-"""Read the expression of the cells of an `.h5ad`, and write such files."""
+"""The expression of the cells of an `.h5ad`: reading and writing, and the cells of a client that
+have no coordinates in the disc."""
 
+import hashlib
 import shutil
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from curvfed.tasks.errors import DataError, unreadable
-from curvfed.tasks.points.client_points import Floats
+from curvfed.tasks.points.client_points import ClientPoints, Floats, client_points
 from curvfed.tasks.stored_files import replacing
 
 MAX_LOGARITHM = 30.0
@@ -224,3 +226,40 @@ def _variation(values: Floats) -> float:
     """Standard deviation over mean of the sums of nonempty cells."""
     sums = values.sum(axis=1)
     return float(sums[sums > 0].std() / sums.mean()) if sums.any() else np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class ClientCells(ClientPoints):
+    """Cells, all for training and of one class, at the origin of the disc.
+
+    Attributes
+    ----------
+    values : array (n, g)
+        Log-normalised expression.
+    """
+
+    values: Floats
+
+
+def client_cells(path: Path, genes: Sequence[str]) -> ClientCells:
+    """The expression of these genes in an `.h5ad`.
+
+    Raises
+    ------
+    DataError
+        If the file has no log-normalised expression, or lacks a gene.
+    """
+    stored = expression(read(path), path)
+    missing = sorted(set(genes) - set(stored.genes))
+    if missing:
+        raise DataError(
+            f"{path} lacks {len(missing)} of the {len(genes)} genes of pca.genes:"
+            f" {', '.join(missing[:10])}",
+            key="no-gene",
+        )
+    values = stored.dense(list(genes))
+    labels = np.zeros(len(values), dtype=np.int64)
+    test = np.zeros(len(values), dtype=np.bool_)
+    cells = client_points(np.zeros((len(values), 2)), labels, test, ("cell",), -1.0)
+    fields = vars(cells) | {"digest": hashlib.sha256(values.data).hexdigest()}
+    return ClientCells(**fields, values=values)

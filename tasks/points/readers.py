@@ -1,5 +1,10 @@
 """Files of points with their classes: `.npz`, `.csv`, `.tsv` and `.h5ad`."""
 
+import codecs
+import csv
+import io
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,9 +14,8 @@ import numpy as np
 from curvfed.tasks.errors import DataError, unreadable
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.labels import in_order
-from curvfed.tasks.points.raw_points import RawPoints, check_inside, raw_points
+from curvfed.tasks.points.raw_points import EMBEDDING_HINT, RawPoints, check_inside, raw_points
 from curvfed.tasks.points.sources import ENDINGS
-from curvfed.tasks.points.tables import read_table
 
 NPZ_KEYS = (
     "x_train (n, 2), y_train (n,) and, if wanted, x_test (t, 2), y_test (t,); or data (n, 2), label"
@@ -149,6 +153,166 @@ def _lacks(path: Path, group: str, key: str, present: Any, option: str) -> DataE
         names,
         key="no-column",
     )
+
+
+COLUMNS = "two columns of coordinates and one of classes"
+
+DEFAULT_LABEL = "label"
+"""The name of the column of classes, if none is given."""
+
+Row = tuple[int, list[str]]
+"""The number of a line, and its cells."""
+
+
+def read_table(path: Path, embedding_key: str, label_key: str, bare: bool) -> RawPoints:
+    """Read a `.csv` or `.tsv` as `curvfed.tasks.points.readers.read_points` describes it.
+
+    Raises
+    ------
+    DataError
+        Says the line and the column, and never a value.
+    """
+    min_columns = 2 if bare else 3
+    rows = _rows(path, min_columns)
+    if not rows:
+        raise DataError(f"{path} is empty; required are {COLUMNS}", key="empty")
+    first_line, first_row = rows[0]
+    width = len(first_row)
+    if width < min_columns:
+        raise DataError(
+            f"{path}, line {first_line}: there are {width} columns; required are {COLUMNS}",
+            key="columns",
+        )
+    for line, row in rows:
+        if len(row) != width:
+            raise DataError(
+                f"{path}, line {line}: there are {len(row)} columns, in the first line {width}",
+                key="columns",
+            )
+    header = first_row if _is_header(first_row, label_key) else []
+    body = rows[1:] if header else rows
+    first = body[0] if body else rows[0]
+    label = _label_column(header, first[1], label_key)
+    if label is None and not bare:
+        raise _unlabelled(path, header or [""] * width, label_key)
+    columns = _coordinate_columns(path, header, first, label) if body else []
+    points = [[_coordinate(path, line, row, column) for column in columns] for line, row in body]
+    # The first column has the names of the points if it holds text, or the index of pandas.
+    is_text_or_index = header[:1] == [""] or math.isnan(_number(first[1][0]))
+    is_named = is_text_or_index and 0 not in (label, *columns)
+    names = [row[0] for _, row in body] if is_named else []
+    classes = None if label is None else [row[label] for _, row in body]
+    return raw_points(str(path), points, classes, ("coordinates", "classes"), names)
+
+
+def _rows(path: Path, min_columns: int) -> list[Row]:
+    """The nonblank lines, split by the first separator that gives at least `min_columns` columns.
+
+    Spreadsheets write semicolons in place of commas if numbers contain commas.
+    """
+    text = _text(path)
+    line = next((line for line in text.splitlines() if line.strip()), "")
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
+    fitting = [
+        mark
+        for mark in (usual, ";", "\t", ",")
+        if len(next(csv.reader([line], delimiter=mark), [])) >= min_columns
+    ]
+    has_decimal_commas = usual == "," and re.search(r"\d,\d+;[+-]?\d+,\d", line)
+    separator = ";" if has_decimal_commas else (*fitting, usual)[0]
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
+    rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    return [(line, row) for line, row in rows if any(row)]
+
+
+def _text(path: Path) -> str:
+    data = path.read_bytes()
+    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    try:
+        return data.decode("utf-16" if is_wide else "utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise DataError(
+            f"{path}, line {line}: text is neither in UTF-8 nor in UTF-16 with its mark. Save a"
+            " table in another encoding, such as cp1252 of Windows, as UTF-8 (in Excel"
+            ' "CSV UTF-8")',
+            key="encoding",
+        ) from error
+
+
+def _is_header(row: list[str], label_key: str) -> bool:
+    """Whether the first line has the columns' names; the default names of pandas are 0 and 1."""
+    numbers = [cell for cell in row if not math.isnan(_number(cell))]
+    return not numbers or label_key in row or numbers == ["0", "1"]
+
+
+def _label_column(header: list[str], first: list[str], label_key: str) -> int | None:
+    """The column with this name; for the default name also the last of three columns, as any other
+    guess may be wrong."""
+    if label_key in header:
+        return header.index(label_key)
+    # A column with an empty header is the index of pandas.
+    places = [place for place in range(len(first)) if not header or header[place]]
+    if len(places) != 3 or (header and label_key != DEFAULT_LABEL):
+        return None
+    numbers = [place for place in places if not math.isnan(_number(first[place]))]
+    is_coordinate = numbers[-1:] == places[-1:] and len(numbers) == 2
+    if is_coordinate or (header and header[places[-1]].lower() in ("x", "y")):
+        return None
+    return places[-1]
+
+
+def _unlabelled(path: Path, header: list[str], label_key: str) -> DataError:
+    names = [name for name in header if name]
+    columns_listed = ", ".join(names[:20])
+    columns = f"; its columns are {columns_listed}" if columns_listed else ""
+    return DataError(
+        f'{path} has {len(names) or len(header)} columns and none is named "{label_key}"'
+        f" (points.label-key){columns}",
+        columns_listed,
+        key="no-column",
+    )
+
+
+def _coordinate_columns(path: Path, header: list[str], first: Row, label: int | None) -> list[int]:
+    """The columns "x" and "y", or else the two columns of numbers besides the class."""
+    line, row = first
+    lower = [name.lower() for name in header]
+    if lower.count("x") == lower.count("y") == 1:
+        return [lower.index("x"), lower.index("y")]
+    places = [
+        place for place in range(len(row)) if place != label and (not header or header[place])
+    ]
+    if label is None and len(places) == 2:
+        return places
+    columns = [place for place in places if not math.isnan(_number(row[place]))]
+    if len(columns) != 2:
+        besides = "" if label is None else f"besides the class, column {label + 1}, "
+        hint = f". {EMBEDDING_HINT}" if len(columns) > 2 else ""
+        raise DataError(
+            f"{path}, line {line}: {besides}{len(columns)} columns are numbers; required are"
+            f" {COLUMNS}{hint}",
+            key="columns",
+        )
+    return columns
+
+
+def _coordinate(path: Path, line: int, row: list[str], column: int) -> float:
+    value = _number(row[column])
+    if not math.isfinite(value):
+        raise DataError(
+            f"{path}, line {line}: column {column + 1}, a coordinate, is no finite number",
+            key="not-finite",
+        )
+    return value
+
+
+def _number(cell: str) -> float:
+    """The number in a cell, with a decimal point or comma, or NaN."""
+    try:
+        return float(cell.replace(",", "."))
+    except ValueError:
+        return math.nan
 
 
 READERS: dict[str, Callable[[Path, str, str, bool], RawPoints]] = dict(

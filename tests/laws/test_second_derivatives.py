@@ -12,8 +12,8 @@ from torch.autograd import gradcheck, gradgradcheck
 from torch.func import hessian, jacrev, vmap
 
 from curvfed.geometry import lorentz, normal_coordinates, poincare
-from curvfed.tasks.graphs.lorentz.convolution import convolve
 from curvfed.tasks.graphs.lorentz.layers import distance_logits, exp0_factor, lorentz_linear
+from curvfed.tasks.graphs.lorentz.modules import convolve
 from curvfed.tasks.graphs.sparse import Constant
 from curvfed.tasks.heads import HEADS, HeadSpec, head_start, make_head
 

@@ -21,7 +21,7 @@ from curvfed.client_app.client import Client
 from curvfed.client_app.node.node import Node
 from curvfed.client_app.resources import device_of, free_memory, memory_errors
 from curvfed.deployments.inprocess import simulate
-from curvfed.strategies.base.optimizers.adam import Adam
+from curvfed.strategies.base.optimizer import Adam
 from curvfed.strategies.base.training import TrainingError
 from curvfed.strategies.config.device import move_to_device
 from curvfed.strategies.config.parse import parse

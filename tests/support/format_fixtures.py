@@ -12,8 +12,8 @@ from image_fixtures import made, write_tiny
 from PIL import Image
 from saved_datasets import ANIMALS, IMAGE, PAIR, dataset, save
 
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.raw import RawImages
 
 SIZES = {"train": 60, "val": 15, "test": 21}

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from curvfed.tasks.images.client_images import ClientImages
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
 
 Pixels = NDArray[np.uint8]
 Truth = dict[str, tuple[Pixels, NDArray[np.int64]]]

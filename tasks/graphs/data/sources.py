@@ -19,7 +19,7 @@ class Source(PublicData):
     Attributes
     ----------
     read : str
-        The reader, a function of `curvfed.tasks.graphs.data.readers`: (source, raw folder) ->
+        The reader, a function of `curvfed.tasks.graphs.dataset`: (source, raw folder) ->
         RawGraph.
     metric : str
         "accuracy" or "roc_auc".

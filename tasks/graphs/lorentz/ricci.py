@@ -1,4 +1,5 @@
-"""The mean Ricci curvature of a client's edges, by Forman's or Ollivier's definition."""
+"""What is measured on a client's graph before training: mean Ricci curvature of its edges,
+distances between its nodes, and the constant curvature that fits them best."""
 
 import json
 import logging
@@ -6,11 +7,90 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components, shortest_path
 from torch import Tensor
 
+from curvfed.tasks.errors import DataError
 from curvfed.tasks.graphs.data.client_graph import ClientGraph
 from curvfed.tasks.stored_files import UNSEALED, check_whole, sealed, write_atomically
+
+DIMENSIONS = 5
+"""Of the space that is fitted."""
+
+NODES = 300
+"""Maximum number of nodes of the graph's largest component whose distances are fitted."""
+
+
+def fitted_curvature(graph: ClientGraph, cache_dir: Path | None = None) -> float:
+    """The curvature, at most 0, at which the distances of a graph's nodes are distorted least; 0
+    too if a sphere fits best, or if there are too few connected nodes.
+
+    Parameters
+    ----------
+    graph : ClientGraph
+    cache_dir : Path, optional
+        Folder that stores it by the digest of the data: a fit takes seconds, and a real node starts
+        a process per message.
+
+    Raises
+    ------
+    DataError
+        If the data are a set of graphs.
+    """
+    if graph.graph_of_node is not None:
+        raise DataError(
+            'flatland.curvature-init = "fit": the data are graphs; allowed are nodes of one graph',
+            key="not-a-graph",
+        )
+    name = f"fit-{DIMENSIONS}-{NODES}-{graph.digest}.json"
+    path = None if cache_dir is None else cache_dir / name
+    return cached_number(path, lambda: _fitted(graph))
+
+
+def _fitted(graph: ClientGraph) -> float:
+    from curvfed.geometry.distortion import fit
+
+    distances, _ = sampled_distances(graph, NODES)
+    if len(distances) <= DIMENSIONS:
+        return 0.0
+    return min(fit(distances, DIMENSIONS).curvature, 0.0)
+
+
+def sampled_distances(
+    graph: ClientGraph, max_nodes: int, seed: int = 0
+) -> tuple[NDArray[np.float64], int]:
+    """Numbers of edges between nodes of the largest connected component.
+
+    Parameters
+    ----------
+    graph : ClientGraph
+    max_nodes : int
+        Of a larger component, this number of nodes is drawn uniformly.
+    seed : int
+
+    Returns
+    -------
+    distances : array (m, m), float64
+        Distances in the whole component.
+    size : int
+        Number of nodes of the component.
+    """
+    num_nodes = len(graph.labels)
+    rows, columns = graph.edge_index.numpy()
+    ones = np.ones(len(rows), np.int8)
+    adjacency = csr_array((ones, (rows, columns)), shape=(num_nodes, num_nodes))
+    _, component = connected_components(adjacency, directed=False)
+    nodes = np.flatnonzero(component == np.bincount(component).argmax())
+    chosen = nodes
+    if len(nodes) > max_nodes:
+        chosen = np.sort(np.random.default_rng(seed).choice(nodes, max_nodes, replace=False))
+    distances = shortest_path(adjacency, directed=False, unweighted=True, indices=chosen)
+    return distances[:, chosen], len(nodes)
+
 
 IDLENESS = 0.5
 """Idleness of the lazy random walk in Ollivier's curvature: half of the mass stays at its node."""
@@ -53,7 +133,7 @@ def cached_number(path: Path | None, compute: Callable[[], float]) -> float:
 
 
 def _mean_ollivier(graph: ClientGraph) -> float:
-    from curvfed.geometry.ollivier import ollivier_ricci
+    from curvfed.geometry.curvature import ollivier_ricci
 
     total = 0.0
     for edge_index, num_nodes in _pieces(graph):

@@ -23,8 +23,8 @@ from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.strategies.wire.messages import Facts
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
 
 CLIENTS = 3
 DIGITS = {"dataset": "digits", "images__train_subset": 200, "num_rounds": 1, "local_epochs": 2}

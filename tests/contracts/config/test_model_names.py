@@ -6,7 +6,7 @@ from curvfed.tasks.images.label_partition import PARTITIONS as IMAGE_PARTITIONS
 from curvfed.tasks.images.label_partition import USERS
 from curvfed.tasks.images.nets import NETS
 from curvfed.tasks.kinds import KINDS
-from curvfed.tasks.points.partition import PARTITIONS as POINT_PARTITIONS
+from curvfed.tasks.points.point_spec import PARTITIONS as POINT_PARTITIONS
 
 
 def test_every_name_is_a_model_and_every_model_is_named():

@@ -23,8 +23,8 @@ from curvfed.deployments.commands.command import main
 from curvfed.tasks.formats import format_of
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.registry import has_users, kind_of_path, tasks_of
 
 TESTED = 21

@@ -17,9 +17,9 @@ from PIL import Image
 
 from curvfed.tasks import public_data
 from curvfed.tasks.errors import DataError
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
 from curvfed.tasks.images.image_files import EXTENSIONS, is_image_folder
-from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import read_layout
 from curvfed.tasks.images.sources import SOURCES

@@ -8,8 +8,8 @@ import pytest
 from errors import refuses
 from image_fixtures import write_classes, write_tiny
 
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.layout import TEST, TRAIN, VAL, read_layout
 
 TWO = {"a": 3, "b": 2}

@@ -12,8 +12,8 @@ from errors import refuses
 from image_fixtures import write_classes
 from PIL import Image
 
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.label_partition import PartitionSpec
 
 RAMP = np.arange(96, dtype=np.uint8).reshape(8, 12) * 2

@@ -12,8 +12,8 @@ from image_fixtures import load_all, made, write_classes
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.config.run_config import resolve_defaults
 from curvfed.tasks.images import leaf
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
 from curvfed.tasks.images.label_partition import PartitionSpec
 from curvfed.tasks.images.layout import TEST, TRAIN
 

@@ -9,8 +9,8 @@ from image_fixtures import write_classes, write_idx
 
 from curvfed.tasks.graphs.data.graph_spec import GraphSpec
 from curvfed.tasks.graphs.dataset import GraphDataset
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
 
 PROGRAM = """
 import json, os, sys
@@ -38,7 +38,7 @@ kept = [GraphDataset(GraphSpec(name, root), root / "cache").client(2, 4) for nam
 report("kept graphs", "torch_geometric pymetis scipy networkx sklearn matplotlib", *(one.digest for one in kept))
 
 from curvfed.tasks.images.dataset import ImageDataset
-from curvfed.tasks.images.image_spec import ImageSpec
+from curvfed.tasks.images.clients import ImageSpec
 from curvfed.tasks.registry import tasks_of
 images = ImageDataset(ImageSpec("mnist", root), root / "cache")
 kept = [images.client(2, 4), images.test(), images.own(root / "own")]

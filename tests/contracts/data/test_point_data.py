@@ -13,8 +13,7 @@ from curvfed.strategies.wire.checks import check_statistics
 from curvfed.tasks.errors import DataError
 from curvfed.tasks.points.client_points import client_points
 from curvfed.tasks.points.dataset import PointDataset
-from curvfed.tasks.points.partition import PARTITIONS, partition_points
-from curvfed.tasks.points.point_spec import PointSpec
+from curvfed.tasks.points.point_spec import PARTITIONS, PointSpec, partition_points
 from curvfed.tasks.registry import tasks_of
 
 COUNTS = {"b": 23, "a": 40, "d": 7, "c": 3}

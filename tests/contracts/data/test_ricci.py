@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from curvfed.geometry import ollivier
+from curvfed.geometry import curvature
 from curvfed.tasks.graphs.data.client_graph import ClientGraph, client_graph
 from curvfed.tasks.graphs.lorentz.ricci import mean_ricci
 from curvfed.tasks.stored_files import UNSEALED, sealed
@@ -35,13 +35,13 @@ def triangle_and_pair() -> ClientGraph:
 @pytest.fixture
 def asked(monkeypatch) -> list[int]:
     """The number of edges of every graph whose curvature was worked out."""
-    sizes, work_out = [], ollivier.ollivier_ricci
+    sizes, work_out = [], curvature.ollivier_ricci
 
     def counting(edge_index, *rest):
         sizes.append(edge_index.shape[1] // 2)
         return work_out(edge_index, *rest)
 
-    monkeypatch.setattr(ollivier, "ollivier_ricci", counting)
+    monkeypatch.setattr(curvature, "ollivier_ricci", counting)
     return sizes
 
 

@@ -14,8 +14,8 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.model_spec import build_model, model_spec
 from curvfed.strategies.config.parse import parse
 from curvfed.strategies.wire.messages import Facts
-from curvfed.tasks.images.readers import read_named
-from curvfed.tasks.images.resnets import resnet18
+from curvfed.tasks.images.dataset import read_named
+from curvfed.tasks.images.nets import resnet18
 from curvfed.tasks.images.torchvision_modules import torchvision_module
 
 REASON = "operator torchvision::nms does not exist"

@@ -23,12 +23,11 @@ from app_runs import (
 )
 from graph_fixtures import tu_graphs, write_tu
 
-import curvfed.geometry.ollivier
+import curvfed.geometry.curvature
 from curvfed.geometry.distortion import fit
 from curvfed.server_app.run import RoundError
-from curvfed.tasks.graphs.data import trees
-from curvfed.tasks.graphs.distances import sampled_distances
-from curvfed.tasks.graphs.lorentz.fitted import DIMENSIONS, NODES
+from curvfed.tasks.graphs.data import clients
+from curvfed.tasks.graphs.lorentz.ricci import DIMENSIONS, NODES, sampled_distances
 
 SETS = ("MUTAG", "BZR", "PROTEINS")
 SIZES = (24, 16, 12)
@@ -48,7 +47,7 @@ def sets(tmp_path_factory):
 def edges_of(task: str, client: int) -> tuple[torch.Tensor, int]:
     """Both directions of the edges of a client, and its number of nodes."""
     if task == "nodes":
-        tree = trees.generate(seed=0, client=client)
+        tree = clients.generate(seed=0, client=client)
         return torch.from_numpy(tree.edge_index), len(tree.labels)
     found, start = [], 0
     for graph in tu_graphs(SIZES[client], seed=client):
@@ -78,7 +77,7 @@ def forman(task: str, client: int, triangles: bool) -> float:
 
 
 def ollivier(task: str, client: int) -> float:
-    return float(curvfed.geometry.ollivier.ollivier_ricci(*edges_of(task, client)).double().mean())
+    return float(curvfed.geometry.curvature.ollivier_ricci(*edges_of(task, client)).double().mean())
 
 
 def on(task: str, sets) -> dict:
@@ -203,9 +202,9 @@ def test_triangles_count_where_they_are_asked_for(sets, tmp_path):
 def test_ollivier_is_worked_out_once(sets, tmp_path, monkeypatch):
     """A client is asked for it before the first round and needs it again to start from, maybe in
     another process."""
-    calls, whole = [], curvfed.geometry.ollivier.ollivier_ricci
+    calls, whole = [], curvfed.geometry.curvature.ollivier_ricci
     monkeypatch.setattr(
-        curvfed.geometry.ollivier,
+        curvfed.geometry.curvature,
         "ollivier_ricci",
         lambda *args: calls.append(args) or whole(*args),
     )

@@ -17,8 +17,12 @@ from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fed_pub import FedPubServer, Keys, mixing_weights
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.tasks.graphs.model_spec import ModelSpec
-from curvfed.tasks.graphs.models.functional_embedding import EMBEDDING, embed, random_graph
-from curvfed.tasks.graphs.models.masked import MaskedLinear
+from curvfed.tasks.graphs.models.functional_embedding import (
+    EMBEDDING,
+    MaskedLinear,
+    embed,
+    random_graph,
+)
 
 EPS32 = float(np.finfo(np.float32).eps)
 FLAT = [("nodes", "gcn"), ("graphs", "gin"), ("graphs", "gcn")]

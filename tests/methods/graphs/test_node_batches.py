@@ -167,7 +167,7 @@ def test_what_does_not_fit_is_the_least_linked():
         "accuracy",
         "",
     )
-    from curvfed.tasks.graphs.node_batches import NodeBatches
+    from curvfed.tasks.graphs.client_task import NodeBatches
 
     owner = torch.tensor([0] * 8 + [1] * 8 + [2] * 2)
     batches = NodeBatches(replace(whole, clusters=owner), CPU)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from curvfed.strategies.base.aggregation import AggregationError, Average
-from curvfed.strategies.base.optimizers.sgd import gradient_weight
+from curvfed.strategies.base.optimizer import gradient_weight
 from curvfed.strategies.base.run_keys import RunKeys
 from curvfed.strategies.base.statistics import Statistics
 from curvfed.strategies.methods.fednova import FedNovaServer

@@ -17,8 +17,13 @@ from sklearn.svm import LinearSVC
 
 from curvfed.geometry.classifiers.cross_validation import best_c, stratified_folds
 from curvfed.geometry.classifiers.logistic import Log0Logistic
-from curvfed.geometry.classifiers.margin import NotSeparableError, hard_margin, soft_margin
-from curvfed.geometry.classifiers.platt import fit_platt, log_platt
+from curvfed.geometry.classifiers.margin import (
+    NotSeparableError,
+    fit_platt,
+    hard_margin,
+    log_platt,
+    soft_margin,
+)
 from curvfed.geometry.svm import EuclideanSVM, PoincareSVM
 
 EPS = np.finfo(np.float64).eps

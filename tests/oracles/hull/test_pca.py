@@ -16,7 +16,7 @@ from curvfed.server_app.report import write_report
 from curvfed.server_app.run import RoundError
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.methods.pca import moments, reference
-from curvfed.tasks.points.cells import client_cells
+from curvfed.tasks.points.expression import client_cells
 
 GENES = 60
 

@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from curvfed.tasks.images.layers import num_groups
-from curvfed.tasks.images.nets import NETS, has_batch_norm
+from curvfed.tasks.images.nets import NETS, has_batch_norm, num_groups
 
 Row = tuple[int, int, int, int, int]
 """Of a table: channels in and out, kernel, stride, groups."""

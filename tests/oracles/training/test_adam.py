@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from curvfed.strategies.base.optimizers.adam import Adam
+from curvfed.strategies.base.optimizer import Adam
 from curvfed.tasks.graphs.model_spec import store_by_input
 
 SHAPES = {"first.weight": (8, 8), "first.bias": (5,), "gate": (), "k": (), "frozen": (3,)}

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from curvfed.strategies.base.optimizers.sgd import SGD
+from curvfed.strategies.base.optimizer import SGD
 
 SHAPES = {"a": (3, 2), "b": (), "c": (4,)}
 

@@ -1,0 +1,265 @@
+"""Optimisers as torch computes them: SGD with momentum, Adam and AdamW. Parameters have names, and
+the state is a plain dictionary of tensors."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+from torch.optim.adam import adam
+from torch.optim.sgd import sgd
+
+
+def copy_into(targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
+    """Copy values by name into the target tensors.
+
+    Raises
+    ------
+    KeyError
+        If a tensor is missing.
+    ValueError
+        If a tensor has another shape.
+    """
+    for key, target in targets.items():
+        if tensors[key].shape != target.shape:
+            raise ValueError(
+                f"{key} has shape {list(tensors[key].shape)}, expected {list(target.shape)}"
+            )
+        target.copy_(tensors[key])
+
+
+class NamedOptimizer(ABC):
+    """An optimiser whose state is stored and loaded by name.
+
+    Parameters
+    ----------
+    parameters : mapping of str to Parameter
+        The parameters to train.
+    learning_rate : float
+    """
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter], learning_rate: float) -> None:
+        self._parameters = dict(parameters)
+        self.learning_rate = learning_rate
+        self.reset()
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Set all moments to zero."""
+
+    @abstractmethod
+    def step(self) -> None:
+        """One step along the gradients; parameters without a gradient are not changed."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Tensor]:
+        """Every tensor that the next step depends on, as "part/name"; the tensors in use, not
+        copies."""
+
+    def zero_grad(self) -> None:
+        """Drop the gradients."""
+        for parameter in self._parameters.values():
+            parameter.grad = None
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Inverse of `state`; values are copied.
+
+        Raises
+        ------
+        KeyError
+            If a parameter's state is missing.
+        ValueError
+            If one has another shape.
+        """
+        copy_into(self.state(), tensors)
+
+
+class SGD(NamedOptimizer):
+    """SGD with heavy-ball momentum, by torch's functional form; `Adam` says why `torch.optim` is
+    not used.
+
+    The parameters of a network lie in flat space, where the exponential map is addition, so this is
+    also Riemannian SGD.
+
+    Parameters
+    ----------
+    parameters : mapping of str to Parameter
+        The parameters to train.
+    learning_rate, momentum, weight_decay : float
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        learning_rate: float,
+        momentum: float,
+        weight_decay: float,
+    ) -> None:
+        self._momentum = momentum
+        self._weight_decay = weight_decay
+        super().__init__(parameters, learning_rate)
+
+    def reset(self) -> None:
+        """Set the momentum to zero, which gives torch's first step: momentum · 0 + gradient."""
+        self._buffers: dict[str, Tensor] = {}
+        if self._momentum:
+            self._buffers = {
+                name: torch.zeros_like(parameter) for name, parameter in self._parameters.items()
+            }
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One step along the gradients; parameters without one are not changed."""
+        moved = [name for name, parameter in self._parameters.items() if parameter.grad is not None]
+        sgd(
+            [self._parameters[name] for name in moved],
+            [gradient for name in moved if (gradient := self._parameters[name].grad) is not None],
+            [self._buffers.get(name) for name in moved],
+            foreach=True,
+            weight_decay=self._weight_decay,
+            momentum=self._momentum,
+            lr=self.learning_rate,
+            dampening=0.0,
+            nesterov=False,
+            maximize=False,
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        """Momentum as "momentum/name"; the tensors in use, not copies."""
+        return {f"momentum/{name}": buffer for name, buffer in self._buffers.items()}
+
+
+def gradient_weight(steps: ArrayLike, momentum: float) -> NDArray[np.float64]:
+    """‖a‖₁ of SGD with momentum ρ from rest, the total weight of τ steps' gradients: [τ − ρ(1 −
+    ρ^τ)/(1 − ρ)]/(1 − ρ).
+
+    The gradient of step i enters every later step with a power of ρ, so its weight is aᵢ = (1 −
+    ρ^(τ−i+1))/(1 − ρ) (Wang et al., Section 3.1). This is the sum of the aᵢ.
+
+    Parameters
+    ----------
+    steps : array of numbers ≥ 0
+        τ, the number of steps.
+    momentum : float
+        In [0, 1).
+
+    Returns
+    -------
+    array, float64
+        With the shape of `steps`. Relative error ≤ 8·eps/(1 − ρ)².
+    """
+    counts = np.asarray(steps, np.float64)
+    complement = 1 - momentum
+    return (counts - momentum * (1 - momentum**counts) / complement) / complement
+
+
+BETA1 = 0.9
+BETA2 = 0.999
+EPSILON = 1e-8
+_PARTS = ("exp_avg", "exp_avg_sq", "step")
+
+
+class Adam(NamedOptimizer):
+    """Kingma & Ba (2015), and AdamW (Loshchilov & Hutter, 2019), by torch's own functional form and
+    its fused kernel.
+
+    `torch.optim.Adam` gives the same bits, but its constructor imports torch's compiler, which
+    takes seconds in every process that a real node starts for a message.
+
+    Parameters
+    ----------
+    parameters : mapping of str to Parameter
+        The parameters to train.
+    learning_rate, weight_decay : float
+    undecayed : collection of str
+        Names of parameters without weight decay.
+    decoupled : bool
+        Whether weights are decayed beside the step, as in AdamW, and not by an L2 penalty in the
+        gradient.
+    """
+
+    def __init__(
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        learning_rate: float,
+        weight_decay: float,
+        undecayed: Collection[str],
+        decoupled: bool = False,
+    ) -> None:
+        super().__init__(parameters, learning_rate)
+        self._decoupled = decoupled
+        decayed = [name for name in parameters if weight_decay and name not in undecayed]
+        undecayed_names = [name for name in parameters if name not in decayed]
+        self._groups = [
+            (names, decay)
+            for names, decay in ((decayed, weight_decay), (undecayed_names, 0.0))
+            if names
+        ]
+
+    def reset(self) -> None:
+        """Set all moments and step counts to zero."""
+        self._state: dict[str, dict[str, Tensor]] = {
+            name: {
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+                "step": torch.zeros((), device=parameter.device),
+            }
+            for name, parameter in self._parameters.items()
+        }
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """One step along the gradients; parameters without one are not changed."""
+        for names, decay in self._groups:
+            moved = [
+                self._as_stored(name) for name in names if self._parameters[name].grad is not None
+            ]
+            parameters, gradients, means, squares, steps = (
+                map(list, zip(*moved, strict=True)) if moved else [[]] * 5
+            )
+            adam(
+                parameters,
+                gradients,
+                means,
+                squares,
+                [],
+                steps,
+                fused=True,
+                amsgrad=False,
+                beta1=BETA1,
+                beta2=BETA2,
+                lr=self.learning_rate,
+                weight_decay=decay,
+                eps=EPSILON,
+                maximize=False,
+                decoupled_weight_decay=self._decoupled,
+            )
+
+    def _as_stored(self, name: str) -> tuple[Tensor, ...]:
+        """Parameter, gradient, moments and step count; of a matrix stored (in, out) transposed.
+
+        The CPU's fused kernel is right only for contiguous tensors. Convolutions have their
+        channels last only on a GPU, whose kernel takes any strides, the same for all four.
+        """
+        parameter = self._parameters[name]
+        state = self._state[name]
+        assert parameter.grad is not None
+        tensors: tuple[Tensor, ...] = (
+            parameter,
+            parameter.grad,
+            state["exp_avg"],
+            state["exp_avg_sq"],
+        )
+        if parameter.dim() == 2 and not parameter.is_contiguous():
+            tensors = tuple(tensor.t().contiguous() for tensor in tensors)
+        return (*tensors, state["step"])
+
+    def state(self) -> dict[str, Tensor]:
+        """Moments and step counts as "part/name"; the tensors in use, not copies."""
+        return {
+            f"{moment}/{name}": state[moment]
+            for name, state in self._state.items()
+            for moment in _PARTS
+        }
