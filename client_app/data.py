@@ -7,9 +7,8 @@ from torch import nn
 
 from curvfed.client_app.node.node import Node
 from curvfed.strategies.base.errors import ConfigError
-from curvfed.strategies.config.dataset import open_dataset
 from curvfed.strategies.config.model_spec import encoder
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.strategies.wire.messages import Facts
 from curvfed.tasks.dataset import dataset_class
 from curvfed.tasks.errors import DataError

@@ -22,7 +22,7 @@ from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.figures import BEFORE
 from curvfed.strategies.base.named_arrays import HEAD
 from curvfed.strategies.base.statistics import Arrays, Statistics
-from curvfed.strategies.config.masked import is_masked
+from curvfed.strategies.config.run_config import is_masked
 from curvfed.strategies.wire.codec import decode_arrays
 from curvfed.strategies.wire.messages import CONFUSION, LAST_ROUND, TRAIN, Request
 

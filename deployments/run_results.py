@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from curvfed.deployments.arguments import Value
-from curvfed.deployments.tables import summary_table
+from curvfed.deployments.terminal import summary_table
 from curvfed.strategies.base.run_keys import RunKeys, home
 
 COMPLETED = "finished:completed"

@@ -250,7 +250,7 @@ class Run:
         """The printed table of figures, and a link to the report."""
         import pandas
 
-        from curvfed.deployments.tables import summary_table
+        from curvfed.deployments.terminal import summary_table
 
         columns = summary_table(self.summary).columns
         cells = {str(column.header): list(column.cells) for column in columns}

@@ -9,8 +9,7 @@ import numpy as np
 from curvfed.server_app.federation import Federation
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.base.one_shot import ServerPoints
-from curvfed.strategies.config.dataset import open_dataset
-from curvfed.strategies.config.run_config import RunConfig
+from curvfed.strategies.config.run_config import RunConfig, open_dataset
 from curvfed.tasks.errors import DataError
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import flwr
 from curvfed.deployments.cluster.folder import ServerFolder
 from curvfed.deployments.cluster.options import open_folder
-from curvfed.deployments.groups import Application
 from curvfed.deployments.parameters import Debug, Pairs, all_pairs
 from curvfed.deployments.processes import Interrupted, interrupt, printing, signals, wait_until
 from curvfed.deployments.run_results import COMPLETED, ExpectedSummary, named, toml_pairs
@@ -45,10 +44,6 @@ STOPPING = 45.0
 minute later."""
 
 
-app = Application(add_completion=False)
-
-
-@app.command()
 def run(
     ctx: typer.Context,
     pairs: Pairs = None,

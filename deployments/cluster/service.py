@@ -17,7 +17,6 @@ from typing import Annotated
 
 import typer
 
-from curvfed.deployments.cluster.add import check_name
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
 from curvfed.deployments.cluster.options import (
@@ -28,6 +27,7 @@ from curvfed.deployments.cluster.options import (
     SuperLink,
     open_folder,
 )
+from curvfed.deployments.cluster.setup import check_name
 from curvfed.deployments.groups import Application, Commands
 from curvfed.tasks.stored_files import write_atomically
 
@@ -44,7 +44,7 @@ System = Annotated[
     ),
 ]
 
-app = Application(
+service = Application(
     name="service",
     add_completion=False,
     cls=Commands,
@@ -112,7 +112,7 @@ class Service:
             raise ClusterError(f"{' '.join(command)}: {reason}", key="systemd")
 
 
-@app.command()
+@service.command()
 def install(
     ctx: typer.Context,
     node: Node = None,
@@ -174,14 +174,14 @@ def install(
         print(f"It ends when you log out, unless you run once: loginctl enable-linger {user}")
 
 
-@app.command()
+@service.command()
 def show(ctx: typer.Context, node: Node = None, system: System = False) -> None:
     """Print the installed unit and its settings."""
     service = _installed(ctx, node, system)
     _print_files({path: path.read_text() for path in (service.unit, service.environment)})
 
 
-@app.command()
+@service.command()
 def remove(ctx: typer.Context, node: Node = None, system: System = False) -> None:
     """Stop the service, and remove its unit and its settings."""
     service = _installed(ctx, node, system)

@@ -1,4 +1,5 @@
-"""`curvfed cluster status`: what answers, the connected nodes, and the results of runs."""
+"""`curvfed cluster status`: what answers, the connected nodes, and the results of runs; and
+`doctor`: every check of the server or of a node."""
 
 import datetime
 import json
@@ -11,12 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from curvfed.deployments.cluster import registry
+from curvfed.deployments.cluster import database, registry
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.flower_commands import BY, flwr
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.cluster.options import open_folder
-from curvfed.deployments.groups import Application
+from curvfed.deployments.cluster.options import Node, NodeConfig, SuperLink, open_folder
+from curvfed.deployments.parameters import expanded
 
 LAST_RUNS = 8
 
@@ -24,10 +25,7 @@ PAUSE = 2.5
 NEWS = 10.0
 """Seconds between two queries of the connected nodes, and between two printed lines."""
 
-app = Application(add_completion=False)
 
-
-@app.command()
 def status(
     ctx: typer.Context,
     wait: Annotated[
@@ -137,3 +135,42 @@ def _warnings(directory: Path) -> str:
         return "; ".join(summary["warnings"])
     except (OSError, ValueError, LookupError, TypeError):  # missing, unreadable or damaged
         return ""
+
+
+ANY_PART = "partition-id=0 num-partitions=1"
+"""The configuration for a node without one."""
+
+
+def doctor(
+    ctx: typer.Context,
+    node: Node = None,
+    node_config: NodeConfig = "",
+    superlink: SuperLink = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            parser=expanded, metavar="DIR", help="The server's runs; default: ~/curvfed/results."
+        ),
+    ] = None,
+    restore: Annotated[
+        bool,
+        typer.Option("--restore", help="First replace a damaged superlink.db by its backup."),
+    ] = False,
+) -> None:
+    """Check the server or a node, and print faults and remedies; exit status 1 if there is a
+    fault."""
+    from curvfed.deployments.cluster.checks import DOCTOR, node_checks, run_checks, server_checks
+    from curvfed.deployments.cluster.node_config import read_config
+
+    if node is not None:
+        folder = ServerFolder(ctx.obj).find_node(node)
+        config = read_config(node_config or ANY_PART, folder.policy)
+        checks = node_checks(folder, config, superlink or folder.superlink)
+    else:
+        server = open_folder(ctx)
+        if restore:
+            database.restore(server)
+        checks = server_checks(server, results)
+    wrong = run_checks(checks, DOCTOR)
+    print(f"found wrong: {wrong}")
+    raise typer.Exit(int(wrong > 0))

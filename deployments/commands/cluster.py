@@ -1,4 +1,4 @@
-"""The group `curvfed cluster`. A command is a file of `deployments/cluster`, found by its name and
+"""The group `curvfed cluster`. A command is a function of its name in `deployments/cluster`, and
 imported when it is needed."""
 
 import importlib
@@ -12,36 +12,42 @@ import typer.main
 from curvfed.deployments.groups import Application, Commands
 from curvfed.deployments.parameters import expanded
 
-NAMES = (
-    "init",
-    "add",
-    "renew",
-    "superlink",
-    "supernode",
-    "service",
-    "doctor",
-    "register",
-    "revoke",
-    "status",
-    "ledger",
-    "regroup",
-    "run",
-)
+MODULES = {
+    "init": "setup",
+    "add": "setup",
+    "renew": "setup",
+    "superlink": "flower",
+    "supernode": "flower",
+    "service": "service",
+    "doctor": "status",
+    "register": "registry",
+    "revoke": "registry",
+    "status": "status",
+    "ledger": "ledger",
+    "regroup": "ledger",
+    "run": "run",
+}
+"""The module of each command, in the order of the list."""
 
 
 class ClusterCommands(Commands):
-    """The commands of a cluster, in the order of `NAMES`."""
+    """The commands of a cluster, in the order of `MODULES`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""
-        return list(NAMES)
+        return list(MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name, or None."""
-        if cmd_name not in NAMES:
+        if cmd_name not in MODULES:
             return None
-        module = importlib.import_module(f"curvfed.deployments.cluster.{cmd_name}")
-        return typer.main.get_command(module.app)
+        module = importlib.import_module(f"curvfed.deployments.cluster.{MODULES[cmd_name]}")
+        command = getattr(module, cmd_name)
+        if isinstance(command, Application):
+            return typer.main.get_command(command)
+        alone = Application(add_completion=False)
+        alone.command()(command)
+        return typer.main.get_command(alone)
 
 
 app = Application(

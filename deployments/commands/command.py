@@ -10,20 +10,15 @@ from typing import Annotated
 import typer
 
 from curvfed.deployments.arguments import UsageError
-from curvfed.deployments.commands.adapt import adapt
 from curvfed.deployments.commands.check import check
 from curvfed.deployments.commands.cluster import app as cluster
 from curvfed.deployments.commands.compare import compare
 from curvfed.deployments.commands.curvature import curvature
-from curvfed.deployments.commands.datasets import datasets
 from curvfed.deployments.commands.embed import embed
-from curvfed.deployments.commands.methods import methods
-from curvfed.deployments.commands.models import export, predict
-from curvfed.deployments.commands.presets import presets
-from curvfed.deployments.commands.report import report
-from curvfed.deployments.commands.run import run
-from curvfed.deployments.commands.simulate import simulate
-from curvfed.deployments.commands.sweep import sweep
+from curvfed.deployments.commands.listings import datasets, methods, presets
+from curvfed.deployments.commands.models import adapt, export, predict
+from curvfed.deployments.commands.run import run, simulate
+from curvfed.deployments.commands.sweep import report, sweep
 from curvfed.deployments.groups import Application, Commands, Failure
 from curvfed.deployments.output_file import check_working_folder
 from curvfed.deployments.terminal import lasting_output

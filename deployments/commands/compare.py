@@ -90,8 +90,7 @@ def compare(
     # These imports take seconds, and help shows at once.
     from curvfed.deployments.compare.request import read_comparison
     from curvfed.deployments.compare.results import result, write_results
-    from curvfed.deployments.compare.steps import StepRunner, check_plan
-    from curvfed.deployments.compare.tuning import Tuning
+    from curvfed.deployments.compare.tuning import StepRunner, Tuning, check_plan
 
     console = Console(soft_wrap=True)
     resources = Resources(cpus, gpus, address)

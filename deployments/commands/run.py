@@ -1,20 +1,82 @@
-"""`curvfed run`: a run of the app by `flwr run`, isolated from any other Flower on the machine."""
+"""`curvfed simulate` and `curvfed run`: a run in this process, or of the app by `flwr run`,
+isolated from any other Flower on the machine: `flwr run` finds a local SuperLink by its port,
+starts one if there is none, leaves it running, and exits with 0 even if the run failed. So each run
+has a SuperLink of its own, and `flwr list` gives its result."""
 
+import contextlib
+import json
+import os
 import shlex
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated
 
+import psutil
 import typer
+from rich.console import Console
+from rich.markup import escape
 
 from curvfed.deployments.arguments import NUM_SUPERNODES, Value, read_request
 from curvfed.deployments.bundle import app_folder
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.isolated import run_isolated
 from curvfed.deployments.parameters import Debug, Pairs, all_pairs
-from curvfed.deployments.processes import Interrupted
+from curvfed.deployments.processes import (
+    QUIET,
+    Interrupted,
+    flower_environment,
+    free_ports,
+    interrupt,
+    is_alive,
+    printing,
+    signals,
+    socket_folder,
+    stop,
+)
 from curvfed.deployments.resources import Resources
 from curvfed.deployments.run_results import ExpectedSummary, named, toml_pairs
+from curvfed.deployments.terminal import summary_table
+
+
+def simulate(pairs: Pairs = None, debug: Debug = False) -> None:
+    """Run in this process, without SuperLink and Ray: same code, same results, faster start.
+
+    curvfed simulate method=flatland dataset=cora data-dir=~/data num-supernodes=10 seed=1
+
+    Exit status: 0 completed, 1 failed, 2 wrong usage, such as missing data (nothing
+    is started, and no folder made), 130 interrupted by Ctrl-C or SIGTERM (the last
+    checkpoint is saved, see the key resume).
+    """
+    console = Console()
+    request = read_request(all_pairs(pairs, debug))
+    # These imports take seconds, and a wrong key is reported at once.
+    from curvfed.deployments.inprocess import simulated_nodes
+    from curvfed.deployments.preflight import preflight
+    from curvfed.deployments.workers import run_simulation
+    from curvfed.server_app.app import reason
+
+    preflight(request)
+    try:
+        with signals(signal.default_int_handler):  # batch systems end a job by SIGTERM
+            folder = run_simulation(request.config, simulated_nodes(request.num_supernodes))
+    except KeyboardInterrupt:
+        console.print(
+            "Interrupted. The last checkpoint is saved; continue with the same run-name and"
+            " resume=true."
+        )
+        raise typer.Exit(130) from None
+    except Exception as error:
+        console.print(f"[red]The run failed:[/red] {escape(reason(error))}", soft_wrap=True)
+        raise typer.Exit(1) from None
+    console.print(summary_table(json.loads((folder / "summary.json").read_text())))
+    page = folder / "report.html"
+    print("report:", page if page.exists() else f"none; {folder} has the figures")
+
 
 FAILED = 1
 OUT_OF_TIME = 124
@@ -85,3 +147,174 @@ def run(
             " resume=true"
         )
     raise typer.Exit(code)
+
+
+GRACE = 15.0
+"""Seconds for an interrupted run to end; Flower itself forces the exit after 5."""
+
+PATIENCE = 5.0
+"""Seconds for other processes to end."""
+
+STARTS = 3
+"""Attempts to start the daemon, which can be too slow for Flower's 15 seconds."""
+
+SERVES = "Uvicorn running"
+"""The daemon writes this to its log when it is up."""
+
+
+def run_isolated(command: Sequence[str], timeout: float | None = None) -> tuple[str, str]:
+    """Run a `flwr run … --stream` command to its end, with its output on this terminal, and end all
+    of its processes.
+
+    Returns
+    -------
+    tuple
+        Flower's status of the run, `finished:completed` if it succeeded, and Flower's details.
+
+    Raises
+    ------
+    Interrupted
+        By SIGINT, SIGTERM or SIGHUP; the run is stopped.
+    subprocess.TimeoutExpired
+        After `timeout` seconds; the run is stopped.
+    FileNotFoundError
+        If this environment has no Flower.
+    """
+    for start in range(1, STARTS + 1):
+        if start > 1:
+            print("The SuperLink was not up in Flower's 15 s: once more …", flush=True)
+        # Files of a daemon that was stopped halfway block the next one, so each start has a new
+        # home.
+        with _own_home() as home:
+            env = environment(home)
+            code = _wait(command, env, home, timeout)
+            if not code:
+                return flower_status(env)
+            log = home / "local-superlink" / "superlink.log"
+            text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+            # The daemon makes this folder at its start, and writes its first line seconds later.
+            if SERVES in text or not log.parent.exists():
+                break
+    lines = ["Last lines of the SuperLink's log:", *text.splitlines()[-20:]] if text else []
+    return "not started", "\n".join([f"`flwr run` ended with exit status {code}", *lines])
+
+
+def environment(home: Path) -> dict[str, str]:
+    """The environment of a Flower with files, ports and processes of its own."""
+    link, control = free_ports(2)
+    return flower_environment(
+        QUIET
+        | {
+            "FLWR_HOME": str(home),
+            "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT": str(link),
+            "FLWR_LOCAL_CONTROL_API_PORT": str(control),
+            "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+            "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.1",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            "RAY_ADDRESS": "local",  # no running Ray cluster, also not one in TMPDIR
+            "RAY_TMPDIR": str(home),
+        }
+    )
+
+
+@contextlib.contextmanager
+def _own_home() -> Iterator[Path]:
+    """A folder for FLWR_HOME. Within the block signals raise `Interrupted`; at the end all
+    processes of the folder are ended."""
+    home = Path(tempfile.mkdtemp(prefix="flwr-", dir=socket_folder()))
+    words = [sys.executable, "-P", "-m", __name__, str(home)]
+    silent = subprocess.DEVNULL
+    guard_process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=silent, stderr=silent)
+    try:
+        with signals(interrupt):
+            guard_process.wait()  # until it has left this command's family
+            yield home
+    finally:
+        with signals(signal.SIG_IGN):
+            end(home)
+            guard_process.communicate()
+
+
+def end(home: Path) -> None:
+    """End all processes of the Flower in `home`, and remove the folder."""
+    while alive := processes(home):  # processes can start others before they end
+        stop(alive, PATIENCE)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def guard(home: Path) -> None:
+    """Wait until the command that started this process has ended, even by SIGKILL, and end its
+    remaining processes.
+
+    This process leaves the command's family, so that it is not killed with it.
+    """
+    if not os.fork():
+        os.setsid()
+        sys.stdin.read()
+        end(home)
+
+
+def _wait(command: Sequence[str], env: Mapping[str, str], home: Path, timeout: float | None) -> int:
+    """Run the command and return its exit status; stop the run if it is interrupted or takes too
+    long."""
+    # In a session of its own: Ctrl-C reaches only this process, which then ends the others in
+    # order.
+    with printing(command, env, start_new_session=True) as stream:
+        try:
+            return stream.wait(timeout)
+        except (Interrupted, subprocess.TimeoutExpired):
+            print("Stopping the run …", flush=True)
+            if interrupt_run(home):
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    stream.wait(GRACE)
+            raise
+
+
+def flower_status(env: Mapping[str, str], patience: float = 30.0) -> tuple[str, str]:
+    """Status and details of this Flower's single run, by `flwr list`; `("unknown", reason)` without
+    a run."""
+    deadline = time.monotonic() + patience
+    while True:
+        answer = subprocess.run(
+            ["flwr", "list", "--format", "json"], env=env, capture_output=True, text=True
+        )
+        try:
+            run = json.loads(answer.stdout)["runs"][0]
+        except (ValueError, LookupError):
+            return "unknown", (answer.stderr or answer.stdout).strip()
+        if run["status"].startswith("finished") or time.monotonic() > deadline:
+            return run["status"], run["status-details"]
+        time.sleep(0.5)
+
+
+def processes(home: Path) -> list[psutil.Process]:
+    """The processes of the Flower in `home`, recognised by their environment, and their
+    descendants.
+
+    The daemon, SuperExec and Ray start new sessions and outlive their parents, but they inherit
+    FLWR_HOME. Ray's workers overwrite theirs, but their parents do not.
+    """
+    family: set[psutil.Process] = set()
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.pid != os.getpid() and process.environ().get("FLWR_HOME") == str(home):
+                family.update([process, *process.children(recursive=True)])
+    return [process for process in family if is_alive(process)]
+
+
+def interrupt_run(home: Path) -> bool:
+    """Send Ctrl-C to the simulation, and return whether there is one.
+
+    With `flwr stop` the simulation stops only at its next heartbeat, up to half a minute later.
+    """
+    was_sent = False
+    for process in processes(home):
+        with contextlib.suppress(psutil.Error):
+            if "flwr-simulation" in " ".join(process.cmdline()):
+                process.send_signal(signal.SIGINT)
+                was_sent = True
+    return was_sent
+
+
+if __name__ == "__main__":
+    guard(Path(sys.argv[1]))

@@ -11,9 +11,8 @@ from curvfed.client_app.data import make_task
 from curvfed.deployments.predict.graphs import curvature_words, graph_examples
 from curvfed.deployments.predict.images import image_examples
 from curvfed.deployments.predict.model import check_client, model_of
-from curvfed.deployments.predict.output import check, write
 from curvfed.deployments.predict.points import by_classifier, point_examples
-from curvfed.deployments.predict.prediction import Prediction, most_likely, prediction
+from curvfed.deployments.predict.prediction import Prediction, check, most_likely, prediction, write
 from curvfed.deployments.predict.trained_run import PredictError, TrainedRun
 from curvfed.strategies.base.errors import ConfigError
 from curvfed.strategies.config.device import pick_device

@@ -1,5 +1,5 @@
-"""The configuration of a run: the keys of every run, a table for each part with its own keys, and
-the values that replace "auto"."""
+"""The configuration of a run: the keys of every run, a table for each part with its own keys, the
+values that replace "auto", the masked phases, and the data set that it describes."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
@@ -11,9 +11,11 @@ from curvfed.strategies.base.aggregation_keys import Flower, Robust, RobustName
 from curvfed.strategies.base.dotted import Scalar, dotted
 from curvfed.strategies.base.keys import AUTO, Table
 from curvfed.strategies.base.method import Method, Network
-from curvfed.strategies.base.run_keys import RunKeys
+from curvfed.strategies.base.run_keys import RunKeys, home
 from curvfed.strategies.base.shared_tables import Images, MLflow, Points, Privacy, Secure, WandB
 from curvfed.strategies.methods import METHODS, default_tables, table_of
+from curvfed.strategies.wire.messages import CALIBRATE, CCVR, EVALUATE, FINE_TUNE, HULLS, TRAIN
+from curvfed.tasks.dataset import Dataset, dataset_class
 from curvfed.tasks.kinds import KINDS
 from curvfed.tasks.registry import has_users
 
@@ -228,3 +230,17 @@ def flatten(config: RunConfig) -> dict[str, Scalar]:
 def plain(value: Any) -> str:
     """A value as `key=value` on the command line has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def open_dataset(config: RunConfig, task: str) -> Dataset:
+    """The data set of a run with this task; prepared clients are in the user's cache."""
+    return dataset_class(task).of_run(resolve_defaults(config, task), home() / "cache")
+
+
+TARGETS = (TRAIN, CALIBRATE, CCVR, HULLS, FINE_TUNE, EVALUATE)
+"""Phases whose replies can be masked, in their order within a round."""
+
+
+def is_masked(run: RunKeys, phase: str) -> bool:
+    """Whether the server sees only the sum of the replies of this phase."""
+    return phase in TARGETS and (run.secure_sum or phase == HULLS)

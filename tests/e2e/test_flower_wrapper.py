@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paused_clock import popen_out_of_time
 
-from curvfed.deployments import isolated, preflight
+from curvfed.deployments import preflight
 from curvfed.deployments.commands import run
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports, wait_until
@@ -229,7 +229,7 @@ def test_exit_status_tells_how_the_run_went(
     ("starts", "runs", "exit_status"),
     [
         ([("Starting", 1), ("", 1), ("Uvicorn running", 0)], 3, 0),  # too slow at first
-        ([("Starting", 1)] * 4, isolated.STARTS, 1),  # and always
+        ([("Starting", 1)] * 4, run.STARTS, 1),  # and always
         ([("Uvicorn running", 1)] * 2, 1, 1),  # up, and something else is wrong
     ],
 )
@@ -320,13 +320,13 @@ def test_nothing_is_left_of_a_run_that_is_killed_with_all_that_it_started(fake, 
         each.kill()
     process.wait()
     assert wait_until(lambda: fake.daemon_is_gone() and not own.exists(), 120)
-    assert isolated.processes(own) == []
+    assert run.processes(own) == []
 
 
 def test_nothing_of_the_machine_is_shared(tmp_path, monkeypatch):
     monkeypatch.setenv("NO_PROXY", "intranet")
     monkeypatch.setenv("RAY_ADDRESS", "cluster:6379")
-    one, other = (isolated.environment(tmp_path / name) for name in "ab")
+    one, other = (run.environment(tmp_path / name) for name in "ab")
     private = ["FLWR_HOME", "FLWR_LOCAL_SUPERLINK_HTTP_API_PORT", "FLWR_LOCAL_CONTROL_API_PORT"]
     assert len({env[key] for env in (one, other) for key in private}) == 6
     assert one["FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION"] == "1"

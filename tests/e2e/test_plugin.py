@@ -41,7 +41,7 @@ simulate(settings, 2, intercept=intercept)
 
 FLWR = """
 import sys
-from curvfed.deployments.isolated import run_isolated
+from curvfed.deployments.commands.run import run_isolated
 print("status:", *run_isolated(sys.argv[1:], 400))
 """
 

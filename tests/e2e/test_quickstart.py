@@ -15,7 +15,7 @@ HEAD = {"head.weight", "head.bias"}
 
 RUN = """
 import sys
-from curvfed.deployments.isolated import run_isolated
+from curvfed.deployments.commands.run import run_isolated
 status, details = run_isolated(sys.argv[1:], timeout=400)
 print("status:", status, details)
 """

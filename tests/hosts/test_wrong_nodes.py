@@ -10,8 +10,8 @@ from local_cluster import CONNECTED, SERVER
 from many_hosts import GUEST, LONG, NODES, STRANGER, Hosts, ended
 
 from curvfed.deployments.cluster.certificates import make_authority
+from curvfed.deployments.cluster.flower import flower_supernode
 from curvfed.deployments.cluster.folder import NodeFolder
-from curvfed.deployments.cluster.supernode import flower_supernode
 from curvfed.deployments.processes import free_ports
 
 QUICK = ("method=fedavg", "dataset=trees", "embedding-dim=8", "num-rounds=1")

@@ -144,7 +144,7 @@ def test_the_bundle_runs_and_not_what_is_installed(bin_folder, hostile):
         ' run-name="sent"'
     )
     code = (
-        "import sys; from curvfed.deployments.isolated import run_isolated as run; "
+        "import sys; from curvfed.deployments.commands.run import run_isolated as run; "
         "print(run(['flwr', 'run', sys.argv[1], '--stream', '--run-config', sys.argv[2], "
         "'--federation-config', 'num-supernodes=2 client-resources-num-cpus=1']))"
     )

@@ -32,15 +32,13 @@ from curvfed.deployments.cluster import (
     run,
     status,
 )
-from curvfed.deployments.cluster.add import POLICY, add_node
 from curvfed.deployments.cluster.errors import ClusterError, ToleratedError
+from curvfed.deployments.cluster.flower import flower_superlink, flower_supernode
 from curvfed.deployments.cluster.flower_commands import SILENT, Command
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
-from curvfed.deployments.cluster.init import make_cluster
 from curvfed.deployments.cluster.link import split_address
-from curvfed.deployments.cluster.register import register_nodes
-from curvfed.deployments.cluster.superlink import flower_superlink
-from curvfed.deployments.cluster.supernode import flower_supernode
+from curvfed.deployments.cluster.registry import register_nodes
+from curvfed.deployments.cluster.setup import POLICY, add_node, make_cluster
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.server_app.directory.run_lock import RunLock, is_written
@@ -898,11 +896,11 @@ def test_a_superlink_that_starts_is_waited_for(folder, fake, monkeypatch, capsys
     text = (fake / "flwr").read_text()
     silent = '#!/bin/sh\n[ -e "$FAKE/up" ] || { echo Connection to the SuperLink is unavailable; exit 1; }\n'
     (fake / "flwr").write_text(silent + text)
-    monkeypatch.setattr("curvfed.deployments.cluster.register.SUPERLINK_START", -1.0)
+    monkeypatch.setattr("curvfed.deployments.cluster.registry.SUPERLINK_START", -1.0)
     with pytest.raises(ClusterError, match="does not answer") as error:
         register_nodes(folder, ["north"])
     assert error.value.kind == SILENT
-    monkeypatch.setattr("curvfed.deployments.cluster.register.SUPERLINK_START", LONG)
+    monkeypatch.setattr("curvfed.deployments.cluster.registry.SUPERLINK_START", LONG)
     monkeypatch.setattr(time, "sleep", lambda seconds: (fake / "up").touch())
     register_nodes(folder, ["north"])
     assert (

@@ -19,8 +19,8 @@ from fleet import fleet_server
 from curvfed.client_app.node.ledger import Ledger
 from curvfed.deployments.cluster import certificates, checks, database, link, registry
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.init import make_cluster
 from curvfed.deployments.cluster.link import Link
+from curvfed.deployments.cluster.setup import make_cluster
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import free_ports
 from curvfed.strategies.wire.store import Store

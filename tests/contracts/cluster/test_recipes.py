@@ -21,9 +21,9 @@ from flwr.common.config import parse_config_args
 
 from curvfed.client_app.node.node import KEYS
 from curvfed.deployments.cluster.errors import ClusterError
-from curvfed.deployments.cluster.init import make_cluster
 from curvfed.deployments.cluster.node_config import parse_config
 from curvfed.deployments.cluster.service import Service, service_files
+from curvfed.deployments.cluster.setup import make_cluster
 from curvfed.deployments.commands import cluster
 from curvfed.deployments.commands.command import main
 

@@ -13,8 +13,8 @@ from curvfed.deployments.cluster import certificates, checks, status
 from curvfed.deployments.cluster import link as superlink
 from curvfed.deployments.cluster.errors import ClusterError
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.cluster.init import make_cluster
 from curvfed.deployments.cluster.link import ForeignError, Link, SilentError
+from curvfed.deployments.cluster.setup import make_cluster
 from curvfed.deployments.commands.command import main
 from curvfed.deployments.processes import LOOPBACK, flower_environment, free_ports
 

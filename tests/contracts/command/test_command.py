@@ -348,7 +348,7 @@ def test_run_and_cluster_run_pass_debug_on(monkeypatch, tmp_path, own_home):
     assert main(["run", "quick", "--debug", f"results-dir={tmp_path}", *SMALL]) == 1
     assert "debug=true" in " ".join(plans[0])
     from curvfed.deployments.cluster import run
-    from curvfed.deployments.cluster.init import make_cluster
+    from curvfed.deployments.cluster.setup import make_cluster
 
     folder = make_cluster(tmp_path / "cluster", [], ["north"], 9092, 8000, 10)
     monkeypatch.setattr(

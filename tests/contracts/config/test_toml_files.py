@@ -10,7 +10,7 @@ import pytest
 from curvfed.client_app.node.policy import read_policy
 from curvfed.deployments.arguments import read_pairs
 from curvfed.deployments.cluster.folder import ServerFolder
-from curvfed.deployments.cluster.init import make_cluster
+from curvfed.deployments.cluster.setup import make_cluster
 from curvfed.deployments.sweep.plan import read_plan
 from curvfed.strategies.config.all_keys import defaults
 from curvfed.strategies.config.settings_file import read_settings

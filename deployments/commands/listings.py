@@ -1,19 +1,25 @@
-"""`curvfed methods`: the list of methods, or one of them in detail."""
+"""`curvfed methods`, `datasets` and `presets`: lists of what there is, and one of them in
+detail."""
 
+import re
 from collections.abc import Iterable
 from importlib import import_module
+from itertools import takewhile
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from curvfed.deployments.package_files import PRESETS, name_hint, package_files
 from curvfed.deployments.parameters import completed_values
-from curvfed.deployments.tables import print_rows
+from curvfed.deployments.terminal import print_rows
 from curvfed.strategies.base.keys import kebab
 from curvfed.strategies.base.method import Method
 from curvfed.strategies.config.parse import allowed
 from curvfed.strategies.config.run_config import plain
 from curvfed.strategies.methods import METHODS, Listed, file_of, foreign_methods, listed
 from curvfed.tasks.errors import did_you_mean
+from curvfed.tasks.registry import catalogue
 
 
 def methods(
@@ -85,3 +91,51 @@ def _place(half: type | str | None) -> str:
     if half is None:
         return "that of fedavg"
     return half if isinstance(half, str) else f"{half.__module__}:{half.__name__}"
+
+
+def datasets() -> None:
+    """List the data sets, with the task and the origin of each."""
+    # Without long dotted names, which a narrow terminal breaks anywhere.
+    rows = [
+        (name, task, re.sub(r"\b([a-z_.]+)\.([A-Z]\w+)", r"\2 of \1", origin))
+        for name, task, origin in catalogue()
+    ]
+    print_rows(("data set", "task", "where from"), rows)
+
+
+def presets(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[PRESET]", autocompletion=lambda: list(package_files(PRESETS))),
+    ] = None,
+) -> None:
+    """List the shipped presets, which are sets of keys, or print PRESET.
+
+    curvfed presets quick
+    """
+    if name is None:
+        _list()
+    elif name in package_files(PRESETS):
+        print(package_files(PRESETS)[name].read_text(encoding="utf-8"), end="")
+    else:
+        raise typer.BadParameter(f"{name!r} is no preset; {name_hint(PRESETS, name)}")
+
+
+def _list() -> None:
+    """Print the shipped presets, grouped by the first sentence of their descriptions."""
+    names: dict[str, list[str]] = {}
+    for name, path in package_files(PRESETS).items():
+        names.setdefault(_first_sentence(path), []).append(name)
+    print_rows(
+        ("preset", "what it is"),
+        [("\n".join(group), sentence) for sentence, group in names.items()],
+    )
+
+
+def _first_sentence(path: Path) -> str:
+    """The first sentence of the comment at the top of a file."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r"^# format \d+ of curvfed\n", "", text, flags=re.MULTILINE)
+    lines = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    comment = " ".join(line.removeprefix("# ") for line in lines)
+    return re.split(r"(?<=\.) (?=[A-Z])|:? {3,}", comment)[0]

@@ -1,4 +1,4 @@
-"""`curvfed cluster supernode`: Flower's SuperNode in place of this process."""
+"""`curvfed cluster superlink` and `supernode`: Flower's programs in place of this process."""
 
 import sys
 from dataclasses import replace
@@ -6,16 +6,40 @@ from typing import Annotated
 
 import typer
 
+from curvfed.deployments.cluster import database
 from curvfed.deployments.cluster.flower_commands import Command, flower_program
 from curvfed.deployments.cluster.folder import NodeFolder, ServerFolder
-from curvfed.deployments.cluster.options import LAST_PORT, HealthPort, SuperLink
-from curvfed.deployments.groups import Application
+from curvfed.deployments.cluster.options import LAST_PORT, Bind, HealthPort, SuperLink, open_folder
 from curvfed.deployments.processes import LOOPBACK, free_ports
 
-app = Application(add_completion=False)
+
+def superlink(ctx: typer.Context, bind: Bind = "0.0.0.0", health_port: HealthPort = 0) -> None:
+    """Run the SuperLink in the foreground; its log is on standard error."""
+    from curvfed.deployments.cluster.checks import START, run_checks, server_checks
+
+    folder = open_folder(ctx)
+    run_checks(server_checks(folder, bind=bind), START)
+    database.back_up(folder)
+    flower_superlink(folder, bind, health_port).show().become()
 
 
-@app.command()
+def flower_superlink(folder: ServerFolder, bind: str, health_port: int = 0) -> Command:
+    """Flower's command: nodes reach the SuperLink at the address `bind`, and only this machine
+    submits runs and registrations."""
+    certificate, key = folder.server
+    options = {
+        "--host": LOOPBACK,
+        "--port": folder.api_port,
+        "--fleet-api-address": f"{bind}:{folder.fleet_port}",
+        "--ssl-ca-certfile": folder.authority[0],
+        "--ssl-certfile": certificate,
+        "--ssl-keyfile": key,
+        "--database": folder.database,
+    }
+    flags = ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
+    return flower_program("flower-superlink", options, health_port, folder.flower_home, flags)
+
+
 def supernode(
     ctx: typer.Context,
     node: Annotated[str, typer.Argument(metavar="NODE")],
